@@ -253,9 +253,15 @@ impl Shorten for RelayKind {
                 keeping(&["next"]).cutting(&["error"]).marking(MARK_HISTORY)
             }
             Self::Lag => keeping(&["from", "to"]),
-            Self::HostFact => {
-                keeping(&["fact", "context", "exit_code", "signal"]).cutting(&["message"])
-            }
+            Self::HostFact => keeping(&[
+                "fact",
+                "context",
+                "exit_code",
+                "signal",
+                "silent_ms",
+                "deadline_ms",
+            ])
+            .cutting(&["message"]),
             Self::TurnBegin | Self::InputSteered => keeping(&["content", "queued"]),
             Self::RequestDecided => keeping(&["approved", "cancelled", "reason"]),
             Self::StopRequested => keeping(&["reason"]),

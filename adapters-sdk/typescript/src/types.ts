@@ -1050,6 +1050,8 @@ export interface HostFactMessage {
   _meta?: { [name: string]: unknown };
   /** Whether the agent remembers the conversation. */
   context?: Context;
+  /** The time to the first deadline that ends the turn, in milliseconds, for `stalled`. Absent: it has none. */
+  deadline_ms?: number;
   /** The exit code of the process. */
   exit_code?: number;
   /** What. */
@@ -1058,6 +1060,8 @@ export interface HostFactMessage {
   message?: string;
   /** The signal that ended it. */
   signal?: number;
+  /** The time for which nothing has come, in milliseconds, for `stalled`. */
+  silent_ms?: number;
   /** The session that was copied, for `forked_from`. */
   source?: string;
   turn_id?: string;
@@ -1269,7 +1273,7 @@ export interface Diff {
 }
 
 /** What happened to a session. */
-export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved" | "forked_from";
+export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved" | "forked_from" | "stalled";
 
 /** The failure. */
 export interface Failure {
@@ -1672,7 +1676,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["file.output", ["_meta","file_mime_type","file_name","file_path","session_id","sha256","size","turn_id","type"]],
   ["flow.pause", ["_meta","session_id","turn_id","type"]],
   ["flow.resume", ["_meta","session_id","turn_id","type"]],
-  ["host.fact", ["_meta","context","exit_code","fact","message","session_id","signal","source","turn_id","type"]],
+  ["host.fact", ["_meta","context","deadline_ms","exit_code","fact","message","session_id","signal","silent_ms","source","turn_id","type"]],
   ["input.request", ["_meta","expires_at","fields","prompt","request_id","session_id","turn_id","type"]],
   ["input.response", ["_meta","cancelled","request_id","session_id","turn_id","type","values"]],
   ["input.result", ["_meta","duplicate","message_id","seq","session_id","turn_id","type"]],

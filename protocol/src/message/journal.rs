@@ -202,6 +202,10 @@ objects! {
         pub signal: Option<i32>,
         /// The session that was copied, for `forked_from`.
         pub source: Option<String>,
+        /// The time for which nothing has come, in milliseconds, for `stalled`.
+        pub silent_ms: Option<u64>,
+        /// The time to the first deadline that ends the turn, in milliseconds, for `stalled`. Absent: it has none.
+        pub deadline_ms: Option<u64>,
     }
 
     /// Entry: the title was changed, or the session was archived ([journal.13]).
@@ -351,5 +355,7 @@ names! {
         Moved = "moved",
         /// It began as a copy of another session, whose entries stand before this one ([journal.14]).
         ForkedFrom = "forked_from",
+        /// Its running turn is silent; nothing is stopped. No entry: it has no number.
+        Stalled = "stalled",
     }
 }

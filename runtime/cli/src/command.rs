@@ -40,7 +40,6 @@ mod version;
 mod wire;
 
 pub(crate) use chat::{Speaker, Transcript};
-pub(crate) use run::after_refused_file;
 
 /// What to do.
 #[derive(Debug, Subcommand)]

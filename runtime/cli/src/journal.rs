@@ -27,7 +27,7 @@ use crate::{daemon, error::CliError, interrupt::Interrupts, target};
 pub(crate) const SOCKET: &str = "host.sock";
 
 /// How much is on its way between this process and the host in it, in bytes.
-const PIPE: usize = 256 * 1024;
+pub(crate) const PIPE: usize = 256 * 1024;
 
 /// How long a host that has just taken the folder may need to listen.
 const LISTENS: Duration = Duration::from_secs(5);

@@ -14,7 +14,7 @@ use crate::{
     daemon::{self, Folder, Running},
     journal,
     overrides::Overrides,
-    session_backend::AttachedSession,
+    session_backend::SessionBackend,
     target::{Target, tell},
 };
 
@@ -41,7 +41,7 @@ pub(crate) struct MatchingDaemon {
 
 /// A session of the daemon.
 pub(crate) struct DaemonSession {
-    pub(crate) session: AttachedSession,
+    pub(crate) session: SessionBackend,
     /// Its agent, as configured there and here.
     pub(crate) agent: AgentConfig,
     /// The options of the session.
@@ -198,7 +198,7 @@ impl MatchingDaemon {
         };
         let opened = async {
             let client = journal::client(input, output).await?;
-            AttachedSession::open(client, prefix, Some(agent.id.clone()), start.clone()).await
+            SessionBackend::open(client, prefix, Some(agent.id.clone()), start.clone()).await
         };
         let opened = timeout(OPEN_TIMEOUT, opened)
             .await

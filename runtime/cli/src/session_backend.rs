@@ -1,35 +1,48 @@
-//! The session behind `chat`, `run` and `sessions attach`: one of this process's host, or one of a
-//! journal, which another host may run.
+//! The session behind `chat`, `run` and `sessions attach`: its messages become events, and the
+//! person's actions become calls. The host is another process, or the engine in this one.
 
-use std::path::Path;
+use std::{
+    collections::VecDeque,
+    future::Future,
+    path::Path,
+    pin::pin,
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, SystemTime},
+};
 
 use anstyle::Style;
 use anyhow::anyhow;
+use tokio::{task::JoinSet, time::timeout};
+use trunkline_client::{Acceptance, Client, ClientError, Event, EventBody, Events, Session};
 use trunkline_host::{
-    Event, FileError, Host, Session, TurnNo,
-    protocol::{RequestId, SessionInfo, SessionUpdate, StopReason},
+    EventKind, Host, Permission, Question, SessionEnd, TurnNo, TurnScope,
+    protocol::{
+        AdapterBody, AttachRefusal, ClosedReason, FileInput, MAX_LINE, MessageId, RelayBody,
+        RequestId, Role, SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart,
+        SessionState, SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
+    },
 };
+use trunkline_relay::{RelayOptions, serve_hub};
+use uuid::Uuid;
 
-use crate::{command::after_refused_file, error::CliError};
+use crate::{error::CliError, journal, listing, paint};
 
-mod attached;
 mod entries;
 
-pub(crate) use attached::{AttachMode, AttachedSession};
+/// Timeout for an agent to report the options of a new session that it applies.
+const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// The session of a conversation.
-pub(crate) enum SessionBackend {
-    /// A session of the host in this process, without a journal.
-    Local(Session),
-    /// A session of a journal.
-    Attached(Box<AttachedSession>),
-}
+/// Timeout for the last calls before a session is left.
+const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Maximum number of ended turns that late output is recognised of.
+const MAX_ENDED_TURNS: usize = 16;
 
 /// An event of a session, as it is shown to a person.
 #[derive(Debug)]
 pub(crate) enum DisplayEvent {
     /// An event that every host reports.
-    Event(Event),
+    Event(trunkline_host::Event),
     /// An input of another client, or of an earlier time.
     Input(String),
     /// A request was settled by another client, or earlier.
@@ -44,52 +57,295 @@ pub(crate) enum DisplayEvent {
     Nothing,
 }
 
-/// The reason why a file was not given to the agent.
-#[derive(Debug)]
-pub(crate) struct FileRefusal {
-    pub(crate) error: anyhow::Error,
-    /// The next step.
-    pub(crate) next: Option<String>,
-}
-
-impl From<FileError> for FileRefusal {
-    fn from(error: FileError) -> Self {
-        Self {
-            next: after_refused_file(&error),
-            error: anyhow!(error),
-        }
-    }
-}
-
-/// Returns true if no agent of a host has written a line.
-pub(crate) fn is_silent(host: &Host) -> bool {
-    host.agents()
-        .iter()
-        .all(|agent| agent.counters.lines_in == 0)
-}
-
 impl DisplayEvent {
     fn note(mark: &'static str, style: Style, text: String) -> Self {
         Self::Note { mark, style, text }
     }
 }
 
-impl From<AttachedSession> for SessionBackend {
-    fn from(session: AttachedSession) -> Self {
-        Self::Attached(Box::new(session))
-    }
+/// The way in which a session is attached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AttachMode {
+    /// All entries, then what is new; the person takes part.
+    Control,
+    /// Entries behind this one, then what is new; the person only watches.
+    Observe { after: u64 },
+    /// Only turns that the person begins.
+    OwnTurns,
+}
+
+/// The session of a conversation: one of a journal, or one that ends with its client.
+pub(crate) struct SessionBackend {
+    client: Client,
+    session: Session,
+    events: Events,
+    mode: AttachMode,
+    agent: String,
+    /// The last entry that was read.
+    seq: u64,
+    /// True for a session of a journal, which other clients may use, and which outlives this one.
+    is_kept: bool,
+    /// Turns that have begun and not ended, the running one first.
+    open: VecDeque<OpenTurn>,
+    /// The latest turns that have ended.
+    ended: VecDeque<(TurnId, TurnNo)>,
+    /// The number of turns that have a number.
+    turns: u64,
+    /// Events that came while a call waited for its answer.
+    held: VecDeque<DisplayEvent>,
+    calls: BackgroundCalls,
+    is_silent: bool,
+    is_closed: bool,
+    /// The cause of the session's loss, with which its events ended.
+    lost: Option<ClientError>,
+}
+
+/// Calls that nothing waits for: stops, and answers to requests.
+#[derive(Clone, Default)]
+struct BackgroundCalls(Arc<Mutex<JoinSet<()>>>);
+
+/// A turn that has begun.
+struct OpenTurn {
+    id: TurnId,
+    no: TurnNo,
+    /// The id of its input, if this person begins the turn.
+    message_id: Option<MessageId>,
+    began: Option<SystemTime>,
 }
 
 impl SessionBackend {
-    /// Waits for the next event. `None` at the session's end.
-    ///
-    /// # Cancel safety
-    /// Cancelling loses no event.
-    pub(crate) async fn next(&mut self) -> Option<DisplayEvent> {
-        match self {
-            Self::Local(session) => session.next_event().await.map(DisplayEvent::Event),
-            Self::Attached(session) => session.next().await,
+    fn new(client: Client, opened: (Session, Events), mode: AttachMode, agent: String) -> Self {
+        let (session, events) = opened;
+        let attached = session.attached();
+        let state = attached.and_then(|attached| attached.state);
+        let agreed = session.ready().and_then(|ready| ready.extensions.as_ref());
+        let is_kept = agreed.is_none_or(|names| names.iter().any(|name| name == "journal"));
+        let seq = match mode {
+            AttachMode::Control => 0,
+            AttachMode::Observe { after } => after,
+            AttachMode::OwnTurns => attached.map_or(0, |attached| attached.last_seq),
+        };
+        Self {
+            client,
+            session,
+            events,
+            mode,
+            agent,
+            seq,
+            is_kept,
+            open: VecDeque::new(),
+            ended: VecDeque::new(),
+            turns: 0,
+            held: VecDeque::new(),
+            calls: BackgroundCalls::default(),
+            is_silent: true,
+            is_closed: state == Some(SessionState::Closed),
+            lost: None,
         }
+    }
+
+    /// Attaches to a session.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn attach(
+        client: Client,
+        id: &SessionId,
+        mode: AttachMode,
+    ) -> Result<Self, CliError> {
+        let attach = |after, role| SessionAttach {
+            after,
+            role: Some(role),
+            ..SessionAttach::default()
+        };
+        let attached = match mode {
+            AttachMode::Control => client.attach(id.clone(), attach(0, Role::Control)).await,
+            AttachMode::Observe { after } => {
+                client
+                    .attach(id.clone(), attach(after, Role::Observe))
+                    .await
+            }
+            AttachMode::OwnTurns => client.attach_at_end(id.clone(), Role::Control).await,
+        };
+        let opened = attached.map_err(|error| refused(id, error))?;
+        let agent = opened.0.attached().map(|it| it.agent_id.clone());
+        Ok(Self::new(client, opened, mode, agent.unwrap_or_default()))
+    }
+
+    /// Opens a session of a host in this process, without a journal.
+    ///
+    /// # Errors
+    /// The host is not reached.
+    pub(crate) async fn open_here(
+        host: Host,
+        prefix: &str,
+        agent: String,
+        start: SessionStart,
+    ) -> Result<Self, CliError> {
+        let (near, far) = tokio::io::duplex(journal::PIPE);
+        let (input, output) = tokio::io::split(far);
+        // Of what the agent may send in a line nothing is cut.
+        let options = RelayOptions::default().max_line(2 * MAX_LINE);
+        tokio::spawn(async move {
+            serve_hub(host, options, input, output, std::future::pending()).await
+        });
+        let (input, output) = tokio::io::split(near);
+        let client = journal::client(input, output).await?;
+        Self::open(client, prefix, Some(agent), start).await
+    }
+
+    /// Opens a session with a new id, which begins with `prefix`.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn open(
+        client: Client,
+        prefix: &str,
+        agent: Option<String>,
+        start: SessionStart,
+    ) -> Result<Self, CliError> {
+        let id = new_id(prefix)?;
+        let start = SessionStart {
+            agent_id: agent.clone(),
+            ..start
+        };
+        let opened = client.open_as(id.clone(), start).await;
+        let opened = opened.map_err(|error| refused(&id, error))?;
+        let mut session = Self::new(client, opened, AttachMode::Control, String::new());
+        // The first entry shows that the session is stored.
+        while session.is_kept && session.seq == 0 {
+            let Some(event) = session.next_event().await else {
+                return Err(session.lost());
+            };
+            if let EventBody::Adapter(AdapterBody::SessionClosed(closed)) = &event.body
+                && event.stamp.seq.is_none()
+            {
+                let cause = ClientError::SessionClosed {
+                    reason: closed.reason,
+                    failure: closed.error.clone().map(Box::new),
+                };
+                return Err(refused(&id, cause));
+            }
+            // The first entries show nothing.
+            let _ = session.display(event);
+        }
+        session.agent = match agent {
+            Some(agent) => agent,
+            None => session.default_agent().await?,
+        };
+        Ok(session)
+    }
+
+    /// Returns the agent that the host chose.
+    async fn default_agent(&self) -> Result<String, CliError> {
+        let list = SessionsList {
+            id: Some(self.id().to_string()),
+            ..listing::all()
+        };
+        let page = self.client.sessions(list).await;
+        let mut sessions = page.map_err(|error| refused(self.id(), error))?.sessions;
+        Ok(sessions.pop().map_or_else(String::new, |it| it.agent_id))
+    }
+
+    /// Leaves this session, which is closed unless it is kept, and opens one of a new id with the same agent.
+    ///
+    /// # Errors
+    /// The host's refusal.
+    pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), CliError> {
+        if !self.is_kept {
+            // Its agent may have room for one session only.
+            let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
+        }
+        let client = self.client.clone();
+        let agent = self.agent.clone();
+        *self = Self::open(client, "chat", Some(agent), start).await?;
+        Ok(())
+    }
+
+    /// Checks that the session was not lost with its host.
+    ///
+    /// # Errors
+    /// The host has ended; with the next step.
+    pub(crate) fn check_host(&self) -> Result<(), CliError> {
+        match self.is_lost() {
+            true => Err(self.lost()),
+            false => Ok(()),
+        }
+    }
+
+    /// The error for a session that was lost with its host.
+    pub(crate) fn lost(&self) -> CliError {
+        match &self.lost {
+            Some(refusal @ ClientError::SessionRefused { .. }) => {
+                refused(self.id(), refusal.clone())
+            }
+            _ => host_ended(self.id()),
+        }
+    }
+
+    /// Leaves the session, which continues if it is kept. Inputs, stops and answers before are still sent.
+    pub(crate) async fn leave(self) {
+        let mut calls = self.calls.take();
+        let made = async { while calls.join_next().await.is_some() {} };
+        // A host that is gone needs no call.
+        let _ = timeout(LEAVE_TIMEOUT, made).await;
+        self.client.close().await;
+    }
+
+    /// Closes the session, and leaves.
+    pub(crate) async fn close(self) {
+        // A session whose end takes longer is closed all the same.
+        let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
+        self.leave().await;
+    }
+
+    /// Returns true if the agent has reported nothing, neither in this session nor, under a host of
+    /// this process, in another.
+    pub(crate) fn is_silent(&self, host: Option<&Host>) -> bool {
+        host.map_or(self.is_silent, is_silent)
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        self.is_kept
+    }
+
+    pub(crate) fn id(&self) -> &SessionId {
+        self.session.id()
+    }
+
+    pub(crate) fn agent(&self) -> &str {
+        &self.agent
+    }
+
+    /// The session's state when it was attached.
+    pub(crate) fn attached(&self) -> Option<&SessionAttached> {
+        self.session.attached()
+    }
+
+    /// Returns true until all entries that existed at the attach have come.
+    pub(crate) fn is_behind(&self) -> bool {
+        let last = self.attached().map_or(0, |attached| attached.last_seq);
+        self.seq < last && !self.is_lost()
+    }
+
+    /// Returns true if the session takes no further input.
+    pub(crate) fn is_closed(&self) -> bool {
+        self.is_closed || self.session.has_ended()
+    }
+
+    pub(crate) fn is_lost(&self) -> bool {
+        self.lost.is_some()
+    }
+
+    /// The running turn. While history is read, the one that ran when the session was attached.
+    pub(crate) fn running(&self) -> Option<TurnNo> {
+        let running = if self.is_behind() {
+            let running = self.attached()?.turn_id.as_ref()?;
+            self.open.iter().find(|turn| turn.id == *running)
+        } else {
+            self.open.front()
+        };
+        running.map(|turn| turn.no)
     }
 
     /// Sends an input, which begins a turn.
@@ -97,22 +353,36 @@ impl SessionBackend {
     /// # Errors
     /// The reason why it was not sent.
     pub(crate) async fn send(&mut self, text: &str) -> anyhow::Result<TurnNo> {
-        match self {
-            Self::Local(session) => {
-                let turn = session.send(text)?;
-                let no = turn.no();
-                turn.detach();
-                Ok(no)
+        let turn = self.session.send(text).await?;
+        let no = self.begin(turn.id(), Some(turn.message_id().clone()));
+        if let Some(begun) = self.open.back_mut().filter(|_| !self.is_kept) {
+            begun.began = Some(SystemTime::now());
+        }
+        Ok(no)
+    }
+
+    /// Sends an input, and waits until the journal has it.
+    ///
+    /// # Errors
+    /// The reason why it was not taken.
+    pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), CliError> {
+        let mut turn = self.session.send(text).await.map_err(CliError::failed)?;
+        let message_id = turn.message_id().clone();
+        match self.answer(turn.accepted()).await {
+            Ok(accepted) => Ok((message_id, accepted)),
+            Err(ClientError::RequestFailed(why)) => {
+                Err(CliError::failed(anyhow!("the input was not taken: {why}")))
             }
-            Self::Attached(session) => session.send(text).await,
+            Err(_) => Err(self.lost()),
         }
     }
 
     /// Stops a turn.
     pub(crate) fn stop_turn(&self, turn: TurnNo) {
-        match self {
-            Self::Local(session) => session.stop_turn(turn, StopReason::User),
-            Self::Attached(session) => session.stop_turn(turn),
+        if let Some(open) = self.open.iter().find(|open| open.no == turn) {
+            let session = self.session.clone();
+            let id = open.id.clone();
+            self.calls.make(async move { session.stop(id).await });
         }
     }
 
@@ -121,81 +391,357 @@ impl SessionBackend {
     /// # Errors
     /// The reason why they were not changed.
     pub(crate) async fn update(&mut self, update: SessionUpdate) -> anyhow::Result<SessionInfo> {
-        match self {
-            Self::Local(session) => Ok(session.update(update).await?),
-            Self::Attached(session) => session.update(update).await,
-        }
+        let session = self.session.clone();
+        let updated = self.answer(session.update(update)).await;
+        updated.map_err(refusal_text)
     }
 
     /// Gives the agent a file.
     ///
     /// # Errors
     /// The reason why it was not given.
-    pub(crate) async fn deliver_file(&mut self, path: &Path) -> Result<(), FileRefusal> {
-        match self {
-            Self::Local(session) => Ok(session.deliver_file(path.to_owned(), None, None).await?),
-            Self::Attached(session) => session
-                .deliver_file(path)
-                .await
-                .map_err(|error| FileRefusal { error, next: None }),
-        }
+    pub(crate) async fn deliver_file(&mut self, path: &Path) -> anyhow::Result<()> {
+        let file_path = std::path::absolute(path)?;
+        let Some(file_path) = file_path.to_str().map(str::to_owned) else {
+            return Err(anyhow!("its path is not UTF-8; name it otherwise"));
+        };
+        let file = FileInput {
+            file_path,
+            ..FileInput::default()
+        };
+        let session = self.session.clone();
+        let placed = self.answer(session.place_file(file)).await;
+        placed.map_err(refusal_text)
     }
 
-    /// Returns true if the agent has reported nothing yet, neither in this session nor, under a
-    /// host of this process, in another.
-    pub(crate) fn is_silent(&self, host: Option<&Host>) -> bool {
-        match self {
-            Self::Local(_) => host.is_some_and(is_silent),
-            Self::Attached(session) => session.is_silent(),
+    /// Waits for the next event. `None` at the session's end, or when its host is lost.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no event.
+    pub(crate) async fn next(&mut self) -> Option<DisplayEvent> {
+        if let Some(held) = self.held.pop_front() {
+            return Some(held);
         }
+        let event = self.next_event().await?;
+        Some(self.display(event))
     }
 
-    /// Checks that the session was not lost with its host.
+    /// Stops the turn that ran when the session was attached, and waits for its end. `None` if none
+    /// ran.
     ///
     /// # Errors
-    /// The host has ended; with the next step.
-    pub(crate) fn check_host(&self) -> Result<(), CliError> {
-        match self {
-            Self::Attached(session) if session.is_lost() => Err(session.lost()),
-            Self::Local(_) | Self::Attached(_) => Ok(()),
+    /// The host has ended before.
+    pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, CliError> {
+        let running = self
+            .attached()
+            .and_then(|attached| attached.turn_id.clone());
+        let Some(turn) = running else {
+            return Ok(None);
+        };
+        if self.session.stop(turn.clone()).await.is_ok() {
+            while let Some(event) = self.next_event().await {
+                if let EventBody::Adapter(AdapterBody::TurnComplete(end)) = &event.body
+                    && event.turn_id.as_ref() == Some(&turn)
+                {
+                    return Ok(Some(end.status_or_completed()));
+                }
+            }
+        }
+        Err(self.lost())
+    }
+
+    /// Returns the next entry as its line. `None` at the session's end, or when its host is lost.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no entry.
+    pub(crate) async fn next_line(&mut self) -> Option<String> {
+        loop {
+            let event = self.next_event().await?;
+            if event.stamp.seq.is_some() {
+                return Some(event.line().to_owned());
+            }
         }
     }
 
-    /// The running turn, if this conversation did not begin it.
-    pub(crate) fn running(&self) -> Option<TurnNo> {
-        match self {
-            Self::Local(_) => None,
-            Self::Attached(session) => session.running(),
+    /// Waits until the agent has reported that it works in the folder that a new session named.
+    /// False if it does not, or reports nothing within 15 s.
+    ///
+    /// # Cancel safety
+    /// Cancelling loses no event.
+    pub(crate) async fn works_there(&mut self) -> bool {
+        let reported = async {
+            while let Some(event) = self.next_event().await {
+                let is_there = match &event.body {
+                    EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
+                        let mut applied = info.options_applied.iter().flatten();
+                        applied.any(|name| name == "cwd")
+                    }
+                    _ => false,
+                };
+                let shown = self.display(event);
+                self.held.push_back(shown);
+                if is_there {
+                    return true;
+                }
+            }
+            false
+        };
+        timeout(OPTIONS_TIMEOUT, reported).await.unwrap_or(false)
+    }
+
+    async fn next_event(&mut self) -> Option<Event> {
+        let event = match self.events.next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => {
+                self.is_closed = true;
+                return None;
+            }
+            Err(cause) => {
+                self.lost = Some(cause);
+                return None;
+            }
+        };
+        match (&event.body, event.stamp.seq) {
+            (_, Some(seq)) => self.seq = seq,
+            (EventBody::Relay(RelayBody::Lag(lag)), _) => self.seq = self.seq.max(lag.to),
+            (EventBody::TooLong { .. }, _) => self.seq += 1,
+            _ => {}
+        }
+        self.is_closed |= matches!(
+            event.body,
+            EventBody::Adapter(AdapterBody::SessionClosed(_))
+        );
+        Some(event)
+    }
+
+    /// Waits for the answer to a call. Events that come meanwhile are held.
+    async fn answer<T>(
+        &mut self,
+        call: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        let mut call = pin!(call);
+        loop {
+            tokio::select! {
+                biased;
+                answer = &mut call => return answer,
+                Some(event) = self.next_event() => {
+                    let shown = self.display(event);
+                    self.held.push_back(shown);
+                }
+            }
         }
     }
 
-    /// Returns true if the session takes no further input.
-    pub(crate) fn is_closed(&self) -> bool {
-        match self {
-            Self::Local(session) => session.is_closed(),
-            Self::Attached(session) => session.is_closed(),
+    fn begin(&mut self, id: TurnId, message_id: Option<MessageId>) -> TurnNo {
+        self.turns += 1;
+        let no = TurnNo::new(self.turns);
+        self.open.push_back(OpenTurn {
+            id,
+            no,
+            message_id,
+            began: None,
+        });
+        no
+    }
+
+    /// Converts an event of the session to what is shown of it.
+    fn display(&mut self, event: Event) -> DisplayEvent {
+        let at = self.open.iter().position(|turn| turn.has(&event));
+        if self.mode == AttachMode::OwnTurns && event.turn_id.is_some() && at.is_none() {
+            return DisplayEvent::Nothing;
+        }
+        let time = match self.is_kept {
+            true => parse_time(&event.stamp),
+            false => Some(SystemTime::now()),
+        };
+        let ended = event.turn_id.as_ref().filter(|_| at.is_none());
+        let ended = ended.and_then(|id| self.ended.iter().find(|(ended, _)| ended == id));
+        let scope = match (at, ended) {
+            (Some(at), _) => TurnScope::Running(self.open[at].no),
+            (None, Some((_, no))) => TurnScope::Ended(*no),
+            (None, None) => TurnScope::Outside,
+        };
+        let is_own = event.is_own;
+        let mut shown = match event.body {
+            EventBody::Adapter(body) => {
+                let is_answer =
+                    event.awaits_answer && !matches!(self.mode, AttachMode::Observe { .. });
+                let is_end = matches!(
+                    body,
+                    AdapterBody::TurnComplete(_) | AdapterBody::SessionClosed(_)
+                );
+                self.is_silent &= event.stamp.seq.is_none() || is_end;
+                self.display_message(body, scope, at, time, is_answer)
+            }
+            EventBody::Relay(RelayBody::TurnBegin(begin)) => match event.turn_id {
+                Some(id) => self.display_begin(id, begin, at, time),
+                None => DisplayEvent::Nothing,
+            },
+            EventBody::Relay(body) => entries::relay_message(scope, body, is_own),
+            EventBody::TooLong { bytes } => {
+                let text = format!("an entry of {bytes} bytes is too long to be shown");
+                DisplayEvent::note("!", paint::CARE, text)
+            }
+            // A type of a later version.
+            _ => DisplayEvent::Nothing,
+        };
+        if let (DisplayEvent::Event(event), Some(time)) = (&mut shown, time) {
+            event.time = time;
+        }
+        shown
+    }
+
+    fn display_begin(
+        &mut self,
+        id: TurnId,
+        begin: TurnBegin,
+        at: Option<usize>,
+        time: Option<SystemTime>,
+    ) -> DisplayEvent {
+        let at = at.unwrap_or_else(|| {
+            self.begin(id.clone(), None);
+            self.open.len() - 1
+        });
+        let turn = &mut self.open[at];
+        // The host may have given it another id.
+        turn.id = id;
+        turn.began = time;
+        match turn.message_id {
+            Some(_) => DisplayEvent::Nothing,
+            None => DisplayEvent::Input(begin.content),
         }
     }
 
-    /// The session of a journal.
-    pub(crate) fn attached(&self) -> Option<&AttachedSession> {
-        match self {
-            Self::Local(_) => None,
-            Self::Attached(session) => Some(session),
-        }
+    fn display_message(
+        &mut self,
+        body: AdapterBody,
+        scope: TurnScope,
+        at: Option<usize>,
+        time: Option<SystemTime>,
+        is_answer: bool,
+    ) -> DisplayEvent {
+        let kind = match body {
+            AdapterBody::TurnComplete(complete) => {
+                let Some(turn) = at.and_then(|at| self.open.remove(at)) else {
+                    return DisplayEvent::Nothing;
+                };
+                if self.ended.len() == MAX_ENDED_TURNS {
+                    self.ended.pop_front();
+                }
+                self.ended.push_back((turn.id, turn.no));
+                let took = turn.began.zip(time);
+                let took = took.and_then(|(from, to)| to.duration_since(from).ok());
+                EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))
+            }
+            AdapterBody::PermissionRequest(request) if is_answer => {
+                let session = self.session.clone();
+                let calls = self.calls.clone();
+                EventKind::Permission(Permission::elsewhere(request, self.is_kept, move |it| {
+                    calls.make(async move { session.answer_permission(it).await });
+                }))
+            }
+            AdapterBody::InputRequest(request) if is_answer => {
+                let session = self.session.clone();
+                let calls = self.calls.clone();
+                EventKind::Question(Question::elsewhere(request, self.is_kept, move |it| {
+                    calls.make(async move { session.answer_question(it).await });
+                }))
+            }
+            AdapterBody::SessionClosed(closed) => EventKind::Closed(Box::new(SessionEnd {
+                reason: closed.reason.unwrap_or(ClosedReason::Finished),
+                error: closed.error,
+            })),
+            body => return entries::adapter_message(scope, body),
+        };
+        DisplayEvent::Event(trunkline_host::Event::new(scope, kind))
+    }
+}
+
+impl OpenTurn {
+    /// Returns true if an event belongs to this turn. The first one may name another id than its
+    /// input did.
+    fn has(&self, event: &Event) -> bool {
+        let begins = match &event.body {
+            EventBody::Relay(RelayBody::TurnBegin(begin)) => {
+                begin.message_id.is_some() && begin.message_id == self.message_id
+            }
+            _ => false,
+        };
+        begins || event.turn_id.as_ref() == Some(&self.id)
+    }
+}
+
+impl BackgroundCalls {
+    /// Makes a call in a task of its own.
+    fn make(&self, call: impl Future<Output = Result<(), ClientError>> + Send + 'static) {
+        let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        while calls.try_join_next().is_some() {}
+        calls.spawn(async move {
+            match call.await {
+                // What is settled needs no answer.
+                Ok(()) | Err(ClientError::NotPending(_) | ClientError::SessionClosed { .. }) => {}
+                Err(error) => tracing::warn!("a stop or an answer was not sent: {error}"),
+            }
+        });
     }
 
-    /// Leaves a session of a journal, which continues. A local one is left to its host.
-    pub(crate) async fn leave(self) {
-        if let Self::Attached(session) = self {
-            session.leave().await;
-        }
+    fn take(&self) -> JoinSet<()> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
 
-    /// Closes a session of a journal, and leaves it. A local one is left to its host.
-    pub(crate) async fn close(self) {
-        if let Self::Attached(session) = self {
-            session.close().await;
+/// Returns true if no agent of a host has written a line.
+pub(crate) fn is_silent(host: &Host) -> bool {
+    let agents = host.agents();
+    agents.iter().all(|agent| agent.counters.lines_in == 0)
+}
+
+/// The error for a session that a host does not open or attach.
+fn refused(id: &SessionId, error: ClientError) -> CliError {
+    match error {
+        ClientError::SessionRefused {
+            reason, message, ..
+        } => {
+            let fault = CliError::usage(anyhow!("session {:?}: {message}", id.as_str()));
+            match reason {
+                Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
+                    fault.next("list those that there are by `trunkline sessions`")
+                }
+                _ => fault,
+            }
         }
+        ClientError::SessionClosed { failure, .. } => {
+            let message = failure.and_then(|failure| failure.message);
+            let message = message.unwrap_or_else(|| "the host opened no session".to_owned());
+            CliError::usage(anyhow!(message))
+        }
+        ClientError::ConnectionLost(_) => host_ended(id),
+        error => CliError::failed(error),
     }
+}
+
+fn host_ended(id: &SessionId) -> CliError {
+    CliError::failed(anyhow!("the host that has the journal has ended")).next(format!(
+        "`trunkline sessions attach {id}` goes on: what was shown is stored, and no host needs to run for it"
+    ))
+}
+
+/// Returns the host's reason for a refused request.
+fn refusal_text(error: ClientError) -> anyhow::Error {
+    match error {
+        ClientError::RequestFailed(why) => anyhow!(why),
+        ClientError::File { message, .. } => anyhow!(message),
+        ClientError::ConnectionLost(_) => anyhow!("the host has ended"),
+        error => anyhow!(error),
+    }
+}
+
+fn parse_time(stamp: &Stamp) -> Option<SystemTime> {
+    humantime::parse_rfc3339(stamp.time.as_deref()?).ok()
+}
+
+/// Returns an id that a person can type.
+fn new_id(prefix: &str) -> Result<SessionId, CliError> {
+    let id = Uuid::new_v4().simple().to_string();
+    SessionId::new(format!("{prefix}-{}", &id[..8])).map_err(CliError::failed)
 }

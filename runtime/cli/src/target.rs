@@ -27,6 +27,7 @@ use crate::{
     journal,
     overrides::{Overrides, assign, knows},
     paint,
+    session_backend::SessionBackend,
     terminal::{columns, wrapped},
     unread::Unread,
 };
@@ -612,6 +613,27 @@ impl Chosen {
                 error @ OpenError::Refused { .. } => refused(error),
                 error => CliError::failed(error),
             })
+    }
+
+    /// Opens a session on the agent, served in this process. Its id begins with `prefix`.
+    ///
+    /// # Errors
+    /// The organisation's policy forbids the agent, or the host is not reached. What else the host
+    /// refuses is the end of the session.
+    pub(crate) async fn open_session(
+        &self,
+        prefix: &str,
+        start: SessionStart,
+    ) -> Result<SessionBackend, CliError> {
+        if let Some(refusal) = self
+            .host
+            .agent(&self.agent.id)
+            .and_then(|agent| agent.refusal)
+        {
+            return Err(refused(refusal.of(&self.agent.id)));
+        }
+        let agent = self.agent.id.clone();
+        SessionBackend::open_here(self.host.clone(), prefix, agent, start).await
     }
 
     /// Why there is nothing to run, where the organisation's policy forbids every agent.

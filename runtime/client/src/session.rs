@@ -126,6 +126,13 @@ impl Session {
         }
     }
 
+    /// Returns true once this client has received the session's end, which its events may not have
+    /// reached.
+    #[must_use]
+    pub fn has_ended(&self) -> bool {
+        self.shared.queue.cause().is_some()
+    }
+
     /// Sends an input, which begins a turn or waits for the running one ([turn.3]).
     ///
     /// Returns when the input is on its way. However often the connection breaks, a host with a
@@ -308,7 +315,8 @@ impl Session {
     }
 
     /// Gives the agent a file with the next input ([file.2]). Returns when the host has a copy, or
-    /// without a journal when the file is on its way. Sent again on a new connection, it may be
+    /// when the file is on its way to a host that does not report that: one without a journal that
+    /// does not know `notes` ([relay.7]). Sent again on a new connection, it may be
     /// announced twice.
     ///
     /// # Errors

@@ -46,6 +46,9 @@ const MAX_LISTENER_NAMES: usize = 8;
 /// of a session.
 const MAX_TRACKED_REQUESTS: usize = 16_384;
 
+/// The extension by which a relay without a journal reports files and stalls ([relay.7]).
+const NOTES: &str = "notes";
+
 /// The time that a refusal counts towards giving a session up.
 const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
 
@@ -176,6 +179,8 @@ pub(crate) struct SessionState {
     /// `None` until the host has answered.
     has_journal: Option<bool>,
     has_flow: bool,
+    /// True if a host without a journal reports that it has a file ([relay.7]).
+    has_notes: bool,
     phase: Phase,
     backoff: Backoff,
     last_refusal: Option<Instant>,
@@ -253,6 +258,7 @@ impl SessionState {
             start: None,
             has_journal: None,
             has_flow: false,
+            has_notes: false,
             phase: Phase::Offline,
             backoff: Backoff::default(),
             last_refusal: None,
@@ -562,6 +568,7 @@ impl SessionState {
         let has = |name| agreed.iter().any(|agreed| agreed == name);
         self.has_journal = Some(has("journal"));
         self.has_flow = has("flow");
+        self.has_notes = has(NOTES);
         self.max_line = line_limit(ready.max_line);
         self.attached_seq = 0;
         self.phase = Phase::CatchingUp;
@@ -811,9 +818,9 @@ impl SessionState {
         }
     }
 
-    /// A host without a journal does not report that it has a file.
+    /// A host without a journal and without notes does not report that it has a file.
     fn place_unconfirmed(&mut self) {
-        if self.has_journal == Some(false) {
+        if self.has_journal == Some(false) && !self.has_notes {
             for placed in self.files.drain(..) {
                 reply(placed.reply, Ok(()));
             }
@@ -1140,11 +1147,11 @@ impl PendingSteer {
     }
 }
 
-/// The extensions that this client understands. Without `large`: a hub reads members by file only
-/// where it offers a folder.
+/// The extensions that this client understands. It names no folder for members by file, so of
+/// `large` it gets the sizes and digests of files ([large.2]).
 fn offered_extensions() -> Vec<String> {
-    let mut names = (Extensions::all() - Extensions::LARGE).to_names();
-    names.push("journal".to_owned());
+    let mut names = Extensions::all().to_names();
+    names.extend(["journal".to_owned(), NOTES.to_owned()]);
     names
 }
 

@@ -38,14 +38,17 @@ impl Permission {
         Self { request, responder }
     }
 
-    /// A request of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing
-    /// ([journal.6]).
+    /// A request of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing if the
+    /// session `is_shared` with others, who may answer it ([journal.6]); otherwise it is denied.
     pub fn elsewhere(
         request: Box<PermissionRequest>,
+        is_shared: bool,
         answer: impl FnOnce(PermissionResponse) + Send + 'static,
     ) -> Self {
+        let request_id = request.request_id.clone();
         let link = Elsewhere::link(move |given| match given {
             Answer::Permission(response) => answer(*response),
+            Answer::Dropped if !is_shared => answer(Decision::default().for_request(request_id)),
             Answer::Question(_) | Answer::Dropped => {}
         });
         Self::new(request, Key::from_bits(0), 0, link)
@@ -72,17 +75,8 @@ impl Permission {
 
     /// Answers it in full.
     pub fn answer(self, decision: Decision) {
-        let response = PermissionResponse {
-            request_id: self.request.request_id.clone(),
-            approved: decision.approved,
-            option_id: decision.option_id,
-            always_allow: decision.always_allow,
-            updated_input: decision.updated_input,
-            message: decision.message,
-            end_turn: decision.end_turn,
-            reason: decision.reason,
-        };
-        self.send(response);
+        let request_id = self.request.request_id.clone();
+        self.send(decision.for_request(request_id));
     }
 
     /// Answers it with the protocol's own message, for relays. It answers this request, whichever it names.
@@ -118,6 +112,21 @@ pub struct Decision {
     pub reason: Option<StopReason>,
 }
 
+impl Decision {
+    fn for_request(self, request_id: RequestId) -> PermissionResponse {
+        PermissionResponse {
+            request_id,
+            approved: self.approved,
+            option_id: self.option_id,
+            always_allow: self.always_allow,
+            updated_input: self.updated_input,
+            message: self.message,
+            end_turn: self.end_turn,
+            reason: self.reason,
+        }
+    }
+}
+
 /// The agent asks the user. Dropped unanswered, it is cancelled.
 #[derive(Debug)]
 pub struct Question {
@@ -136,16 +145,19 @@ impl Question {
         Self { request, responder }
     }
 
-    /// A question of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing
-    /// ([journal.6]).
+    /// A question of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing if the
+    /// session `is_shared` with others, who may answer it ([journal.6]); otherwise it is cancelled.
     pub fn elsewhere(
         request: Box<InputRequest>,
+        is_shared: bool,
         answer: impl FnOnce(InputResponse) + Send + 'static,
     ) -> Self {
         let request_id = request.request_id.clone();
         let link = Elsewhere::link(move |given| {
-            let Answer::Question(values) = given else {
-                return;
+            let values = match given {
+                Answer::Question(values) => values,
+                Answer::Dropped if !is_shared => None,
+                Answer::Permission(_) | Answer::Dropped => return,
             };
             let cancelled = values.is_none().then_some(true);
             answer(InputResponse {

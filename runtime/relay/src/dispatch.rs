@@ -33,7 +33,7 @@ use crate::{
     counters::{Counter, LiveCounters},
     directory::{self, LinkFigures},
     hub_sink::{HubSink, RelayShared, drop_unagreed},
-    journaled::{self, JOURNAL, JournalSessions, ListenerTasks},
+    journaled::{self, JOURNAL, JournalSessions, ListenerTasks, NOTES},
     upstream::{OutletGate, Upstream, write_for},
 };
 
@@ -408,19 +408,26 @@ impl Dispatch {
             .or_else(|| self.host.default_agent())
             .unwrap_or_default();
         let served = start.protocol.is_none_or(|version| version >= PROTOCOL);
-        if journaled::is_asked_for(start.extensions.as_deref())
+        if journaled::is_offered(JOURNAL, start.extensions.as_deref())
             && served
             && self.journaled.is_some()
         {
             return self.open_journaled(&id, &agent, *start, meta, agreed);
         }
+        let has_notes = journaled::is_offered(NOTES, start.extensions.as_deref());
         let hub = self.recipient(agreed, start.max_line);
         let with_files = Extensions::LARGE | Extensions::OPTIONS;
         let folder = start.exchange_dir.as_ref().map(PathBuf::from);
         let folder = folder.filter(|folder| agreed.contains(with_files) && folder.is_absolute());
         let outlet = self.upstream.outlet();
         if !agreed.is_empty() {
-            let ready = self.ready_message(&agent, &start, agreed);
+            let mut ready = self.ready_message(&agent, &start, agreed);
+            if has_notes {
+                ready
+                    .extensions
+                    .get_or_insert_default()
+                    .push(NOTES.to_owned());
+            }
             self.write_message(Envelope::new(id.clone(), ready), &hub);
         }
         let opened = if !self.may_open(&agent) {
@@ -446,7 +453,14 @@ impl Dispatch {
         };
         let key = outlet.key();
         let gate = outlet.gate();
-        let sink = HubSink::new(id.clone(), hub, folder, outlet, self.common.clone());
+        let sink = HubSink::new(
+            id.clone(),
+            hub,
+            has_notes,
+            folder,
+            outlet,
+            self.common.clone(),
+        );
         let (sender, served) = serve_in_memory(id.clone(), opened, Box::new(sink));
         let agent = self.options.judge.is_some().then(|| agent.into_boxed_str());
         let link = Link {
@@ -588,7 +602,7 @@ impl Dispatch {
             HostBody::Ping(ping) => Pong { nonce: ping.nonce }.into(),
             HostBody::AgentsList(list) => return self.list_agents(list),
             HostBody::SessionsList(list) => {
-                let asks = journaled::is_asked_for(list.extensions.as_deref());
+                let asks = journaled::is_offered(JOURNAL, list.extensions.as_deref());
                 if let Some(journaled) = self.journaled.as_mut().filter(|_| asks) {
                     return journaled.list_sessions(list);
                 }

@@ -10,9 +10,9 @@ use futures_util::future::BoxFuture;
 use trunkline_host::Cause;
 use trunkline_pipe::{Class, Flow, place_large_aside, take_json};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, Category, ErrorEvent, Extensions, Fact, Failure, HostBody,
-    HostMessage, LargeMember, Meta, PermissionCancel, Recipient, RelayBody, SessionClosed,
-    SessionId, SessionInfo, ToolsAsOutput, TurnComplete, TurnId, filled, wants_file,
+    AdapterBody, AdapterMessage, Category, ErrorEvent, Extensions, Fact, Failure, FileDelivered,
+    HostBody, HostMessage, LargeMember, Meta, PermissionCancel, Recipient, RelayBody, RelayMessage,
+    SessionClosed, SessionId, SessionInfo, ToolsAsOutput, TurnComplete, TurnId, filled, wants_file,
 };
 use trunkline_sessions::{EntryBody, EntrySink};
 
@@ -42,6 +42,8 @@ pub(crate) struct RelayShared {
 pub(crate) struct HubSink {
     id: SessionId,
     hub: Recipient,
+    /// True if the hub gets notes on files and stalls ([relay.7]).
+    has_notes: bool,
     /// The hub's exchange folder, for members in files.
     folder: Option<PathBuf>,
     outlet: Outlet,
@@ -69,6 +71,7 @@ impl HubSink {
     pub(crate) fn new(
         id: SessionId,
         hub: Recipient,
+        has_notes: bool,
         folder: Option<PathBuf>,
         outlet: Outlet,
         common: Arc<RelayShared>,
@@ -76,6 +79,7 @@ impl HubSink {
         Self {
             id,
             hub,
+            has_notes,
             folder,
             outlet,
             common,
@@ -197,8 +201,22 @@ impl HubSink {
                 };
                 self.event(turn, cancel.into(), meta);
             }
+            RelayBody::FileDelivered(file) if self.has_notes => {
+                self.note(turn, FileDelivered { by: None, ..file }.into());
+            }
+            RelayBody::HostFact(fact) if self.has_notes && fact.fact == Some(Fact::Stalled) => {
+                self.note(turn, fact.into());
+            }
             // Part of a journal only.
             _ => {}
+        }
+    }
+
+    /// Puts a message that only a hub with `notes` knows ([relay.7]).
+    fn note(&mut self, turn: Option<TurnId>, body: RelayBody) {
+        if !self.is_over {
+            let message = RelayMessage::new(self.id.clone(), body).of_turn(turn);
+            self.outlet.put(message.to_line(), Class::Event);
         }
     }
 

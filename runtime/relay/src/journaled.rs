@@ -21,9 +21,13 @@ use crate::upstream::{Outlet, Upstream};
 /// The name of the extension.
 pub(crate) const JOURNAL: &str = "journal";
 
-/// Returns true if a hub requests the journal ([journal.1]).
-pub(crate) fn is_asked_for(extensions: Option<&[String]>) -> bool {
-    extensions.into_iter().flatten().any(|name| name == JOURNAL)
+/// The name of the extension by which a hub without the journal gets notes on files and stalls
+/// ([relay.7]).
+pub(crate) const NOTES: &str = "notes";
+
+/// Returns true if a hub offers an extension that only a relay knows.
+pub(crate) fn is_offered(extension: &str, offered: Option<&[String]>) -> bool {
+    offered.into_iter().flatten().any(|name| name == extension)
 }
 
 /// Capacity of the inbox of a listener's task.

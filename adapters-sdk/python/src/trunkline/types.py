@@ -19,7 +19,7 @@ ClosedReason: TypeAlias = 'Literal["finished", "failed", "refused", "unknown_age
 CompactionTrigger: TypeAlias = 'Literal["auto", "manual"]'
 Context: TypeAlias = 'Literal["kept", "lost"]'
 Delivered: TypeAlias = 'Literal["yes", "no", "unknown"]'
-Fact: TypeAlias = 'Literal["opened", "process_ended", "resumed", "host_restarted", "moved", "forked_from"]'
+Fact: TypeAlias = 'Literal["opened", "process_ended", "resumed", "host_restarted", "moved", "forked_from", "stalled"]'
 FieldKind: TypeAlias = 'Literal["text", "secret", "boolean", "number", "choice", "choices"]'
 InputMode: TypeAlias = 'Literal["turn", "steer"]'
 Json: TypeAlias = 'Any'
@@ -843,10 +843,12 @@ class HostFact(Stored):
     type: Literal["host.fact"]
     _meta: NotRequired[dict[str, Any]]
     context: NotRequired[Context]
+    deadline_ms: NotRequired[int]
     exit_code: NotRequired[int]
     fact: NotRequired[Fact]
     message: NotRequired[str]
     signal: NotRequired[int]
+    silent_ms: NotRequired[int]
     source: NotRequired[str]
     turn_id: NotRequired[str]
 
@@ -1166,7 +1168,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "file.output": frozenset(["_meta", "file_mime_type", "file_name", "file_path", "session_id", "sha256", "size", "turn_id", "type"]),
     "flow.pause": frozenset(["_meta", "session_id", "turn_id", "type"]),
     "flow.resume": frozenset(["_meta", "session_id", "turn_id", "type"]),
-    "host.fact": frozenset(["_meta", "context", "exit_code", "fact", "message", "session_id", "signal", "source", "turn_id", "type"]),
+    "host.fact": frozenset(["_meta", "context", "deadline_ms", "exit_code", "fact", "message", "session_id", "signal", "silent_ms", "source", "turn_id", "type"]),
     "input.request": frozenset(["_meta", "expires_at", "fields", "prompt", "request_id", "session_id", "turn_id", "type"]),
     "input.response": frozenset(["_meta", "cancelled", "request_id", "session_id", "turn_id", "type", "values"]),
     "input.result": frozenset(["_meta", "duplicate", "message_id", "seq", "session_id", "turn_id", "type"]),

@@ -208,7 +208,7 @@ impl EditorAgent {
                 }
             }
             // The ends of open turns follow it, with the reason.
-            Some(Fact::Moved | Fact::ForkedFrom) => {}
+            Some(Fact::Moved | Fact::ForkedFrom | Fact::Stalled) => {}
             Some(Fact::ProcessEnded | Fact::HostRestarted | Fact::Resumed) | None => {
                 if let Some(text) = &fact.message {
                     self.notice(id, "warning", text);

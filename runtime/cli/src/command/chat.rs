@@ -13,7 +13,7 @@ pub(super) use self::place::Place;
 use self::{place::RESUME, talk::Talk};
 use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
-    conversation::{make_folder, session_options},
+    conversation::make_folder,
     daemon,
     error::{CliError, CommandResult},
     exit,
@@ -22,7 +22,6 @@ use crate::{
     matching_daemon::{self, DaemonChoice},
     overrides::Overrides,
     screen::{Detail, Screen},
-    session_backend::SessionBackend,
     target::Target,
     terminal::Settings,
 };
@@ -166,8 +165,7 @@ impl Chat {
         must_be_here(&chosen)?;
         let mut interrupts = Interrupts::watch()?;
         let settings = Settings::save();
-        let session = chosen.open(session_options(start.clone()))?;
-        let mut session = SessionBackend::Local(session);
+        let mut session = chosen.open_session("chat", start.clone()).await?;
         let mut chat = Talk::new(Some(chosen), start, screen, self.save);
         chat.greet();
         let done = chat.run(&mut session, &mut interrupts).await;
@@ -176,6 +174,7 @@ impl Chat {
         if let Some(chosen) = &chat.chosen {
             shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
         }
+        session.leave().await;
         done
     }
 }

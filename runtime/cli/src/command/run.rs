@@ -1,24 +1,24 @@
 //! `trunkline run`: one turn.
 
 use std::{
+    fs,
     io::{self, IsTerminal, Read},
     path::{Path, PathBuf},
     time::Duration,
 };
 
-use anyhow::{Context, anyhow};
+use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
-    Cause, FileError, Host, TurnEnd,
+    Cause, Host, SessionEnd, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
-    files::Refusal,
     protocol::{Category, ClosedReason, Status},
     redact,
 };
 
 use crate::{
     advice,
-    conversation::{self, Conversation, Outcome, session_options},
+    conversation::{self, Conversation, Outcome},
     error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
@@ -26,7 +26,7 @@ use crate::{
     matching_daemon::{self, DaemonChoice, DaemonSession},
     overrides::{Overrides, unapplied},
     screen::{Detail, Screen},
-    session_backend::{FileRefusal, SessionBackend},
+    session_backend::SessionBackend,
     target::{Target, command_line},
 };
 
@@ -119,12 +119,11 @@ impl Run {
                 agent,
                 start,
                 ..
-            }) => (agent, start, None, SessionBackend::from(session)),
+            }) => (agent, start, None, session),
             None => {
                 let (chosen, start) =
                     own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
-                let session = chosen.open(session_options(start.clone()))?;
-                let session = SessionBackend::Local(session);
+                let session = chosen.open_session("run", start.clone()).await?;
                 (chosen.agent, start, Some(chosen.host), session)
             }
         };
@@ -139,6 +138,7 @@ impl Run {
         };
         let turn = Turn {
             host: own.as_ref(),
+            agent: &agent,
             files: &self.file,
             prompt,
             next,
@@ -149,7 +149,10 @@ impl Run {
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         match own {
-            Some(host) => shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await,
+            Some(host) => {
+                shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await;
+                session.leave().await;
+            }
             None => session.close().await,
         }
         done.map(|(code, _)| {
@@ -230,21 +233,22 @@ pub(super) fn own_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// What to do about a file that was refused, where an option helps.
-pub(crate) fn after_refused_file(error: &FileError) -> Option<String> {
-    let FileError::Refused(Refusal::TooLarge { size, .. }) = error else {
-        return None;
-    };
-    Some(format!(
-        "-c max_file_bytes={}MiB lets the agent have it",
-        size.div_ceil(1 << 20)
-    ))
+/// Returns the option with which an agent gets a file that is too large for it.
+pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<String> {
+    let size = fs::metadata(path).ok()?.len();
+    (size > agent.limits.max_file_bytes).then(|| {
+        format!(
+            "-c max_file_bytes={}MiB lets the agent have it",
+            size.div_ceil(1 << 20)
+        )
+    })
 }
 
 /// The one turn.
 struct Turn<'a, N> {
     /// The host of the session, where it is in this process.
     host: Option<&'a Host>,
+    agent: &'a AgentConfig,
     files: &'a [PathBuf],
     prompt: String,
     /// What to do about its end; about an agent that did not start, only then.
@@ -259,20 +263,27 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
         interrupts: &mut Interrupts,
     ) -> Result<(u8, Pace), CliError> {
         for file in self.files {
-            session.deliver_file(&own_path(file)).await.map_err(
-                |FileRefusal { error, next }| {
-                    let next = next.unwrap_or_else(|| {
+            session
+                .deliver_file(&own_path(file))
+                .await
+                .map_err(|error| {
+                    let next = after_refused_file(self.agent, file).unwrap_or_else(|| {
                         "name a file that you can read, by its path from here".to_owned()
                     });
                     CliError::usage(error.context(format!("failed to give {}", file.display())))
                         .next(next)
-                },
-            )?;
+                })?;
         }
-        let no = session
-            .send(&self.prompt)
-            .await
-            .context("failed to send the prompt")?;
+        let no = match session.send(&self.prompt).await {
+            Ok(no) => no,
+            // A session that was refused has the reason as its end.
+            Err(error) => {
+                return match conversation.catch_up(session).await? {
+                    Some(end) => Ok((code_of_session(&end), Pace::Orderly)),
+                    None => Err(error.context("failed to send the prompt").into()),
+                };
+            }
+        };
         let outcome = conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
         Ok(match outcome {
@@ -283,10 +294,7 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
                 }
                 (code, Pace::Orderly)
             }
-            Outcome::Closed(None, end) if end.reason == ClosedReason::Finished => {
-                (exit::OK, Pace::Orderly)
-            }
-            Outcome::Closed(None, _) => (exit::FAILED, Pace::Orderly),
+            Outcome::Closed(None, end) => (code_of_session(&end), Pace::Orderly),
             Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
         })
     }
@@ -325,6 +333,15 @@ pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
         _ if not_installed => exit::NOT_STARTED,
         (_, Cause::ProcessExit | Cause::EndOfStream) if is_silent() => exit::NOT_STARTED,
         (Status::Failed | Status::Refused | Status::Limit, _) => exit::FAILED,
+    }
+}
+
+/// The exit code for a session that ended without a turn.
+fn code_of_session(end: &SessionEnd) -> u8 {
+    match end.reason {
+        ClosedReason::Finished => exit::OK,
+        ClosedReason::Refused | ClosedReason::UnknownAgent => exit::USAGE,
+        _ => exit::FAILED,
     }
 }
 

@@ -44,7 +44,7 @@ pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEve
 
 /// Converts an entry of the relay that does not begin a turn. Own ones are shown by the command
 /// that caused them.
-pub(super) fn relay_message(body: RelayBody, is_own: bool) -> DisplayEvent {
+pub(super) fn relay_message(scope: TurnScope, body: RelayBody, is_own: bool) -> DisplayEvent {
     match body {
         RelayBody::InputSteered(steered) => DisplayEvent::Input(steered.content),
         RelayBody::RequestDecided(decided) if !is_own => request_decided(decided),
@@ -52,7 +52,7 @@ pub(super) fn relay_message(body: RelayBody, is_own: bool) -> DisplayEvent {
             let name = one_line(file.file_name.as_deref().unwrap_or("a file"));
             DisplayEvent::note("↑", paint::ACT, name)
         }
-        RelayBody::HostFact(fact) => host_fact(fact),
+        RelayBody::HostFact(fact) => host_fact(scope, fact),
         RelayBody::Lag(lag) => {
             let text = format!(
                 "entries {} to {} are not in the journal any more",
@@ -151,7 +151,7 @@ fn file_output(scope: TurnScope, file: FileOutput) -> DisplayEvent {
     DisplayEvent::Event(Event::new(scope, EventKind::File(Box::new(file))))
 }
 
-fn host_fact(fact: HostFact) -> DisplayEvent {
+fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
     let message = fact.message.unwrap_or_default();
     match fact.fact {
         Some(Fact::ProcessEnded) => event(EventKind::Error(ErrorEvent {
@@ -179,6 +179,13 @@ fn host_fact(fact: HostFact) -> DisplayEvent {
             };
             let text = format!("the session moved to the host {message}{lost}");
             DisplayEvent::note("!", paint::CARE, text)
+        }
+        Some(Fact::Stalled) => {
+            let kind = EventKind::Stalled {
+                silent_for: Duration::from_millis(fact.silent_ms.unwrap_or_default()),
+                deadline_in: fact.deadline_ms.map(Duration::from_millis),
+            };
+            DisplayEvent::Event(Event::new(scope, kind))
         }
         Some(Fact::Opened | Fact::ForkedFrom) | None => DisplayEvent::Nothing,
     }

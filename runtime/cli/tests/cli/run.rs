@@ -8,6 +8,13 @@ fn the_answer_alone_is_on_stdout() {
 }
 
 #[test]
+fn nothing_of_an_answer_is_lost_that_is_more_than_waits_in_memory() {
+    let ran = Home::new().run(["run", "/burst 400 20000"]);
+    ran.must_end_with(0);
+    assert_eq!(ran.stdout.trim_end().len(), 400 * 20_000);
+}
+
+#[test]
 fn an_adapter_of_the_command_line_answers() {
     let ran = Home::new().run(["run", "--adapter", &python_echo(), "hello"]);
     ran.must_end_with(0);

@@ -247,3 +247,31 @@ done()
 "#,
     );
 }
+
+/// Asks for a permission before the first turn, and reports the answer.
+const ASKING_BEFORE: &str = r#"
+import json, sys
+def say(kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session, kind = message["session_id"], message["type"]
+    if kind == "session.start":
+        say("session.ready", protocol=1, extensions=["turns"])
+        say("permission.request", request_id="r", tool="Bash")
+    elif kind == "permission.response":
+        say("output", content=f"approved={message['approved']}\n")
+"#;
+
+#[test]
+fn a_permission_that_no_prompt_asks_for_is_denied() {
+    talk(
+        "chat",
+        ASKING_BEFORE,
+        r#"
+expect("approved=False")
+send("\x04")
+done()
+"#,
+    );
+}

@@ -36,6 +36,8 @@ for line in sys.stdin:
         asked = message["content"]
         if asked not in ("wait", "wait on"):
             say(session, "turn.complete", turn_id=turn, usage={"input_tokens": 3})
+        if asked == "late":
+            say(session, "output", turn_id=turn, content="an afterthought")
     elif kind == "stop" and asked == "wait":
         say(session, "turn.complete", turn_id=turn, status="stopped")
 "#;
@@ -48,6 +50,7 @@ fn config(home: &Home) -> String {
     let agents = serde_json::json!([
         {"id": "echo", "profile": "echo"},
         {"id": "own", "sdk": true, "external": own},
+        {"id": "quiet", "sdk": true, "external": own, "stall_after": "100ms"},
         {"id": "silent", "external": {"command": "python3", "args": args}},
         {"id": "broken", "external": {"command": "sh", "args": ["-c", "read start; exit 5"]}},
         {"id": "none", "external": {"command": "no-such-adapter"}},
@@ -333,6 +336,43 @@ fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
         all.len() == 4 && all.iter().all(|(_, state)| state == "closed"),
         "{all:?}"
     );
+    daemon.down();
+}
+
+#[test]
+fn a_silent_turn_is_noted_with_a_daemon_and_without() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    for more in [&[][..], &["--no-daemon"]] {
+        let run = [&["run", "--agent", "quiet", "wait"], more].concat();
+        let mut child = at(&home, &run).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let is_note = |line: String| line.contains("the agent has said nothing for");
+        assert!(stderr.any(|line| is_note(line.unwrap())), "{more:?}");
+        kill_process(Pid::from_child(&child), Signal::INT).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(130));
+    }
+    daemon.down();
+}
+
+#[test]
+fn late_output_is_marked_with_a_daemon_and_without() {
+    let home = home();
+    let daemon = Daemon::up(&home);
+    for more in [&[][..], &["--no-daemon"]] {
+        let chat = [&["chat", "--agent", "own"], more].concat();
+        let mut child = at(&home, &chat)
+            .stdin(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut input = child.stdin.take().unwrap();
+        input.write_all(b"late\nwhere\n").unwrap();
+        drop(input);
+        let ran = Ran::of(child.wait_with_output().unwrap());
+        ran.must_end_with(0).must_say("(late, of an ended turn)");
+        assert!(ran.stdout.contains("an afterthought"), "{}", ran.stdout);
+    }
     daemon.down();
 }
 

@@ -1,12 +1,12 @@
 //! Events of the host, and the entries that are written for them. Files of the agent outlive the
 //! host's own copies, so the journal keeps them.
 
-use std::{io, path::PathBuf};
+use std::{io, path::PathBuf, time::Duration};
 
 use trunkline_host::{Event, EventKind, File, SessionEnd, TurnEnd, TurnNo, TurnScope};
 use trunkline_protocol::{
     AdapterBody, Category, ClosedReason, Context, ErrorEvent, Fact, FileOutput, HostFact, Meta,
-    RequestId, SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
+    RelayBody, RequestId, SessionClosed, SessionInfo, StopReason, TurnComplete, TurnId,
 };
 
 use super::{BoxedReply, GivenTurn, PendingRequest, REMEMBERED, SessionActor, inputs::error_event};
@@ -59,8 +59,10 @@ impl SessionActor {
             }
             // Not part of the history.
             EventKind::Working if !self.log.is_memory() => {}
-            // A hub has a clock of its own, which a message would reset.
-            EventKind::Stalled { .. } => {}
+            EventKind::Stalled {
+                silent_for,
+                deadline_in,
+            } => self.report_stall(turn, silent_for, deadline_in),
             EventKind::End(end) => self.handle_turn_end(*end, meta),
             EventKind::Closed(end) => self.handle_session_end(*end),
             plain => match plain.into_body() {
@@ -72,6 +74,31 @@ impl SessionActor {
                     tracing::warn!(session = %self.id, "an event of an unknown kind is not written down")
                 }
             },
+        }
+    }
+
+    /// Reports a silent turn to those who listen now. Not part of the history.
+    fn report_stall(
+        &mut self,
+        turn: Option<TurnId>,
+        silent_for: Duration,
+        deadline_in: Option<Duration>,
+    ) {
+        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let fact = HostFact {
+            fact: Some(Fact::Stalled),
+            message: Some(format!("no message for {} s", silent_for.as_secs())),
+            silent_ms: Some(millis(silent_for)),
+            deadline_ms: deadline_in.map(millis),
+            ..HostFact::default()
+        };
+        if self.log.is_memory() {
+            self.write_note(turn, fact, None);
+            return;
+        }
+        let listeners: Vec<_> = self.listeners.keys().copied().collect();
+        for listener in listeners {
+            self.send_body(listener, turn.clone(), RelayBody::from(fact.clone()));
         }
     }
 

@@ -424,8 +424,8 @@ impl SessionActor {
         };
         match (placed, turn) {
             (Err(error), turn) => self.file_failed(by, turn, &with_sources(&error)),
-            // Its sender learns of it by nothing but the next turn.
             (Ok(file), None) if self.log.is_memory() => {
+                self.write_note(None, delivered, None);
                 if let Some(session) = &self.session {
                     session.announce(file);
                 }

@@ -166,9 +166,9 @@ impl Talk {
         self.conversation.learned = SessionInfo::default();
         self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         self.conversation.screen.forget_usage();
-        let text = match session.attached() {
-            None => "a new conversation".to_owned(),
-            Some(session) => format!("a new conversation: {}", session.id()),
+        let text = match session.is_kept() {
+            false => "a new conversation".to_owned(),
+            true => format!("a new conversation: {}", session.id()),
         };
         self.conversation.screen.remark(&text);
         self.conversation.screen.space();

@@ -15,7 +15,7 @@ use crate::{
     matching_daemon::DaemonSession,
     overrides::Overrides,
     screen::Screen,
-    session_backend::{AttachMode, AttachedSession, SessionBackend},
+    session_backend::{AttachMode, SessionBackend},
     target::{Chosen, Target},
     terminal::Settings,
 };
@@ -55,7 +55,7 @@ impl Place {
             None => self.target.named(),
         };
         let mut interrupts = Interrupts::watch()?;
-        let session = AttachedSession::open(client, "chat", agent, start.clone()).await;
+        let session = SessionBackend::open(client, "chat", agent, start.clone()).await;
         let (holder, chosen) = own.unzip();
         let session = match session {
             Ok(session) => session,
@@ -115,7 +115,7 @@ impl Place {
                 "the session is there already: `{option}` was set when it began"
             ))
             .next("leave the option out; /model and /mode change a live session")),
-            None => AttachedSession::attach(client, &id, AttachMode::Control).await,
+            None => SessionBackend::attach(client, &id, AttachMode::Control).await,
         };
         let session = match session {
             Ok(session) => session,
@@ -129,19 +129,15 @@ impl Place {
     async fn talk(
         &self,
         mut chat: Talk,
-        session: AttachedSession,
+        mut session: SessionBackend,
         holder: Option<Holder>,
         mut interrupts: Interrupts,
     ) -> CommandResult {
         let settings = Settings::save();
-        let mut session = SessionBackend::from(session);
         let done = chat.run(&mut session, &mut interrupts).await;
         chat.conversation.screen.pause();
         drop(settings);
-        if let Some(session) = session.attached()
-            && done.is_ok()
-            && !session.is_closed()
-        {
+        if done.is_ok() && !session.is_closed() {
             let (folder, id) = (self.folder.to_string_lossy(), session.id());
             let how = match self.again {
                 Some(command) => format!("{command} {id}"),
@@ -255,7 +251,7 @@ async fn ended(holder: Option<Holder>, fault: CliError, interrupts: &mut Interru
 }
 
 impl Talk {
-    fn greet_attached(&mut self, session: &AttachedSession, is_own: bool) {
+    fn greet_attached(&mut self, session: &SessionBackend, is_own: bool) {
         let state = session.attached().and_then(|attached| attached.state);
         let state = state.map_or("", |state| state.as_str());
         let screen = &mut self.conversation.screen;

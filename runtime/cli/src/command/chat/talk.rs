@@ -15,15 +15,15 @@ use super::{
     word::Word,
 };
 use crate::{
-    command::run::{next_after, own_path},
-    conversation::{Conversation, Outcome, session_options},
+    command::run::{after_refused_file, next_after, own_path},
+    conversation::{Conversation, Outcome},
     error::{CliError, CommandResult},
     exit,
     interrupt::{Interrupt, Interrupts},
     overrides::unapplied,
     paint,
     screen::{Screen, bytes},
-    session_backend::{AttachedSession, DisplayEvent, FileRefusal, SessionBackend},
+    session_backend::{DisplayEvent, SessionBackend},
     target::Chosen,
 };
 
@@ -114,7 +114,7 @@ impl Talk {
             match next {
                 Next::Talk => {}
                 Next::Anew => {
-                    self.begin_anew(session).await?;
+                    session.restart(self.start.clone()).await?;
                     self.anew(session);
                 }
                 Next::Leave(code) => return Ok(code),
@@ -129,9 +129,7 @@ impl Talk {
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Option<u8>, CliError> {
-        while session.attached().is_some_and(AttachedSession::is_behind)
-            && session.running().is_none()
-        {
+        while session.is_behind() && session.running().is_none() {
             let event = tokio::select! {
                 biased;
                 interrupt = interrupts.next() => return Ok(Some(interrupt.exit_code())),
@@ -149,7 +147,7 @@ impl Talk {
         Ok(None)
     }
 
-    /// Waits for a line of the person, and in a session that others may speak in for what they say.
+    /// Waits for a line of the person, and for what the session reports meanwhile.
     async fn at_prompt(
         &mut self,
         prompt: &mut Prompt,
@@ -162,9 +160,8 @@ impl Talk {
                 .collect(),
         );
         prompt.begin_with(&self.conversation.asker.take_early());
-        let is_shared = session.attached().is_some();
-        if is_shared && prompt.is_untouched() {
-            // What others say is shown until a key is pressed; from then on it waits for the line.
+        if prompt.is_untouched() {
+            // What comes meanwhile is shown until a key is pressed; from then on it waits for the line.
             self.conversation.screen.pause();
             let shown = prompt.wait_for_key()?;
             tokio::select! {
@@ -186,16 +183,15 @@ impl Talk {
         tokio::select! {
             said = prompt.line() => Ok(Prompted::Line(said?)),
             interrupt = terminated(interrupts) => Ok(Prompted::Interrupt(interrupt)),
-            event = session.next(), if is_shared && !Prompt::edits() => Ok(Prompted::Event(event)),
+            event = session.next(), if !Prompt::edits() => Ok(Prompted::Event(event)),
         }
     }
 
     /// What the agent is called.
     pub(super) fn name_of(&self, session: &SessionBackend) -> String {
-        match (&self.chosen, session.attached()) {
-            (Some(chosen), _) => chosen.agent.name.clone(),
-            (None, Some(session)) => session.agent().to_owned(),
-            (None, None) => String::new(),
+        match &self.chosen {
+            Some(chosen) => chosen.agent.name.clone(),
+            None => session.agent().to_owned(),
         }
     }
 
@@ -209,19 +205,6 @@ impl Talk {
             .screen
             .remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         self.conversation.screen.space();
-    }
-
-    async fn begin_anew(&mut self, session: &mut SessionBackend) -> Result<(), CliError> {
-        match session {
-            SessionBackend::Local(session) => {
-                session.close().await;
-                if let Some(chosen) = &self.chosen {
-                    *session = chosen.open(session_options(self.start.clone()))?;
-                }
-            }
-            SessionBackend::Attached(session) => session.restart(self.start.clone()).await?,
-        }
-        Ok(())
     }
 
     async fn said(
@@ -279,7 +262,9 @@ impl Talk {
                 );
                 screen.note("↑", paint::ACT, &text);
             }
-            Err(FileRefusal { error, next }) => {
+            Err(error) => {
+                let agent = self.chosen.as_ref().map(|chosen| &chosen.agent);
+                let next = agent.and_then(|agent| after_refused_file(agent, path));
                 screen.note(
                     "✗",
                     paint::BAD,

@@ -23,7 +23,7 @@ use crate::{
     jsonl::EventWriter,
     listing,
     screen::{Detail, Screen},
-    session_backend::{AttachMode, AttachedSession, SessionBackend, is_silent},
+    session_backend::{AttachMode, SessionBackend, is_silent},
     terminal::shown,
 };
 
@@ -35,8 +35,7 @@ pub(super) async fn observe(read: &Reading, id: &str) -> CommandResult {
     };
     let mut interrupts = Interrupts::watch()?;
     let mode = AttachMode::Observe { after: 0 };
-    let session = AttachedSession::attach(client, &session, mode).await?;
-    let mut session = SessionBackend::from(session);
+    let mut session = SessionBackend::attach(client, &session, mode).await?;
     let mut conversation = conversation(false);
     loop {
         let event = tokio::select! {
@@ -85,7 +84,7 @@ pub(super) async fn follow(
     let mode = AttachMode::Observe {
         after: from.max(1) - 1,
     };
-    let mut session = AttachedSession::attach(client, &session, mode).await?;
+    let mut session = SessionBackend::attach(client, &session, mode).await?;
     let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
     let mut printer = Printer::new(format);
     let mut out = anstream::stdout();
@@ -198,8 +197,7 @@ pub(super) async fn send(
     let mut interrupts = Interrupts::watch()?;
     let (holder, chosen) = reached.own.unzip();
     let turn = async {
-        let session = AttachedSession::attach(reached.client, &id, AttachMode::OwnTurns).await?;
-        let mut session = SessionBackend::from(session);
+        let mut session = SessionBackend::attach(reached.client, &id, AttachMode::OwnTurns).await?;
         let mut conversation = conversation(is_json);
         let no = session.send(text).await?;
         let outcome = conversation.turn(&mut session, no, &mut interrupts).await?;
@@ -242,7 +240,7 @@ async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) ->
             )),
         );
     };
-    let mut session = AttachedSession::attach(client, id, AttachMode::OwnTurns).await?;
+    let mut session = SessionBackend::attach(client, id, AttachMode::OwnTurns).await?;
     let (message_id, accepted) = session.submit(text).await?;
     if is_json {
         writeln!(
@@ -263,7 +261,7 @@ pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
         nothing();
         return Ok(exit::OK);
     };
-    let mut session = AttachedSession::attach(client, id, AttachMode::OwnTurns).await?;
+    let mut session = SessionBackend::attach(client, id, AttachMode::OwnTurns).await?;
     match session.stop_running().await? {
         None => nothing(),
         Some(Status::Stopped) => {}
