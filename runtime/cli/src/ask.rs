@@ -9,15 +9,17 @@ use std::{
 use anstream::stderr;
 use tokio::task::JoinHandle;
 use trunkline_host::{
-    Decision, Permission, Question,
+    Decision,
     protocol::{
-        FieldKind, InputRequest, Json, OptionKind, PermissionRequest, QuestionField, RequestId,
+        FieldKind, InputRequest, InputResponse, Json, OptionKind, PermissionRequest, QuestionField,
+        RequestId,
     },
 };
 
 use self::page::Page;
 use crate::{
     paint,
+    session_backend::{Answer, PendingRequest, Request},
     terminal::{Cancel, Echo, Terminal, one_line},
 };
 
@@ -37,17 +39,10 @@ pub(crate) struct Asker {
 /// Text that was typed before a question, and so is no answer to it.
 type Early = Arc<Mutex<String>>;
 
-/// A request of the agent that waits for the user.
-#[derive(Debug)]
-pub(crate) enum Request {
-    Permission(Permission),
-    Question(Question),
-}
-
-/// A request that is being asked. Dropping it ends the asking; the request itself is then settled as denied.
+/// A request that is being asked. Dropping it ends the asking, and drops the request.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    request: Option<Request>,
+    request: Option<PendingRequest>,
     cancel: Cancel,
     reply: JoinHandle<Option<Reply>>,
 }
@@ -97,7 +92,7 @@ impl Asker {
     }
 
     /// Begins to ask. Gives the request's end at once where there is no one to ask.
-    pub(crate) fn ask(&self, request: Request) -> Result<Asking, Settled> {
+    pub(crate) fn ask(&self, mut request: PendingRequest) -> Result<Asking, Settled> {
         let Some(terminal) = self.terminal.clone() else {
             let settled = Settled {
                 request_id: request.id().clone(),
@@ -113,17 +108,17 @@ impl Asker {
             early: self.early.clone(),
             cancel: cancel.clone(),
         };
-        let reply = match &request {
-            Request::Permission(permission) => {
-                let asked = permission.request().clone();
+        let reply = match &request.request {
+            Request::Permission(asked) => {
+                let asked = asked.clone();
                 tokio::task::spawn_blocking(move || {
                     dialogue
                         .permission(&asked)
                         .map(|decision| Reply::Decision(Box::new(decision)))
                 })
             }
-            Request::Question(question) => {
-                let asked = question.request().clone();
+            Request::Question(asked) => {
+                let asked = asked.clone();
                 tokio::task::spawn_blocking(move || dialogue.question(&asked).map(Reply::Values))
             }
         };
@@ -136,19 +131,11 @@ impl Asker {
 }
 
 impl Request {
-    /// Its id.
-    pub(crate) fn id(&self) -> &RequestId {
-        match self {
-            Self::Permission(permission) => &permission.request().request_id,
-            Self::Question(question) => &question.request().request_id,
-        }
-    }
-
     /// What it is about, on one line.
     pub(crate) fn headline(&self) -> String {
         match self {
-            Self::Permission(permission) => headline(permission.request()),
-            Self::Question(question) => one_line(&question.request().prompt),
+            Self::Permission(permission) => headline(permission),
+            Self::Question(question) => one_line(&question.prompt),
         }
     }
 
@@ -156,7 +143,7 @@ impl Request {
     pub(crate) fn without_terminal(&self) -> (&'static str, String) {
         match self {
             Self::Permission(permission) => {
-                let tool = one_line(&permission.request().tool);
+                let tool = one_line(&permission.tool);
                 let allow = shell_words::quote(&tool);
                 (
                     "denied",
@@ -167,13 +154,6 @@ impl Request {
                 "not answered",
                 "run it on a terminal, or let a program answer it by `trunkline serve`".to_owned(),
             ),
-        }
-    }
-
-    fn decline(self) {
-        match self {
-            Self::Permission(permission) => permission.deny(),
-            Self::Question(question) => question.cancel(),
         }
     }
 }
@@ -199,19 +179,24 @@ impl Asking {
     /// Dropping the future loses no answer.
     pub(crate) async fn answered(&mut self) -> Option<Settled> {
         let reply = (&mut self.reply).await.unwrap_or_default();
-        let request = self.request.take()?;
+        let mut request = self.request.take()?;
         let request_id = request.id().clone();
-        let approved = match (request, reply) {
-            (Request::Permission(permission), Some(Reply::Decision(decision))) => {
+        let id = request_id.clone();
+        let approved = match reply {
+            Some(Reply::Decision(decision)) => {
                 let approved = decision.approved;
-                permission.answer(*decision);
+                request.answer(Answer::Permission(decision.for_request(id)));
                 approved
             }
-            (Request::Question(question), Some(Reply::Values(values))) => {
-                question.answer(values);
+            Some(Reply::Values(values)) => {
+                request.answer(Answer::Question(InputResponse {
+                    request_id: id,
+                    values: Some(values),
+                    cancelled: None,
+                }));
                 true
             }
-            (request, _) => {
+            None => {
                 request.decline();
                 false
             }

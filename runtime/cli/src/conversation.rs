@@ -10,12 +10,12 @@ use std::{
 use anyhow::anyhow;
 use rustix::fs::Access;
 use trunkline_host::{
-    Event, EventDelivery, EventKind, File, SessionEnd, SessionOptions, TurnEnd, TurnNo,
-    protocol::{Channel, SessionInfo, SessionStart},
+    Event, EventKind, File, SessionEnd, TurnEnd, TurnNo,
+    protocol::{Channel, SessionInfo},
 };
 
 use crate::{
-    ask::{Asker, Asking, Request, Settled},
+    ask::{Asker, Asking, Settled},
     command::{Speaker, Transcript},
     error::CliError,
     interrupt::{Interrupt, Interrupts},
@@ -78,15 +78,6 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), CliError> {
         ));
         CliError::usage(failed).next("name a folder that you may write to by --save")
     })
-}
-
-/// How a session is opened for a conversation: all its events come in one order.
-pub(crate) fn session_options(start: SessionStart) -> SessionOptions {
-    SessionOptions {
-        start,
-        delivery: EventDelivery::Merged,
-        ..SessionOptions::default()
-    }
 }
 
 impl Conversation {
@@ -224,19 +215,20 @@ impl Conversation {
         asking: &mut Option<Asking>,
     ) -> io::Result<Option<Box<Ended>>> {
         self.show(&shown)?;
-        let DisplayEvent::Event(event) = shown else {
-            return Ok(None);
-        };
-        let request = match event.kind {
-            EventKind::Permission(permission) => Request::Permission(permission),
-            EventKind::Question(question) => Request::Question(question),
-            EventKind::End(end) if end.turn == turn => return Ok(Some(Box::new(Ended::Turn(end)))),
-            EventKind::Closed(end) => return Ok(Some(Box::new(Ended::Session(end)))),
+        let request = match shown {
+            DisplayEvent::Request(request) => *request,
+            DisplayEvent::Event(event) => {
+                return Ok(match event.kind {
+                    EventKind::End(end) if end.turn == turn => Some(Box::new(Ended::Turn(end))),
+                    EventKind::Closed(end) => Some(Box::new(Ended::Session(end))),
+                    _ => None,
+                });
+            }
             _ => return Ok(None),
         };
         self.screen.pause();
-        let headline = request.headline();
-        let (settled_as, next) = request.without_terminal();
+        let headline = request.request.headline();
+        let (settled_as, next) = request.request.without_terminal();
         match self.asker.ask(request) {
             Ok(begun) => *asking = Some(begun),
             Err(settled) => {
@@ -270,6 +262,12 @@ impl Conversation {
     fn show(&mut self, shown: &DisplayEvent) -> io::Result<()> {
         match shown {
             DisplayEvent::Event(event) => return self.show_of_session(event),
+            DisplayEvent::Request(request) => {
+                return self
+                    .lines
+                    .as_mut()
+                    .map_or(Ok(()), |lines| lines.write_request(request));
+            }
             _ if self.lines.is_some() => {}
             DisplayEvent::Input(text) => {
                 if let Some(transcript) = &mut self.transcript {
@@ -369,7 +367,7 @@ fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
     let event = match shown {
         DisplayEvent::Event(event) => event,
         DisplayEvent::Decided { request_id, .. } => return asking.is_about(request_id),
-        DisplayEvent::Input(_) | DisplayEvent::Note { .. } | DisplayEvent::Nothing => return false,
+        _ => return false,
     };
     match &event.kind {
         EventKind::Withdrawn { request_id, .. } => asking.is_about(request_id),

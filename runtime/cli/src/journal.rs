@@ -27,7 +27,7 @@ use crate::{daemon, error::CliError, interrupt::Interrupts, target};
 pub(crate) const SOCKET: &str = "host.sock";
 
 /// How much is on its way between this process and the host in it, in bytes.
-pub(crate) const PIPE: usize = 256 * 1024;
+const PIPE: usize = 256 * 1024;
 
 /// How long a host that has just taken the folder may need to listen.
 const LISTENS: Duration = Duration::from_secs(5);
@@ -178,7 +178,7 @@ async fn opened(
     }))
 }
 
-/// The host in this process that has a journal.
+/// The host in this process, with or without a journal.
 pub(crate) struct Holder {
     serving: JoinHandle<io::Result<RelayReport>>,
 }
@@ -199,14 +199,11 @@ pub(crate) async fn reach(
     loop {
         match open(host.clone(), folder, options.clone()).await? {
             Ok(sessions) => {
-                let (near, far) = tokio::io::duplex(PIPE);
-                let (input, output) = tokio::io::split(far);
                 let options = RelayOptions::default()
                     .sessions(sessions)
                     .socket(folder.join(SOCKET));
-                let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
-                let (input, output) = tokio::io::split(near);
-                return Ok((client(input, output).await?, Some(Holder { serving })));
+                let (client, holder) = serve_here(host, options).await?;
+                return Ok((client, Some(holder)));
             }
             // It has begun, and does not listen yet.
             Err(OpenError::InUse { .. }) if tokio::time::Instant::now() < deadline => {
@@ -218,6 +215,21 @@ pub(crate) async fn reach(
             Err(error) => return Err(refused(error, folder)),
         }
     }
+}
+
+/// Serves a client in this process. Its end is the host's.
+///
+/// # Errors
+/// The host is not reached.
+pub(crate) async fn serve_here(
+    host: Host,
+    options: RelayOptions,
+) -> Result<(Client, Holder), CliError> {
+    let (near, far) = tokio::io::duplex(PIPE);
+    let (input, output) = tokio::io::split(far);
+    let serving = tokio::spawn(serve_beside_sockets(host, input, output, options));
+    let (input, output) = tokio::io::split(near);
+    Ok((client(input, output).await?, Holder { serving }))
 }
 
 impl Holder {

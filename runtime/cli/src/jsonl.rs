@@ -8,7 +8,10 @@ use std::{
 use serde_json::{Value, json};
 use trunkline_host::{Event, EventKind, TurnEnd, TurnScope};
 
-use crate::ask::Settled;
+use crate::{
+    ask::Settled,
+    session_backend::{PendingRequest, Request},
+};
 
 /// Writer of a session's events, one JSON object a line.
 #[derive(Debug)]
@@ -51,12 +54,20 @@ impl<W: Write> EventWriter<W> {
             }
             _ => {}
         }
-        let place = match event.scope {
-            TurnScope::Running(turn) => json!({ "place": "turn", "turn": turn.get() }),
-            TurnScope::Outside => json!({ "place": "outside" }),
-            TurnScope::Ended(turn) => json!({ "place": "late", "turn": turn.get() }),
+        self.write_line(&kind, &place(event.scope), event.time, &members)
+    }
+
+    /// Writes a request of the agent, as [`Self::write_event`] does an event.
+    ///
+    /// # Errors
+    /// The error of the output.
+    pub(crate) fn write_request(&mut self, pending: &PendingRequest) -> io::Result<()> {
+        let (kind, members) = match &pending.request {
+            Request::Permission(request) => ("permission.request", serde_json::to_value(request)),
+            Request::Question(request) => ("input.request", serde_json::to_value(request)),
         };
-        self.write_line(&kind, &place, event.time, &members)
+        let members = members.unwrap_or_default();
+        self.write_line(kind, &place(pending.scope), pending.time, &members)
     }
 
     /// Writes the decision on a request that was made in this process.
@@ -95,6 +106,14 @@ impl<W: Write> EventWriter<W> {
         }
         self.out.write_all(b"}\n")?;
         self.out.flush()
+    }
+}
+
+fn place(scope: TurnScope) -> Value {
+    match scope {
+        TurnScope::Running(turn) => json!({ "place": "turn", "turn": turn.get() }),
+        TurnScope::Outside => json!({ "place": "outside" }),
+        TurnScope::Ended(turn) => json!({ "place": "late", "turn": turn.get() }),
     }
 }
 

@@ -1,10 +1,6 @@
 //! The daemon as the host of a command, if one runs that does what a host in this process would do.
 
-use std::{
-    io,
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::{io, path::Path, time::Duration};
 
 use clap::Args;
 use tokio::{net::UnixStream, time::timeout};
@@ -46,8 +42,6 @@ pub(crate) struct DaemonSession {
     pub(crate) agent: AgentConfig,
     /// The options of the session.
     pub(crate) start: SessionStart,
-    /// The daemon's journal.
-    pub(crate) journal: PathBuf,
 }
 
 /// Finds the daemon that does what a host in this process would do. `None` if there is none: the
@@ -217,7 +211,6 @@ impl MatchingDaemon {
             session,
             agent,
             start,
-            journal: folder.journal(),
         })
     }
 }

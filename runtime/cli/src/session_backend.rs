@@ -15,19 +15,21 @@ use anyhow::anyhow;
 use tokio::{task::JoinSet, time::timeout};
 use trunkline_client::{Acceptance, Client, ClientError, Event, EventBody, Events, Session};
 use trunkline_host::{
-    EventKind, Host, Permission, Question, SessionEnd, TurnNo, TurnScope,
+    EventKind, Host, SessionEnd, TurnNo, TurnScope,
     protocol::{
-        AdapterBody, AttachRefusal, ClosedReason, FileInput, MAX_LINE, MessageId, RelayBody,
-        RequestId, Role, SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart,
-        SessionState, SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
+        AdapterBody, AttachRefusal, ClosedReason, FileInput, MessageId, RelayBody, RequestId, Role,
+        SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart, SessionState,
+        SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
     },
 };
-use trunkline_relay::{RelayOptions, serve_hub};
 use uuid::Uuid;
 
-use crate::{error::CliError, journal, listing, paint};
+use crate::{error::CliError, listing, paint};
 
 mod entries;
+mod request;
+
+pub(crate) use request::{Answer, PendingRequest, Request};
 
 /// Timeout for an agent to report the options of a new session that it applies.
 const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
@@ -43,6 +45,8 @@ const MAX_ENDED_TURNS: usize = 16;
 pub(crate) enum DisplayEvent {
     /// An event that every host reports.
     Event(trunkline_host::Event),
+    /// A request of the agent that waits for this person.
+    Request(Box<PendingRequest>),
     /// An input of another client, or of an earlier time.
     Input(String),
     /// A request was settled by another client, or earlier.
@@ -101,7 +105,7 @@ pub(crate) struct SessionBackend {
 }
 
 /// Calls that nothing waits for: stops, and answers to requests.
-#[derive(Clone, Default)]
+#[derive(Debug, Clone, Default)]
 struct BackgroundCalls(Arc<Mutex<JoinSet<()>>>);
 
 /// A turn that has begun.
@@ -170,28 +174,6 @@ impl SessionBackend {
         let opened = attached.map_err(|error| refused(id, error))?;
         let agent = opened.0.attached().map(|it| it.agent_id.clone());
         Ok(Self::new(client, opened, mode, agent.unwrap_or_default()))
-    }
-
-    /// Opens a session of a host in this process, without a journal.
-    ///
-    /// # Errors
-    /// The host is not reached.
-    pub(crate) async fn open_here(
-        host: Host,
-        prefix: &str,
-        agent: String,
-        start: SessionStart,
-    ) -> Result<Self, CliError> {
-        let (near, far) = tokio::io::duplex(journal::PIPE);
-        let (input, output) = tokio::io::split(far);
-        // Of what the agent may send in a line nothing is cut.
-        let options = RelayOptions::default().max_line(2 * MAX_LINE);
-        tokio::spawn(async move {
-            serve_hub(host, options, input, output, std::future::pending()).await
-        });
-        let (input, output) = tokio::io::split(near);
-        let client = journal::client(input, output).await?;
-        Self::open(client, prefix, Some(agent), start).await
     }
 
     /// Opens a session with a new id, which begins with `prefix`.
@@ -634,18 +616,10 @@ impl SessionBackend {
                 EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))
             }
             AdapterBody::PermissionRequest(request) if is_answer => {
-                let session = self.session.clone();
-                let calls = self.calls.clone();
-                EventKind::Permission(Permission::elsewhere(request, self.is_kept, move |it| {
-                    calls.make(async move { session.answer_permission(it).await });
-                }))
+                return self.display_request(Request::Permission(request), scope, time);
             }
             AdapterBody::InputRequest(request) if is_answer => {
-                let session = self.session.clone();
-                let calls = self.calls.clone();
-                EventKind::Question(Question::elsewhere(request, self.is_kept, move |it| {
-                    calls.make(async move { session.answer_question(it).await });
-                }))
+                return self.display_request(Request::Question(request), scope, time);
             }
             AdapterBody::SessionClosed(closed) => EventKind::Closed(Box::new(SessionEnd {
                 reason: closed.reason.unwrap_or(ClosedReason::Finished),
@@ -654,6 +628,23 @@ impl SessionBackend {
             body => return entries::adapter_message(scope, body),
         };
         DisplayEvent::Event(trunkline_host::Event::new(scope, kind))
+    }
+
+    fn display_request(
+        &self,
+        request: Request,
+        scope: TurnScope,
+        time: Option<SystemTime>,
+    ) -> DisplayEvent {
+        DisplayEvent::Request(Box::new(PendingRequest {
+            request,
+            scope,
+            time: time.unwrap_or_else(SystemTime::now),
+            session: self.session.clone(),
+            calls: self.calls.clone(),
+            is_shared: self.is_kept,
+            is_answered: false,
+        }))
     }
 }
 

@@ -16,15 +16,16 @@ use trunkline_host::{
         SessionMay, Source, defaults,
     },
     process::Deadline,
-    protocol::SessionStart,
+    protocol::{self, SessionStart},
     redact,
     wirelog::{Content, OpenError as WireLogError, WireLog, WireLogOptions},
 };
 use trunkline_profiles::{PROFILES, Profile};
+use trunkline_relay::RelayOptions;
 
 use crate::{
     error::CliError,
-    journal,
+    journal::{self, Holder},
     overrides::{Overrides, assign, knows},
     paint,
     session_backend::SessionBackend,
@@ -599,41 +600,34 @@ fn set_model(agent: &mut AgentConfig, model: &str) -> bool {
 }
 
 impl Chosen {
-    /// Opens a session on the agent.
+    /// Opens a session on the agent, for a program.
     ///
     /// # Errors
     /// When the host refuses.
     pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, CliError> {
+        self.may_run()?;
         self.host
             .open(&self.agent.id, options)
-            .map_err(|error| match error {
-                error @ (OpenError::UnknownAgent { .. } | OpenError::WouldWiden { .. }) => {
-                    CliError::usage(error)
-                }
-                error @ OpenError::Refused { .. } => refused(error),
-                error => CliError::failed(error),
-            })
+            .map_err(CliError::failed)
     }
 
-    /// Opens a session on the agent, served in this process. Its id begins with `prefix`.
+    /// Opens a session on the agent for a person, with an id that begins with `prefix`.
     ///
     /// # Errors
-    /// The organisation's policy forbids the agent, or the host is not reached. What else the host
+    /// The organisation's policy forbids the agent, or its host is not reached. What else the host
     /// refuses is the end of the session.
     pub(crate) async fn open_session(
         &self,
         prefix: &str,
         start: SessionStart,
-    ) -> Result<SessionBackend, CliError> {
-        if let Some(refusal) = self
-            .host
-            .agent(&self.agent.id)
-            .and_then(|agent| agent.refusal)
-        {
-            return Err(refused(refusal.of(&self.agent.id)));
-        }
-        let agent = self.agent.id.clone();
-        SessionBackend::open_here(self.host.clone(), prefix, agent, start).await
+    ) -> Result<(SessionBackend, Holder), CliError> {
+        self.may_run()?;
+        // The longest prompt fits, however it is escaped.
+        let options = RelayOptions::default().max_line(4 * protocol::MAX_LINE);
+        let (client, holder) = journal::serve_here(self.host.clone(), options).await?;
+        let agent = Some(self.agent.id.clone());
+        let session = SessionBackend::open(client, prefix, agent, start).await?;
+        Ok((session, holder))
     }
 
     /// Why there is nothing to run, where the organisation's policy forbids every agent.
@@ -641,16 +635,17 @@ impl Chosen {
     /// # Errors
     /// The refusal of the agent that is meant.
     pub(crate) fn any_may_run(&self) -> Result<(), CliError> {
-        let agents = self.host.agents();
-        if agents.iter().any(|agent| agent.refusal.is_none()) {
-            return Ok(());
+        let mut agents = self.host.agents().into_iter();
+        match agents.any(|agent| agent.refusal.is_none()) {
+            true => Ok(()),
+            false => self.may_run(),
         }
-        let refusal = agents
-            .into_iter()
-            .find(|agent| agent.config.id == self.agent.id);
-        refusal
-            .and_then(|agent| agent.refusal)
-            .map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
+    }
+
+    fn may_run(&self) -> Result<(), CliError> {
+        let agent = self.host.agent(&self.agent.id);
+        let refusal = agent.and_then(|agent| agent.refusal);
+        refusal.map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
     }
 
     /// How the agent is run, as a person would type it.

@@ -1,14 +1,10 @@
 //! What an agent asks: permissions and questions, and their answers ([permission.*]).
 
-use std::{
-    collections::BTreeMap,
-    fmt,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use trunkline_core::{Answer, Key};
 use trunkline_protocol::{
-    InputRequest, InputResponse, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
+    InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
 };
 
 /// Where answers go: to the link of the request's session.
@@ -36,22 +32,6 @@ impl Permission {
     ) -> Self {
         let responder = Responder::new(session, &request.request_id, serial, link);
         Self { request, responder }
-    }
-
-    /// A request of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing if the
-    /// session `is_shared` with others, who may answer it ([journal.6]); otherwise it is denied.
-    pub fn elsewhere(
-        request: Box<PermissionRequest>,
-        is_shared: bool,
-        answer: impl FnOnce(PermissionResponse) + Send + 'static,
-    ) -> Self {
-        let request_id = request.request_id.clone();
-        let link = Elsewhere::link(move |given| match given {
-            Answer::Permission(response) => answer(*response),
-            Answer::Dropped if !is_shared => answer(Decision::default().for_request(request_id)),
-            Answer::Question(_) | Answer::Dropped => {}
-        });
-        Self::new(request, Key::from_bits(0), 0, link)
     }
 
     /// The request.
@@ -113,7 +93,9 @@ pub struct Decision {
 }
 
 impl Decision {
-    fn for_request(self, request_id: RequestId) -> PermissionResponse {
+    /// Returns the protocol's message that answers a request.
+    #[must_use]
+    pub fn for_request(self, request_id: RequestId) -> PermissionResponse {
         PermissionResponse {
             request_id,
             approved: self.approved,
@@ -145,30 +127,6 @@ impl Question {
         Self { request, responder }
     }
 
-    /// A question of a session that another host runs: `answer` takes the answer there. Dropped, it decides nothing if the
-    /// session `is_shared` with others, who may answer it ([journal.6]); otherwise it is cancelled.
-    pub fn elsewhere(
-        request: Box<InputRequest>,
-        is_shared: bool,
-        answer: impl FnOnce(InputResponse) + Send + 'static,
-    ) -> Self {
-        let request_id = request.request_id.clone();
-        let link = Elsewhere::link(move |given| {
-            let values = match given {
-                Answer::Question(values) => values,
-                Answer::Dropped if !is_shared => None,
-                Answer::Permission(_) | Answer::Dropped => return,
-            };
-            let cancelled = values.is_none().then_some(true);
-            answer(InputResponse {
-                request_id,
-                values,
-                cancelled,
-            });
-        });
-        Self::new(request, Key::from_bits(0), 0, link)
-    }
-
     /// The request.
     #[must_use]
     pub fn request(&self) -> &InputRequest {
@@ -183,32 +141,6 @@ impl Question {
     /// Answers that no one will answer.
     pub fn cancel(mut self) {
         self.responder.send(Answer::Question(None));
-    }
-}
-
-/// Where the answer of a session of another host goes.
-struct Elsewhere(Mutex<Option<Way>>);
-
-type Way = Box<dyn FnOnce(Answer) + Send>;
-
-impl Elsewhere {
-    fn link(answer: impl FnOnce(Answer) + Send + 'static) -> Arc<dyn Answers> {
-        Arc::new(Self(Mutex::new(Some(Box::new(answer)))))
-    }
-}
-
-impl fmt::Debug for Elsewhere {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Elsewhere").finish_non_exhaustive()
-    }
-}
-
-impl Answers for Elsewhere {
-    fn answer(&self, _session: Key, _request_id: RequestId, _serial: u64, answer: Answer) {
-        let way = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(way) = way {
-            way(answer);
-        }
     }
 }
 

@@ -1,17 +1,13 @@
 //! `trunkline chat`: a conversation.
 
-use std::{
-    path::{Path, PathBuf},
-    time::Duration,
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use trunkline_host::config::StopSteps;
 
 pub(super) use self::place::Place;
 use self::{place::RESUME, talk::Talk};
-use super::{doctor::installed::must_be_here, run::shut_down};
+use super::doctor::installed::must_be_here;
 use crate::{
     conversation::make_folder,
     daemon,
@@ -23,7 +19,6 @@ use crate::{
     overrides::Overrides,
     screen::{Detail, Screen},
     target::Target,
-    terminal::Settings,
 };
 
 mod line;
@@ -35,13 +30,6 @@ mod transcript;
 mod word;
 
 pub(crate) use self::transcript::{Speaker, Transcript};
-
-/// How long the adapters have after the last word: a person waits.
-const LEAVING: StopSteps = StopSteps {
-    close: Duration::from_millis(200),
-    eof: Duration::from_secs(2),
-    term: Duration::from_secs(1),
-};
 
 /// Talks with an agent, turn by turn
 #[derive(Debug, Args)]
@@ -163,19 +151,11 @@ impl Chat {
             .target
             .host_for(config, &self.overrides.for_a_live_session())?;
         must_be_here(&chosen)?;
-        let mut interrupts = Interrupts::watch()?;
-        let settings = Settings::save();
-        let mut session = chosen.open_session("chat", start.clone()).await?;
+        let interrupts = Interrupts::watch()?;
+        let (session, holder) = chosen.open_session("chat", start.clone()).await?;
         let mut chat = Talk::new(Some(chosen), start, screen, self.save);
         chat.greet();
-        let done = chat.run(&mut session, &mut interrupts).await;
-        chat.conversation.screen.pause();
-        drop(settings);
-        if let Some(chosen) = &chat.chosen {
-            shut_down(&chosen.host, Some(LEAVING), &mut interrupts).await;
-        }
-        session.leave().await;
-        done
+        place::talk(chat, session, Some(holder), interrupts, "").await
     }
 }
 

@@ -12,9 +12,8 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::task::JoinSet;
 use trunkline_host::{
-    SessionOptions, Turn,
+    EventDelivery, SessionOptions, Turn,
     config::{AgentConfig, Config, StopSteps},
-    protocol::SessionStart,
     redact,
 };
 
@@ -144,10 +143,11 @@ impl Demo {
         let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
-            sessions.push((
-                number,
-                chosen.open(crate::conversation::session_options(SessionStart::default()))?,
-            ));
+            let options = SessionOptions {
+                delivery: EventDelivery::Merged,
+                ..SessionOptions::default()
+            };
+            sessions.push((number, chosen.open(options)?));
         }
         let began = Instant::now();
         let mut running = JoinSet::new();

@@ -123,7 +123,7 @@ impl Run {
             None => {
                 let (chosen, start) =
                     own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
-                let session = chosen.open_session("run", start.clone()).await?;
+                let (session, _) = chosen.open_session("run", start.clone()).await?;
                 (chosen.agent, start, Some(chosen.host), session)
             }
         };

@@ -270,6 +270,7 @@ fn a_permission_that_no_prompt_asks_for_is_denied() {
         ASKING_BEFORE,
         r#"
 expect("approved=False")
+expect("› ")
 send("\x04")
 done()
 "#,

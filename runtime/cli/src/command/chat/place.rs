@@ -68,7 +68,7 @@ impl Place {
             .screen
             .remark(&format!("  kept in {} as {id}", self.folder.display()));
         chat.conversation.screen.space();
-        self.talk(chat, session, holder, interrupts).await
+        talk(chat, session, holder, interrupts, &self.again()).await
     }
 
     /// Talks in a session that the daemon has just opened.
@@ -81,21 +81,14 @@ impl Place {
             session,
             agent,
             start,
-            journal,
+            ..
         } = opened;
         let interrupts = Interrupts::watch()?;
-        let (target, overrides) = (Target::default(), Overrides::default());
-        let place = Self {
-            folder: journal,
-            target,
-            overrides,
-            again: Some(RESUME),
-        };
         let mut chat = Talk::new(None, start, screen, save);
         let about = format!("{} · in the daemon", session.id());
         chat.conversation.screen.note_agent(&agent.name, &about);
         chat.greet();
-        place.talk(chat, session, None, interrupts).await
+        talk(chat, session, None, interrupts, RESUME).await
     }
 
     /// Goes on with a session of the journal.
@@ -123,44 +116,15 @@ impl Place {
         };
         let mut chat = Talk::new(chosen, start, screen, save);
         chat.greet_attached(&session, holder.is_some());
-        self.talk(chat, session, holder, interrupts).await
+        talk(chat, session, holder, interrupts, &self.again()).await
     }
 
-    async fn talk(
-        &self,
-        mut chat: Talk,
-        mut session: SessionBackend,
-        holder: Option<Holder>,
-        mut interrupts: Interrupts,
-    ) -> CommandResult {
-        let settings = Settings::save();
-        let done = chat.run(&mut session, &mut interrupts).await;
-        chat.conversation.screen.pause();
-        drop(settings);
-        if done.is_ok() && !session.is_closed() {
-            let (folder, id) = (self.folder.to_string_lossy(), session.id());
-            let how = match self.again {
-                Some(command) => format!("{command} {id}"),
-                None => shell_words::join([
-                    "trunkline",
-                    "sessions",
-                    "--journal",
-                    &folder,
-                    "attach",
-                    id.as_str(),
-                ]),
-            };
-            chat.conversation.screen.remark(&match holder {
-                Some(_) => format!("the session is kept; `{how}` goes on"),
-                None => format!("the session goes on without you; `{how}` comes back"),
-            });
-        }
-        session.leave().await;
-        match (done, holder) {
-            (Err(fault), holder) => Err(ended(holder, fault, &mut interrupts).await),
-            (done, Some(holder)) => holder.end(&mut interrupts).await.and(done),
-            (done, None) => done,
-        }
+    /// The command that comes back to a session, without its id.
+    fn again(&self) -> String {
+        let folder = self.folder.to_string_lossy();
+        let words = ["trunkline", "sessions", "--journal", &folder, "attach"];
+        self.again
+            .map_or_else(|| shell_words::join(words), str::to_owned)
     }
 
     /// Takes the session's agent, where the command line names no adapter.
@@ -239,6 +203,33 @@ impl Place {
                 })
             }
         }
+    }
+}
+
+/// Talks in a session, and leaves it. `again` is the command that comes back to it, without its id.
+pub(super) async fn talk(
+    mut chat: Talk,
+    mut session: SessionBackend,
+    holder: Option<Holder>,
+    mut interrupts: Interrupts,
+    again: &str,
+) -> CommandResult {
+    let settings = Settings::save();
+    let done = chat.run(&mut session, &mut interrupts).await;
+    chat.conversation.screen.pause();
+    drop(settings);
+    if done.is_ok() && session.is_kept() && !session.is_closed() {
+        let id = session.id();
+        chat.conversation.screen.remark(&match holder {
+            Some(_) => format!("the session is kept; `{again} {id}` goes on"),
+            None => format!("the session goes on without you; `{again} {id}` comes back"),
+        });
+    }
+    session.leave().await;
+    match (done, holder) {
+        (Err(fault), holder) => Err(ended(holder, fault, &mut interrupts).await),
+        (done, Some(holder)) => holder.end(&mut interrupts).await.and(done),
+        (done, None) => done,
     }
 }
 

@@ -1,0 +1,81 @@
+//! Requests of the agent that wait for the user.
+
+use std::time::SystemTime;
+
+use trunkline_client::Session;
+use trunkline_host::{
+    Decision, TurnScope,
+    protocol::{InputRequest, InputResponse, PermissionRequest, PermissionResponse, RequestId},
+};
+
+use super::BackgroundCalls;
+
+/// A request of the agent.
+#[derive(Debug)]
+pub(crate) enum Request {
+    Permission(Box<PermissionRequest>),
+    Question(Box<InputRequest>),
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    Permission(PermissionResponse),
+    Question(InputResponse),
+}
+
+/// A request that waits for its answer. Dropped unanswered, it is declined, unless other clients may
+/// answer it ([journal.6]).
+#[derive(Debug)]
+pub(crate) struct PendingRequest {
+    pub(crate) request: Request,
+    pub(crate) scope: TurnScope,
+    pub(crate) time: SystemTime,
+    pub(super) session: Session,
+    pub(super) calls: BackgroundCalls,
+    pub(super) is_shared: bool,
+    pub(super) is_answered: bool,
+}
+
+impl PendingRequest {
+    pub(crate) fn id(&self) -> &RequestId {
+        match &self.request {
+            Request::Permission(request) => &request.request_id,
+            Request::Question(request) => &request.request_id,
+        }
+    }
+
+    pub(crate) fn answer(&mut self, answer: Answer) {
+        self.is_answered = true;
+        let session = self.session.clone();
+        self.calls.make(async move {
+            match answer {
+                Answer::Permission(response) => session.answer_permission(response).await,
+                Answer::Question(response) => session.answer_question(response).await,
+            }
+        });
+    }
+
+    /// Denies a permission, and cancels a question.
+    pub(crate) fn decline(&mut self) {
+        let request_id = self.id().clone();
+        self.answer(match self.request {
+            Request::Permission(_) => {
+                Answer::Permission(Decision::default().for_request(request_id))
+            }
+            Request::Question(_) => Answer::Question(InputResponse {
+                request_id,
+                values: None,
+                cancelled: Some(true),
+            }),
+        });
+    }
+}
+
+impl Drop for PendingRequest {
+    fn drop(&mut self) {
+        if !self.is_answered && !self.is_shared {
+            self.decline();
+        }
+    }
+}
