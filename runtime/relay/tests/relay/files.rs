@@ -166,3 +166,43 @@ async fn a_relative_path_is_refused_wherever_the_relay_runs() {
         adapter.expect("user.input").await;
     }
 }
+
+#[tokio::test]
+async fn the_copy_of_a_file_is_confirmed_to_a_hub_with_notes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.txt");
+    std::fs::write(&path, "abc").unwrap();
+    for extensions in [json!(["turns", "notes"]), json!(["turns"])] {
+        let mut world = World::new();
+        world
+            .hub
+            .say(json!({"type": "session.start", "session_id": "s", "protocol": 1, "extensions": extensions}))
+            .await;
+        assert_eq!(
+            world.hub.expect("session.ready").await["extensions"],
+            extensions
+        );
+        let mut adapter = world.adapters.next().await;
+        adapter.ready().await;
+        world
+            .hub
+            .say(json!({"type": "file.input", "session_id": "s", "file_path": path}))
+            .await;
+        world.hub.input("s", "t", "look").await;
+        adapter.expect("file.input").await;
+        let own = adapter.turn().await;
+        adapter.complete("s", &own).await;
+        let mut delivered = Vec::new();
+        loop {
+            let message = world.hub.hear().await;
+            match message["type"].as_str() {
+                Some("turn.complete") => break,
+                Some("file.delivered") => delivered.push(message),
+                _ => {}
+            }
+        }
+        let has_notes = extensions.as_array().unwrap().len() == 2;
+        assert_eq!(delivered.len(), usize::from(has_notes), "{delivered:?}");
+        assert!(delivered.iter().all(|file| file["by"].is_null()));
+    }
+}
