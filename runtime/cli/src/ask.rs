@@ -44,14 +44,7 @@ type Early = Arc<Mutex<String>>;
 pub(crate) struct Asking {
     request: Option<PendingRequest>,
     cancel: Cancel,
-    reply: JoinHandle<Option<Reply>>,
-}
-
-/// What the person said.
-#[derive(Debug)]
-enum Reply {
-    Decision(Box<Decision>),
-    Values(BTreeMap<String, Json>),
+    reply: JoinHandle<Option<Answer>>,
 }
 
 /// How a request was settled, for those who show it.
@@ -108,20 +101,8 @@ impl Asker {
             early: self.early.clone(),
             cancel: cancel.clone(),
         };
-        let reply = match &request.request {
-            Request::Permission(asked) => {
-                let asked = asked.clone();
-                tokio::task::spawn_blocking(move || {
-                    dialogue
-                        .permission(&asked)
-                        .map(|decision| Reply::Decision(Box::new(decision)))
-                })
-            }
-            Request::Question(asked) => {
-                let asked = asked.clone();
-                tokio::task::spawn_blocking(move || dialogue.question(&asked).map(Reply::Values))
-            }
-        };
+        let asked = request.request.clone();
+        let reply = tokio::task::spawn_blocking(move || dialogue.answer(&asked));
         Ok(Asking {
             request: Some(request),
             cancel,
@@ -178,29 +159,18 @@ impl Asking {
     /// # Cancel safety
     /// Dropping the future loses no answer.
     pub(crate) async fn answered(&mut self) -> Option<Settled> {
-        let reply = (&mut self.reply).await.unwrap_or_default();
+        let answer = (&mut self.reply).await.unwrap_or_default();
         let mut request = self.request.take()?;
         let request_id = request.id().clone();
-        let id = request_id.clone();
-        let approved = match reply {
-            Some(Reply::Decision(decision)) => {
-                let approved = decision.approved;
-                request.answer(Answer::Permission(decision.for_request(id)));
-                approved
-            }
-            Some(Reply::Values(values)) => {
-                request.answer(Answer::Question(InputResponse {
-                    request_id: id,
-                    values: Some(values),
-                    cancelled: None,
-                }));
-                true
-            }
-            None => {
-                request.decline();
-                false
-            }
+        let approved = match &answer {
+            Some(Answer::Permission(response)) => response.approved,
+            Some(Answer::Question(_)) => true,
+            None => false,
         };
+        match answer {
+            Some(answer) => request.answer(answer),
+            None => request.decline(),
+        }
         Some(Settled {
             request_id,
             approved,
@@ -223,6 +193,20 @@ struct Dialogue {
 }
 
 impl Dialogue {
+    fn answer(&self, request: &Request) -> Option<Answer> {
+        Some(match request {
+            Request::Permission(request) => {
+                let decision = self.permission(request)?;
+                Answer::Permission(decision.for_request(request.request_id.clone()))
+            }
+            Request::Question(request) => Answer::Question(InputResponse {
+                request_id: request.request_id.clone(),
+                values: Some(self.question(request)?),
+                cancelled: None,
+            }),
+        })
+    }
+
     fn permission(&self, request: &PermissionRequest) -> Option<Decision> {
         let dim = paint::DIM;
         let page = Page::of_permission(request, false);

@@ -249,9 +249,10 @@ impl SessionBackend {
     /// # Errors
     /// The host has ended; with the next step.
     pub(crate) fn check_host(&self) -> Result<(), CliError> {
-        match self.is_lost() {
-            true => Err(self.lost()),
-            false => Ok(()),
+        if self.is_lost() {
+            Err(self.lost())
+        } else {
+            Ok(())
         }
     }
 
@@ -336,11 +337,7 @@ impl SessionBackend {
     /// The reason why it was not sent.
     pub(crate) async fn send(&mut self, text: &str) -> anyhow::Result<TurnNo> {
         let turn = self.session.send(text).await?;
-        let no = self.begin(turn.id(), Some(turn.message_id().clone()));
-        if let Some(begun) = self.open.back_mut().filter(|_| !self.is_kept) {
-            begun.began = Some(SystemTime::now());
-        }
-        Ok(no)
+        Ok(self.begin(turn.id(), Some(turn.message_id().clone())))
     }
 
     /// Sends an input, and waits until the journal has it.
@@ -521,7 +518,8 @@ impl SessionBackend {
             id,
             no,
             message_id,
-            began: None,
+            // The journal's time replaces it.
+            began: Some(SystemTime::now()),
         });
         no
     }
@@ -532,10 +530,7 @@ impl SessionBackend {
         if self.mode == AttachMode::OwnTurns && event.turn_id.is_some() && at.is_none() {
             return DisplayEvent::Nothing;
         }
-        let time = match self.is_kept {
-            true => parse_time(&event.stamp),
-            false => Some(SystemTime::now()),
-        };
+        let time = parse_time(&event.stamp).or((!self.is_kept).then(SystemTime::now));
         let ended = event.turn_id.as_ref().filter(|_| at.is_none());
         let ended = ended.and_then(|id| self.ended.iter().find(|(ended, _)| ended == id));
         let scope = match (at, ended) {

@@ -636,10 +636,8 @@ impl Chosen {
     /// The refusal of the agent that is meant.
     pub(crate) fn any_may_run(&self) -> Result<(), CliError> {
         let mut agents = self.host.agents().into_iter();
-        match agents.any(|agent| agent.refusal.is_none()) {
-            true => Ok(()),
-            false => self.may_run(),
-        }
+        let any_may_run = agents.any(|agent| agent.refusal.is_none());
+        if any_may_run { Ok(()) } else { self.may_run() }
     }
 
     fn may_run(&self) -> Result<(), CliError> {

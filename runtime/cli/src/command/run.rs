@@ -23,7 +23,7 @@ use crate::{
     exit,
     interrupt::Interrupts,
     jsonl::EventWriter,
-    matching_daemon::{self, DaemonChoice, DaemonSession},
+    matching_daemon::{self, DaemonChoice},
     overrides::{Overrides, unapplied},
     screen::{Detail, Screen},
     session_backend::SessionBackend,
@@ -114,12 +114,7 @@ impl Run {
             None => None,
         };
         let (agent, start, own, mut session) = match opened {
-            Some(DaemonSession {
-                session,
-                agent,
-                start,
-                ..
-            }) => (agent, start, None, session),
+            Some(opened) => (opened.agent, opened.start, None, opened.session),
             None => {
                 let (chosen, start) =
                     own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;

@@ -11,7 +11,7 @@ use trunkline_host::{
 use super::BackgroundCalls;
 
 /// A request of the agent.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) enum Request {
     Permission(Box<PermissionRequest>),
     Question(Box<InputRequest>),

@@ -77,18 +77,14 @@ impl Place {
         screen: Screen,
         save: Option<PathBuf>,
     ) -> CommandResult {
-        let DaemonSession {
-            session,
-            agent,
-            start,
-            ..
-        } = opened;
         let interrupts = Interrupts::watch()?;
-        let mut chat = Talk::new(None, start, screen, save);
-        let about = format!("{} · in the daemon", session.id());
-        chat.conversation.screen.note_agent(&agent.name, &about);
+        let mut chat = Talk::new(None, opened.start, screen, save);
+        let about = format!("{} · in the daemon", opened.session.id());
+        chat.conversation
+            .screen
+            .note_agent(&opened.agent.name, &about);
         chat.greet();
-        talk(chat, session, None, interrupts, RESUME).await
+        talk(chat, opened.session, None, interrupts, RESUME).await
     }
 
     /// Goes on with a session of the journal.
