@@ -531,8 +531,8 @@ impl SessionBackend {
             return DisplayEvent::Nothing;
         }
         let time = parse_time(&event.stamp).or((!self.is_kept).then(SystemTime::now));
-        let ended = event.turn_id.as_ref().filter(|_| at.is_none());
-        let ended = ended.and_then(|id| self.ended.iter().find(|(ended, _)| ended == id));
+        let is_it = |ended: &&(TurnId, TurnNo)| event.turn_id.as_ref() == Some(&ended.0);
+        let ended = self.ended.iter().find(is_it);
         let scope = match (at, ended) {
             (Some(at), _) => TurnScope::Running(self.open[at].no),
             (None, Some((_, no))) => TurnScope::Ended(*no),
@@ -602,10 +602,8 @@ impl SessionBackend {
                 let Some(turn) = at.and_then(|at| self.open.remove(at)) else {
                     return DisplayEvent::Nothing;
                 };
-                if self.ended.len() == MAX_ENDED_TURNS {
-                    self.ended.pop_front();
-                }
-                self.ended.push_back((turn.id, turn.no));
+                self.ended.push_front((turn.id, turn.no));
+                self.ended.truncate(MAX_ENDED_TURNS);
                 let took = turn.began.zip(time);
                 let took = took.and_then(|(from, to)| to.duration_since(from).ok());
                 EventKind::End(Box::new(entries::turn_end(turn.no, *complete, took)))

@@ -166,10 +166,8 @@ impl Talk {
         self.conversation.learned = SessionInfo::default();
         self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         self.conversation.screen.forget_usage();
-        let text = match session.is_kept() {
-            false => "a new conversation".to_owned(),
-            true => format!("a new conversation: {}", session.id()),
-        };
+        let id = session.is_kept().then(|| format!(": {}", session.id()));
+        let text = format!("a new conversation{}", id.unwrap_or_default());
         self.conversation.screen.remark(&text);
         self.conversation.screen.space();
     }
