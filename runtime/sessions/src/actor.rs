@@ -294,8 +294,7 @@ impl SessionActor {
             recording,
         } = new;
         let is_new = tail.stored() == 0;
-        let mut recorder =
-            EntryRecorder::new(journal.clone(), key, id.clone(), epoch, tail.clone());
+        let mut recorder = EntryRecorder::new(&journal, key, id.clone(), epoch, tail.clone());
         if let Some(recording) = recording.clone() {
             recorder.record_first(recording);
         }

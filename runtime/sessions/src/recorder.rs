@@ -96,7 +96,7 @@ pub(crate) struct StoredBlock<T> {
 impl<T> EntryRecorder<T> {
     /// Creates a recorder that continues after the tail's last entry, under an epoch.
     pub(crate) fn new(
-        journal: Journal,
+        journal: &Journal,
         key: SessionKey,
         id: SessionId,
         epoch: u64,
