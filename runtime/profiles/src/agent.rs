@@ -4,13 +4,14 @@
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is reported of it: `report`, `gist`, `failure`, `tool_loop`
+//! - what is reported of it: `report`, `gist`, `end`, `failure`, `tool_loop`
 
 pub(crate) mod attachment;
 pub(crate) mod credentials;
 pub(crate) mod deadlines;
 pub(crate) mod describe;
 pub(crate) mod diagnose;
+pub(crate) mod end;
 pub(crate) mod failure;
 mod gist;
 pub(crate) mod json_size;

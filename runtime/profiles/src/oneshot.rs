@@ -23,9 +23,10 @@ use trunkline_sdk::{
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
+use crate::agent::end::{EndSigns, undelivered};
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, Ended, Stdin, explained};
+use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
@@ -45,7 +46,10 @@ pub(crate) trait Reader: Send {
     /// Takes one line, and pushes what it means.
     fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>);
 
-    /// Whether the agent has said its last line: it is to exit soon.
+    /// The signs of the turn's end. Events of the turn are noted by the caller.
+    fn signs(&mut self) -> &mut EndSigns;
+
+    /// Whether the agent has written its last line: it is to exit soon.
     fn is_over(&self) -> bool {
         false
     }
@@ -55,11 +59,36 @@ pub(crate) trait Reader: Send {
         None
     }
 
-    /// Takes the end: how the turn ended, and what is still to be told.
-    ///
-    /// # Errors
-    /// Why the turn failed.
-    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error>;
+    /// Notes the end of the process, and pushes the events that are still due. Returns the signs of the turn's end, and
+    /// its message.
+    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete);
+}
+
+/// Reads one line, and notes the events of the turn as signs of its end.
+pub(crate) fn read_line(reader: &mut impl Reader, line: &Value, out: &mut Vec<RunEvent>) {
+    let before = out.len();
+    reader.line(line, out);
+    for event in &out[before..] {
+        if let RunEvent::Event(event) = event {
+            reader.signs().see(event);
+        }
+    }
+}
+
+/// Ends a run, and pushes the events that are still due.
+///
+/// # Errors
+/// Why the turn did not complete. `why` is the reason for an early end.
+pub(crate) fn end_run(
+    reader: impl Reader,
+    ended: &Ended,
+    why: Option<Error>,
+    out: &mut Vec<RunEvent>,
+) -> Result<TurnComplete, Error> {
+    let (mut signs, end) = reader.end(ended, out);
+    signs.exit(ended);
+    signs.cut(why);
+    signs.complete(end, |usage| out.push(usage.into()))
 }
 
 /// What a line means.
@@ -124,7 +153,9 @@ struct Memory {
 /// How one run went.
 struct Run {
     end: Result<TurnComplete, Error>,
-    /// Whether the agent has told anything of the turn.
+    /// Whether the agent was started, and thus given the prompt.
+    is_started: bool,
+    /// Whether the agent has reported anything of the turn.
     told: bool,
     stopped: bool,
 }
@@ -221,7 +252,10 @@ impl<K: Runs> Conversation<K> {
         {
             turn.emit(meta_log(content)).await;
         }
-        let prompt = self.prompt(&turn, &input, is_call).await?;
+        let prompt = match self.prompt(&turn, &input, is_call).await {
+            Ok(prompt) => prompt,
+            Err(error) => return Ok(turn.finish(undelivered(&error))),
+        };
         let mut run = self.run(&turn, &prompt).await;
         if let Err(error) = &run.end
             && matches!(self.memory.native, Native::Known(_))
@@ -240,7 +274,10 @@ impl<K: Runs> Conversation<K> {
             self.memory.native = fresh(&self.profile, self.version);
             self.tell_native(turn.session());
         }
-        let mut end = run.end?;
+        let mut end = match run.end {
+            Err(error) if !run.is_started => return Ok(turn.finish(undelivered(&error))),
+            end => end?,
+        };
         if let Some(usage) = end.usage.take() {
             match self.memory.spent.of_turn(usage) {
                 usage if usage.scope == Some(UsageScope::Session) => turn.emit(usage).await,
@@ -302,6 +339,7 @@ impl<K: Runs> Conversation<K> {
             Err(error) => {
                 return Run {
                     end: Err(error),
+                    is_started: false,
                     told: false,
                     stopped: false,
                 };
@@ -322,20 +360,23 @@ impl<K: Runs> Conversation<K> {
             has_events,
             memory,
         } = running;
-        let said = agent.stderr();
         let is_closed = finish.why.is_none() && finish.how == How::Closed;
         let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
         let mut out = Out::default();
-        let end = reader.end(&ended, &mut events);
+        let why = finish.why;
+        let stopped = why
+            .as_ref()
+            .is_some_and(|why| why.status() == Status::Stopped);
+        let end = end_run(reader, &ended, why, &mut events);
         let told = memory.take(&mut events, &mut out) || has_events;
-        let (stopped, end) = match finish.why {
-            None => (false, end),
-            // What it had to say yet is emitted; how it ended is ours.
-            Some(why) => (why.status() == Status::Stopped, Err(explained(why, &said))),
-        };
         let end = turn::emit(out, turn, &mut self.report).await.and(end);
-        Run { end, told, stopped }
+        Run {
+            end,
+            is_started: true,
+            told,
+            stopped,
+        }
     }
 }
 
@@ -359,7 +400,7 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
             Line::TooLong(bytes) => out.left_out(bytes),
             Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
                 Ok(line @ Value::Object(_)) => {
-                    self.reader.line(&line, &mut self.events);
+                    read_line(&mut self.reader, &line, &mut self.events);
                     self.has_events |= self.memory.take(&mut self.events, out);
                     if let Some(why) = self.reader.failure() {
                         out.fail(why);

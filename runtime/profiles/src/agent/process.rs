@@ -279,25 +279,16 @@ async fn write(mut pipe: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
     }
 }
 
-/// A silence together with what the agent has said on stderr, which may name its cause.
-pub(crate) fn explained(error: Error, stderr: &str) -> Error {
-    let said = last_lines(stderr);
-    if error.failure().category != Some(Category::Timeout) || said.is_empty() {
-        return error;
-    }
-    let category = match failure::classify(&said, None) {
-        Category::Other => Category::Timeout,
-        category => category,
-    };
-    failure::of(category, format!("{error}; it said: {said}"), None)
-}
+/// Levels of log lines that explain no failure.
+const CHATTER: [&str; 3] = [" INFO ", " DEBUG ", " TRACE "];
 
-/// The last lines of a stderr, without escapes.
-fn last_lines(stderr: &str) -> String {
-    let said = trunkline_sdk::preview::without_escapes(stderr);
-    let lines: Vec<&str> = said
+/// The last lines of a stderr, without escapes and without the agent's own log of its work.
+pub(crate) fn last_lines(stderr: &str) -> String {
+    let stderr = trunkline_sdk::preview::without_escapes(stderr);
+    let lines: Vec<&str> = stderr
         .lines()
         .filter(|line| !line.trim().is_empty())
+        .filter(|line| !CHATTER.iter().any(|level| line.contains(level)))
         .collect();
     lines[lines.len().saturating_sub(5)..].join("\n")
 }

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{Output, Usage, UsageScope};
-use trunkline_sdk::{Category, Error, Status, TurnComplete};
+use trunkline_sdk::{Category, Error, TurnComplete};
 
 use super::repetition::Repetition;
 use super::{Gemini, SINCE};
+use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
@@ -77,7 +78,7 @@ pub(crate) struct GeminiReader {
     held: Repetition,
     result: Option<Value>,
     model: Option<String>,
-    error: Option<String>,
+    signs: EndSigns,
 }
 
 impl Reader for GeminiReader {
@@ -114,12 +115,16 @@ impl Reader for GeminiReader {
                 out.extend(tool_end(text(line, "/tool_id"), content, failed).map(Into::into));
             }
             "error" => {
-                let message = text(line, "/message").to_owned();
-                if text(line, "/severity") == "error" {
-                    self.error = Some(message);
-                } else {
+                let message = text(line, "/message");
+                let http = http_in(message);
+                // `{"type":"error","message":…}` without a severity is a failure of older versions.
+                if text(line, "/severity") == "warning" {
                     // `Loop detected…` ends the turn as a success.
-                    out.push(failure::warning(failure::classify(&message, None), message).into());
+                    self.signs.doubt(failure::failed(message, http));
+                    let category = failure::classify(message, None);
+                    out.push(failure::warning(category, message).into());
+                } else {
+                    self.signs.note_error(failure::failed(message, http));
                 }
             }
             "result" => self.result = Some(line.clone()),
@@ -131,42 +136,50 @@ impl Reader for GeminiReader {
         self.result.is_some()
     }
 
-    fn end(mut self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
-        let failed = match &self.result {
-            Some(result) => text(result, "/status") != "success",
-            None => true,
-        };
-        if let Some(rest) = self.held.end(failed)
+    fn signs(&mut self) -> &mut EndSigns {
+        &mut self.signs
+    }
+
+    fn end(mut self, ended: &Ended, out: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
+        let result = self.result.take();
+        let status = result.as_ref().map(|result| text(result, "/status"));
+        if let Some(rest) = self.held.end(status != Some("success"))
             && !rest.is_empty()
         {
-            out.push(Output::text(rest).into());
+            let rest = Output::text(rest).into();
+            self.signs.see(&rest);
+            out.push(RunEvent::Event(rest));
         }
-        let Some(result) = &self.result else {
-            return Err(without_result(ended));
-        };
-        let usage = usage(result, self.model.as_deref());
-        if failed {
-            // The usage of a failed turn is reported as an event: its end carries the failure.
-            out.extend(usage.map(Into::into));
-            let message = match text(result, "/error/message") {
-                "" => self
-                    .error
-                    .unwrap_or_else(|| "the turn ended with an error".to_owned()),
-                message => message.to_owned(),
-            };
-            let http = http_of(ended.exit.code).or_else(|| http_in(&message));
-            return Err(match ended.exit.code {
-                Some(53) => Error::limit(Category::MaxTurns, message),
-                _ => failure::failed(message, http),
-            });
+        match status {
+            Some("success") => self.signs.report(Ok(())),
+            Some(status) => {
+                let message = match (
+                    text(result.as_ref().unwrap_or(&Value::Null), "/error/message"),
+                    self.signs.last_error(),
+                ) {
+                    ("", Some(error)) => error.to_string(),
+                    ("", None) => format!("gemini ended the turn with status {status:?}"),
+                    (message, _) => message.to_owned(),
+                };
+                let http = http_of(ended.exit.code).or_else(|| http_in(&message));
+                self.signs.report(Err(match ended.exit.code {
+                    Some(53) => Error::limit(Category::MaxTurns, message),
+                    _ => failure::failed(message, http),
+                }));
+            }
+            None if self.signs.last_error().is_none() => {
+                self.signs.report(Err(without_result(ended)))
+            }
+            None => {}
         }
-        Ok(TurnComplete {
-            status: Some(Status::Completed),
-            duration_ms: count(result, "/stats/duration_ms"),
+        let result = result.unwrap_or_default();
+        let end = TurnComplete {
+            duration_ms: count(&result, "/stats/duration_ms"),
+            usage: usage(&result, self.model.as_deref()),
             model: self.model,
-            usage,
             ..TurnComplete::default()
-        })
+        };
+        (self.signs, end)
     }
 }
 

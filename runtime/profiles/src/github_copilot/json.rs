@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
-use trunkline_sdk::{Error, Status, TurnComplete};
+use trunkline_sdk::{Error, TurnComplete};
 
 use super::{Copilot, SINCE};
 use crate::agent::attachment::open_regular;
+use crate::agent::end::{EndSigns, PendingWork};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
@@ -136,8 +137,8 @@ pub(crate) struct CopilotReader {
     usage_file: Option<UsageFile>,
     /// Messages of which pieces have been told, and which are not whole yet.
     streamed: HashSet<String>,
-    error: Option<(String, Option<u16>)>,
-    result: Option<Value>,
+    is_over: bool,
+    signs: EndSigns,
     model: Option<String>,
 }
 
@@ -146,6 +147,8 @@ impl Reader for CopilotReader {
         let data = &line["data"];
         let id = text(data, "/messageId");
         match text(line, "/type") {
+            "assistant.turn_start" => self.signs.begin_step(),
+            "assistant.turn_end" => self.signs.end_step(""),
             "assistant.message_delta" => {
                 let piece = text(data, "/deltaContent");
                 if !piece.is_empty() {
@@ -157,6 +160,10 @@ impl Reader for CopilotReader {
                 let whole = text(data, "/content");
                 if !self.streamed.remove(id) && !whole.is_empty() {
                     out.push(output(whole, id).into());
+                }
+                let requests = data["toolRequests"].as_array().into_iter().flatten();
+                for request in requests {
+                    self.signs.open_call(text(request, "/toolCallId"));
                 }
                 self.told_model(text(data, "/model"), out);
             }
@@ -187,6 +194,7 @@ impl Reader for CopilotReader {
                 out.extend(tool_end(text(data, "/toolCallId"), content, failed).map(Into::into));
             }
             "assistant.turn_retry" => {
+                self.signs.set_pending(PendingWork::Retry, true);
                 let reason = text(data, "/reason");
                 let message = format!("the model is asked again: {reason}");
                 out.push(
@@ -199,49 +207,43 @@ impl Reader for CopilotReader {
             }
             "session.error" => {
                 let http = count(data, "/statusCode").and_then(|code| u16::try_from(code).ok());
-                self.error = Some((text(data, "/message").to_owned(), http));
+                self.signs
+                    .note_error(failure::failed(text(data, "/message"), http));
             }
             "result" => {
                 let id = text(line, "/sessionId");
                 if !id.is_empty() {
                     out.push(RunEvent::Session(id.to_owned()));
                 }
-                self.result = Some(line.clone());
+                self.is_over = true;
+                // A run that failed exits with the code that it reports.
+                if line["exitCode"].as_i64() == Some(0) {
+                    self.signs.report(Ok(()));
+                }
             }
             _ => {}
         }
     }
 
     fn is_over(&self) -> bool {
-        self.result.is_some()
+        self.is_over
     }
 
-    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
+    fn signs(&mut self) -> &mut EndSigns {
+        &mut self.signs
+    }
+
+    fn end(self, _: &Ended, _: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
         let usage = self
             .usage_file
             .as_ref()
             .and_then(|file| usage_in(&file.0, self.model.as_deref()));
-        let code = self
-            .result
-            .as_ref()
-            .and_then(|result| result.get("exitCode"))
-            .and_then(Value::as_i64);
-        // After its last line a signal is ours: it did not exit by itself.
-        let exit = ended.exit.code.unwrap_or(0);
-        let failed = self.error.is_some() || code != Some(0) || exit != 0;
-        if failed {
-            out.extend(usage.map(Into::into));
-            return Err(match self.error {
-                Some((message, http)) => failure::failed(message, http),
-                None => ended.error(),
-            });
-        }
-        Ok(TurnComplete {
-            status: Some(Status::Completed),
-            model: self.model,
+        let end = TurnComplete {
             usage,
+            model: self.model,
             ..TurnComplete::default()
-        })
+        };
+        (self.signs, end)
     }
 }
 

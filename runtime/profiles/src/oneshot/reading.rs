@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::{Error, TurnComplete};
 
-use super::{Reader, RunEvent};
+use super::{Reader, RunEvent, end_run, read_line};
 use crate::agent::process::Ended;
 
 /// What a run told, each event as its JSON, and how it ended.
@@ -17,12 +17,24 @@ impl Read {
     pub(crate) fn run(mut reader: impl Reader, lines: &str, code: i32, stderr: &str) -> Self {
         let mut out = Vec::new();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-            reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut out);
+            read_line(
+                &mut reader,
+                &serde_json::from_str::<Value>(line).unwrap(),
+                &mut out,
+            );
         }
-        let end = reader.end(&Ended::of(code, stderr), &mut out);
+        let end = end_run(reader, &Ended::of(code, stderr), None, &mut out);
         Self {
             told: out.iter().map(shown).collect(),
             end,
+        }
+    }
+
+    /// The status of the turn's end, and the text of its failure or the agent's reason.
+    pub(crate) fn status(&self) -> (&'static str, String) {
+        match &self.end {
+            Ok(end) => ("completed", end.stop_reason.clone().unwrap_or_default()),
+            Err(error) => (error.status().as_str(), error.to_string()),
         }
     }
 
@@ -62,10 +74,10 @@ pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&st
             let mut line = serde_json::json!({ "type": kind });
             for name in names {
                 line[name] = value.clone();
-                reader.line(&line, &mut out);
+                read_line(&mut reader, &line, &mut out);
             }
             // Any verdict will do.
-            drop(reader.end(&Ended::of(0, ""), &mut out));
+            drop(end_run(reader, &Ended::of(0, ""), None, &mut out));
         }
     }
 }

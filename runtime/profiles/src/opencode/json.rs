@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 use trunkline_sdk::protocol::Usage;
-use trunkline_sdk::{Category, Error, Status, TurnComplete};
+use trunkline_sdk::{Category, Error, TurnComplete};
 
 use super::Family;
 use crate::acp::{Kind, variable};
+use crate::agent::end::{self, EndSigns};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
@@ -108,8 +109,7 @@ pub(crate) struct OpencodeReader {
     session: bool,
     usage: Option<Usage>,
     steps: u64,
-    reason: String,
-    error: Option<Error>,
+    signs: EndSigns,
     /// The answers in a row that broke off.
     cuts: u32,
 }
@@ -139,13 +139,19 @@ impl Reader for OpencodeReader {
                 self.cuts = 0;
                 tool(part, out);
             }
+            "step_start" => self.signs.begin_step(),
             "step_finish" => {
                 self.steps += 1;
-                text(part, "/reason").clone_into(&mut self.reason);
-                self.cuts = if self.is_cut() { self.cuts + 1 } else { 0 };
+                let reason = text(part, "/reason");
+                self.signs.end_step(reason);
+                self.cuts = if end::is_cut_off(reason) {
+                    self.cuts + 1
+                } else {
+                    0
+                };
                 self.add(part);
             }
-            "error" => self.error = Some(error(&line["error"])),
+            "error" => self.signs.note_error(error(&line["error"])),
             _ => {}
         }
     }
@@ -155,45 +161,27 @@ impl Reader for OpencodeReader {
         (self.cuts > MOST_CUTS).then(|| failure::of(Category::Overloaded, text(), None))
     }
 
-    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> Result<TurnComplete, Error> {
-        let failed = match self.error {
-            Some(error) => Some(error),
-            None if !ended.exit.success() => Some(without_event(ended)),
-            None if self.steps == 0 => Some(failure::of(
-                Category::ProcessExit,
-                format!("the agent ended without an answer; {}", ended.error()),
-                None,
-            )),
-            None if self.is_cut() => Some(failure::of(
-                Category::Overloaded,
-                "the model's stream broke off; the answer is not whole",
-                None,
-            )),
-            None if self.reason == "length" => Some(Error::limit(
-                Category::ContextExhausted,
-                "the model has reached its output limit",
-            )),
-            None => None,
-        };
-        if let Some(error) = failed {
-            out.extend(self.usage.map(Into::into));
-            return Err(error);
+    fn signs(&mut self) -> &mut EndSigns {
+        &mut self.signs
+    }
+
+    fn end(mut self, ended: &Ended, _: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
+        self.signs.report_by_exit();
+        if failure::is_unknown_session(&ended.stderr) && self.signs.last_error().is_none() {
+            let text = ended.error().to_string();
+            self.signs
+                .note_error(failure::of(Category::SessionNotFound, text, None));
         }
-        Ok(TurnComplete {
-            status: Some(Status::Completed),
+        let end = TurnComplete {
             num_turns: Some(self.steps),
             usage: self.usage,
             ..TurnComplete::default()
-        })
+        };
+        (self.signs, end)
     }
 }
 
 impl OpencodeReader {
-    /// Whether the last step ended without the end of the model's answer.
-    fn is_cut(&self) -> bool {
-        matches!(self.reason.as_str(), "other" | "unknown" | "error")
-    }
-
     /// Adds a step's tokens and cost. What was read from a cache counts as read.
     fn add(&mut self, part: &Value) {
         let Some(tokens) = part.get("tokens") else {
@@ -254,13 +242,6 @@ fn error(error: &Value) -> Error {
     }
     let http = count(error, "/data/statusCode").and_then(|code| u16::try_from(code).ok());
     failure::failed(message, http)
-}
-
-fn without_event(ended: &Ended) -> Error {
-    if failure::is_unknown_session(&ended.stderr) {
-        return failure::of(Category::SessionNotFound, ended.error().to_string(), None);
-    }
-    ended.error()
 }
 
 #[cfg(test)]

@@ -7,13 +7,14 @@ use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn};
 
 use super::translate::{PiEvent, Reader};
-use super::turn::{PROMPT, Running, parsed};
+use super::turn::{Running, STATE, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, within};
+use crate::agent::end::{explain_timeout, undelivered};
 use crate::agent::failure;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, InputClosed, Stdin, explained};
+use crate::agent::process::{Agent, InputClosed, Stdin};
 use crate::agent::report::Report;
 use crate::agent::resume;
 use crate::agent::skills::{self, CommandStyle, Skill};
@@ -23,9 +24,6 @@ use crate::oneshot::json::text;
 
 /// What the process has to end by itself after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
-
-/// The id of the command that asks what is known of the conversation.
-const STATE: &str = "state";
 
 /// A conversation with pi.
 pub(crate) struct Conversation {
@@ -120,15 +118,22 @@ impl Conversation {
         if self.busy || self.agent.as_mut().is_some_and(Agent::has_ended) {
             self.end_agent().await;
         }
-        let prompt = self.prompt(turn.session(), input).await?;
-        tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            started = self.ensure(&turn) => started?,
-        }
+        let prompt = self.prompt(turn.session(), input).await;
+        let started = match prompt {
+            Ok(prompt) => tokio::select! {
+                biased;
+                () = turn.stopped() => Err(Error::stopped()),
+                started = self.ensure(&turn) => started.map(|()| prompt),
+            },
+            Err(error) => Err(error),
+        };
+        let prompt = match started {
+            Ok(prompt) => prompt,
+            Err(error) => return Ok(turn.finish(undelivered(&error))),
+        };
         self.busy = true;
         let mut agent = self.agent.take().ok_or_else(gone)?;
-        let done = self.serve(&turn, &mut agent, &prompt).await;
+        let (is_sent, done) = self.serve(&turn, &mut agent, prompt).await;
         self.agent = Some(agent);
         match done {
             Ok(reader) => {
@@ -152,16 +157,17 @@ impl Conversation {
                     .await;
                 Ok(())
             }
-            Err(None) => {
-                let ended = self.agent.take();
+            Err(why) => {
+                let ended = match self.agent.take() {
+                    Some(agent) => agent.end(Duration::ZERO, END.1).await.error(),
+                    None => gone(),
+                };
                 self.busy = false;
-                match ended {
-                    Some(agent) => Err(agent.end(Duration::ZERO, END.1).await.error()),
-                    None => Err(gone()),
+                let error = why.unwrap_or(ended);
+                if !is_sent {
+                    turn.finish(undelivered(&error));
+                    return Ok(());
                 }
-            }
-            Err(Some(error)) => {
-                self.end_agent().await;
                 Err(error)
             }
         }
@@ -176,7 +182,7 @@ impl Conversation {
         if message.trim().is_empty() && images.is_empty() {
             return Err(Error::other("the input is empty; the agent needs a prompt"));
         }
-        let mut prompt = json!({ "id": PROMPT, "type": "prompt", "message": message });
+        let mut prompt = json!({ "message": message });
         if !images.is_empty() {
             prompt["images"] = images.into();
         }
@@ -235,7 +241,7 @@ impl Conversation {
                 None => {
                     let what = "the agent did not answer its start";
                     let late = limit_reached("start_timeout", wait, what);
-                    let error = explained(late, &agent.stderr());
+                    let error = explain_timeout(late, None, &agent.stderr());
                     agent.end(Duration::ZERO, END.1).await;
                     return Err(error);
                 }
@@ -274,25 +280,24 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs one prompt until the agent rests. An error of `None` is the process's end.
+    /// Runs one prompt until the agent rests. Returns whether the prompt was sent. An error of `None` is the end of the
+    /// process.
     async fn serve(
         &mut self,
         turn: &Turn,
         agent: &mut Agent,
-        prompt: &Value,
-    ) -> Result<Reader, Option<Error>> {
-        let running = Running::new(Reader::new(self.counts));
+        prompt: Value,
+    ) -> (bool, Result<Reader, Option<Error>>) {
+        let running = Running::new(Reader::new(self.counts), prompt);
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
-        let engine = engine.begin(|_, out| out.send(prompt.into()));
+        let engine = engine.begin(Running::begin);
         let (running, finish) = turn::run(engine, agent, turn, &mut self.report).await;
-        if let Some(why) = finish.why {
-            return Err(Some(explained(why, &agent.stderr())));
-        }
-        match (finish.how, running.refused) {
-            (How::Ended, None) => Ok(running.reader),
-            (How::Ended, Some(why)) => Err(Some(why)),
-            (How::Closed | How::Late, _) => Err(None),
-        }
+        let done = match (finish.why, finish.how, running.refused) {
+            (Some(why), ..) | (None, How::Ended, Some(why)) => Err(Some(why)),
+            (None, How::Ended, None) => Ok(running.reader),
+            (None, How::Closed | How::Late, _) => Err(None),
+        };
+        (running.unsent.is_none(), done)
     }
 }
 

@@ -3,13 +3,19 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use trunkline_sdk::protocol::AdapterBody;
 use trunkline_sdk::testing::Host;
 use trunkline_sdk::{Json, SessionStart};
 
 use super::translate::{PiEvent, Reader};
+use super::turn::Running;
 use super::{Pi, PiAdapter};
+use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::lines::Line;
+use crate::agent::turn::Engine;
+use crate::agent::turn::played::Input::Says;
+use crate::agent::turn::played::play;
 
 fn read(lines: &str) -> (Vec<String>, Reader) {
     let (mut reader, mut out) = (Reader::default(), Vec::new());
@@ -104,7 +110,7 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
         {"type":"agent_end"}
         {"type":"auto_retry_start","attempt":1,"maxAttempts":3,"delayMs":1,"errorMessage":"429 slow down"}"#;
     let (told, reader) = read(failed);
-    assert!(reader.retries);
+    assert!(reader.signs.is_pending());
     assert_eq!(
         told,
         ["Rests", "progress attempt 1 of 3 failed: 429 slow down"]
@@ -114,7 +120,7 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
         + r#"
         {"type":"auto_retry_end","success":false,"attempt":3,"finalError":"429 slow down"}"#;
     let (_, reader) = read(&over);
-    assert!(!reader.retries);
+    assert!(!reader.signs.is_pending());
     let error = reader.end(&mut Vec::new()).unwrap_err();
     assert_eq!(
         error.failure().category,
@@ -205,4 +211,118 @@ fn any_shape_is_survived() {
             }
         }
     }
+}
+
+/// Lines of a turn after its prompt.
+const BEGIN: &str = r#"{"type":"agent_start"}"#;
+const END: &str = r#"{"type":"agent_end"}"#;
+const COMPACTS: &str = r#"{"type":"compaction_start","reason":"overflow"}"#;
+const GOES_ON: &str = r#"{"type":"compaction_end","reason":"overflow","willRetry":true}"#;
+const COMPACTED: &str = r#"{"type":"compaction_end","reason":"threshold","willRetry":false}"#;
+const OVERFLOW: &str = r#"{"type":"message_end","message":{"role":"assistant","stopReason":"error","errorMessage":"prompt is too long"}}"#;
+const TEXT: &str = r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Well."}],"stopReason":"stop"}}"#;
+const CALLS: &str =
+    r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"toolUse"}}"#;
+const REFUSED: &str = r#"{"type":"tool_execution_end","toolCallId":"c","isError":true,"result":{"content":[{"type":"text","text":"not allowed"}]}}"#;
+
+#[test]
+fn a_turn_is_over_and_completed_only_if_every_sign_agrees() {
+    for (lines, is_over, status, text) in [
+        (&[BEGIN, TEXT, END][..], true, "completed", ""),
+        (
+            &[BEGIN, OVERFLOW, END, COMPACTS, GOES_ON, BEGIN, TEXT, END],
+            true,
+            "completed",
+            "",
+        ),
+        (
+            &[BEGIN, TEXT, END, COMPACTS, COMPACTED],
+            true,
+            "completed",
+            "",
+        ),
+        (
+            &[BEGIN, COMPACTS, COMPACTED, TEXT, END],
+            true,
+            "completed",
+            "",
+        ),
+        (
+            &[BEGIN, OVERFLOW, END, COMPACTS, COMPACTED],
+            true,
+            "failed",
+            "too long",
+        ),
+        (&[BEGIN, CALLS, END], true, "failed", "toolUse"),
+        (&[BEGIN, CALLS, REFUSED, TEXT, END], true, "completed", ""),
+        (&[BEGIN, TEXT, OVERFLOW, END], true, "failed", "too long"),
+        (&[BEGIN, OVERFLOW, END, COMPACTS], false, "failed", ""),
+        (
+            &[BEGIN, OVERFLOW, END, COMPACTS, GOES_ON],
+            false,
+            "failed",
+            "",
+        ),
+        (
+            &[BEGIN, OVERFLOW, END, COMPACTS, GOES_ON, BEGIN],
+            false,
+            "failed",
+            "",
+        ),
+        (&[BEGIN, TEXT], false, "completed", ""),
+    ] {
+        let (_, reader) = read(&lines.join("\n"));
+        assert_eq!(reader.is_over(), is_over, "{lines:?}");
+        let (was, why) = match reader.end(&mut Vec::new()) {
+            Ok(_) => ("completed", String::new()),
+            Err(error) => (error.status().as_str(), error.to_string()),
+        };
+        assert_eq!(was, status, "{lines:?}: {why}");
+        assert!(why.contains(text), "{lines:?}: {why}");
+    }
+}
+
+/// Plays a turn; each line of pi comes whole.
+fn played(lines: &[&'static str]) -> Vec<String> {
+    let running = Running::new(Reader::default(), serde_json::json!({ "message": "go" }));
+    let now = Instant::now();
+    let engine = Engine::new(running, Watch::starting_at(Deadlines::default(), now));
+    let line = |line: &&'static str| Says(Line::Whole(line.as_bytes().into()));
+    play(engine.begin(Running::begin), now, lines.iter().map(line)).done
+}
+
+#[test]
+fn an_input_waits_for_the_end_of_a_compaction() {
+    const IDLE: &str = r#"{"type":"response","id":"state","success":true,"data":{}}"#;
+    const BUSY: &str =
+        r#"{"type":"response","id":"state","success":true,"data":{"isCompacting":true}}"#;
+    let is_sent = |lines: &[&'static str]| {
+        let done = played(lines);
+        done.iter()
+            .filter(|done| done.contains(r#"\"type\":\"prompt\""#))
+            .count()
+    };
+    assert_eq!(is_sent(&[]), 0);
+    assert_eq!(is_sent(&[IDLE]), 1);
+    for began in [&[COMPACTS, IDLE][..], &[BUSY], &[END, COMPACTS, BUSY]] {
+        assert_eq!(is_sent(began), 0, "{began:?}");
+        assert_eq!(is_sent(&[began, &[COMPACTED]].concat()), 1, "{began:?}");
+        assert_eq!(
+            is_sent(&[began, &[COMPACTED, COMPACTS, COMPACTED]].concat()),
+            1,
+            "{began:?}"
+        );
+    }
+    // What ended before the prompt does not end its turn.
+    let stats = |lines: &[&'static str]| {
+        let done = played(lines);
+        done.iter()
+            .filter(|done| done.contains("get_session_stats"))
+            .count()
+    };
+    assert_eq!(stats(&[END, COMPACTS, BUSY, COMPACTED]), 0);
+    assert_eq!(
+        stats(&[END, COMPACTS, BUSY, COMPACTED, BEGIN, TEXT, END]),
+        1
+    );
 }

@@ -6,8 +6,9 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{
     AdapterBody, Compaction, CompactionTrigger, Output, Progress, ToolUpdate, Usage,
 };
-use trunkline_sdk::{Category, Error, Status, ToolCallId, TurnComplete};
+use trunkline_sdk::{Category, Error, ToolCallId, TurnComplete};
 
+use crate::agent::end::{EndSigns, PendingWork};
 use crate::agent::failure;
 use crate::agent::tokens::Tokens;
 use crate::oneshot::json::{count, text, thinking, tool_end, tool_start};
@@ -23,8 +24,10 @@ pub(super) enum PiEvent {
         /// Its data, or why it was refused.
         result: Result<Value, String>,
     },
-    /// The agent rests; unless a retry follows, the turn has ended.
+    /// The agent rests; unless other work follows, the turn has ended.
     Rests,
+    /// A compaction has ended.
+    Compacted,
     /// An extension asks the user.
     Question(ExtensionQuestion),
 }
@@ -46,11 +49,9 @@ pub(super) struct Reader {
     /// What each running tool has printed so far: pi repeats it whole.
     printed: HashMap<String, String>,
     usage: Option<Usage>,
-    failure: Option<String>,
-    aborted: bool,
-    length: bool,
-    /// A retry waits for its time.
-    pub(super) retries: bool,
+    pub(super) signs: EndSigns,
+    /// The agent has ended its run, and has not begun another one.
+    is_at_rest: bool,
     /// Whether the model's tokens are counted, as an earlier message has shown.
     pub(super) counts: bool,
     model: Option<String>,
@@ -77,6 +78,11 @@ impl Reader {
         }
     }
 
+    /// The prompt is sent: what ended before is no end of its turn.
+    pub(super) fn begin(&mut self) {
+        (self.signs, self.is_at_rest) = (EndSigns::default(), false);
+    }
+
     /// Takes one line.
     pub(super) fn line(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
         match text(line, "/type") {
@@ -90,7 +96,11 @@ impl Reader {
                 };
                 out.push(PiEvent::Answer { id, result });
             }
-            "agent_start" => self.retries = false,
+            "agent_start" => {
+                self.is_at_rest = false;
+                self.signs.set_pending(PendingWork::Retry, false);
+                self.signs.set_pending(PendingWork::Continuation, false);
+            }
             "message_start" => self.streamed = false,
             "message_update" => self.delta(line, out),
             "message_end" if text(line, "/message/role") == "assistant" => {
@@ -102,21 +112,26 @@ impl Reader {
                     text(line, "/toolName"),
                     line.get("args"),
                 );
-                out.extend(start.map(event));
+                self.tell(start, out);
             }
             "tool_execution_update" => {
                 let printed = joined(line.pointer("/partialResult/content"));
-                out.extend(self.update(text(line, "/toolCallId"), printed).map(event));
+                let update = self.update(text(line, "/toolCallId"), printed);
+                self.tell(update, out);
             }
             "tool_execution_end" => {
                 let id = text(line, "/toolCallId");
                 self.printed.remove(id);
                 let failed = line["isError"].as_bool().unwrap_or(false);
-                out.extend(
-                    tool_end(id, &joined(line.pointer("/result/content")), failed).map(event),
-                );
+                let end = tool_end(id, &joined(line.pointer("/result/content")), failed);
+                self.tell(end, out);
             }
+            "compaction_start" => self.signs.set_pending(PendingWork::Compaction, true),
             "compaction_end" => {
+                let continues = line["willRetry"].as_bool() == Some(true);
+                self.signs.set_pending(PendingWork::Compaction, false);
+                self.signs
+                    .set_pending(PendingWork::Continuation, continues && self.is_at_rest);
                 let manual = text(line, "/reason") == "manual";
                 let trigger = if manual {
                     CompactionTrigger::Manual
@@ -129,9 +144,13 @@ impl Reader {
                     pre_tokens,
                     ..Compaction::default()
                 }));
+                if self.is_over() {
+                    out.push(PiEvent::Rests);
+                }
+                out.push(PiEvent::Compacted);
             }
             "auto_retry_start" => {
-                self.retries = true;
+                self.signs.set_pending(PendingWork::Retry, true);
                 let (attempt, most) = (count(line, "/attempt"), count(line, "/maxAttempts"));
                 let message = format!(
                     "attempt {} of {} failed: {}",
@@ -145,11 +164,17 @@ impl Reader {
                 }));
             }
             "auto_retry_end" => {
-                self.retries = false;
-                let failed = line["success"].as_bool() == Some(false);
-                self.failure = failed.then(|| text(line, "/finalError").to_owned());
+                self.signs.set_pending(PendingWork::Retry, false);
+                if line["success"].as_bool() == Some(false) {
+                    self.signs.note_error(failed(text(line, "/finalError")));
+                } else {
+                    self.signs.note_success();
+                }
             }
-            "agent_end" => out.push(PiEvent::Rests),
+            "agent_end" => {
+                self.is_at_rest = true;
+                out.push(PiEvent::Rests);
+            }
             "extension_error" => {
                 let message = format!("an extension failed: {}", text(line, "/error"));
                 let error = trunkline_sdk::protocol::ErrorEvent {
@@ -164,33 +189,33 @@ impl Reader {
         }
     }
 
-    /// How the turn ended, and its usage.
+    /// Whether the agent rests, and nothing that it does yet belongs to the turn.
+    pub(super) fn is_over(&self) -> bool {
+        self.is_at_rest && !self.signs.is_pending()
+    }
+
+    /// The end of a turn that is over, and its usage.
     ///
     /// # Errors
-    /// Why it failed or was stopped.
-    pub(super) fn end(self, out: &mut Vec<PiEvent>) -> Result<TurnComplete, Error> {
-        let failed = match self.failure {
-            Some(message) if message == CUT => Some(Error::new(Category::Overloaded, message)),
-            Some(message) => Some(failure::failed(message.clone(), http_in(&message))),
-            None if self.aborted => Some(Error::stopped()),
-            None if self.length => Some(Error::limit(
-                Category::ContextExhausted,
-                "the model has reached its output limit",
-            )),
-            None => None,
-        };
-        if let Some(error) = failed {
-            out.extend(self.usage.map(event));
-            return Err(error);
-        }
-        Ok(TurnComplete {
-            status: Some(Status::Completed),
+    /// Why it did not complete.
+    pub(super) fn end(mut self, out: &mut Vec<PiEvent>) -> Result<TurnComplete, Error> {
+        self.signs.report(Ok(()));
+        let end = TurnComplete {
             num_turns: Some(self.steps),
             model: self.model,
             provider: self.provider,
             usage: self.usage,
             ..TurnComplete::default()
-        })
+        };
+        self.signs.complete(end, |usage| out.push(event(usage)))
+    }
+
+    /// Pushes an event, and notes it as a sign of the turn's end.
+    fn tell(&mut self, told: Option<impl Into<AdapterBody>>, out: &mut Vec<PiEvent>) {
+        if let Some(told) = told.map(Into::into) {
+            self.signs.see(&told);
+            out.push(PiEvent::Event(told));
+        }
     }
 
     fn delta(&mut self, line: &Value, out: &mut Vec<PiEvent>) {
@@ -201,11 +226,11 @@ impl Reader {
         match text(line, "/assistantMessageEvent/type") {
             "text_delta" => {
                 self.streamed = true;
-                out.push(event(Output::text(piece)));
+                self.tell(Some(Output::text(piece)), out);
             }
             "thinking_delta" => {
                 self.streamed = true;
-                out.push(event(thinking(piece)));
+                self.tell(Some(thinking(piece)), out);
             }
             _ => {}
         }
@@ -219,15 +244,17 @@ impl Reader {
             let whole = joined(message.get("content"));
             if !whole.is_empty() {
                 spoke = true;
-                out.push(event(Output::text(whole)));
+                self.tell(Some(Output::text(whole)), out);
             }
         }
-        // The last message decides: a good one after a retry clears a failure.
         let reason = text(message, "/stopReason");
-        self.failure = (reason == "error").then(|| match text(message, "/errorMessage") {
-            "" => "the model failed".to_owned(),
-            error => error.to_owned(),
-        });
+        self.signs.end_step(reason);
+        if reason == "error" {
+            self.signs.note_error(match text(message, "/errorMessage") {
+                "" => failed("the model failed"),
+                error => failed(error),
+            });
+        }
         let tokens = &message["usage"];
         let counted = ["/totalTokens", "/input", "/output"]
             .iter()
@@ -235,10 +262,8 @@ impl Reader {
         self.counts |= counted;
         // pi reports such an answer as a whole one.
         if reason == "stop" && spoke && self.counts && !counted {
-            self.failure = Some(CUT.to_owned());
+            self.signs.note_error(Error::new(Category::Overloaded, CUT));
         }
-        self.aborted = reason == "aborted";
-        self.length = reason == "length";
         let named = |path| Some(text(message, path).to_owned()).filter(|name| !name.is_empty());
         self.model = named("/model").or(self.model.take());
         self.provider = named("/provider").or(self.provider.take());
@@ -282,6 +307,11 @@ impl Reader {
             ..ToolUpdate::new(ToolCallId::new(id).ok()?)
         })
     }
+}
+
+/// The failure that an error's text means.
+fn failed(message: &str) -> Error {
+    failure::failed(message, http_in(message))
 }
 
 fn event(event: impl Into<AdapterBody>) -> PiEvent {

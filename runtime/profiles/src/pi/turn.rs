@@ -17,7 +17,9 @@ use crate::oneshot::json::count;
 const MOST_QUESTIONS: usize = 16;
 
 /// The ids of our commands.
-pub(super) const PROMPT: &str = "prompt";
+const PROMPT: &str = "prompt";
+/// Asks for the state of the conversation.
+pub(super) const STATE: &str = "state";
 const STATS: &str = "stats";
 const ABORT: &str = "abort";
 /// A number follows.
@@ -32,15 +34,35 @@ pub(super) struct Running {
     questions: HashMap<String, ExtensionQuestion>,
     /// Whether the statistics are asked for, whose answer ends the turn.
     asked_stats: bool,
+    /// The prompt, until it is sent. During a compaction pi would drop it.
+    pub(super) unsent: Option<Value>,
+    /// Whether pi compacts its context from before the turn.
+    is_compacting: bool,
     /// Why pi did not take the prompt.
     pub(super) refused: Option<Error>,
 }
 
 impl Running {
-    pub(super) fn new(reader: Reader) -> Self {
+    /// A turn that sends this message once pi can take it.
+    pub(super) fn new(reader: Reader, message: Value) -> Self {
         Self {
             reader,
+            unsent: Some(message),
             ..Self::default()
+        }
+    }
+
+    /// Asks for the state: what pi has begun by itself since its last turn is read before the answer.
+    pub(super) fn begin(&mut self, out: &mut Out<LineOut>) {
+        out.send((&json!({ "id": STATE, "type": "get_state" })).into());
+    }
+
+    /// Sends the prompt, if it is not sent yet.
+    fn send_prompt(&mut self, out: &mut Out<LineOut>) {
+        if let Some(mut prompt) = self.unsent.take() {
+            (prompt["id"], prompt["type"]) = (PROMPT.into(), PROMPT.into());
+            self.reader.begin();
+            out.send((&prompt).into());
         }
     }
 }
@@ -55,7 +77,7 @@ impl Dialect for Running {
             return out.left_out(bytes);
         }
         self.reader.line(&parsed(&line), &mut self.events);
-        for event in self.events.drain(..) {
+        for event in std::mem::take(&mut self.events) {
             match event {
                 PiEvent::Event(event) => out.emit(event),
                 PiEvent::Question(asked) if self.questions.len() >= MOST_QUESTIONS => {
@@ -66,16 +88,30 @@ impl Dialect for Running {
                     out.ask(asked.id.as_str(), question(&asked));
                     self.questions.insert(asked.id.clone(), asked);
                 }
-                // Whether a retry follows is known once a command after it is answered.
+                PiEvent::Compacted => {
+                    if std::mem::take(&mut self.is_compacting) {
+                        self.send_prompt(out);
+                    }
+                }
+                // Whether other work follows is known once a command after it is answered.
+                PiEvent::Rests if self.unsent.is_some() => {}
                 PiEvent::Rests => {
                     if !std::mem::replace(&mut self.asked_stats, true) {
                         out.send((&json!({ "id": STATS, "type": "get_session_stats" })).into());
                     }
                 }
                 PiEvent::Answer { id, result } => match (id.as_str(), result) {
+                    (STATE, state) => {
+                        let is_compacting = |state: Value| state["isCompacting"].as_bool();
+                        self.is_compacting = state.ok().and_then(is_compacting) == Some(true)
+                            || self.reader.signs.is_pending();
+                        if !self.is_compacting {
+                            self.send_prompt(out);
+                        }
+                    }
                     (STATS, stats) => {
                         self.asked_stats = false;
-                        if !self.reader.retries {
+                        if self.reader.is_over() {
                             if let Some(usage) = stats.ok().as_ref().and_then(context) {
                                 out.emit(usage);
                             }
@@ -99,8 +135,12 @@ impl Dialect for Running {
         }
     }
 
+    fn last_error(&self) -> Option<&Error> {
+        self.reader.signs.last_error()
+    }
+
     fn interrupt(&mut self, why: &Error, out: &mut Out<LineOut>) -> Grace {
-        if why.status() != Status::Stopped {
+        if why.status() != Status::Stopped || self.unsent.is_some() {
             return Grace::None;
         }
         out.send((&json!({ "id": ABORT, "type": "abort" })).into());

@@ -72,6 +72,11 @@ pub(crate) trait Dialect {
         None
     }
 
+    /// The last error that the agent has reported and not recovered from, which may explain its silence.
+    fn last_error(&self) -> Option<&Error> {
+        None
+    }
+
     /// The failure of a turn whose [`deadline`](Self::deadline) has passed.
     fn late(&mut self) -> Error {
         Error::stopped()

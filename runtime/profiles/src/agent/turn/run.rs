@@ -15,6 +15,7 @@ use super::engine::{Engine, Finish};
 use super::requests::{Reply, Requests};
 use super::scope::Scope;
 use crate::agent::deadlines::{Pause, at};
+use crate::agent::end::explain_timeout;
 use crate::agent::lines::Line;
 use crate::agent::process::{Agent, InputClosed};
 use crate::agent::report::Report;
@@ -44,6 +45,11 @@ pub(crate) trait Pipe {
         &mut self,
         command: Self::Command,
     ) -> impl Future<Output = Result<(), InputClosed>> + Send;
+
+    /// The end of the agent's stderr.
+    fn stderr(&self) -> String {
+        String::new()
+    }
 }
 
 /// A line for an agent that reads lines.
@@ -83,9 +89,13 @@ impl Pipe for Agent {
             }
         }
     }
+
+    fn stderr(&self) -> String {
+        Self::stderr(self)
+    }
 }
 
-/// Reads an agent until its turn has finished. The agent itself is left as it is.
+/// Reads an agent until its turn has finished. A deadline that passed is explained by what the agent reported last. The agent itself is left as it is.
 pub(crate) async fn run<D: Dialect>(
     engine: Engine<D>,
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
@@ -93,7 +103,10 @@ pub(crate) async fn run<D: Dialect>(
     report: &mut Report,
 ) -> (D, Finish) {
     report.begin();
-    drive(engine, agent, Scope::Turn(turn), Some(report)).await
+    let (dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(report)).await;
+    let explain = |why| explain_timeout(why, dialect.last_error(), &agent.stderr());
+    let why = finish.why.map(explain);
+    (dialect, Finish { why, ..finish })
 }
 
 /// Reads an agent between turns, until `wanted` is cancelled or its output has ended.

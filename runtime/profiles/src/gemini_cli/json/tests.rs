@@ -186,3 +186,40 @@ fn any_shape_is_survived() {
     ];
     survives_any_shape(GeminiReader::default, &types);
 }
+
+#[test]
+fn a_run_is_completed_only_if_result_exit_and_errors_agree() {
+    const TEXT: &str =
+        r#"{"type":"message","role":"assistant","content":"It works.","delta":true}"#;
+    const GOOD: &str = r#"{"type":"result","status":"success","stats":{}}"#;
+    const KEY: &str = r#"{"type":"error","message":"API key invalid or expired"}"#;
+    const BROKE: &str = r#"{"type":"error","severity":"error","message":"the stream broke"}"#;
+    const LOOP: &str =
+        r#"{"type":"error","severity":"warning","message":"Loop detected, stopping execution"}"#;
+    const CALL: &str = r#"{"type":"tool_use","tool_name":"read_file","tool_id":"t"}"#;
+    const FAILED: &str =
+        r#"{"type":"tool_result","tool_id":"t","status":"error","error":{"message":"not found"}}"#;
+    for (lines, code, status, text) in [
+        (&[TEXT, GOOD][..], 0, "completed", ""),
+        (&[GOOD], 0, "completed", ""),
+        (&[BROKE, TEXT, GOOD], 0, "completed", ""),
+        (&[LOOP, TEXT, GOOD], 0, "completed", ""),
+        (&[CALL, FAILED, TEXT, GOOD], 0, "completed", ""),
+        (&[TEXT, BROKE, GOOD], 0, "failed", "the stream broke"),
+        (&[CALL, FAILED, LOOP, GOOD], 0, "failed", "Loop detected"),
+        (&[CALL, FAILED, GOOD], 0, "failed", "not found"),
+        (&[CALL, GOOD], 0, "failed", "a tool call did not end"),
+        (&[TEXT, GOOD], 1, "failed", "exit status 1"),
+        (&[KEY], 0, "failed", "API key invalid or expired"),
+        (&[TEXT], 0, "failed", "ended"),
+    ] {
+        let read = Read::run(GeminiReader::default(), &lines.join("\n"), code, "");
+        let (was, why) = read.status();
+        assert_eq!(was, status, "{lines:?}: {why}");
+        assert!(why.contains(text), "{lines:?}: {why}");
+    }
+    assert_eq!(
+        Read::run(GeminiReader::default(), KEY, 0, "").category(),
+        "auth"
+    );
+}

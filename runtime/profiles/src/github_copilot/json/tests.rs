@@ -218,3 +218,62 @@ fn any_shape_is_survived() {
     ];
     survives_any_shape(CopilotReader::default, &types);
 }
+
+#[test]
+fn a_run_is_completed_only_if_result_exit_and_errors_agree() {
+    const BEGIN: &str = r#"{"type":"assistant.turn_start","data":{}}"#;
+    const END: &str = r#"{"type":"assistant.turn_end","data":{}}"#;
+    const TEXT: &str =
+        r#"{"type":"assistant.message","data":{"messageId":"m","content":"It works."}}"#;
+    const ASKS: &str = r#"{"type":"assistant.message","data":{"messageId":"n","toolRequests":[{"toolCallId":"c","name":"bash"}]}}"#;
+    const CALL: &str =
+        r#"{"type":"tool.execution_start","data":{"toolCallId":"c","toolName":"bash"}}"#;
+    const DONE: &str =
+        r#"{"type":"tool.execution_complete","data":{"toolCallId":"c","success":true}}"#;
+    const DENIED: &str = r#"{"type":"tool.execution_complete","data":{"toolCallId":"c","success":false,"error":{"message":"denied"}}}"#;
+    const RETRY: &str = r#"{"type":"assistant.turn_retry","data":{"reason":"rate_limit"}}"#;
+    const ERROR: &str = r#"{"type":"session.error","data":{"message":"no key","statusCode":401}}"#;
+    const GOOD: &str = r#"{"type":"result","sessionId":"s","exitCode":0}"#;
+    const BAD: &str = r#"{"type":"result","sessionId":"s","exitCode":1}"#;
+    for (lines, code, status, text) in [
+        (&[BEGIN, TEXT, END, GOOD][..], 0, "completed", ""),
+        (&[GOOD], 0, "completed", ""),
+        (
+            &[BEGIN, ASKS, CALL, DONE, END, BEGIN, TEXT, END, GOOD],
+            0,
+            "completed",
+            "",
+        ),
+        (
+            &[BEGIN, ASKS, CALL, DENIED, END, BEGIN, TEXT, END, GOOD],
+            0,
+            "completed",
+            "",
+        ),
+        (&[ERROR, RETRY, BEGIN, TEXT, END, GOOD], 0, "completed", ""),
+        (
+            &[BEGIN, ASKS, END, GOOD],
+            0,
+            "failed",
+            "a tool call did not end",
+        ),
+        (
+            &[BEGIN, ASKS, CALL, DENIED, END, GOOD],
+            0,
+            "failed",
+            "denied",
+        ),
+        (&[BEGIN, GOOD], 0, "failed", "did not end"),
+        (&[TEXT, ERROR, GOOD], 0, "failed", "no key"),
+        (&[TEXT, RETRY, GOOD], 0, "failed", "pending"),
+        (&[TEXT, BAD], 1, "failed", "exit status 1"),
+        (&[TEXT, BAD], 0, "failed", "ended"),
+        (&[TEXT, GOOD], 1, "failed", "exit status 1"),
+        (&[TEXT], 0, "failed", "ended"),
+    ] {
+        let read = Read::run(CopilotReader::default(), &lines.join("\n"), code, "");
+        let (was, why) = read.status();
+        assert_eq!(was, status, "{lines:?}: {why}");
+        assert!(why.contains(text), "{lines:?}: {why}");
+    }
+}

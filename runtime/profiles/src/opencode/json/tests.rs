@@ -192,3 +192,44 @@ fn any_shape_is_survived() {
     let types = ["text", "reasoning", "tool_use", "step_finish", "error"];
     survives_any_shape(OpencodeReader::default, &types);
 }
+
+#[test]
+fn a_run_is_completed_only_if_its_last_step_is() {
+    const BEGIN: &str = r#"{"type":"step_start","part":{}}"#;
+    const TEXT: &str = r#"{"type":"text","part":{"id":"p","text":"It works."}}"#;
+    const TOOL: &str = r#"{"type":"tool_use","part":{"callID":"c","tool":"bash","state":{"status":"completed","output":"ok"}}}"#;
+    const REFUSED: &str = r#"{"type":"tool_use","part":{"callID":"c","tool":"bash","state":{"status":"error","error":"The user rejected permission"}}}"#;
+    const ERROR: &str = r#"{"type":"error","error":{"name":"APIError","data":{"message":"no key","statusCode":401}}}"#;
+    let end = |reason: &str| format!(r#"{{"type":"step_finish","part":{{"reason":"{reason}"}}}}"#);
+    let [stop, calls, length, filter, new] =
+        ["stop", "tool-calls", "length", "content-filter", "new"].map(end);
+    for (lines, code, status, text) in [
+        (&[BEGIN, TEXT, &stop][..], 0, "completed", "stop"),
+        (&[BEGIN, TEXT], 0, "completed", ""),
+        (&[BEGIN, TOOL, &calls, BEGIN, TEXT], 0, "completed", ""),
+        (&[BEGIN, TOOL, &calls, BEGIN, &stop], 0, "completed", "stop"),
+        (&[BEGIN, TEXT, &new], 0, "completed", "new"),
+        (&[ERROR, BEGIN, TEXT, &stop], 0, "completed", "stop"),
+        (&[BEGIN, TOOL, &calls], 0, "failed", "tool-calls"),
+        (&[BEGIN, TEXT, TOOL, &calls], 0, "failed", "tool-calls"),
+        (&[BEGIN, TOOL, &calls, BEGIN], 0, "failed", "did not end"),
+        (&[BEGIN, TEXT, TOOL], 0, "failed", "did not end"),
+        (&[BEGIN, REFUSED, &stop], 0, "failed", "rejected permission"),
+        (
+            &[BEGIN, REFUSED, &calls, BEGIN, TEXT, &stop],
+            0,
+            "completed",
+            "stop",
+        ),
+        (&[BEGIN, &new], 0, "failed", "new"),
+        (&[BEGIN, TEXT, &length], 0, "limit", "output limit"),
+        (&[BEGIN, TEXT, &filter], 0, "refused", "declined"),
+        (&[BEGIN, TEXT, &stop, ERROR], 0, "failed", "no key"),
+        (&[BEGIN, TEXT, &stop], 1, "failed", "exit status 1"),
+        (&[], 0, "failed", "ended"),
+    ] {
+        let (was, why) = Read::run(OpencodeReader::default(), &lines.join("\n"), code, "").status();
+        assert_eq!(was, status, "{lines:?}: {why}");
+        assert!(why.contains(text), "{lines:?}: {why}");
+    }
+}
