@@ -2,8 +2,6 @@
 
 mod serve;
 
-pub(super) use self::serve::of_error;
-
 use std::sync::Arc;
 
 use serde_json::{Value, json};

@@ -1,16 +1,16 @@
-//! How a turn ended, by Claude's `result` and what it said before.
+//! Claude's `result` line: what it reports of the end of a turn.
 
-use serde_json::{Value, json};
-use trunkline_sdk::protocol::Failure;
+use serde_json::Value;
 use trunkline_sdk::{Category, Error, Json, Status, TurnComplete};
 
-use super::native::{count, is_true, list, text, texts};
+use super::native::{count, is_true, text, texts};
+use crate::agent::end::{EndSigns, TurnEnd, completed, end_by};
 use crate::agent::failure;
 
 /// The longest result, in bytes: every host reads a line of 1 MiB.
 const LONGEST_RESULT: usize = 256 * 1024;
 
-/// What an assistant line says of an error of the API. Such a line is not part of the answer.
+/// Error of the API, as an assistant line reports it. Such a line is not part of the answer.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct ApiError {
     /// Claude's name for it, such as `rate_limit`.
@@ -19,10 +19,10 @@ pub(super) struct ApiError {
     pub(super) status: Option<u16>,
 }
 
-/// A `result` line, as far as it says how the turn ended.
+/// A `result` line, as far as the turn's end needs it.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(super) struct Outcome {
-    /// The inputs that it answers; empty where this version does not tell.
+    /// The inputs that it answers; empty if this version does not report them.
     pub(super) answers: Vec<String>,
     subtype: String,
     is_error: bool,
@@ -34,8 +34,6 @@ pub(super) struct Outcome {
     status: Option<u16>,
     pub(super) num_turns: Option<u64>,
     pub(super) duration_ms: Option<u64>,
-    /// The tools that were denied without asking.
-    pub(super) denials: usize,
     has_no_tokens: bool,
     api_error: Option<ApiError>,
     /// When a provider's limit begins anew.
@@ -45,7 +43,7 @@ pub(super) struct Outcome {
 }
 
 impl Outcome {
-    pub(super) fn of(
+    pub(super) fn read(
         result: &Value,
         api_error: Option<ApiError>,
         resets_at: Option<String>,
@@ -66,7 +64,6 @@ impl Outcome {
             status: http(result),
             num_turns: count(result, "num_turns"),
             duration_ms: count(result, "duration_ms"),
-            denials: list(result, "permission_denials").len(),
             has_no_tokens: has_no_tokens(result),
             api_error,
             resets_at,
@@ -89,113 +86,101 @@ impl Outcome {
             && failure::is_unknown_session(&self.errors.join("\n"))
     }
 
-    /// Whether it is not an answer.
-    pub(super) fn is_failure(&self) -> bool {
-        self.error().is_some()
-    }
-
     /// Whether its numbers are this turn's. Of one that was cut short older versions tell zeros.
     pub(super) fn tells_usage(&self) -> bool {
         !(self.is_aborted() && self.has_no_tokens)
     }
 
-    /// The turn's end. A stop that was asked for is reported as such whatever else the result says of it.
-    pub(super) fn end(&self, stopping: bool) -> TurnComplete {
-        let told = TurnComplete {
-            stop_reason: self.stop_reason.clone(),
+    /// Adds what it reports to the signs of the turn's end.
+    pub(super) fn sign(&self, signs: &mut EndSigns) {
+        // The tool that gives an answer by a schema asks for no further step.
+        let is_answered = self.structured.is_some();
+        signs.end_step(
+            self.stop_reason
+                .as_deref()
+                .filter(|_| !is_answered)
+                .unwrap_or_default(),
+        );
+        if self.api_error.is_some() {
+            signs.note_error(self.api_failure());
+        }
+        signs.report(self.report());
+    }
+
+    /// The message of the turn's end, which ended so.
+    pub(super) fn complete(&self, end: TurnEnd) -> TurnComplete {
+        let (end, reason) = match end {
+            TurnEnd::Completed(reason) => (completed(), reason.or(self.stop_reason.clone())),
+            TurnEnd::Ended(error) if error.status() == Status::Stopped => (end_by(&error), None),
+            TurnEnd::Ended(error) if !self.is_good() => {
+                let reason = [&self.terminal_reason, &self.subtype];
+                let reason = reason
+                    .into_iter()
+                    .find(|reason| !reason.is_empty())
+                    .cloned();
+                (end_by(&error), reason)
+            }
+            TurnEnd::Ended(error) => (end_by(&error), self.stop_reason.clone()),
+            TurnEnd::NotOver => (TurnComplete::default(), None),
+        };
+        TurnComplete {
+            stop_reason: reason,
             num_turns: self.num_turns,
             duration_ms: self.duration_ms,
-            result: self.result(),
-            ..TurnComplete::default()
-        };
-        let cut = self.is_aborted() || (self.is_error && self.subtype == "error_during_execution");
-        if stopping && cut {
-            // Why it was stopped is the host's to say.
-            return TurnComplete {
-                status: Some(Status::Stopped),
-                stop_reason: None,
-                ..told
-            };
-        }
-        match self.error() {
-            None => TurnComplete {
-                status: Some(Status::Completed),
-                ..told
-            },
-            Some(error) => TurnComplete {
-                status: Some(error.status()),
-                error: Some(error.failure().clone())
-                    .filter(|failure| *failure != Failure::default()),
-                ..told
-            },
+            result: self.structured.as_ref().and_then(bounded),
+            ..end
         }
     }
 
-    /// What Claude says of the end beside its text: the kind, and an answer by a schema.
-    fn result(&self) -> Option<Json> {
-        if self.subtype.is_empty() {
-            return None;
-        }
-        let mut result = json!({ "subtype": self.subtype });
-        if !self.terminal_reason.is_empty() {
-            result["terminal_reason"] = self.terminal_reason.as_str().into();
-        }
-        if self.denials > 0 {
-            result["permission_denials"] = self.denials.into();
-        }
-        if let Some(output) = &self.structured {
-            result["structured_output"] = output.clone();
-        }
-        Json::of(&result)
-            .ok()
-            .filter(|result| result.get().len() <= LONGEST_RESULT)
+    /// The end of a turn by this result only.
+    #[cfg(test)]
+    pub(super) fn end(&self, is_stopped: bool) -> TurnComplete {
+        let mut signs = EndSigns::default();
+        self.sign(&mut signs);
+        signs.cut(is_stopped.then(Error::stopped));
+        self.complete(signs.judge())
     }
 
-    /// What went wrong, if anything. An error of the API calls itself a success and is known by `is_error`.
-    fn error(&self) -> Option<Error> {
-        if self.is_aborted() {
-            return Some(Error::stopped());
-        }
+    /// Whether Claude reports a success. An error of the API calls itself a success and is known by `is_error`.
+    pub(super) fn is_good(&self) -> bool {
+        !self.is_error
+            && matches!(self.subtype.as_str(), "" | "success")
+            && matches!(self.terminal_reason.as_str(), "" | "completed")
+    }
+
+    fn report(&self) -> Result<(), Error> {
+        let limit = |category, text| Err(Error::limit(category, self.message(text)));
         match (self.subtype.as_str(), self.terminal_reason.as_str()) {
+            _ if self.is_aborted() => Err(Error::stopped()),
             ("error_max_turns", _) | (_, "max_turns") => {
-                return Some(Error::limit(
-                    Category::MaxTurns,
-                    self.message("the most turns were taken"),
-                ));
+                limit(Category::MaxTurns, "the most turns were taken")
             }
             ("error_max_budget_usd", _) | (_, "budget_exhausted") => {
-                return Some(Error::limit(
-                    Category::UsageLimit,
-                    self.message("the budget is used up"),
-                ));
+                limit(Category::UsageLimit, "the budget is used up")
             }
-            _ => {}
-        }
-        let failed = self.is_error || (!self.subtype.is_empty() && self.subtype != "success");
-        if failed {
-            return Some(self.api_failure());
-        }
-        match self.stop_reason.as_deref() {
-            Some("refusal") => Some(Error::refused("the model declined to answer")),
-            Some("max_tokens") => Some(Error::limit(
-                Category::Other,
-                "the answer is as long as the model may make one",
-            )),
-            Some("model_context_window_exceeded") => Some(Error::limit(
-                Category::ContextExhausted,
-                "the model's context is full",
-            )),
-            _ => None,
+            _ if self.is_good() => Ok(()),
+            _ => Err(self.api_failure()),
         }
     }
 
     fn api_failure(&self) -> Error {
         let fallback = ApiError::default();
         let api_error = self.api_error.as_ref().unwrap_or(&fallback);
-        let message = match self.message("") {
+        // The text of a success is an answer, not a reason.
+        let reported = if self.is_error {
+            self.message("")
+        } else {
+            self.errors.join("; ")
+        };
+        let word = if matches!(self.subtype.as_str(), "" | "success") {
+            &self.terminal_reason
+        } else {
+            &self.subtype
+        };
+        let message = match reported {
             message if !message.is_empty() => message,
             _ if !api_error.text.is_empty() => api_error.text.clone(),
-            _ => format!("claude ended the turn with {:?}", self.subtype),
+            _ => format!("claude ended the turn with {word:?}"),
         };
         let status = self.status.or(api_error.status);
         let said = failure::classify(&message, status);
@@ -235,6 +220,13 @@ impl Outcome {
             errors.join("; ")
         }
     }
+}
+
+/// An answer by a schema as the protocol's JSON, unless it is too long.
+fn bounded(output: &Value) -> Option<Json> {
+    Json::of(output)
+        .ok()
+        .filter(|output| output.get().len() <= LONGEST_RESULT)
 }
 
 fn has_no_tokens(result: &Value) -> bool {

@@ -250,6 +250,9 @@ impl Translator {
             }
             return;
         }
+        if parent.is_none() && text(message, "model") != Some("<synthetic>") {
+            self.api_error = None;
+        }
         let native = text(message, "id");
         let id = native.and_then(|id| MessageId::new(id).ok());
         if parent.is_none() && text(message, "model") != Some("<synthetic>") {

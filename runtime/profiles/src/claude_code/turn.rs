@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Context, Output, StopReason, Usage};
-use trunkline_sdk::{Error, SessionInfo, Status, TurnComplete};
+use trunkline_sdk::{Error, SessionInfo, TurnComplete};
 use uuid::Uuid;
 
 use super::command_line::STEERS;
@@ -16,6 +16,7 @@ use super::talk::{Talk, whole};
 use super::translate::Translator;
 use super::usage::{self, Total};
 use crate::agent::deadlines::limit_reached;
+use crate::agent::end::EndSigns;
 use crate::agent::lines::Line;
 use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
 
@@ -116,6 +117,7 @@ pub(super) struct Running<'c> {
     /// It has never said anything, and is not asked to end the turn.
     is_mute: bool,
     pub(super) used: Option<Usage>,
+    signs: EndSigns,
     /// The `result` that ended the turn.
     pub(super) outcome: Option<Outcome>,
 }
@@ -142,6 +144,7 @@ impl<'c> Running<'c> {
             is_cut: false,
             is_mute: false,
             used: None,
+            signs: EndSigns::default(),
             outcome: None,
         };
         (running, line)
@@ -174,7 +177,7 @@ impl<'c> Running<'c> {
             model,
             ..
         } = &self.talk.translator;
-        let outcome = Outcome::of(result, api_error.clone(), resets_at.clone());
+        let outcome = Outcome::read(result, api_error.clone(), resets_at.clone());
         if self.is_unknown(&outcome) {
             self.outcome = Some(outcome);
             return out.end();
@@ -187,12 +190,14 @@ impl<'c> Running<'c> {
             return;
         }
         let translator = &self.talk.translator;
-        if !translator.answered && !outcome.is_failure() {
-            let text = [&outcome.text, &translator.printed];
-            if let Some(text) = text.into_iter().find(|text| !text.is_empty()) {
-                out.output(Output::text(text.clone()));
-            }
+        let answer = [&outcome.text, &translator.printed];
+        let answer = answer.into_iter().find(|answer| !answer.is_empty());
+        if let Some(answer) = answer.filter(|_| !translator.answered && outcome.is_good()) {
+            let output = Output::text(answer.clone());
+            self.signs.see(&output.clone().into());
+            out.output(output);
         }
+        outcome.sign(&mut self.signs);
         self.outcome = Some(outcome);
         out.end();
     }
@@ -218,23 +223,12 @@ impl<'c> Running<'c> {
     }
 
     /// The end of a turn that Claude has ended. `why` is the reason of an early end.
-    pub(super) fn end(self, outcome: &Outcome, why: Option<&Error>) -> TurnComplete {
-        let model = self.talk.translator.model.clone();
-        let end = match why {
-            Some(why) if why.status() != Status::Stopped => {
-                let end = super::conversation::of_error(why);
-                TurnComplete {
-                    num_turns: outcome.num_turns,
-                    duration_ms: outcome.duration_ms,
-                    ..end
-                }
-            }
-            why => outcome.end(why.is_some()),
-        };
+    pub(super) fn end(mut self, outcome: &Outcome, why: Option<Error>) -> TurnComplete {
+        self.signs.cut(why);
         TurnComplete {
-            model,
+            model: self.talk.translator.model.clone(),
             usage: self.used.filter(|_| outcome.tells_usage()),
-            ..end
+            ..outcome.complete(self.signs.judge())
         }
     }
 }
@@ -250,6 +244,7 @@ impl Dialect for Running<'_> {
         for event in self.talk.hear(&line, true, out) {
             match event {
                 ClaudeEvent::Event(event) => {
+                    self.signs.see(&event);
                     self.memory.remembered(out);
                     let is_a_sub_agents = matches!(
                         &event, AdapterBody::Output(output) if output.parent_tool_call_id.is_some());
@@ -270,6 +265,10 @@ impl Dialect for Running<'_> {
                 _ => {}
             }
         }
+    }
+
+    fn last_error(&self) -> Option<&Error> {
+        self.signs.last_error()
     }
 
     fn interrupt(&mut self, _: &Error, out: &mut Out<LineOut>) -> Grace {

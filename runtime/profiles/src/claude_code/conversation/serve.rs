@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use trunkline_sdk::protocol::{Failure, Usage};
+use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, Extensions, Input, Turn, TurnComplete};
 
 use super::super::command_line::STEERS;
@@ -11,6 +11,7 @@ use super::super::turn::{Allowed, Memory, Running};
 use super::Conversation;
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, within};
+use crate::agent::end::{end_by, undelivered};
 use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
@@ -42,12 +43,12 @@ impl Conversation {
         for _ in 0..MOST_STARTS {
             let process = tokio::select! {
                 biased;
-                () = turn.stopped() => return (of_error(&Error::stopped()), None),
+                () = turn.stopped() => return (undelivered(&Error::stopped()), None),
                 process = self.at_hand() => process,
             };
             let mut process = match process {
                 Ok(process) => process,
-                Err(error) => return (of_error(&error), None),
+                Err(error) => return (undelivered(&error), None),
             };
             for event in std::mem::take(&mut process.talk.unsent) {
                 turn.emit(event).await;
@@ -63,7 +64,10 @@ impl Conversation {
             }
         }
         let text = format!("claude begins no session: {unknown}");
-        (of_error(&Error::new(Category::SessionNotFound, text)), None)
+        (
+            undelivered(&Error::new(Category::SessionNotFound, text)),
+            None,
+        )
     }
 
     /// The process of the last turn, or a new one.
@@ -128,7 +132,7 @@ impl Conversation {
                 Served::Unknown(outcome.message("claude does not know the session"))
             }
             (How::Ended, Some(outcome)) => {
-                let end = running.end(&outcome, finish.why.as_ref());
+                let end = running.end(&outcome, finish.why);
                 Served::Ended(Box::new(end), Box::new(process))
             }
             (How::Closed, _) => {
@@ -147,7 +151,7 @@ impl Conversation {
                 let why = finish.why.unwrap_or_else(Error::stopped);
                 Served::Lost(Box::new(TurnComplete {
                     usage: used,
-                    ..of_error(&why)
+                    ..end_by(&why)
                 }))
             }
         }
@@ -175,18 +179,8 @@ impl Conversation {
             exit_code: ended.exit.code,
             signal: ended.exit.signal,
             usage: used,
-            ..of_error(&error)
+            ..end_by(&error)
         }))
-    }
-}
-
-/// The end of a turn by an error.
-pub(in super::super) fn of_error(error: &Error) -> TurnComplete {
-    let failure = error.failure().clone();
-    TurnComplete {
-        status: Some(error.status()),
-        error: (failure != Failure::default()).then_some(failure),
-        ..TurnComplete::default()
     }
 }
 

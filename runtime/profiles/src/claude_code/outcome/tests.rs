@@ -2,8 +2,18 @@ use serde_json::json;
 
 use super::*;
 
+/// The end of a turn by this result alone.
+fn ended(
+    result: &Value,
+    api_error: Option<ApiError>,
+    resets_at: Option<String>,
+    stopping: bool,
+) -> TurnComplete {
+    Outcome::read(result, api_error, resets_at).end(stopping)
+}
+
 fn end(result: &Value, stopping: bool) -> (Status, Option<Category>, Option<String>) {
-    let end = Outcome::of(result, None, None).end(stopping);
+    let end = ended(result, None, None, stopping);
     let error = end.error.unwrap_or_default();
     (end.status.unwrap(), error.category, error.message)
 }
@@ -91,39 +101,42 @@ fn ends_are_told_apart() {
 }
 
 #[test]
-fn the_result_says_how_claude_ended() {
-    let result = |text: Value| {
-        Outcome::of(&text, None, None)
-            .end(false)
+fn the_result_is_the_answer_as_data() {
+    let result = |line: Value| {
+        ended(&line, None, None, false)
             .result
             .map(|json| json.get().to_owned())
     };
     assert_eq!(
-        result(json!({"subtype": "success"})).unwrap(),
-        r#"{"subtype":"success"}"#
+        result(json!({"subtype": "success", "result": "Four."})),
+        None
     );
-    let limit =
-        json!({"subtype": "error_max_turns", "is_error": true, "terminal_reason": "max_turns"});
     assert_eq!(
-        result(limit).unwrap(),
-        r#"{"subtype":"error_max_turns","terminal_reason":"max_turns"}"#
+        result(json!({"subtype": "error_max_turns", "is_error": true})),
+        None
     );
-    assert_eq!(result(json!({})), None);
+    let structured =
+        json!({"subtype": "success", "stop_reason": "tool_use", "structured_output": {"sum": 4}});
+    assert_eq!(result(structured).unwrap(), r#"{"sum":4}"#);
+    assert_eq!(
+        result(json!({"subtype": "success", "structured_output": null})),
+        None
+    );
 }
 
 #[test]
 fn a_stop_is_told_as_such_unless_the_turn_was_over() {
     let cut = json!({"subtype": "error_during_execution", "is_error": true, "terminal_reason": "aborted_streaming",
         "stop_reason": "tool_use"});
-    let end_of = |result: &Value| Outcome::of(result, None, None).end(true);
+    let end_of = |result: &Value| ended(result, None, None, true);
     assert_eq!(
         (end_of(&cut).status, end_of(&cut).stop_reason),
         (Some(Status::Stopped), None)
     );
     let done = json!({"subtype": "success", "is_error": false, "stop_reason": "end_turn"});
     assert_eq!(end_of(&done).status, Some(Status::Completed));
-    assert!(Outcome::of(&cut, None, None).is_aborted());
-    assert!(!Outcome::of(&cut, None, None).tells_usage());
+    assert!(Outcome::read(&cut, None, None).is_aborted());
+    assert!(!Outcome::read(&cut, None, None).tells_usage());
 }
 
 #[test]
@@ -135,8 +148,7 @@ fn the_name_of_an_error_says_more_than_its_text() {
     };
     let category = |name: &str, status, text: &str| {
         let result = json!({"subtype": "success", "is_error": true, "result": text});
-        Outcome::of(&result, Some(named(name, status)), None)
-            .end(false)
+        ended(&result, Some(named(name, status)), None, false)
             .error
             .unwrap()
             .category
@@ -155,12 +167,10 @@ fn the_name_of_an_error_says_more_than_its_text() {
     );
     let result = json!({"subtype": "success", "is_error": true});
     let time = "2030-01-01T00:00:00Z".to_owned();
-    let outcome = Outcome::of(
-        &result,
-        Some(named("rate_limit", Some(429))),
-        Some(time.clone()),
-    );
-    let error = outcome.end(false).error.unwrap();
+    let named = Some(named("rate_limit", Some(429)));
+    let error = ended(&result, named, Some(time.clone()), false)
+        .error
+        .unwrap();
     assert_eq!(
         (error.message.as_deref(), error.retry_at),
         (Some("no"), Some(time))
@@ -171,15 +181,121 @@ fn the_name_of_an_error_says_more_than_its_text() {
 fn an_unknown_session_is_one_that_did_nothing() {
     let unknown = json!({"subtype": "error_during_execution", "is_error": true, "num_turns": 0,
         "errors": ["No conversation found with session ID: 99999999-2222-4333-8444-555555555555"]});
-    assert!(Outcome::of(&unknown, None, None).is_unknown_session());
+    assert!(Outcome::read(&unknown, None, None).is_unknown_session());
     let mut worked = unknown.clone();
     worked["num_turns"] = json!(2);
-    assert!(!Outcome::of(&worked, None, None).is_unknown_session());
+    assert!(!Outcome::read(&worked, None, None).is_unknown_session());
     for odd in [
         json!(null),
         json!([]),
         json!({"errors": 7, "num_turns": "x", "user_message_uuids": [1, "a"]}),
     ] {
-        assert!(!Outcome::of(&odd, None, None).is_unknown_session());
+        assert!(!Outcome::read(&odd, None, None).is_unknown_session());
     }
+}
+
+#[test]
+fn a_turn_is_completed_only_if_every_member_of_the_result_agrees() {
+    let good = || json!({"subtype": "success", "is_error": false, "terminal_reason": "completed", "stop_reason": "end_turn", "result": "Four."});
+    for (member, value, status, text) in [
+        ("stop_reason", json!("stop_sequence"), Status::Completed, ""),
+        ("stop_reason", json!(null), Status::Completed, ""),
+        ("terminal_reason", json!(null), Status::Completed, ""),
+        ("stop_reason", json!("tool_use"), Status::Failed, "tool_use"),
+        (
+            "stop_reason",
+            json!("pause_turn"),
+            Status::Failed,
+            "pause_turn",
+        ),
+        (
+            "stop_reason",
+            json!("max_tokens"),
+            Status::Limit,
+            "output limit",
+        ),
+        (
+            "stop_reason",
+            json!("model_context_window_exceeded"),
+            Status::Limit,
+            "context",
+        ),
+        ("stop_reason", json!("refusal"), Status::Refused, "declined"),
+        (
+            "terminal_reason",
+            json!("malformed_tool_use_exhausted"),
+            Status::Failed,
+            "malformed_tool_use_exhausted",
+        ),
+        (
+            "terminal_reason",
+            json!("api_error"),
+            Status::Failed,
+            "api_error",
+        ),
+        (
+            "terminal_reason",
+            json!("of_the_future"),
+            Status::Failed,
+            "of_the_future",
+        ),
+        (
+            "terminal_reason",
+            json!("max_turns"),
+            Status::Limit,
+            "Four.",
+        ),
+        (
+            "terminal_reason",
+            json!("aborted_tools"),
+            Status::Stopped,
+            "",
+        ),
+        (
+            "subtype",
+            json!("error_of_the_future"),
+            Status::Failed,
+            "error_of_the_future",
+        ),
+        ("is_error", json!(true), Status::Failed, "Four."),
+    ] {
+        let mut result = good();
+        result[member] = value;
+        let (was, _, message) = end(&result, false);
+        assert_eq!(was, status, "{result}");
+        assert!(message.unwrap_or_default().contains(text), "{result}");
+        if text.starts_with(|first: char| first.is_lowercase()) && member == "terminal_reason" {
+            let end = ended(&result, None, None, false);
+            assert_eq!(end.stop_reason.as_deref(), Some(text), "{result}");
+        }
+    }
+}
+
+#[test]
+fn a_reason_that_is_not_known_is_kept_beside_an_answer() {
+    let unknown = json!({"subtype": "success", "terminal_reason": "completed", "stop_reason": "of_the_future"});
+    let outcome = Outcome::read(&unknown, None, None);
+    let mut signs = EndSigns::default();
+    signs.see(&trunkline_sdk::protocol::Output::text("Four.").into());
+    outcome.sign(&mut signs);
+    let answered = outcome.complete(signs.judge());
+    assert_eq!(answered.status, Some(Status::Completed));
+    assert_eq!(answered.stop_reason.as_deref(), Some("of_the_future"));
+    assert_eq!(outcome.end(false).status, Some(Status::Failed));
+}
+
+#[test]
+fn an_error_of_the_api_behind_which_nothing_came_fails_a_success() {
+    let good =
+        json!({"subtype": "success", "terminal_reason": "completed", "stop_reason": "end_turn"});
+    let error = ApiError {
+        name: "rate_limit".to_owned(),
+        text: "slow down".to_owned(),
+        status: Some(429),
+    };
+    let error = ended(&good, Some(error), None, false).error.unwrap();
+    assert_eq!(
+        (error.category, error.message.as_deref()),
+        (Some(Category::RateLimit), Some("slow down"))
+    );
 }

@@ -54,7 +54,7 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
             answer: Err(why),
         } => format!("refused {request_id}: {why}"),
         ClaudeEvent::Ended(result) => {
-            let outcome = Outcome::of(&result, translator.api_error.clone(), None);
+            let outcome = Outcome::read(&result, translator.api_error.clone(), None);
             let end = serde_json::to_string(&outcome.end(false)).unwrap();
             format!(
                 "end {end} {}",

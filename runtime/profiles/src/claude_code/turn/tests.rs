@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use tokio::time::Instant;
-use trunkline_sdk::{Category, Decision};
+use trunkline_sdk::{Category, Decision, Status};
 
 use super::super::talk::Idle;
 use super::*;
@@ -53,7 +53,7 @@ fn turn(
     let played = play(engine, now, inputs);
     let end = played.end.and_then(|(mut running, finish)| {
         let outcome = running.outcome.take()?;
-        Some(running.end(&outcome, finish.why.as_ref()))
+        Some(running.end(&outcome, finish.why))
     });
     (played.done, end)
 }
