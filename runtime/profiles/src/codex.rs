@@ -45,6 +45,7 @@ use self::process::{Pool, Stay};
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use crate::agent::attachment::{self, Native};
+use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
 use crate::agent::settings::{Wait, settings};
@@ -226,15 +227,19 @@ impl Adapter for Codex {
                 return Ok(());
             }
             Kept::Thread(thread, failure) => match failure.take() {
-                Some(failure) => return Err(failure),
+                Some(failure) => return Ok(turn.finish(undelivered(&failure))),
                 None => thread,
             },
         };
         let session = turn.session().clone();
         let link = tokio::select! {
             biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            link = thread.connect(&self.pool, &session) => link?,
+            () = turn.stopped() => Err(Error::stopped()),
+            link = thread.connect(&self.pool, &session) => link,
+        };
+        let link = match link {
+            Ok(link) => link,
+            Err(error) => return Ok(turn.finish(undelivered(&error))),
         };
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let text = thread.input(&input.content, &session);

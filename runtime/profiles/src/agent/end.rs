@@ -32,6 +32,20 @@ pub(crate) enum TurnEnd {
     Ended(Error),
 }
 
+impl TurnEnd {
+    /// The message of a turn that ended so.
+    pub(crate) fn into_message(self) -> TurnComplete {
+        match self {
+            Self::Completed(reason) => TurnComplete {
+                stop_reason: reason,
+                ..completed()
+            },
+            Self::Ended(error) => end_by(&error),
+            Self::NotOver => end_by(&not_ended()),
+        }
+    }
+}
+
 /// Work that keeps a turn open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum PendingWork {
@@ -310,7 +324,7 @@ impl EndSigns {
                 });
             }
             TurnEnd::Ended(error) => error,
-            TurnEnd::NotOver => Error::new(Category::Timeout, "the agent did not end its turn"),
+            TurnEnd::NotOver => not_ended(),
         };
         if let Some(usage) = end.usage {
             report_usage(usage);
@@ -358,6 +372,11 @@ impl StepEnd {
 /// Whether a step that ended for this reason has no whole answer.
 pub(crate) fn is_cut_off(reason: &str) -> bool {
     StepEnd::of(reason) == StepEnd::CutOff
+}
+
+/// The failure of a turn that its agent left open.
+fn not_ended() -> Error {
+    Error::new(Category::Timeout, "the agent did not end its turn")
 }
 
 /// The message that ends a completed turn.

@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{Context, TurnComplete};
-use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Status, Turn};
+use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Turn};
 
 use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, SINCE};
@@ -17,10 +17,10 @@ use super::login;
 use super::policy::Policy;
 use super::prompt::Prompt;
 use super::retries::Retries;
-use super::translate::{End, Translator};
-use super::turn::completed;
+use super::translate::Translator;
 use crate::agent::attachment::{self, Attachment};
 use crate::agent::deadlines::Watch;
+use crate::agent::end::{EndSigns, TurnEnd, end_by, undelivered};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
@@ -67,7 +67,7 @@ struct Thread {
 
 /// What became of a process.
 enum Outcome {
-    Ended(Result<Status, Error>),
+    Ended(TurnEnd),
     /// It does not know the thread that it was to go on with.
     Unknown,
 }
@@ -166,7 +166,7 @@ impl Exec {
             .collect();
         let mut exit = None;
         let end = match self.run(&turn, &text, &images, &mut exit).await {
-            Ok(Outcome::Ended(end)) => end,
+            Ok(Outcome::Ended(end)) => end.into_message(),
             Ok(Outcome::Unknown) => {
                 // Codex knows no such thread: another is begun, and the host learns that nothing is remembered.
                 if self.thread.id.take().is_some() {
@@ -177,15 +177,15 @@ impl Exec {
                 self.thread.lines.translator = Translator::fresh();
                 resume::lost(&session, "codex does not know the thread").await;
                 match self.run(&turn, &text, &images, &mut exit).await {
-                    Ok(Outcome::Ended(end)) => end,
-                    Ok(Outcome::Unknown) => Err(Error::new(
+                    Ok(Outcome::Ended(end)) => end.into_message(),
+                    Ok(Outcome::Unknown) => end_by(&Error::new(
                         Category::SessionNotFound,
                         "codex looks for a thread where a new one was to begin",
                     )),
-                    Err(error) => Err(error),
+                    Err(error) => undelivered(&error),
                 }
             }
-            Err(error) => Err(error),
+            Err(error) => undelivered(&error),
         };
         let tokens = self
             .thread
@@ -210,7 +210,7 @@ impl Exec {
                 .id
                 .as_deref()
                 .and_then(|id| self.options.session_params(id).to_json()),
-            ..completed(end)
+            ..end
         };
         self.report.finish(turn, end, None).await;
     }
@@ -266,48 +266,41 @@ impl Exec {
         let running = Running {
             thread: &mut self.thread,
             retries,
-            end: None,
+            signs: EndSigns::default(),
+            is_over: false,
             has_worked: false,
         };
         let engine = Engine::new(running, Watch::new(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running {
             thread,
-            end,
+            mut signs,
+            is_over,
             has_worked,
             ..
         } = running;
         let ended = match finish {
             Finish { why: Some(why), .. } => {
                 *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                return Ok(Outcome::Ended(Err(why)));
+                return Ok(Outcome::Ended(TurnEnd::Ended(why)));
             }
-            // Nothing is left to be said: a process that goes on does not matter.
+            // The turn has ended: a process that goes on does not matter.
             Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
             Finish {
                 how: How::Ended | How::Closed,
                 ..
             } => agent.ended().await,
         };
-        let said = end.is_some();
-        let outcome = match end {
-            Some(end) => Outcome::Ended(end),
+        signs.exit(&ended);
+        if !is_over {
             // What was begun is not run again.
-            None if !has_worked
-                && thread.id.is_some()
-                && failure::is_unknown_session(&ended.stderr) =>
-            {
-                Outcome::Unknown
+            let is_new = !has_worked && thread.id.is_some();
+            if is_new && failure::is_unknown_session(&ended.stderr) {
+                return Ok(Outcome::Unknown);
             }
-            None => Outcome::Ended(Err(match thread.lines.last() {
-                Some(fault) => fault.error(),
-                None => ended.error(),
-            })),
-        };
-        if !said {
             *exit = Some(ended);
         }
-        Ok(outcome)
+        Ok(Outcome::Ended(signs.judge()))
     }
 }
 
@@ -315,8 +308,9 @@ impl Exec {
 struct Running<'e> {
     thread: &'e mut Thread,
     retries: Retries<'e>,
-    /// How the turn ended, as Codex says.
-    end: Option<Result<Status, Error>>,
+    signs: EndSigns,
+    /// Codex has reported the end of the turn.
+    is_over: bool,
     has_worked: bool,
 }
 
@@ -340,19 +334,16 @@ impl Dialect for Running<'_> {
         };
         self.has_worked |= !events.is_empty();
         for event in events {
-            if let Some(ended) = self.retries.take(event, now, out) {
+            // The first report counts.
+            if !self.is_over && self.retries.take(event, now, &mut self.signs, out) {
+                self.is_over = true;
                 out.end_within(AFTER);
-                self.end.get_or_insert(match ended {
-                    End::Completed => Ok(Status::Completed),
-                    End::Interrupted => Err(Error::stopped()),
-                    End::Failed(fault) => Err(fault.error()),
-                });
             }
         }
     }
 
     fn takes_stop(&self) -> bool {
-        self.end.is_none()
+        !self.is_over
     }
 
     fn steer(&mut self, number: u64, _: &str, out: &mut Out<LineOut>) {
@@ -360,6 +351,10 @@ impl Dialect for Running<'_> {
             number,
             Err("codex exec takes no input during a turn".to_owned()),
         );
+    }
+
+    fn last_error(&self) -> Option<&Error> {
+        self.signs.last_error()
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -17,7 +17,7 @@ use super::inbox::{Inbox, Mail};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
-use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::process::{Agent, Ended, Stdin, last_lines};
 use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
 /// The most threads that threads have begun by themselves.
@@ -308,17 +308,7 @@ impl Handler for Routes {
 
 /// The failure of a turn whose app server ended.
 pub(super) fn gone(ended: &Ended) -> Error {
-    let said = trunkline_sdk::preview::without_escapes(&ended.stderr);
-    let chatter = |line: &&str| {
-        [" INFO ", " DEBUG ", " TRACE "]
-            .iter()
-            .any(|level| line.contains(level))
-    };
-    let last: Vec<_> = said
-        .lines()
-        .filter(|line| !line.trim().is_empty() && !chatter(line))
-        .collect();
-    let last = last[last.len().saturating_sub(3)..].join("\n");
+    let last = last_lines(&ended.stderr);
     let text = format!(
         "codex app-server ended: {}; the next input starts it again",
         ended.exit

@@ -6,8 +6,9 @@ use trunkline_sdk::{Category, Error};
 
 use super::Settings;
 use super::fault::Fault;
-use super::translate::{End, Event};
+use super::translate::Event;
 use crate::agent::deadlines::limit_text;
+use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::turn::Out;
 
@@ -39,10 +40,17 @@ impl<'s> Retries<'s> {
         self.since.is_some()
     }
 
-    /// Emits an event of the turn. Gives how the turn ended, once it has.
-    pub(super) fn take<C>(&mut self, event: Event, now: Instant, out: &mut Out<C>) -> Option<End> {
+    /// Emits an event of the turn, and notes it as a sign of the turn's end. Returns true once Codex has ended the turn.
+    pub(super) fn take<C>(
+        &mut self,
+        event: Event,
+        now: Instant,
+        signs: &mut EndSigns,
+        out: &mut Out<C>,
+    ) -> bool {
         match event {
             Event::Tell(body) => {
+                signs.see(&body);
                 if is_work(&body) {
                     self.works(out);
                 }
@@ -50,6 +58,7 @@ impl<'s> Retries<'s> {
             }
             Event::Retries(fault) => {
                 let message = failure::message(&fault.told());
+                signs.note_error(fault.error());
                 let since = self.since.as_ref().map_or(now, |(since, _)| *since);
                 self.since = Some((since, fault));
                 out.emit(Progress {
@@ -57,9 +66,13 @@ impl<'s> Retries<'s> {
                     ..Progress::default()
                 });
             }
-            Event::Ended(end) => return Some(end),
+            Event::Error(fault) => signs.note_error(fault.error()),
+            Event::Ended(end) => {
+                end.sign(signs);
+                return true;
+            }
         }
-        None
+        false
     }
 
     /// Codex works.

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Compaction, CompactionTrigger, ContextUsage, Custom};
-use trunkline_sdk::{Json, ToolCallId};
+use trunkline_sdk::{Category, Error, Json, ToolCallId};
 
 pub(super) use self::told::timestamp;
 use self::told::{
@@ -16,10 +16,14 @@ use self::told::{
 use super::fault::Fault;
 use super::item::{Item, Kind, diffs};
 use super::usage::{Meter, Tokens};
+use crate::agent::end::EndSigns;
 use crate::agent::report::meta_log;
 
 /// The longest diff of a turn that is reported as it grows, in bytes.
 const LONGEST_DIFF: usize = 256 * 1024;
+
+/// The longest status that is passed on, in characters.
+const MAX_STATUS_CHARS: usize = 100;
 
 /// The most items of a turn that are remembered.
 const MOST_ITEMS: usize = 10_000;
@@ -31,16 +35,41 @@ pub(super) enum Event {
     Tell(AdapterBody),
     /// The model could not be reached; Codex tries again.
     Retries(Fault),
+    /// An error that Codex does not try to recover from.
+    Error(Fault),
     /// The turn has ended.
     Ended(End),
 }
 
-/// How Codex ended a turn.
+/// Codex's report of the end of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum End {
     Completed,
     Interrupted,
-    Failed(Fault),
+    /// Without a fault the last error is the reason.
+    Failed(Option<Fault>),
+    /// A status that this version does not know.
+    Unknown(String),
+}
+
+impl End {
+    /// Adds the report to the signs of the turn's end.
+    pub(super) fn sign(self, signs: &mut EndSigns) {
+        signs.report(match self {
+            Self::Completed => Ok(()),
+            // The error that came before is the reason.
+            Self::Failed(None) if signs.last_error().is_some() => Ok(()),
+            Self::Failed(fault) => Err(fault.unwrap_or_default().error()),
+            Self::Interrupted => Err(Error::new(
+                Category::Cancelled,
+                "codex interrupted the turn by itself",
+            )),
+            Self::Unknown(status) => {
+                let text = format!("codex ended the turn with status {status:?}");
+                Err(Error::other(text).code(status))
+            }
+        });
+    }
 }
 
 /// What is known of an item that has begun.
@@ -65,7 +94,6 @@ pub(super) struct Translator {
     pub(super) meter: Meter,
     limits: Option<Value>,
     diff: Option<String>,
-    last_fault: Option<Fault>,
     /// The last word that this translator forgets at a turn's beginning.
     warned: Option<String>,
 }
@@ -85,7 +113,6 @@ impl Translator {
         self.items.clear();
         self.changes.clear();
         self.diff = None;
-        self.last_fault = None;
     }
 
     /// The turn's id is known.
@@ -136,8 +163,8 @@ impl Translator {
             "item/completed" => self.completed(params.get("item")),
             "turn/plan/updated" => tell(plan(params.get("plan"), "step")),
             "turn/diff/updated" => self.turn_diff(params),
-            "error" => self.error(params),
-            "turn/completed" => vec![Event::Ended(self.ended(params))],
+            "error" => Self::error(params),
+            "turn/completed" => vec![Event::Ended(ended(&params["turn"]))],
             "account/rateLimits/updated" => self.rate_limits(params),
             "model/rerouted" => rerouted(params),
             "warning" | "guardianWarning" | "configWarning" => self.warning(params),
@@ -290,29 +317,13 @@ impl Translator {
         })
     }
 
-    fn error(&mut self, params: &Value) -> Vec<Event> {
+    fn error(params: &Value) -> Vec<Event> {
         let fault = Fault::of(params.get("error").unwrap_or(params));
-        self.last_fault = Some(fault.clone());
-        if params.get("willRetry") == Some(&Value::Bool(true)) {
-            return vec![Event::Retries(fault)];
-        }
-        // The turn's end tells it.
-        Vec::new()
-    }
-
-    fn ended(&mut self, params: &Value) -> End {
-        let turn = &params["turn"];
-        match turn["status"].as_str() {
-            Some("failed") => {
-                let told = turn
-                    .get("error")
-                    .filter(|error| !error.is_null())
-                    .map(Fault::of);
-                End::Failed(told.or_else(|| self.last_fault.take()).unwrap_or_default())
-            }
-            Some("interrupted") => End::Interrupted,
-            _ => End::Completed,
-        }
+        vec![if params.get("willRetry") == Some(&Value::Bool(true)) {
+            Event::Retries(fault)
+        } else {
+            Event::Error(fault)
+        }]
     }
 
     fn rate_limits(&mut self, params: &Value) -> Vec<Event> {
@@ -341,6 +352,20 @@ impl Translator {
         self.warned = Some(text.to_owned());
         let content = crate::agent::failure::message(text);
         tell(meta_log(content))
+    }
+}
+
+/// The report of a turn's end. Older versions give no status to a turn that completed.
+fn ended(turn: &Value) -> End {
+    match turn["status"].as_str().unwrap_or("completed") {
+        "completed" => End::Completed,
+        "interrupted" => End::Interrupted,
+        "failed" => End::Failed(
+            turn.get("error")
+                .filter(|error| !error.is_null())
+                .map(Fault::of),
+        ),
+        status => End::Unknown(status.chars().take(MAX_STATUS_CHARS).collect()),
     }
 }
 

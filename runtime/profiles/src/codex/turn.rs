@@ -17,8 +17,8 @@ use self::running::{Over, Running};
 use super::conversation::{ANSWER, Link, Thread};
 use super::process::gone;
 use super::request;
-use super::translate::End;
 use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::end::{end_by, undelivered};
 use crate::agent::rpc::CallError;
 use crate::agent::turn::{self, Engine, Finish};
 
@@ -28,7 +28,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
     link.inbox.begin();
     let end = match settle(&turn, thread, link).await {
         Ok(()) => serve(&turn, input, thread, link).await,
-        Err(error) => Err(error),
+        Err(error) => undelivered(&error),
     };
     link.server.refuse(link.inbox.end());
     let usage = thread
@@ -44,7 +44,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
         session_params: thread.options.session_params(&link.thread).to_json(),
-        ..completed(end)
+        ..end
     };
     thread.report.finish(turn, end, None).await;
 }
@@ -79,7 +79,7 @@ async fn serve(
     input: Vec<Value>,
     thread: &mut Thread,
     link: &Arc<Link>,
-) -> Result<Status, Error> {
+) -> TurnComplete {
     thread.warn(turn).await;
     let overrides = std::mem::take(&mut thread.overrides);
     let params = request::turn(&link.thread, &input, &overrides, &thread.thread.add_dirs);
@@ -94,12 +94,13 @@ async fn serve(
         over,
         is_denied,
         unfinished,
+        mut signs,
         ..
     } = running;
     let is_stopped = why
         .as_ref()
         .is_some_and(|why| why.status() == Status::Stopped);
-    match over {
+    let error = match over {
         // It has not ended in time; the next turn waits for it. Of one without an id its beginning will be told.
         None => {
             unfinished.get_or_insert_default();
@@ -107,60 +108,36 @@ async fn serve(
                 // Even an interrupt did not help.
                 link.server.retire();
             }
-            Err(why.unwrap_or_else(Error::stopped))
+            why.unwrap_or_else(Error::stopped)
         }
-        Some(Over::Ended(end)) => ended(why, end),
-        Some(Over::Gone(ended)) => Err(why.unwrap_or_else(|| gone(&ended))),
+        Some(Over::Ended) => {
+            signs.cut(why);
+            return signs.judge().into_message();
+        }
+        Some(Over::Gone(ended)) => why.unwrap_or_else(|| gone(&ended)),
         Some(Over::Taken) => {
             if let Some(turn) = unfinished.take() {
                 give_up(link, &turn).await;
             }
-            Err(if is_stopped && !is_denied {
+            if is_stopped && !is_denied {
                 Error::stopped()
             } else {
                 taken()
-            })
+            }
         }
-        Some(Over::NotBegun(CallError::Gone(ended))) => Err(gone(&ended)),
-        Some(Over::NotBegun(_)) if is_stopped => Err(Error::stopped()),
+        Some(Over::NotBegun(CallError::Gone(ended))) => gone(&ended),
+        Some(Over::NotBegun(_)) if is_stopped => Error::stopped(),
         Some(Over::NotBegun(error)) => {
             thread.overrides = overrides;
             if matches!(error, CallError::Late(_)) {
                 // It may begin yet, and would take the next input for its own.
                 link.server.retire();
             }
-            Err(error.error("codex began no turn"))
+            error.error("codex began no turn")
         }
-        Some(Over::Broken(error)) => Err(error),
-    }
-}
-
-/// How a turn ended, as Codex says. `why` is the reason of an early end.
-fn ended(why: Option<Error>, end: End) -> Result<Status, Error> {
-    match (why, end) {
-        (Some(why), _) if why.status() != Status::Stopped => Err(why),
-        (Some(stopped), End::Interrupted) => Err(stopped),
-        (_, End::Completed) => Ok(Status::Completed),
-        (_, End::Failed(fault)) => Err(fault.error()),
-        (None, End::Interrupted) => Err(Error::new(
-            Category::Cancelled,
-            "codex interrupted the turn by itself",
-        )),
-    }
-}
-
-/// The end of a turn with this status, or by this failure; a stop is none.
-pub(super) fn completed(end: Result<Status, Error>) -> TurnComplete {
-    let (status, error) = match end {
-        Ok(status) => (status, None),
-        Err(error) if error.status() == Status::Stopped => (Status::Stopped, None),
-        Err(error) => (error.status(), Some(error.failure().clone())),
+        Some(Over::Broken(error)) => error,
     };
-    TurnComplete {
-        status: Some(status),
-        error,
-        ..TurnComplete::default()
-    }
+    end_by(&error)
 }
 
 /// The failure of a turn whose thread another session has resumed: what follows could be of either's turn.

@@ -19,7 +19,6 @@ pub(super) enum Meaning {
 pub(super) struct Lines {
     pub(super) translator: Translator,
     run: u64,
-    last: Option<Fault>,
 }
 
 /// The turn that the translator knows: `exec` has one a process, and does not name it.
@@ -29,14 +28,8 @@ impl Lines {
     /// A process begins.
     pub(super) fn begin(&mut self) {
         self.run += 1;
-        self.last = None;
         self.translator.begin();
         self.translator.is_turn(TURN);
-    }
-
-    /// The last error, where the process ends without telling the turn's end.
-    pub(super) fn last(&mut self) -> Option<Fault> {
-        self.last.take()
     }
 
     /// Takes a line. What is not an event means nothing.
@@ -66,20 +59,16 @@ impl Lines {
                 vec![Event::Ended(End::Completed)]
             }
             "turn.failed" => {
-                let told = event.get("error").map(Fault::of);
-                vec![Event::Ended(End::Failed(
-                    told.or_else(|| self.last.take()).unwrap_or_default(),
-                ))]
+                let fault = event.get("error").map(Fault::of);
+                vec![Event::Ended(End::Failed(fault))]
             }
             "error" => {
                 let fault = Fault::of(&event);
-                let retries = fault.message.starts_with("Reconnecting...");
-                self.last = Some(fault.clone());
-                if retries {
-                    vec![Event::Retries(fault)]
+                vec![if fault.message.starts_with("Reconnecting...") {
+                    Event::Retries(fault)
                 } else {
-                    Vec::new()
-                }
+                    Event::Error(fault)
+                }]
             }
             _ => Vec::new(),
         })
@@ -115,7 +104,8 @@ mod tests {
                     }
                     Event::Tell(other) => format!("{:?}", other.kind()),
                     Event::Retries(_) => "retries".to_owned(),
-                    Event::Ended(End::Failed(fault)) => format!("failed {}", fault.told()),
+                    Event::Error(fault) => format!("error {}", fault.told()),
+                    Event::Ended(End::Failed(Some(fault))) => format!("failed {}", fault.told()),
                     Event::Ended(end) => format!("{end:?}"),
                 })),
             }
@@ -178,10 +168,14 @@ not json
 {"type":"turn.failed","error":{"message":"unexpected status 401 Unauthorized"}}"#;
         assert_eq!(
             play(&mut lines, failed),
-            ["retries", "failed unexpected status 401 Unauthorized"]
+            [
+                "retries",
+                "error unexpected status 401 Unauthorized",
+                "failed unexpected status 401 Unauthorized"
+            ]
         );
         let mute = "{\"type\":\"error\",\"message\":\"first\"}\n{\"type\":\"turn.failed\"}";
-        assert_eq!(play(&mut lines, mute), ["failed first"]);
+        assert_eq!(play(&mut lines, mute), ["error first", "Failed(None)"]);
         let updates = r#"{"type":"item.updated","item":{"id":"a","type":"agent_message","text":"He"}}
 {"type":"item.updated","item":{"id":"a","type":"agent_message","text":"Hello"}}
 {"type":"item.completed","item":{"id":"a","type":"agent_message","text":"Hello!"}}"#;

@@ -151,4 +151,8 @@ impl Pipe for ThreadLine<'_> {
         }
         Ok(())
     }
+
+    fn stderr(&self) -> String {
+        self.link.server.peer.stderr()
+    }
 }

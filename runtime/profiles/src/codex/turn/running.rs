@@ -12,8 +12,9 @@ use super::super::inbox::Mail;
 use super::super::login;
 use super::super::request;
 use super::super::retries::Retries;
-use super::super::translate::{End, Translator};
+use super::super::translate::Translator;
 use super::line::{Call, Command, INTERRUPT, Message, STOP};
+use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::report::Report;
@@ -27,7 +28,7 @@ const MOST_OPEN: usize = 256;
 #[derive(Debug)]
 pub(super) enum Over {
     /// Codex did.
-    Ended(End),
+    Ended,
     /// The app server has ended.
     Gone(Ended),
     /// Another session has resumed the thread.
@@ -64,6 +65,7 @@ pub(super) struct Running<'t> {
     /// A denial ends it: Codex interrupts the turn by itself.
     pub(super) is_denied: bool,
     pub(super) over: Option<Over>,
+    pub(super) signs: EndSigns,
 }
 
 impl<'t> Running<'t> {
@@ -91,6 +93,7 @@ impl<'t> Running<'t> {
             is_interrupted: false,
             is_denied: false,
             over: None,
+            signs: EndSigns::default(),
         };
         (running, report)
     }
@@ -134,9 +137,9 @@ impl<'t> Running<'t> {
                     return;
                 }
                 for event in self.translator.take(&method, &params) {
-                    if let Some(end) = self.retries.take(event, now, out) {
+                    if self.retries.take(event, now, &mut self.signs, out) {
                         *self.unfinished = None;
-                        return self.is_over(Over::Ended(end), out);
+                        return self.is_over(Over::Ended, out);
                     }
                 }
                 if self.retries.is_trying() && !self.is_account_asked {
@@ -276,6 +279,10 @@ impl Dialect for Running<'_> {
             (ReplyForm::Decision(_), Reply::Answer(_))
             | (ReplyForm::Values(_), Reply::Decision(_)) => {}
         }
+    }
+
+    fn last_error(&self) -> Option<&Error> {
+        self.signs.last_error()
     }
 
     fn deadline(&self) -> Option<Instant> {

@@ -8,6 +8,7 @@ use trunkline_sdk::Decision;
 use super::super::earlier::Earlier;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::end::TurnEnd;
 use crate::agent::turn::Engine;
 use crate::agent::turn::played::{Input, play};
 use crate::codex::Settings;
@@ -52,6 +53,14 @@ fn completed(status: &str) -> Input<Message> {
 
 /// Plays a turn: what is done, and what ended it.
 fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Option<Over>) {
+    let (done, over, _) = judged_turn(inputs);
+    (done, over)
+}
+
+/// Plays a turn: what is done, what ended it, and the judgement of its end.
+fn judged_turn(
+    inputs: impl IntoIterator<Item = Input<Message>>,
+) -> (Vec<String>, Option<Over>, Option<TurnEnd>) {
     let (mut translator, mut unfinished, mut spoken) = (Translator::fresh(), None, false);
     let settings = Settings::default();
     let running = Running {
@@ -67,6 +76,7 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
         is_interrupted: false,
         is_denied: false,
         over: None,
+        signs: EndSigns::default(),
     };
     let now = Instant::now();
     let deadlines = Deadlines {
@@ -78,10 +88,14 @@ fn turn(inputs: impl IntoIterator<Item = Input<Message>>) -> (Vec<String>, Optio
         now,
         inputs,
     );
-    (
-        played.done,
-        played.end.and_then(|(running, _)| running.over),
-    )
+    let Some((running, finish)) = played.end else {
+        return (played.done, None, None);
+    };
+    let Running {
+        over, mut signs, ..
+    } = running;
+    signs.cut(finish.why);
+    (played.done, over, Some(signs.judge()))
 }
 
 fn interrupts(done: &[String]) -> usize {
@@ -94,7 +108,7 @@ fn interrupts(done: &[String]) -> usize {
 fn a_turn_is_read_until_codex_ends_it() {
     let (done, over) = turn([begun(), delta(), completed("completed")]);
     assert_eq!(done, ["Hm.", "ended"]);
-    assert!(matches!(over, Some(Over::Ended(End::Completed))));
+    assert!(matches!(over, Some(Over::Ended)));
     let (done, over) = turn([Says(Message::Called(Call::Begin, Ok(json!({}))))]);
     assert!(done == ["ended"] && matches!(over, Some(Over::Broken(_))));
 }
@@ -255,4 +269,94 @@ fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
         asked(&turn([begun(), delta(), completed("completed")]).0),
         0
     );
+}
+
+#[test]
+fn a_turn_is_completed_only_if_status_errors_and_items_agree() {
+    let error = |retries: bool| {
+        let error = json!({"message": "unexpected status 401 Unauthorized"});
+        said(
+            "error",
+            &json!({"turnId": "u", "error": error, "willRetry": retries}),
+        )
+    };
+    let item = |method: &str, status: &str| {
+        let item = json!({"type": "commandExecution", "id": "c", "command": "ls", "status": status, "aggregatedOutput": "no such file"});
+        said(method, &json!({"turnId": "u", "item": item}))
+    };
+    let starts = || item("item/started", "inProgress");
+    let fails = || item("item/completed", "failed");
+    let ends = || item("item/completed", "completed");
+    for (inputs, status, text) in [
+        (vec![delta(), completed("completed")], "completed", ""),
+        (vec![completed("completed")], "completed", ""),
+        (
+            vec![starts(), ends(), completed("completed")],
+            "completed",
+            "",
+        ),
+        (
+            vec![starts(), delta(), completed("completed")],
+            "completed",
+            "",
+        ),
+        (
+            vec![starts(), fails(), delta(), completed("completed")],
+            "completed",
+            "",
+        ),
+        (
+            vec![error(true), delta(), completed("completed")],
+            "completed",
+            "",
+        ),
+        (
+            vec![delta(), error(false), completed("completed")],
+            "failed",
+            "401",
+        ),
+        (
+            vec![delta(), error(true), completed("completed")],
+            "failed",
+            "401",
+        ),
+        (
+            vec![delta(), starts(), completed("completed")],
+            "failed",
+            "a tool call did not end",
+        ),
+        (
+            vec![starts(), fails(), completed("completed")],
+            "failed",
+            "no such file",
+        ),
+        (
+            vec![delta(), error(false), completed("failed")],
+            "failed",
+            "401",
+        ),
+        (vec![delta(), completed("failed")], "failed", "no reason"),
+        (
+            vec![delta(), completed("interrupted")],
+            "failed",
+            "by itself",
+        ),
+        (
+            vec![delta(), completed("of_the_future")],
+            "failed",
+            "of_the_future",
+        ),
+        (vec![delta(), Stop, completed("interrupted")], "stopped", ""),
+        (vec![delta(), Stop, completed("completed")], "completed", ""),
+    ] {
+        let shown = format!("{inputs:?}");
+        let (_, _, end) = judged_turn([begun()].into_iter().chain(inputs));
+        let (was, why) = match end.unwrap() {
+            TurnEnd::Completed(reason) => ("completed", reason.unwrap_or_default()),
+            TurnEnd::Ended(error) => (error.status().as_str(), error.to_string()),
+            TurnEnd::NotOver => ("not over", String::new()),
+        };
+        assert_eq!(was, status, "{shown}: {why}");
+        assert!(why.contains(text), "{shown}: {why}");
+    }
 }
