@@ -6,7 +6,7 @@
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
-//! comes after the answer), `--known ID`, `--stays` (the end of input does not end it),
+//! comes after the answer), `--known ID`, `--keeps` (every session is known), `--stays` (the end of input does not end it),
 //! `--commands after` (the session's id), `--commands late` (with the first prompt).
 
 #![forbid(unsafe_code)]
@@ -162,6 +162,7 @@ fn main() {
                     history();
                 }
             }
+            Some("session/load") if has("--keeps") => answer(id, &json!({ "modes": modes() })),
             Some("session/load") => fail(id, -32002, "Resource not found"),
             Some("session/list") => {
                 answer(

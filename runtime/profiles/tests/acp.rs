@@ -204,6 +204,76 @@ fn an_agent_that_is_deaf_to_a_stop_ends_the_turn_all_the_same() {
     adapter.end();
 }
 
+/// Configuration of an agent that must confirm a stop within a second.
+fn impatient(arguments: &[&str]) -> Value {
+    let mut config = config(arguments);
+    config["silence_timeout"] = json!(1);
+    config
+}
+
+#[test]
+fn a_stop_that_is_never_confirmed_costs_neither_the_next_input_nor_a_neighbours_turn() {
+    let word = word("deaf");
+    let (mut adapter, folder) = started(&impatient(&[&word, "--keeps"]));
+    adapter.open_with("t", json!({ "cwd": folder.path() }));
+    let own_name = steps(&json!([{ "self": true }]));
+    let old = adapter.send("s", &own_name).text();
+    let one_agent = running(&word);
+    adapter.begin(
+        "t",
+        &steps(&json!([{ "ask": [permission("a")] }, { "self": true }])),
+    );
+    let request = adapter.wait_for("t", "permission.request");
+    adapter.begin("s", &steps(&json!([{ "say": "begun" }, { "hang": true }])));
+    adapter.wait_for("s", "output");
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    let next = adapter.send("s", &own_name);
+    assert_eq!(next.status(), "completed", "{}", next.error());
+    assert_ne!(next.text(), old);
+    assert!(
+        next.messages
+            .iter()
+            .all(|message| message["context"] != "lost"),
+        "{:?}",
+        next.messages
+    );
+    adapter.say(&json!({ "type": "permission.response", "session_id": "t", "request_id": request["request_id"], "approved": true }));
+    let neighbour = adapter.finish("t");
+    assert_eq!(neighbour.status(), "completed", "{}", neighbour.error());
+    assert!(neighbour.text().ends_with(&old), "{}", neighbour.text());
+    assert_eq!(adapter.send("t", &own_name).text(), next.text());
+    let until = std::time::Instant::now() + adapter::LIMIT;
+    while running(&word) > one_agent {
+        assert!(
+            std::time::Instant::now() < until,
+            "the retired process is left behind"
+        );
+        std::thread::yield_now();
+    }
+    adapter.end();
+    all_gone(&word);
+}
+
+#[test]
+fn an_input_after_an_unconfirmed_stop_is_not_delivered_where_nothing_can_be_resumed() {
+    let (mut adapter, _folder) = started(&impatient(&["--no-load"]));
+    adapter.begin("s", &steps(&json!([{ "say": "begun" }, { "hang": true }])));
+    adapter.wait_for("s", "output");
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    let next = adapter.send("s", "and on");
+    assert_eq!(next.status(), "failed");
+    assert_eq!(next.end["delivered"], "no");
+    assert!(next.error().contains("cannot resume"), "{}", next.error());
+    let after = adapter.send("s", "and on");
+    assert_eq!(
+        (after.text().as_str(), after.status()),
+        ("and on", "completed")
+    );
+    adapter.end();
+}
+
 #[test]
 fn a_session_that_the_agent_has_lost_is_loaded_again() {
     let (mut adapter, _folder) = started(&config(&[]));

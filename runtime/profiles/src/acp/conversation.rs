@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
-use trunkline_sdk::protocol::SessionUpdate;
+use trunkline_sdk::protocol::{Delivered, SessionUpdate};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
 
 use self::earlier::{Earlier, UNFINISHED};
@@ -27,6 +27,7 @@ use super::prompt;
 use super::session::AcpSession;
 use super::translate::Reader;
 use crate::agent::deadlines::{Deadlines, Watch, while_working};
+use crate::agent::end::{end_by, undelivered};
 use crate::agent::options::{Options, filled};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
@@ -86,8 +87,8 @@ struct Opened {
 
 /// How a turn went.
 struct Went {
-    end: Result<TurnComplete, Error>,
-    /// What comes later of this turn is not told.
+    end: TurnComplete,
+    /// What comes later of this turn is not reported.
     is_mute: bool,
     /// The agent does not know the session any more, and has taken nothing of the input.
     is_unknown: bool,
@@ -212,21 +213,24 @@ impl Conversation {
     }
 
     /// Serves a turn.
-    ///
-    /// # Errors
-    /// Why it failed.
-    pub(crate) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
-        let mut opened = self.opened_for(&turn).await?;
+    pub(crate) async fn turn(&mut self, turn: Turn, input: Input) {
+        let mut opened = match self.ready_for(&turn).await {
+            Ok(opened) => opened,
+            Err(error) => return turn.finish(undelivered(&error)),
+        };
         let mut went = self.prompt(&turn, &mut opened, input.clone()).await;
         if went.is_unknown {
             // An agent loses a session whose own child process has died, and knows it again once it has loaded it.
             drop(opened);
-            opened = self.opened_for(&turn).await?;
+            opened = match self.opened_for(&turn).await {
+                Ok(opened) => opened,
+                Err(error) => return turn.finish(undelivered(&error)),
+            };
             went = self.prompt(&turn, &mut opened, input).await;
         }
         let (native, title) = (opened.acp_session.id.clone(), opened.reader.title.clone());
         self.rest(opened, went.is_mute);
-        let mut end = went.end?;
+        let mut end = went.end;
         self.has_answered |= end.status == Some(Status::Completed);
         let mut params = self.options.session_params(&native);
         params.display_id = title.or(params.display_id);
@@ -235,7 +239,29 @@ impl Conversation {
         self.report
             .finish(turn, end, self.options.model.as_deref())
             .await;
-        Ok(())
+    }
+
+    /// The open session, once its agent is done with an earlier turn. An agent that does not end that turn is retired,
+    /// and the conversation is resumed in another process.
+    async fn ready_for(&mut self, turn: &Turn) -> Result<Opened, Error> {
+        let opened = self.opened_for(turn).await?;
+        match self.finish_earlier(turn, &opened.acp_session).await {
+            Ok(()) => return Ok(opened),
+            Err(Some(error)) => {
+                self.rest(opened, true);
+                return Err(error);
+            }
+            Err(None) => {}
+        }
+        let link = opened.acp_session.link.clone();
+        drop(opened);
+        link.peer.retire();
+        if !link.initialized.loads && !link.initialized.resumes {
+            let text = "the agent did not end the turn that was stopped before, and cannot resume its conversation; \
+                        the next input begins a new one";
+            return Err(Error::new(Category::Timeout, text));
+        }
+        self.opened_for(turn).await
     }
 
     /// The open session, unless the turn is stopped first.
@@ -248,23 +274,31 @@ impl Conversation {
     }
 
     /// Waits for the end of an earlier turn that was cancelled.
-    async fn finish_earlier(&mut self, turn: &Turn, acp_session: &AcpSession) -> Result<(), Error> {
+    ///
+    /// # Errors
+    /// Why this turn cannot run; nothing if the agent does not end the earlier one.
+    async fn finish_earlier(
+        &mut self,
+        turn: &Turn,
+        acp_session: &AcpSession,
+    ) -> Result<(), Option<Error>> {
         let Some(prompt) = self.unfinished.take() else {
             return Ok(());
         };
-        let earlier = Earlier {
-            until: Instant::now() + UNFINISHED,
-            failure: None,
-        };
+        let bound = self.options.deadlines.silence.unwrap_or(UNFINISHED);
+        let earlier = Earlier::new(Instant::now() + bound.min(UNFINISHED));
         let engine = Engine::new(earlier, Watch::new(Deadlines::default()));
         let engine = engine.begin(|_, out| out.send(Command::Alive));
         let mut line = SessionLine::after(acp_session, prompt);
         let (earlier, finish) = run(engine, &mut line, turn, &mut self.report).await;
-        if let Some(why) = finish.why {
-            self.unfinished = line.prompt.take();
-            return Err(why);
+        match finish.why {
+            Some(why) if why.status() == Status::Stopped => {
+                self.unfinished = line.prompt.take();
+                Err(Some(why))
+            }
+            Some(_) => Err(None),
+            None => earlier.end,
         }
-        earlier.failure.map_or(Ok(()), Err)
     }
 
     /// Takes what has come before the prompt. Where a time is given, the agent's commands are waited for until then.
@@ -297,14 +331,7 @@ impl Conversation {
 
     async fn prompt(&mut self, turn: &Turn, opened: &mut Opened, mut input: Input) -> Went {
         let (acp_session, reader) = (&*opened.acp_session, &mut opened.reader);
-        let failed = |error: Error| Went {
-            end: Err(error),
-            is_mute: false,
-            is_unknown: false,
-        };
-        if let Err(error) = self.finish_earlier(turn, acp_session).await {
-            return failed(error);
-        }
+        let _running = acp_session.link.peer.begin_turn();
         reader.begin();
         acp_session.begin();
         let first_word = self
@@ -359,8 +386,13 @@ impl Conversation {
         drop(line);
         if !running.is_prompted && turn.is_stopped() {
             acp_session.decline(running.requests);
-            return failed(Error::stopped());
+            return Went {
+                end: undelivered(&Error::stopped()),
+                is_mute: false,
+                is_unknown: false,
+            };
         }
+        let is_prompted = running.is_prompted;
         let is_mute = finish.why.is_some();
         let is_unknown = !is_mute
             && !running.said
@@ -369,12 +401,16 @@ impl Conversation {
         if let Some(note) = note.filter(|note| !is_mute && note.holds(running.reader)) {
             out.emit(note.log());
         }
-        let why = finish
-            .why
-            .map(|why| running.explained(why, &acp_session.link.peer.stderr()));
-        let end = running.end(initialized, why, self.acp.login_hint().as_deref(), &mut out);
+        let login_hint = self.acp.login_hint();
+        let end = running.end(initialized, finish.why, login_hint.as_deref(), &mut out);
         acp_session.decline(running.requests);
-        let end = emit(out, turn, &mut self.report).await.and(end);
+        let mut end = match emit(out, turn, &mut self.report).await {
+            Ok(()) => end,
+            Err(error) => end_by(&error),
+        };
+        if !is_prompted {
+            end.delivered = Some(Delivered::No);
+        }
         Went {
             end,
             is_mute,

@@ -263,7 +263,7 @@ impl Pipe for SessionLine<'_> {
                 self.first.push_back(Message::Read(content));
             }
             Command::Alive => self.work.push(Box::pin(async move {
-                if link.give_up_if_mute().await {
+                if link.retire_if_mute().await {
                     Done::Mute
                 } else {
                     Done::Nothing
@@ -271,6 +271,10 @@ impl Pipe for SessionLine<'_> {
             })),
         }
         Ok(())
+    }
+
+    fn stderr(&self) -> String {
+        self.session.link.peer.stderr()
     }
 }
 

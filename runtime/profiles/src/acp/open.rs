@@ -428,7 +428,7 @@ impl Opening {
     async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {
         let answer = link.peer.call(method, request, self.deadline()).await;
         if matches!(answer, Err(CallError::Late(_))) {
-            link.give_up_if_mute().await;
+            link.retire_if_mute().await;
         }
         answer
     }

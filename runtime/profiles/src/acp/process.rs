@@ -239,15 +239,15 @@ impl Link {
         let _ = timeout(WRITE, self.peer.notify("session/cancel", &params)).await;
     }
 
-    /// Gives the agent up, for all its sessions, where it answers nothing any more. Whether it did.
-    pub(crate) async fn give_up_if_mute(&self) -> bool {
+    /// Retires an agent that answers nothing. Returns whether it did.
+    pub(crate) async fn retire_if_mute(&self) -> bool {
         let answer = self
             .peer
             .call::<_, Value>(ALIVE, &json!({}), Some(ALIVE_WITHIN))
             .await;
         let is_mute = matches!(answer, Err(CallError::Late(_)));
         if is_mute {
-            self.peer.abandon();
+            self.peer.retire();
         }
         is_mute
     }
@@ -306,7 +306,7 @@ impl Pool {
     ) -> Result<Arc<Link>, Error> {
         let slot = self.slot(launch);
         let mut place = slot.lock().await;
-        if let Some(link) = place.as_ref().filter(|link| !link.peer.is_gone()) {
+        if let Some(link) = place.as_ref().filter(|link| link.peer.is_fit()) {
             return Ok(link.clone());
         }
         *place = None;

@@ -69,9 +69,9 @@ impl AcpSession {
         }
     }
 
-    /// Whether nothing can come of it any more: its agent has ended, or another session has its conversation.
+    /// Whether it can serve no turn: its agent has ended or was retired, or another session has its conversation.
     pub(crate) fn is_lost(&self) -> bool {
-        self.link.peer.is_gone() || self.inbox.is_taken()
+        !self.link.peer.is_fit() || self.inbox.is_taken()
     }
 
     /// A turn begins: what was allowed before is over.

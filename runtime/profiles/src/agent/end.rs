@@ -98,6 +98,8 @@ pub(crate) struct EndSigns {
     has_worked: bool,
     /// Text has come since the last tool call or step began.
     has_answer: bool,
+    /// The user has denied a call, which the agent need not comment.
+    was_denied: bool,
 }
 
 impl EndSigns {
@@ -109,9 +111,7 @@ impl EndSigns {
                     && output.parent_tool_call_id.is_none()
                     && !output.content.trim().is_empty() =>
             {
-                self.has_answer = true;
-                self.doubt = None;
-                self.note_success();
+                self.note_answer();
             }
             AdapterBody::ToolStart(start) if start.parent_tool_call_id.is_none() => {
                 self.open_call(start.tool_call_id.as_str());
@@ -130,6 +130,17 @@ impl EndSigns {
             AdapterBody::Thinking(_) => self.note_success(),
             _ => {}
         }
+    }
+
+    /// A piece of the answer has come.
+    pub(crate) fn note_answer(&mut self) {
+        (self.has_answer, self.doubt) = (true, None);
+        self.note_success();
+    }
+
+    /// The user has denied a tool call: silence after it is an answer.
+    pub(crate) fn note_denial(&mut self) {
+        self.was_denied = true;
     }
 
     /// The model has asked for a tool call, which its end closes.
@@ -291,7 +302,7 @@ impl EndSigns {
             }
             StepEnd::Finished => {}
         }
-        if !self.has_answer {
+        if !self.has_answer && !self.was_denied {
             if let Some(doubt) = self.doubt {
                 return TurnEnd::Ended(doubt);
             }

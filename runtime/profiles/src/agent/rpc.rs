@@ -4,7 +4,7 @@ mod error;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -80,6 +80,10 @@ pub(crate) struct Peer {
     ended: OnceLock<Ended>,
     stderr: trunkline_process::StderrTail,
     gone: CancellationToken,
+    /// Turns that run.
+    turns: AtomicUsize,
+    /// It begins no further turn.
+    is_retired: AtomicBool,
     /// Cancelled when no one holds the peer any more.
     abandoned: CancellationToken,
 }
@@ -113,6 +117,8 @@ impl Peer {
             ended: OnceLock::new(),
             stderr: agent.stderr_tail(),
             gone: CancellationToken::new(),
+            turns: AtomicUsize::new(0),
+            is_retired: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
         });
         let (weak, abandoned) = (Arc::downgrade(&peer), peer.abandoned.clone());
@@ -151,6 +157,26 @@ impl Peer {
     /// Whether the agent has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.is_cancelled()
+    }
+
+    /// Whether a turn can begin: the agent has neither ended nor been retired.
+    pub(crate) fn is_fit(&self) -> bool {
+        !self.is_gone() && !self.is_retired.load(Ordering::SeqCst)
+    }
+
+    /// A turn begins, and runs until the returned value is dropped.
+    pub(crate) fn begin_turn(self: &Arc<Self>) -> RunningTurn {
+        self.turns.fetch_add(1, Ordering::SeqCst);
+        RunningTurn(self.clone())
+    }
+
+    /// Retires an agent that does not end a turn: it begins no further one, and ends with the last that it runs; at once
+    /// when it runs none.
+    pub(crate) fn retire(&self) {
+        self.is_retired.store(true, Ordering::SeqCst);
+        if self.turns.load(Ordering::SeqCst) == 0 {
+            self.abandon();
+        }
     }
 
     /// How the agent ended, once it has.
@@ -360,6 +386,18 @@ impl Peer {
         match self.ended.get() {
             Some(ended) => CallError::Gone(ended.clone()),
             None => CallError::Shape("the call was given up".to_owned()),
+        }
+    }
+}
+
+/// A turn that an agent runs. When the last one of a retired agent ends, the agent does.
+pub(crate) struct RunningTurn(Arc<Peer>);
+
+impl Drop for RunningTurn {
+    fn drop(&mut self) {
+        let was = self.0.turns.fetch_sub(1, Ordering::SeqCst);
+        if was == 1 && self.0.is_retired.load(Ordering::SeqCst) {
+            self.0.abandon();
         }
     }
 }

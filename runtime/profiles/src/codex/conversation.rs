@@ -78,7 +78,7 @@ impl Link {
 
     /// Whether a turn can be begun by it.
     fn is_fit(&self) -> bool {
-        self.server.is_fit() && !self.inbox.is_taken()
+        self.server.peer.is_fit() && !self.inbox.is_taken()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The one `codex app-server` that all sessions of the same environment share.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, Weak};
 use std::time::Duration;
 
@@ -36,22 +35,6 @@ pub(super) struct Server {
     /// The models that it offers, once somebody has asked.
     pub(super) models: OnceCell<Vec<Model>>,
     routes: Arc<Routes>,
-    /// The turns that it runs.
-    turns: AtomicUsize,
-    /// It begins no further turn.
-    retired: AtomicBool,
-}
-
-/// A turn that an app server runs. When the last one of a retired server ends, the server does.
-pub(super) struct Busy(Arc<Server>);
-
-impl Drop for Busy {
-    fn drop(&mut self) {
-        let was = self.0.turns.fetch_sub(1, Ordering::SeqCst);
-        if was == 1 && self.0.retired.load(Ordering::SeqCst) {
-            self.0.peer.abandon();
-        }
-    }
 }
 
 impl Server {
@@ -77,25 +60,7 @@ impl Server {
             peer,
             models: OnceCell::new(),
             routes,
-            turns: AtomicUsize::new(0),
-            retired: AtomicBool::new(false),
         })
-    }
-
-    /// Whether it can be given a turn.
-    pub(super) fn is_fit(&self) -> bool {
-        !self.peer.is_gone() && !self.retired.load(Ordering::SeqCst)
-    }
-
-    /// A turn begins on it.
-    pub(super) fn busy(self: &Arc<Self>) -> Busy {
-        self.turns.fetch_add(1, Ordering::SeqCst);
-        Busy(self.clone())
-    }
-
-    /// Gives up a server that does not end a turn: it is given no other, and ends with the last that it runs.
-    pub(super) fn retire(&self) {
-        self.retired.store(true, Ordering::SeqCst);
     }
 
     /// From now on the thread's messages go to this inbox, and to no other.
@@ -358,7 +323,7 @@ impl Pool {
         let asked = Instant::now();
         let slot = self.slot(launch);
         let mut slot = slot.lock().await;
-        if let Some(server) = slot.server.upgrade().filter(|server| server.is_fit()) {
+        if let Some(server) = slot.server.upgrade().filter(|server| server.peer.is_fit()) {
             return Ok(server);
         }
         if let Some((at, failure)) = &slot.failed

@@ -24,7 +24,7 @@ use crate::agent::turn::{self, Engine, Finish};
 
 /// Runs a turn of a thread that is linked.
 pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
-    let _busy = link.server.busy();
+    let _busy = link.server.peer.begin_turn();
     link.inbox.begin();
     let end = match settle(&turn, thread, link).await {
         Ok(()) => serve(&turn, input, thread, link).await,
@@ -60,7 +60,7 @@ async fn settle(turn: &Turn, thread: &mut Thread, link: &Link) -> Result<(), Err
     let (earlier, finish) = turn::run(engine, &mut line, turn, &mut thread.report).await;
     if let Some(why) = finish.why {
         if why.status() != Status::Stopped {
-            link.server.retire();
+            link.server.peer.retire();
         }
         return Err(why);
     }
@@ -106,7 +106,7 @@ async fn serve(
             unfinished.get_or_insert_default();
             if !is_stopped {
                 // Even an interrupt did not help.
-                link.server.retire();
+                link.server.peer.retire();
             }
             why.unwrap_or_else(Error::stopped)
         }
@@ -131,7 +131,7 @@ async fn serve(
             thread.overrides = overrides;
             if matches!(error, CallError::Late(_)) {
                 // It may begin yet, and would take the next input for its own.
-                link.server.retire();
+                link.server.peer.retire();
             }
             error.error("codex began no turn")
         }

@@ -9,14 +9,22 @@ use super::super::line::{Command, Message};
 use super::taken;
 use crate::agent::turn::{Dialect, Out};
 
-/// How long an agent that did not end a cancelled turn in time has, before the next turn gives up.
-pub(super) const UNFINISHED: Duration = Duration::from_secs(30);
+/// Timeout for the end of a cancelled turn, before the next one takes another process.
+pub(super) const UNFINISHED: Duration = Duration::from_secs(10);
 
-/// The turn that is waited for.
+/// An earlier turn whose end is awaited.
 pub(super) struct Earlier {
-    pub(super) until: Instant,
-    /// Why there is nothing to wait for.
-    pub(super) failure: Option<Error>,
+    until: Instant,
+    /// Its end; the reason why the next turn cannot run, or none if the agent does not end it.
+    pub(super) end: Result<(), Option<Error>>,
+}
+
+impl Earlier {
+    /// The turn that must end by this time.
+    pub(super) fn new(until: Instant) -> Self {
+        let end = Err(None);
+        Self { until, end }
+    }
 }
 
 impl Dialect for Earlier {
@@ -24,13 +32,10 @@ impl Dialect for Earlier {
     type Command = Command;
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
-        self.failure = match message {
-            Message::Prompted(_) => None,
-            Message::Taken => Some(taken()),
-            Message::Mute => {
-                let text = "the agent answers nothing any more; the next input starts it again";
-                Some(Error::new(Category::Timeout, text))
-            }
+        self.end = match message {
+            Message::Prompted(_) => Ok(()),
+            Message::Taken => Err(Some(taken())),
+            Message::Mute => Err(None),
             Message::Update(_)
             | Message::Request(..)
             | Message::Refused
@@ -49,9 +54,7 @@ impl Dialect for Earlier {
     }
 
     fn late(&mut self) -> Error {
-        Error::new(
-            Category::Timeout,
-            "the agent has not ended the turn that was stopped before; close the session and resume it",
-        )
+        let text = "the agent has not ended the turn that was stopped before";
+        Error::new(Category::Timeout, text)
     }
 }

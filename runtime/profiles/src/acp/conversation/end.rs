@@ -1,4 +1,4 @@
-//! How a turn ended, by the answer to its prompt and by what came before.
+//! The end of a turn, by the answer to its prompt and by what came before.
 
 use serde_json::Value;
 use trunkline_sdk::{Category, Error, Status, TurnComplete};
@@ -10,15 +10,18 @@ use super::turn::Running;
 use crate::agent::failure as failures;
 use crate::agent::turn::Out;
 
+/// The longest reason that is passed on, in characters.
+const MAX_REASON_CHARS: usize = 100;
+
 impl Running<'_> {
-    /// How the turn ended. `why` is the reason of an early end.
+    /// The message of the turn's end. `why` is the reason for an early end.
     pub(super) fn end(
         &mut self,
         initialized: &InitializeResponse,
         why: Option<Error>,
         login_hint: Option<&str>,
         out: &mut Out<Command>,
-    ) -> Result<TurnComplete, Error> {
+    ) -> TurnComplete {
         let answer = self.prompted.take();
         let mut told = Vec::new();
         self.reader
@@ -39,7 +42,6 @@ impl Running<'_> {
         if let Ok(Some(held)) = &held {
             self.say(held.clone(), out);
         }
-        self.tell(told, out);
         let is_nothing = self
             .reader
             .totals
@@ -51,114 +53,56 @@ impl Running<'_> {
             && !self.said
             && !self.reader.has_called()
             && said["stopReason"].as_str() == Some("end_turn");
-        let base = TurnComplete {
-            model: usage.as_ref().and_then(|usage| usage.model.clone()),
-            usage,
-            ..TurnComplete::default()
-        };
-        match why {
-            Some(why) if why.status() == Status::Stopped => {
-                let answered = matches!(&answer, Some(Ok(_)));
-                let stop_reason = answered.then(|| "cancelled".to_owned());
-                return Ok(TurnComplete {
-                    status: Some(Status::Stopped),
-                    stop_reason,
-                    ..base
-                });
-            }
-            Some(why) => return Err(why),
+        let mut signs = std::mem::take(&mut self.signs);
+        self.tell(told, out);
+        let is_stopped = why
+            .as_ref()
+            .is_some_and(|why| why.status() == Status::Stopped);
+        let reason = said["stopReason"].as_str().unwrap_or("end_turn");
+        match &answer {
             None => {}
-        }
-        match answer {
-            None => Err(Error::new(
-                Category::Timeout,
-                "the agent did not end its turn",
-            )),
+            // The answer to a cancelled prompt is no report, whatever it says.
+            Some(Ok(_)) if is_stopped => {}
             Some(Err(error)) => {
                 let what = format!("{} failed", initialized.called());
-                Err(failure(&error, &what, initialized, login_hint))
+                signs.report(Err(failure(error, &what, initialized, login_hint)));
             }
-            Some(Ok(_)) if held.is_err() => {
-                let text = held.err().unwrap_or_default();
-                let status = text
-                    .split_whitespace()
-                    .next()
-                    .and_then(|word| word.parse().ok());
-                let status = status.filter(|status: &u16| (400..600).contains(status));
-                Err(failures::failed(text, status))
-            }
-            Some(Ok(_)) if was_cut_off => {
-                let text = "the model's answer broke off: the agent counts no tokens for it";
-                Err(Error::new(Category::Overloaded, text))
-            }
-            Some(Ok(_)) if failed_in_silence => {
-                let text =
-                    "the agent ended the turn without a word, as it does when its model fails";
-                Err(Error::other(text))
-            }
-            Some(Ok(answer)) => Ok(stopped_by(&answer, base, self.was_denied)),
-        }
-    }
-
-    /// A silence explained by what the agent has said on stderr, if that names a cause.
-    pub(super) fn explained(&self, error: Error, stderr: &str) -> Error {
-        if error.failure().category != Some(Category::Timeout) {
-            return error;
-        }
-        if self.repeated {
-            let text = format!(
-                "the model's answer breaks off, and each time the same comes again: {error}"
-            );
-            return Error::new(Category::Overloaded, text);
-        }
-        match failures::classify(stderr, None) {
-            Category::Other => error,
-            category => {
-                let last = stderr
-                    .lines()
-                    .rev()
-                    .find(|line| !line.trim().is_empty())
-                    .unwrap_or_default();
-                failures::of(category, format!("{error}; it said: {last}"), None)
+            Some(Ok(_)) => {
+                // Some agents end a turn by themselves when a permission is denied.
+                let is_denial = reason == "cancelled" && self.was_denied;
+                signs.end_step(if is_denial { "end_turn" } else { reason });
+                signs.report(match held {
+                    Err(text) => {
+                        let status = text
+                            .split_whitespace()
+                            .next()
+                            .and_then(|word| word.parse().ok())
+                            .filter(|status: &u16| (400..600).contains(status));
+                        Err(failures::failed(text, status))
+                    }
+                    Ok(_) if was_cut_off => {
+                        let text =
+                            "the model's answer broke off: the agent counts no tokens for it";
+                        Err(Error::new(Category::Overloaded, text))
+                    }
+                    Ok(_) if failed_in_silence => Err(Error::other(
+                        "the agent ended the turn without a word, as it does when its model fails",
+                    )),
+                    Ok(_) => Ok(()),
+                });
             }
         }
-    }
-}
-
-/// The end that a stop reason means.
-fn stopped_by(answer: &Value, base: TurnComplete, was_denied: bool) -> TurnComplete {
-    let reason = answer["stopReason"].as_str().unwrap_or("end_turn");
-    let failure = |category: Category, message: &str| {
-        Some(trunkline_sdk::protocol::Failure::new(category, message))
-    };
-    let (status, error) = match reason {
-        // Some agents end a turn by themselves when a permission is denied.
-        "cancelled" if was_denied => (Status::Completed, None),
-        "cancelled" => (Status::Stopped, None),
-        "refusal" => (
-            Status::Refused,
-            failure(Category::Other, "the model refused to go on"),
-        ),
-        "max_tokens" => (
-            Status::Limit,
-            failure(
-                Category::ContextExhausted,
-                "the model has used up its tokens",
-            ),
-        ),
-        "max_turn_requests" => (
-            Status::Limit,
-            failure(
-                Category::MaxTurns,
-                "the model was asked as often as it may be in one turn",
-            ),
-        ),
-        _ => (Status::Completed, None),
-    };
-    TurnComplete {
-        status: Some(status),
-        stop_reason: Some(reason.chars().take(100).collect()),
-        error,
-        ..base
+        signs.cut(why);
+        let stop_reason = match answer {
+            Some(Ok(_)) if is_stopped => Some("cancelled".to_owned()),
+            Some(Ok(_)) => Some(reason.chars().take(MAX_REASON_CHARS).collect()),
+            Some(Err(_)) | None => None,
+        };
+        TurnComplete {
+            stop_reason,
+            model: usage.as_ref().and_then(|usage| usage.model.clone()),
+            usage,
+            ..signs.judge().into_message()
+        }
     }
 }

@@ -17,6 +17,7 @@ use super::super::terminals::Terminals;
 use super::super::translate::{Reader, UpdateEvent, When};
 use super::taken;
 use crate::agent::deadlines;
+use crate::agent::end::EndSigns;
 use crate::agent::rpc::CallError;
 use crate::agent::turn::{Dialect, Grace, NewFile, Out, Reply};
 
@@ -37,12 +38,11 @@ pub(super) struct Running<'a> {
     pub(super) is_prompted: bool,
     /// Whether something has asked for an early end.
     pub(super) is_cut: bool,
-    /// Whether the agent only said again what it had said when that was.
-    pub(super) repeated: bool,
     pub(super) was_denied: bool,
     /// The model is asked, not the agent alone, as its own commands do.
     pub(super) asks_model: bool,
     pub(super) said: bool,
+    pub(super) signs: EndSigns,
     /// What waits for a file that is being read, and that file.
     waiting: VecDeque<UpdateEvent>,
     reading: Option<(Media, Option<Output>)>,
@@ -66,10 +66,10 @@ impl<'a> Running<'a> {
             has_answered,
             is_prompted: false,
             is_cut: false,
-            repeated: false,
             was_denied: false,
             asks_model: true,
             said: false,
+            signs: EndSigns::default(),
             waiting: VecDeque::new(),
             reading: None,
             prompted: None,
@@ -84,7 +84,10 @@ impl<'a> Running<'a> {
     }
 
     fn settled(&mut self, settled: &Settled, out: &mut Out<Command>) {
-        self.was_denied |= settled.was_denied;
+        if settled.was_denied {
+            self.was_denied = true;
+            self.signs.note_denial();
+        }
         if let Some(call) = &settled.denied {
             self.reader.denied(call);
         }
@@ -115,6 +118,7 @@ impl<'a> Running<'a> {
                     }
                 }
                 UpdateEvent::File(media, text) => {
+                    self.signs.note_answer();
                     if let Some(held) = self.answer.goes_on() {
                         self.say(held, out);
                     }
@@ -146,6 +150,7 @@ impl<'a> Running<'a> {
                     {
                         self.say(held, out);
                     }
+                    self.signs.see(&event);
                     out.emit(event);
                 }
             }
@@ -155,6 +160,9 @@ impl<'a> Running<'a> {
     /// A piece of the answer.
     pub(super) fn say(&mut self, output: Output, out: &mut Out<Command>) {
         self.said |= !output.content.is_empty();
+        if !output.content.trim().is_empty() {
+            self.signs.note_answer();
+        }
         out.output(output);
     }
 
@@ -217,8 +225,17 @@ impl Dialect for Running<'_> {
         }
     }
 
+    fn last_error(&self) -> Option<&Error> {
+        self.signs.last_error()
+    }
+
     fn interrupt(&mut self, _: &Error, out: &mut Out<Command>) -> Grace {
-        (self.is_cut, self.repeated) = (true, self.reader.repeats());
+        self.is_cut = true;
+        if self.reader.repeats() {
+            let text = "the model's answer breaks off, and each time the same comes again";
+            self.signs
+                .note_error(Error::new(Category::Overloaded, text));
+        }
         out.send(Command::Cancel);
         // Without a prompt there is no end to wait for.
         Grace::For(if self.is_prompted {

@@ -147,7 +147,7 @@ impl Pipe for ThreadLine<'_> {
             })),
             Command::Refuse(id, why) => peer.answer_now::<()>(&id, Err((-32000, why.to_owned()))),
             Command::ReadOn => self.link.inbox.begin(),
-            Command::Retire => self.link.server.retire(),
+            Command::Retire => self.link.server.peer.retire(),
         }
         Ok(())
     }

@@ -102,10 +102,10 @@ fn turn_of(
         has_answered,
         is_prompted,
         is_cut: false,
-        repeated: false,
         was_denied: false,
         asks_model: true,
         said: false,
+        signs: EndSigns::default(),
         waiting: VecDeque::new(),
         reading: None,
         prompted: None,
@@ -273,20 +273,17 @@ fn what_was_lost_or_taken_ends_the_turn() {
 fn an_earlier_turn_is_waited_for() {
     let now = Instant::now();
     let earlier = |inputs: Vec<Input<Message>>| {
-        let earlier = Earlier {
-            until: now + Duration::from_secs(30),
-            failure: None,
-        };
+        let earlier = Earlier::new(now + Duration::from_secs(30));
         let played = play(Engine::between_turns(earlier), now, inputs);
-        (
-            played.done,
-            played.end.and_then(|(earlier, _)| earlier.failure),
-        )
+        let end = played.end.map(|(earlier, _)| earlier.end);
+        (played.done, end.unwrap_or(Err(None)))
     };
-    assert!(matches!(earlier(vec![says("late"), prompted()]), (done, None) if done == ["ended"]));
-    assert!(
-        earlier(vec![Says(Message::Mute)]).1.is_some()
-            && earlier(vec![Says(Message::Taken)]).1.is_some()
-    );
+    let (done, end) = earlier(vec![says("late"), prompted()]);
+    assert!(done == ["ended"] && end.is_ok(), "{done:?}");
+    assert!(matches!(earlier(vec![Says(Message::Mute)]).1, Err(None)));
+    assert!(matches!(
+        earlier(vec![Says(Message::Taken)]).1,
+        Err(Some(_))
+    ));
     assert!(earlier(vec![Wait(30)]).0[0].starts_with("late: the agent has not ended"));
 }
