@@ -1,7 +1,7 @@
 //! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the profile `acp`.
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
-//! each answer is said), `{"line": TEXT}`, `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
+//! each answer is said), `{"line": TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
 //! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
@@ -262,6 +262,7 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
             ),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
+            "complain" => eprintln!("{}", what.as_str().unwrap_or_default()),
             "line" => {
                 println!("{}", what.as_str().unwrap_or_default());
             }

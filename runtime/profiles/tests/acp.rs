@@ -593,6 +593,14 @@ fn a_silent_agent_is_given_up_in_time() {
     let (mut adapter, _folder) = started(&config);
     let turn = adapter.send("s", &steps(&json!([{ "wait": "cancel" }])));
     assert_eq!((turn.status(), turn.category()), ("failed", "timeout"));
+    let expired = json!([{ "complain": "Error: SSO token has expired" }, { "wait": "cancel" }]);
+    let turn = adapter.send("s", &steps(&expired));
+    assert_eq!(
+        (turn.status(), turn.category()),
+        ("failed", "auth"),
+        "{}",
+        turn.error()
+    );
     // On a busy machine the next turn may be as late.
     let until = std::time::Instant::now() + adapter::LIMIT;
     loop {
@@ -601,7 +609,8 @@ fn a_silent_agent_is_given_up_in_time() {
             assert_eq!(turn.text(), "and on");
             break;
         }
-        assert_eq!(turn.category(), "timeout");
+        // The agent's last words explain it.
+        assert_eq!(turn.category(), "auth");
         assert!(std::time::Instant::now() < until, "the session goes on");
     }
     adapter.end();

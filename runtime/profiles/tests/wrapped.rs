@@ -9,6 +9,8 @@ mod adapter;
 mod claude;
 #[path = "wrapped/cli.rs"]
 mod cli;
+#[path = "wrapped/deadlines.rs"]
+mod deadlines;
 #[path = "wrapped/oneshot.rs"]
 mod oneshot;
 #[path = "wrapped/pi.rs"]

@@ -427,7 +427,7 @@ impl Opening {
 
     async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {
         let answer = link.peer.call(method, request, self.deadline()).await;
-        if matches!(answer, Err(CallError::Late(_))) {
+        if matches!(answer, Err(CallError::Late { .. })) {
             link.retire_if_mute().await;
         }
         answer

@@ -14,6 +14,7 @@ use super::inbox::{Inbox, Item};
 use super::initialize::InitializeResponse;
 use super::request;
 use crate::agent::deadlines;
+use crate::agent::end::explain_timeout;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -211,8 +212,10 @@ impl Link {
             .call::<_, Value>("initialize", &request::initialize(client_files), deadline)
             .await;
         let answer = answer.map_err(|error| match error {
-            CallError::Late(wait) => {
-                deadlines::limit_reached("start_timeout", wait, &format!("{name} did not start"))
+            CallError::Late { wait, stderr } => {
+                let what = format!("{name} did not start");
+                let late = deadlines::limit_reached("start_timeout", wait, &what);
+                explain_timeout(late, None, &stderr)
             }
             error => error.error(&format!("{name} did not start")),
         });
@@ -245,7 +248,7 @@ impl Link {
             .peer
             .call::<_, Value>(ALIVE, &json!({}), Some(ALIVE_WITHIN))
             .await;
-        let is_mute = matches!(answer, Err(CallError::Late(_)));
+        let is_mute = matches!(answer, Err(CallError::Late { .. }));
         if is_mute {
             self.peer.retire();
         }

@@ -229,9 +229,10 @@ impl Peer {
             }
         };
         let answer = match deadline {
-            Some(deadline) => within(deadline, work)
-                .await
-                .unwrap_or(Err(CallError::Late(deadline)))?,
+            Some(wait) => within(wait, work).await.unwrap_or_else(|| {
+                let stderr = self.stderr();
+                Err(CallError::Late { wait, stderr })
+            })?,
             None => work.await?,
         };
         serde_json::from_str(answer.get())

@@ -129,7 +129,7 @@ async fn serve(
         Some(Over::NotBegun(_)) if is_stopped => Error::stopped(),
         Some(Over::NotBegun(error)) => {
             thread.overrides = overrides;
-            if matches!(error, CallError::Late(_)) {
+            if matches!(error, CallError::Late { .. }) {
                 // It may begin yet, and would take the next input for its own.
                 link.server.peer.retire();
             }

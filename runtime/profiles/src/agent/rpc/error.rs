@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use trunkline_sdk::{Category, Error, protocol::format_duration};
 
+use crate::agent::end::explain_timeout;
 use crate::agent::process::Ended;
 
 /// An error of JSON-RPC.
@@ -39,8 +40,8 @@ pub(crate) enum CallError {
     Rpc(RpcError),
     /// The agent's answer has not the shape that it should.
     Shape(String),
-    /// No answer came in time.
-    Late(Duration),
+    /// No answer came in time. The end of the agent's stderr may name the cause.
+    Late { wait: Duration, stderr: String },
     /// The agent has ended.
     Gone(Ended),
 }
@@ -50,9 +51,7 @@ impl fmt::Display for CallError {
         match self {
             Self::Rpc(error) => write!(f, "{} (code {})", error.message, error.code),
             Self::Shape(why) => write!(f, "an answer of unknown shape: {why}"),
-            Self::Late(after) => {
-                write!(f, "no answer within {}", format_duration(*after))
-            }
+            Self::Late { wait, .. } => write!(f, "no answer within {}", format_duration(*wait)),
             Self::Gone(ended) => write!(f, "the agent ended: {}", ended.exit),
         }
     }
@@ -75,7 +74,10 @@ impl CallError {
                     .code(error.code.to_string())
             }
             Self::Shape(_) => Error::new(Category::Protocol, format!("{what}: {self}")),
-            Self::Late(_) => Error::new(Category::Timeout, format!("{what}: {self}")),
+            Self::Late { stderr, .. } => {
+                let timeout = Error::new(Category::Timeout, format!("{what}: {self}"));
+                explain_timeout(timeout, None, stderr)
+            }
             Self::Gone(ended) => ended.error(),
         }
     }

@@ -84,7 +84,7 @@ async fn a_late_answer_is_not_waited_for() {
     let wait = Some(Duration::from_millis(1));
     assert!(matches!(
         peer.call::<_, Value>("one", &json!({}), wait).await,
-        Err(CallError::Late(_))
+        Err(CallError::Late { .. })
     ));
     assert!(locked(&peer.calls).is_empty());
 }

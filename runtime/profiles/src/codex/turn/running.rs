@@ -215,7 +215,9 @@ impl Dialect for Running<'_> {
             Message::Mail(mail) => self.mail(mail, now, out),
             Message::Called(Call::Begin, begun) => self.begun(begun, out),
             // It does not even answer; the turns of others may go on yet.
-            Message::Called(Call::Interrupt, Err(CallError::Late(_))) => out.send(Command::Retire),
+            Message::Called(Call::Interrupt, Err(CallError::Late { .. })) => {
+                out.send(Command::Retire)
+            }
             Message::Called(Call::Interrupt, _) => {}
             Message::Called(Call::Account, answer) => {
                 if answer.is_ok_and(|answer| login::is_missing(&answer)) {

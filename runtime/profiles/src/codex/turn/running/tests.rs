@@ -138,7 +138,10 @@ fn silence_interrupts_and_the_reason_stands() {
     );
     let late = Says(Message::Called(
         Call::Interrupt,
-        Err(CallError::Late(INTERRUPT)),
+        Err(CallError::Late {
+            wait: INTERRUPT,
+            stderr: String::new(),
+        }),
     ));
     let (done, _) = turn([begun(), Wait(5), late]);
     assert_eq!(done.last().map(String::as_str), Some("send Retire"));
