@@ -38,7 +38,7 @@ use trunkline_sdk::{
 };
 
 use self::command_line::Way;
-use self::conversation::Thread;
+use self::conversation::{Link, Thread};
 use self::exec::Exec;
 use self::policy::Policy;
 use self::process::{Pool, Stay};
@@ -202,6 +202,22 @@ impl Codex {
     }
 }
 
+impl Codex {
+    /// The link of a thread whose earlier turns have ended.
+    async fn ready(&self, turn: &Turn, thread: &mut Thread) -> Result<Arc<Link>, Error> {
+        loop {
+            let link = tokio::select! {
+                biased;
+                () = turn.stopped() => return Err(Error::stopped()),
+                link = thread.connect(&self.pool, turn.session()) => link?,
+            };
+            if turn::finish_earlier(turn, thread, &link).await? {
+                return Ok(link);
+            }
+        }
+    }
+}
+
 impl Adapter for Codex {
     type State = State;
 
@@ -232,12 +248,7 @@ impl Adapter for Codex {
             },
         };
         let session = turn.session().clone();
-        let link = tokio::select! {
-            biased;
-            () = turn.stopped() => Err(Error::stopped()),
-            link = thread.connect(&self.pool, &session) => link,
-        };
-        let link = match link {
+        let link = match self.ready(&turn, thread).await {
             Ok(link) => link,
             Err(error) => return Ok(turn.finish(undelivered(&error))),
         };

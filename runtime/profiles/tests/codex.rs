@@ -318,6 +318,32 @@ fn a_stop_interrupts_closes_what_is_open_and_keeps_the_thread() {
 }
 
 #[test]
+fn a_stop_that_is_never_confirmed_costs_neither_the_next_input_nor_a_neighbours_turn() {
+    let mut hub = Hub::with(&json!({"silence_timeout": "1s"}));
+    hub.open("a", &json!({}));
+    hub.open("b", &json!({}));
+    let thread = hub.turn("a", "hello").last()["native_session_id"].clone();
+    hub.say("a", "deaf");
+    hub.kind("tool.start");
+    hub.send(&json!({"type": "stop", "session_id": "a"}));
+    assert_eq!(hub.end("a").status(), "stopped");
+    hub.say("b", "ask");
+    let asked = hub.kind("permission.request");
+    let next = hub.turn("a", "more");
+    assert_eq!(next.status(), "completed", "{:?}", next.0);
+    assert_eq!(next.last()["native_session_id"], thread);
+    assert_eq!(hub.starts(), 2);
+    hub.send(&json!({"type": "permission.response", "session_id": "b", "request_id": asked["request_id"], "approved": true}));
+    assert_eq!(
+        hub.end("b").status(),
+        "completed",
+        "the neighbour's turn survives"
+    );
+    assert_eq!(hub.turn("b", "hello").status(), "completed");
+    assert_eq!(hub.starts(), 2);
+}
+
+#[test]
 fn a_steer_joins_the_running_turn() {
     let mut hub = Hub::start();
     hub.open("a", &json!({}));

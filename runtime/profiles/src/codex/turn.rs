@@ -18,18 +18,15 @@ use super::conversation::{ANSWER, Link, Thread};
 use super::process::gone;
 use super::request;
 use crate::agent::deadlines::{Deadlines, Watch};
-use crate::agent::end::{end_by, undelivered};
+use crate::agent::end::end_by;
 use crate::agent::rpc::CallError;
 use crate::agent::turn::{self, Engine, Finish};
 
 /// Runs a turn of a thread that is linked.
 pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
-    let _busy = link.server.peer.begin_turn();
+    let _running = link.server.peer.begin_turn();
     link.inbox.begin();
-    let end = match settle(&turn, thread, link).await {
-        Ok(()) => serve(&turn, input, thread, link).await,
-        Err(error) => undelivered(&error),
-    };
+    let end = serve(&turn, input, thread, link).await;
     link.server.refuse(link.inbox.end());
     let usage = thread
         .translator
@@ -49,29 +46,44 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
     thread.report.finish(turn, end, None).await;
 }
 
-/// Waits for the end of an earlier turn that was left running: an input now would join it.
-async fn settle(turn: &Turn, thread: &mut Thread, link: &Link) -> Result<(), Error> {
+/// Waits for the end of an earlier turn that was left running: an input now would join it. Returns false if Codex does
+/// not end it: the app server is retired, and the thread must be resumed in another one.
+///
+/// # Errors
+/// Why this turn cannot run.
+pub(super) async fn finish_earlier(
+    turn: &Turn,
+    thread: &mut Thread,
+    link: &Link,
+) -> Result<bool, Error> {
     let Some(old) = thread.unfinished.clone() else {
-        return Ok(());
+        return Ok(true);
     };
-    let earlier = Earlier::new(&link.thread, old, Instant::now() + INTERRUPT);
+    let _running = link.server.peer.begin_turn();
+    link.inbox.begin();
+    let bound = thread.options.deadlines.silence.unwrap_or(INTERRUPT);
+    let earlier = Earlier::new(&link.thread, old, Instant::now() + bound.min(INTERRUPT));
     let engine = Engine::new(earlier, Watch::new(Deadlines::default())).begin(Earlier::interrupt);
     let mut line = ThreadLine::new(link);
     let (earlier, finish) = turn::run(engine, &mut line, turn, &mut thread.report).await;
-    if let Some(why) = finish.why {
-        if why.status() != Status::Stopped {
+    link.server.refuse(link.inbox.end());
+    match (finish.why, earlier.failure) {
+        (Some(why), _) if why.status() == Status::Stopped => Err(why),
+        (Some(_), _) => {
             link.server.peer.retire();
+            Ok(false)
         }
-        return Err(why);
-    }
-    if let Some(failure) = earlier.failure {
-        if link.inbox.is_taken() {
-            give_up(link, &earlier.turn).await;
+        (None, Some(failure)) => {
+            if link.inbox.is_taken() {
+                give_up(link, &earlier.turn).await;
+            }
+            Err(failure)
         }
-        return Err(failure);
+        (None, None) => {
+            thread.unfinished = None;
+            Ok(true)
+        }
     }
-    thread.unfinished = None;
-    Ok(())
 }
 
 async fn serve(

@@ -52,10 +52,12 @@ command() {
 }
 
 asks() {
+    asked=$thread
     params="{\"threadId\":\"$thread\",\"turnId\":\"$turn\",\"itemId\":\"c-$turn\",\"command\":\"bash -lc ls\",\"cwd\":\"/\"}"
     say "{\"method\":\"$1\",\"id\":\"ask-$turn\",\"params\":$params}"
 }
 
+deaf=none
 threads=0
 turns=0
 while IFS= read -r line; do
@@ -96,6 +98,11 @@ while IFS= read -r line; do
             delta "hanging"
             command
             ;;
+        deaf)
+            deaf=$turn
+            delta "hanging"
+            command
+            ;;
         ask)
             command
             asks item/commandExecution/requestApproval
@@ -125,7 +132,7 @@ while IFS= read -r line; do
         turn=${line#*\"turnId\":\"}
         turn=${turn%%\"*}
         say "{\"id\":$id,\"result\":{}}"
-        ended interrupted
+        [ "$turn" = "$deaf" ] || ended interrupted
         ;;
     *'"method":"turn/steer"'*)
         say "{\"id\":$id,\"result\":{}}"
@@ -134,6 +141,9 @@ while IFS= read -r line; do
         ;;
     *'"method":"go/on"'*) ;;
     *'"id":"ask-'*)
+        thread=$asked
+        turn=${line#*\"id\":\"ask-}
+        turn=${turn%%\"*}
         delta "answered"
         ended completed
         ;;

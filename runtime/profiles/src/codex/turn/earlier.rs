@@ -79,7 +79,7 @@ impl Dialect for Earlier<'_> {
     }
 
     fn late(&mut self) -> Error {
-        let text = "codex did not end the previous turn; the next input starts codex again";
+        let text = "codex did not end the previous turn";
         Error::new(Category::Timeout, text)
     }
 }
