@@ -176,7 +176,7 @@ impl Adapter for Acp {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::of(self.common(), start)?;
+        let mut options = Options::read(session, self.common(), start).await?;
         resume::settle(session, &mut options, |_| true).await;
         Ok(Some(self.begin(session, options)))
     }

@@ -115,7 +115,7 @@ impl Adapter for ClaudeCode {
     type State = Option<Conversation>;
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let options = Options::of(&self.settings.common(), start)?;
+        let options = Options::read(session, &self.settings.common(), start).await?;
         Conversation::open(session, self.settings.clone(), options)
             .await
             .map(Some)

@@ -128,7 +128,7 @@ impl Codex {
     async fn session(&self, session: &Session, start: SessionStart) -> Result<Kept, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
-        let mut options = Options::of(&common, start)?;
+        let mut options = Options::read(session, &common, start).await?;
         // It stands in the command line, and is not an option there.
         resume::settle(session, &mut options, |id| !id.starts_with('-')).await;
         let policy = Policy::of(&self.settings, &options)?;

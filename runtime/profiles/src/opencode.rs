@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temperature_is_that_of_the_mode_and_other_agents_refuse_it() {
+    fn a_temperature_is_that_of_the_mode() {
         let start = |mode: Option<&str>| trunkline_sdk::SessionStart {
             temperature: Some(0.2),
             mode: mode.map(str::to_owned),
@@ -237,14 +237,5 @@ mod tests {
             family.mode = "own".to_owned();
             assert_eq!(of(&family, None)["own"]["temperature"], 0.2);
         }
-        let claude = crate::claude_code::Settings::default().common();
-        let refused = Options::of(&claude, start(None)).err().unwrap();
-        assert_eq!(refused.status(), trunkline_sdk::Status::Refused);
-        assert!(
-            refused
-                .to_string()
-                .contains("`temperature`: claude takes none"),
-            "{refused}"
-        );
     }
 }

@@ -54,7 +54,7 @@ impl Adapter for PiAdapter {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::of(&self.settings.common(), start)?;
+        let mut options = Options::read(session, &self.settings.common(), start).await?;
         if !mcp::parse(&options.mcp_servers).0.is_empty() {
             let why = "pi has no MCP servers: leave `mcp_servers` out, or choose another agent";
             return Err(Error::other(why));

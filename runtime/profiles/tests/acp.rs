@@ -380,6 +380,28 @@ fn files_are_confined_and_terminals_run_only_with_permission() {
 }
 
 #[test]
+fn a_wish_that_restricts_nothing_is_reported_and_ends_no_session() {
+    let mut adapter = Adapter::start("acp", &config(&[]));
+    adapter.open_with(
+        "s",
+        json!({ "temperature": 0.2, "reasoning_effort": "high" }),
+    );
+    let turn = adapter.send("s", "hello");
+    assert_eq!(turn.status(), "completed", "{}", turn.error());
+    let warnings: Vec<_> = of(&turn, "error")
+        .iter()
+        .map(|warning| (warning["message"].to_string(), warning["fatal"].clone()))
+        .collect();
+    for wish in ["`temperature`", "`reasoning_effort`"] {
+        let is_reported = |(text, fatal): &(String, Value)| {
+            text.contains(wish) && text.contains("not applied") && *fatal == false
+        };
+        assert!(warnings.iter().any(is_reported), "{wish}: {warnings:?}");
+    }
+    adapter.end();
+}
+
+#[test]
 fn one_process_serves_the_sessions_that_are_started_alike() {
     let word = word("alike");
     let (mut adapter, folder) = started(&config(&[&word]));

@@ -416,13 +416,28 @@ impl Opening {
             )
             .await;
         }
-        if let Some(effort) = &self.options.reasoning_effort
-            && let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort)
-        {
-            call_choice(&self.acp, acp_session, &choosing).await?;
-            reader.choices.effort.current = Some(choosing.id);
+        if let Some(effort) = &self.options.reasoning_effort {
+            self.choose_effort(acp_session, reader, effort).await;
         }
         Ok(())
+    }
+
+    /// Sets the effort. It restricts nothing: a session that cannot have it is opened all the same.
+    async fn choose_effort(&self, acp_session: &AcpSession, reader: &mut Reader, effort: &str) {
+        let chosen = match reader.choices.choose_effort(&acp_session.id, effort) {
+            Some(choosing) => call_choice(&self.acp, acp_session, &choosing)
+                .await
+                .map(|()| choosing.id)
+                .map_err(|error| error.to_string()),
+            None => Err("the agent does not offer it".to_owned()),
+        };
+        match chosen {
+            Ok(id) => reader.choices.effort.current = Some(id),
+            Err(why) => {
+                let text = format!("`reasoning_effort` {effort:?} is not applied: {why}");
+                self.warn(Category::Other, text).await;
+            }
+        }
     }
 
     async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {

@@ -7,9 +7,10 @@ use std::sync::Arc;
 use serde_json::Value;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
-use trunkline_sdk::{Error, Json, Session, SessionParams, SessionStart, template};
+use trunkline_sdk::{Category, Error, Json, Session, SessionParams, SessionStart, template};
 
 use super::deadlines::Deadlines;
+use super::failure;
 use super::launch::Launch;
 use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
@@ -60,16 +61,31 @@ pub(crate) fn filled(text: Option<String>) -> Option<String> {
 }
 
 impl Options {
+    /// Reads what a session asks for, and reports a wish that the agent cannot be given and that restricts nothing.
+    ///
+    /// # Errors
+    /// As of [`Options::of`].
+    pub(crate) async fn read(
+        session: &Session,
+        common: &Common,
+        start: SessionStart,
+    ) -> Result<Self, Error> {
+        if start.temperature.is_some() && !common.takes_temperature {
+            let text = format!(
+                "`temperature` is not applied: {} takes none",
+                common.command
+            );
+            session.emit(failure::warning(Category::Other, text)).await;
+        }
+        Self::of(common, start)
+    }
+
     /// What a session asks for; its secrets are hidden from now on wherever something is shown, while these options are in
     /// use.
     ///
     /// # Errors
-    /// Where they hold more secrets than can be hidden, or name a temperature that the agent does not take.
+    /// If they hold more secrets than can be hidden.
     pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
-        if start.temperature.is_some() && !common.takes_temperature {
-            let text = format!("`temperature`: {} takes none; leave it out", common.command);
-            return Err(Error::refused(text));
-        }
         let secrets = secrets::hold(&start)?;
         Ok(Self {
             _secrets: secrets,

@@ -99,7 +99,7 @@ impl<K: Runs> Adapter for ByTransport<K> {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::of(&self.profile.common(), start)?;
+        let mut options = Options::read(session, &self.profile.common(), start).await?;
         resume::settle(session, &mut options, |_| true).await;
         if self.profile.facts().transport == Transport::Acp {
             // The session begins to open while the version is asked: most speak ACP.
