@@ -23,7 +23,7 @@ use trunkline_sdk::{
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
-use crate::agent::end::{EndSigns, undelivered};
+use crate::agent::end::{EndSigns, finish_undelivered};
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -254,7 +254,7 @@ impl<K: Runs> Conversation<K> {
         }
         let prompt = match self.prompt(&turn, &input, is_call).await {
             Ok(prompt) => prompt,
-            Err(error) => return Ok(turn.finish(undelivered(&error))),
+            Err(error) => return finish_undelivered(turn, &error),
         };
         let mut run = self.run(&turn, &prompt).await;
         if let Err(error) = &run.end
@@ -275,7 +275,7 @@ impl<K: Runs> Conversation<K> {
             self.tell_native(turn.session());
         }
         let mut end = match run.end {
-            Err(error) if !run.is_started => return Ok(turn.finish(undelivered(&error))),
+            Err(error) if !run.is_started => return finish_undelivered(turn, &error),
             end => end?,
         };
         if let Some(usage) = end.usage.take() {

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use trunkline_sdk::protocol::{AdapterBody, Delivered, Failure, Usage};
-use trunkline_sdk::{Category, Channel, Error, Status, TurnComplete};
+use trunkline_sdk::{Category, Channel, Error, Status, Turn, TurnComplete};
 
 use super::failure;
 use super::process::Ended;
@@ -414,6 +414,13 @@ pub(crate) fn undelivered(error: &Error) -> TurnComplete {
         delivered: Some(Delivered::No),
         ..end_by(error)
     }
+}
+
+/// Ends a turn whose input was not written to the agent.
+#[expect(clippy::unnecessary_wraps, reason = "the result of an adapter's turn")]
+pub(crate) fn finish_undelivered(turn: Turn, error: &Error) -> Result<(), Error> {
+    turn.finish(undelivered(error));
+    Ok(())
 }
 
 /// Adds to a deadline what the agent reported last: its last error event and the end of its stderr. The category is

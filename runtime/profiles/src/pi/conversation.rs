@@ -11,7 +11,7 @@ use super::turn::{Running, STATE, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, within};
-use crate::agent::end::{explain_timeout, undelivered};
+use crate::agent::end::{explain_timeout, finish_undelivered};
 use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin};
@@ -129,7 +129,7 @@ impl Conversation {
         };
         let prompt = match started {
             Ok(prompt) => prompt,
-            Err(error) => return Ok(turn.finish(undelivered(&error))),
+            Err(error) => return finish_undelivered(turn, &error),
         };
         self.busy = true;
         let mut agent = self.agent.take().ok_or_else(gone)?;
@@ -165,8 +165,7 @@ impl Conversation {
                 self.busy = false;
                 let error = why.unwrap_or(ended);
                 if !is_sent {
-                    turn.finish(undelivered(&error));
-                    return Ok(());
+                    return finish_undelivered(turn, &error);
                 }
                 Err(error)
             }
