@@ -32,13 +32,13 @@ use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
 use crate::agent::{model, resume, system_prompt};
 
-/// What an agent has to finish its files, after SIGTERM to its group.
+/// Timeout for an agent to finish its files, after SIGTERM to its group.
 const TERM: Duration = Duration::from_millis(1500);
 
-/// What an agent has to exit, after it has said its last line.
+/// Timeout for the exit of an agent after its last line.
 const EXIT: Duration = Duration::from_secs(5);
 
-/// How long lines that an agent wrote before a stop may be on their way.
+/// Time in which lines may arrive that an agent wrote before a stop.
 const ON_THEIR_WAY: Duration = Duration::from_millis(50);
 
 /// Reads the lines of one run: pure.
@@ -49,12 +49,12 @@ pub(crate) trait Reader: Send {
     /// The signs of the turn's end. Events of the turn are noted by the caller.
     fn signs(&mut self) -> &mut EndSigns;
 
-    /// Whether the agent has written its last line: it is to exit soon.
+    /// Returns true if the agent has written its last line, after which it exits soon.
     fn is_over(&self) -> bool {
         false
     }
 
-    /// Why the run is to be ended, where the agent would go on forever.
+    /// Reason for ending a run that would never end by itself.
     fn failure(&self) -> Option<Error> {
         None
     }
@@ -91,7 +91,7 @@ pub(crate) fn end_run(
     signs.complete(end, |usage| out.push(usage.into()))
 }
 
-/// What a line means.
+/// Meaning of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum RunEvent {
     /// An event of the turn.
@@ -108,7 +108,7 @@ impl<E: Into<AdapterBody>> From<E> for RunEvent {
     }
 }
 
-/// The agent's own id of the conversation, as far as it is known.
+/// The agent's own id of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Native {
     /// None yet; this run is the first.
@@ -128,7 +128,7 @@ impl Native {
     }
 }
 
-/// One conversation with an agent that runs once a turn.
+/// A conversation with an agent that runs once a turn.
 pub(crate) struct Conversation<K> {
     profile: K,
     version: Option<Version>,
@@ -138,30 +138,30 @@ pub(crate) struct Conversation<K> {
     given: Extras,
 }
 
-/// What a conversation remembers from one run to the next.
+/// Memory of a conversation from one run to the next.
 struct Memory {
     native: Native,
-    /// It was resumed, and nothing has shown yet whether the agent knows it.
+    /// The conversation was resumed, and nothing has shown yet whether the agent knows it.
     unproven: bool,
     spent: RunningTotal,
     /// The agent has taken the instructions that go before a prompt.
     instructed: bool,
-    /// They go before the present one.
+    /// The instructions go before the present prompt.
     instructing: bool,
 }
 
-/// How one run went.
+/// Outcome of a run.
 struct Run {
     end: Result<TurnComplete, Error>,
-    /// Whether the agent was started, and thus given the prompt.
+    /// True if the agent was started, and thus given the prompt.
     is_started: bool,
-    /// Whether the agent has reported anything of the turn.
+    /// True if the agent has reported anything of the turn.
     told: bool,
     stopped: bool,
 }
 
 impl<K: Runs> Conversation<K> {
-    /// Begins a conversation, or goes on with the one that the session resumes.
+    /// Begins a conversation, or continues the one that the session resumes.
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
@@ -304,7 +304,7 @@ impl<K: Runs> Conversation<K> {
         });
     }
 
-    /// What the agent is sent: the input through the template, with its files by their paths; before the first one the
+    /// The prompt: the input through the template, with its files by their paths; before the first one the
     /// instructions that it takes no other way, but not before what it may take for a command of its own.
     async fn prompt(&mut self, turn: &Turn, input: &Input, is_call: bool) -> Result<String, Error> {
         let text = self.options.words(&input.content, turn.session());
@@ -383,9 +383,9 @@ impl<K: Runs> Conversation<K> {
 /// The engine's view of one run.
 struct Running<'c, R> {
     reader: R,
-    /// What lines meant that has not been passed on.
+    /// Events that were not passed on yet.
     events: Vec<RunEvent>,
-    /// Whether there was any event of the turn.
+    /// True if the turn had any event.
     has_events: bool,
     memory: &'c mut Memory,
 }

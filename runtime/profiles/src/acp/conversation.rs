@@ -34,7 +34,7 @@ use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
 use crate::agent::turn::{Dialect, Engine, Out, emit, run};
 
-/// How long an agent has to tell its commands, before an input that may be one of them or call a skill. Some have none.
+/// Timeout for the agent's list of commands, before an input that may be one of them or call a skill. Some agents have none.
 const COMMANDS: Duration = Duration::from_secs(1);
 
 /// The code of a session that an agent does not know.
@@ -64,33 +64,33 @@ pub(crate) struct Conversation {
     has_answered: bool,
 }
 
-/// How the session stands with its agent.
+/// State of the session with its agent.
 enum State {
-    /// It is being opened.
+    /// Being opened.
     Opening(AbortOnDropHandle<Result<Open, Error>>),
-    /// It is open, and something listens between turns.
+    /// Open; a listener runs between turns.
     Open {
         acp_session: Arc<AcpSession>,
         kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
         idle: IdleListener,
     },
-    /// Its agent has ended, or did not start: the next turn opens it.
+    /// The agent has ended, or did not start: the next turn opens the session.
     Closed,
 }
 
-/// What an open session is within a turn.
+/// An open session within a turn.
 struct Opened {
     acp_session: Arc<AcpSession>,
     reader: Reader,
     kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
 }
 
-/// How a turn went.
+/// Outcome of a turn.
 struct Went {
     end: TurnComplete,
-    /// What comes later of this turn is not reported.
+    /// Later messages of this turn are dropped.
     is_mute: bool,
-    /// The agent does not know the session any more, and has taken nothing of the input.
+    /// The agent has lost the session, and has taken nothing of the input.
     is_unknown: bool,
 }
 
@@ -301,7 +301,7 @@ impl Conversation {
         }
     }
 
-    /// Takes what has come before the prompt. Where a time is given, the agent's commands are waited for until then.
+    /// Takes what has come before the prompt. If a time is given, waits until then for the agent's commands.
     async fn catch_up(
         run: &mut Running<'_>,
         line: &mut SessionLine<'_>,
@@ -359,7 +359,7 @@ impl Conversation {
             out.emit(note.log());
         }
         running.asks_model = !input.content.trim_start().starts_with('/');
-        // What stands before a command hides it from the agent.
+        // Text before a command hides it from the agent.
         let preface = self.preface.as_deref().filter(|_| !is_command);
         let (initialized, directories) = (&acp_session.link.initialized, &acp_session.directories);
         let blocks = prompt::blocks(

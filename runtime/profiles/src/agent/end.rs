@@ -76,7 +76,7 @@ enum Step {
     #[default]
     Unknown,
     Open,
-    /// It has ended, for this reason in the agent's words; empty if the agent gives none.
+    /// Ended, for this reason in the agent's words; empty if the agent gives none.
     Ended(String),
 }
 
@@ -191,7 +191,7 @@ impl EndSigns {
         }
     }
 
-    /// Whether a retry or a compaction keeps the turn open.
+    /// Returns true if a retry or a compaction keeps the turn open.
     pub(crate) fn is_pending(&self) -> bool {
         !self.pending.is_empty()
     }
@@ -380,7 +380,7 @@ impl StepEnd {
     }
 }
 
-/// Whether a step that ended for this reason has no whole answer.
+/// Returns true if a step that ended for this reason has no whole answer.
 pub(crate) fn is_cut_off(reason: &str) -> bool {
     StepEnd::of(reason) == StepEnd::CutOff
 }

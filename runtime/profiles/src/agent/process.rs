@@ -15,22 +15,22 @@ use super::failure;
 use super::launch::Launch;
 use super::lines::{Line, Lines};
 
-/// How much of an agent's stderr is kept, in bytes.
+/// Limit for the kept end of an agent's stderr, in bytes.
 const STDERR_KEPT: usize = 64 * 1024;
 
 /// Lines that wait to be written. A writer that meets more of them waits itself.
 const UNWRITTEN: usize = 256;
 
-/// How long stderr may go on after the process ended.
+/// Timeout for the end of stderr after the end of the process.
 const STDERR_GRACE: Duration = Duration::from_millis(200);
 
-/// How long stdout may go on after the process, and with it its tree, has ended.
+/// Timeout for the end of stdout after the end of the process, and with it its tree.
 const STDOUT_GRACE: Duration = Duration::from_secs(1);
 
-/// Whether the agent is given an input.
+/// The agent's stdin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stdin {
-    /// It reads an end of input at once.
+    /// The agent reads an end of input at once.
     Null,
     /// [`Agent::input`] writes to it.
     Owned,
@@ -44,7 +44,7 @@ pub(crate) struct Agent {
     input: Option<AgentInput>,
     stderr: StderrTail,
     drain: AbortOnDropHandle<()>,
-    /// What writes its stdin; an agent that reads nothing cannot keep it.
+    /// Task that writes its stdin; an agent that reads nothing cannot keep it.
     _writer: Option<AbortOnDropHandle<()>>,
     name: String,
     /// After the process ended: until when its stdout is read.
@@ -87,7 +87,7 @@ impl AgentInput {
     }
 }
 
-/// How an agent's process ended.
+/// The end of an agent's process.
 #[derive(Debug, Clone)]
 pub(crate) struct Ended {
     pub(crate) exit: Exit,
@@ -111,8 +111,8 @@ impl Ended {
         }
     }
 
-    /// The failure of a turn that this end has cut short. The category is read from what stderr says last, else, and
-    /// where a signal ended it, `process_exit`.
+    /// The failure of a turn that this end has cut short. The category is read from the end of stderr, otherwise, and
+    /// if a signal ended it, `process_exit`.
     pub(crate) fn error(&self) -> Error {
         let last = last_lines(&self.stderr);
         let category = match failure::classify(&last, None) {
@@ -171,17 +171,17 @@ impl Agent {
         })
     }
 
-    /// Its stdin, while it is open.
+    /// The agent's stdin, while it is open.
     pub(crate) fn input(&self) -> Result<&AgentInput, InputClosed> {
         self.input.as_ref().ok_or(InputClosed)
     }
 
-    /// Its stdin, for another owner: only that one closes it.
+    /// Gives its stdin to another owner: only that one closes it.
     pub(crate) fn take_input(&mut self) -> Option<AgentInput> {
         self.input.take()
     }
 
-    /// Gives it its whole input, then the end of input. It is queued at once; an agent that has ended already says why.
+    /// Gives it its whole input, then the end of input. It is queued at once; the end of an agent that has ended has the reason.
     pub(crate) async fn write_input(&mut self, input: impl Into<Bytes>) {
         if let Some(stdin) = self.take_input() {
             let _ = stdin.bytes(input).await;
@@ -200,7 +200,7 @@ impl Agent {
     pub(crate) async fn next(&mut self) -> Option<Line> {
         loop {
             if let Some(until) = self.last_call {
-                // What holds the pipe now is not part of the tree any more.
+                // What holds the pipe now has left the tree.
                 return timeout_at(until, self.lines.next())
                     .await
                     .ok()
@@ -215,7 +215,7 @@ impl Agent {
         }
     }
 
-    /// Whether it can say nothing more: its process or its stdout has ended. Lines that wait are kept.
+    /// Returns true if it can send nothing more: its process or its stdout has ended. Lines that wait are kept.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_some() || self.lines.has_ended()
     }
@@ -227,12 +227,12 @@ impl Agent {
         }
     }
 
-    /// What it has said on stderr last.
+    /// The end of its stderr.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
 
-    /// What it says on stderr, for another owner.
+    /// Its stderr, for another owner.
     pub(crate) fn stderr_tail(&self) -> StderrTail {
         self.stderr.clone()
     }
@@ -258,7 +258,7 @@ impl Agent {
         self.ended().await
     }
 
-    /// Waits for its end, which something else brings about, and tells how it was.
+    /// Waits for its end, which something else brings about.
     pub(crate) async fn ended(mut self) -> Ended {
         let exit = self.child.wait().await;
         if timeout(STDERR_GRACE, &mut self.drain).await.is_err() {
@@ -293,7 +293,7 @@ pub(crate) fn last_lines(stderr: &str) -> String {
     lines[lines.len().saturating_sub(5)..].join("\n")
 }
 
-/// Why a program did not start, by its category.
+/// The failure of a program that did not start, by its category.
 pub(crate) fn not_started(error: &SpawnError) -> Error {
     let category = match error {
         SpawnError::NotFound { .. }

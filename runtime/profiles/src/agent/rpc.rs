@@ -21,13 +21,13 @@ use super::lines::Line;
 use super::locked;
 use super::process::{Agent, AgentInput, Ended, InputClosed};
 
-/// How long an agent that is given up has after its stdin was closed, and after SIGTERM.
+/// Timeouts for the end of an abandoned agent after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
 
 /// The code of an unknown method.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
-/// Whether messages carry a `jsonrpc` member.
+/// Version of the protocol, which decides on the `jsonrpc` member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonRpcVersion {
     /// `"jsonrpc": "2.0"`.
@@ -36,7 +36,7 @@ pub(crate) enum JsonRpcVersion {
     Bare,
 }
 
-/// What a peer's messages are given to. Its methods run on the reading task, in order of arrival: they must not block.
+/// Handler of a peer's messages. The methods run on the reading task, in order of arrival: they must not block.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A notification.
     fn notified(&self, method: &str, params: &RawValue);
@@ -62,7 +62,7 @@ impl Id {
         Self(text)
     }
 
-    /// Its JSON text, which tells requests apart.
+    /// The JSON text, which identifies the request.
     pub(crate) fn text(&self) -> &str {
         self.0.get()
     }
@@ -70,7 +70,7 @@ impl Id {
 
 type Answer = Result<Box<RawValue>, CallError>;
 
-/// One agent process that speaks JSON-RPC. When the last handle goes, its stdin is closed, and soon after its tree is
+/// An agent process that speaks JSON-RPC. When the last handle is dropped, its stdin is closed, and soon after its tree is
 /// ended.
 pub(crate) struct Peer {
     version: JsonRpcVersion,
@@ -82,9 +82,9 @@ pub(crate) struct Peer {
     gone: CancellationToken,
     /// Turns that run.
     turns: AtomicUsize,
-    /// It begins no further turn.
+    /// True once it begins no further turn.
     is_retired: AtomicBool,
-    /// Cancelled when no one holds the peer any more.
+    /// Cancelled when the last handle of the peer is dropped.
     abandoned: CancellationToken,
 }
 
@@ -143,7 +143,7 @@ impl Peer {
             let ended = if orderly {
                 agent.end(END.0, END.1).await
             } else {
-                // Its stdout has ended: it can say nothing more, whether it lives or not.
+                // Its stdout has ended: it can send nothing more, whether it lives or not.
                 agent.end(Duration::ZERO, END.1).await
             };
             if let Some(peer) = weak.upgrade() {
@@ -154,12 +154,12 @@ impl Peer {
         peer
     }
 
-    /// Whether the agent has ended.
+    /// Returns true if the agent has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.gone.is_cancelled()
     }
 
-    /// Whether a turn can begin: the agent has neither ended nor been retired.
+    /// Returns true if a turn can begin: the agent has neither ended nor been retired.
     pub(crate) fn is_fit(&self) -> bool {
         !self.is_gone() && !self.is_retired.load(Ordering::SeqCst)
     }
@@ -179,12 +179,12 @@ impl Peer {
         }
     }
 
-    /// How the agent ended, once it has.
+    /// The end of the agent, once it has ended.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.get()
     }
 
-    /// What the agent has said on stderr last.
+    /// The end of the agent's stderr.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
     }
@@ -220,7 +220,7 @@ impl Peer {
         let _forget = Forget { peer: self, id };
         let work = async {
             let message = self.message(json!(id), method, params)?;
-            // Where it could not be sent, the agent's end follows.
+            // If it could not be sent, the agent's end follows.
             let _ = self.send(message).await;
             tokio::select! {
                 biased;
@@ -368,7 +368,7 @@ impl Peer {
                     Some(error) => Err(CallError::Rpc(RpcError::of(error))),
                     None => Ok(message.result.unwrap_or(RawValue::NULL).to_owned()),
                 };
-                // Who has given up has no one to tell.
+                // The caller may have given up.
                 drop(call.send(answer));
             }
             (None, None) => handler.noise("a message without method and id was left out"),
@@ -403,7 +403,7 @@ impl Drop for RunningTurn {
     }
 }
 
-/// Forgets a call that no one waits for any more.
+/// Forgets a call whose caller has given up.
 struct Forget<'a> {
     peer: &'a Peer,
     id: u64,

@@ -74,19 +74,19 @@ impl Outcome {
         }
     }
 
-    /// Whether something cut the turn short: an interrupt, or a denial that ends it.
+    /// Returns true if the turn was cut short: by an interrupt, or by a denial that ends it.
     pub(super) fn is_aborted(&self) -> bool {
         self.terminal_reason.starts_with("aborted")
     }
 
-    /// Whether there is no session of the id that was to be resumed.
+    /// Returns true if Claude knows no session of the resumed id.
     pub(super) fn is_unknown_session(&self) -> bool {
         self.subtype == "error_during_execution"
             && self.num_turns.unwrap_or(0) == 0
             && failure::is_unknown_session(&self.errors.join("\n"))
     }
 
-    /// Whether its numbers are this turn's. Of one that was cut short older versions tell zeros.
+    /// Returns true if its numbers are this turn's. Older versions report zeros for a turn that was cut short.
     pub(super) fn tells_usage(&self) -> bool {
         !(self.is_aborted() && self.has_no_tokens)
     }
@@ -141,7 +141,7 @@ impl Outcome {
         self.complete(signs.judge())
     }
 
-    /// Whether Claude reports a success. An error of the API calls itself a success and is known by `is_error`.
+    /// Returns true if Claude reports a success. An error of the API has the subtype of a success and is known by `is_error`.
     pub(super) fn is_good(&self) -> bool {
         !self.is_error
             && matches!(self.subtype.as_str(), "" | "success")

@@ -1,4 +1,4 @@
-//! One turn, from the input to Claude's `result` for it: pure.
+//! A turn, from the input to Claude's `result` for it. Pure.
 
 use std::time::Duration;
 
@@ -20,20 +20,20 @@ use crate::agent::end::EndSigns;
 use crate::agent::lines::Line;
 use crate::agent::turn::{Dialect, Grace, LineOut, Out, Reply};
 
-/// How long Claude may take to end a turn that it was told to interrupt. The next turn then has another process.
+/// Timeout for the end of an interrupted turn. The next turn then has another process.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(5);
 
-/// The conversation, as far as what Claude says changes it.
+/// The part of the conversation that Claude's lines change.
 #[derive(Debug)]
 pub(super) struct Memory {
     /// Claude's id of the conversation.
     pub(super) native: String,
-    /// Whether there is something to resume under that id.
+    /// True if there is something to resume under that id.
     pub(super) has_begun: bool,
-    /// Whether the host waits to hear whether the conversation that it named goes on.
+    /// True until the host knows whether the conversation that it named is continued.
     pub(super) resumes: bool,
     pub(super) cost: Total,
-    /// The model and the mode in force, as they were last told to the host.
+    /// The model and the mode in force, as they were last reported to the host.
     pub(super) model: Option<String>,
     pub(super) mode: Option<String>,
 }
@@ -51,7 +51,7 @@ impl Memory {
         }
     }
 
-    /// What a process has told outlives it.
+    /// Keeps what a process has reported.
     pub(super) fn heard(&mut self, translator: &Translator) {
         let told = |told: &Option<String>, known: &mut Option<String>| {
             if told.is_some() {
@@ -62,7 +62,7 @@ impl Memory {
         told(&translator.told.mode, &mut self.mode);
     }
 
-    /// The conversation that was to go on does.
+    /// The conversation is continued.
     fn remembered(&mut self, out: &mut Out<LineOut>) {
         if std::mem::take(&mut self.resumes) {
             out.info(SessionInfo {
@@ -89,32 +89,32 @@ impl Memory {
     }
 }
 
-/// What a turn is allowed.
+/// Limits of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Allowed {
-    /// Whether this version takes inputs during a turn.
+    /// True if this version takes inputs during a turn.
     pub(super) steers: bool,
-    /// Whether what a sub-agent says can be told from the answer.
+    /// True if the host can keep a sub-agent's text apart from the answer.
     pub(super) sub_agents: bool,
-    /// Until when a process that has said nothing must speak, and how long that is.
+    /// Deadline for the first line of a process, and its length.
     pub(super) first_sign: Option<(Instant, Duration)>,
 }
 
-/// One turn at work.
+/// A running turn.
 pub(super) struct Running<'c> {
     talk: &'c mut Talk,
     pub(super) memory: &'c mut Memory,
     allowed: Allowed,
     /// Inputs that are not answered yet: the turn's own, and those that were added to it.
     open: Vec<String>,
-    /// Whether Claude was at work before the input came. The end of that is not this turn's.
+    /// True if Claude was at work before the input came. The end of that work is not this turn's.
     is_foreign: bool,
-    /// Whether the process has served a turn before this one.
+    /// True if the process has served a turn before this one.
     pub(super) was_idle: bool,
-    /// Whether it has said anything in this turn.
+    /// True if the process has written anything in this turn.
     pub(super) has_heard: bool,
     is_cut: bool,
-    /// It has never said anything, and is not asked to end the turn.
+    /// The process has never written anything, and is not asked to end the turn.
     is_mute: bool,
     pub(super) used: Option<Usage>,
     signs: EndSigns,
@@ -150,7 +150,7 @@ impl<'c> Running<'c> {
         (running, line)
     }
 
-    /// Notes what was told in the turn.
+    /// Notes what was reported in the turn.
     pub(super) fn note(&mut self) {
         self.memory.heard(&self.talk.translator);
     }
@@ -165,7 +165,7 @@ impl<'c> Running<'c> {
         out.send((&line).into());
     }
 
-    /// Whether Claude knows no session of the id that was to be resumed.
+    /// Returns true if Claude knows no session of the resumed id.
     pub(super) fn is_unknown(&self, outcome: &Outcome) -> bool {
         self.memory.has_begun && outcome.is_unknown_session()
     }
@@ -214,7 +214,7 @@ impl<'c> Running<'c> {
             None => self.used = Some(used),
         }
         if outcome.answers.is_empty() {
-            // This version does not tell which: one result for each input.
+            // This version names none: one result for each input.
             self.open.remove(0);
         } else {
             self.open.retain(|uuid| !outcome.answers.contains(uuid));
@@ -295,7 +295,7 @@ impl Dialect for Running<'_> {
         self.open.pop();
     }
 
-    /// Its stdout says when it has ended.
+    /// The end of its stdout is its end.
     fn needs_input(&self) -> bool {
         false
     }

@@ -1,5 +1,5 @@
 //! The fallback: one `codex exec --json` a turn, for versions without an app server and for profiles of Codex's own
-//! configuration. It asks no one: what would need an approval is refused.
+//! configuration. It cannot ask: what would need an approval is refused.
 
 mod line;
 
@@ -33,10 +33,10 @@ use crate::agent::system_prompt::{self, PromptFile};
 use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
 use crate::agent::version::Version;
 
-/// How long a stopped process has after SIGTERM.
+/// Timeout for the end of a stopped process after SIGTERM.
 const TERM: Duration = Duration::from_millis(1200);
 
-/// How long a process may go on after its turn has ended.
+/// Timeout for the exit of a process whose turn has ended.
 const AFTER: Duration = Duration::from_secs(5);
 
 /// A session of one process a turn.
@@ -50,9 +50,9 @@ pub(super) struct Exec {
     prompt: Prompt,
     /// Instructions in place of Codex's own.
     base: Option<PromptFile>,
-    /// What the first input begins with.
+    /// Instructions at the head of the first input.
     before: Option<String>,
-    /// Whether someone is known to have logged in, or not to need it.
+    /// True if a login is known, or known to be needless.
     has_login: bool,
     warnings: Vec<String>,
 }
@@ -60,15 +60,15 @@ pub(super) struct Exec {
 /// The thread that a session works on.
 struct Thread {
     id: Option<String>,
-    /// The id to go on with, which Codex may not know.
+    /// True if the id is one to resume, which Codex may not know.
     asked: bool,
     lines: Lines,
 }
 
-/// What became of a process.
+/// Outcome of a process.
 enum Outcome {
     Ended(TurnEnd),
-    /// It does not know the thread that it was to go on with.
+    /// Codex does not know the thread to resume.
     Unknown,
 }
 
@@ -125,7 +125,7 @@ impl Exec {
         })
     }
 
-    /// What is known before the first turn.
+    /// The options that are known before the first turn.
     pub(super) fn info(&self) -> SessionInfo {
         SessionInfo {
             model: self.options.model.clone(),
@@ -284,7 +284,7 @@ impl Exec {
                 *exit = Some(agent.end(Duration::ZERO, TERM).await);
                 return Ok(Outcome::Ended(TurnEnd::Ended(why)));
             }
-            // The turn has ended: a process that goes on does not matter.
+            // The turn has ended: a process that lives on does not matter.
             Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
             Finish {
                 how: How::Ended | How::Closed,
@@ -392,7 +392,7 @@ impl Thread {
     }
 }
 
-/// A JSON value never stands in for a TOML one: texts are quoted alike in both.
+/// Quotes a text for TOML, which quotes it as JSON does.
 pub(super) fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

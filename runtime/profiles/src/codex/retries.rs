@@ -1,4 +1,4 @@
-//! What Codex says while it does nothing but try again: pure.
+//! Codex while it does nothing but retry. Pure.
 
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Progress};
@@ -12,12 +12,12 @@ use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::turn::Out;
 
-/// How long Codex has done nothing but try again.
+/// Time for which Codex has done nothing but retry.
 pub(super) struct Retries<'s> {
     settings: &'s Settings,
     /// Since when, and why.
     since: Option<(Instant, Fault)>,
-    /// Whether Codex says that no one has logged in: trying again helps nothing.
+    /// True if Codex reports that it has no login: a retry cannot help.
     has_no_login: bool,
 }
 
@@ -30,12 +30,12 @@ impl<'s> Retries<'s> {
         }
     }
 
-    /// Codex says that no one has logged in.
+    /// Codex reports that it has no login.
     pub(super) fn has_no_login(&mut self) {
         self.has_no_login = true;
     }
 
-    /// Whether Codex does nothing but try again.
+    /// Returns true if Codex does nothing but retry.
     pub(super) fn is_trying(&self) -> bool {
         self.since.is_some()
     }
@@ -115,7 +115,7 @@ impl<'s> Retries<'s> {
     }
 }
 
-/// Whether an event shows that Codex works, rather than that it tries to.
+/// Returns true if an event shows that Codex works, rather than that it tries to.
 fn is_work(body: &AdapterBody) -> bool {
     !matches!(
         body,

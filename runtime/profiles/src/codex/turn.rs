@@ -113,7 +113,7 @@ async fn serve(
         .as_ref()
         .is_some_and(|why| why.status() == Status::Stopped);
     let error = match over {
-        // It has not ended in time; the next turn waits for it. Of one without an id its beginning will be told.
+        // It has not ended in time; the next turn waits for it. The id of one that has none comes with its beginning.
         None => {
             unfinished.get_or_insert_default();
             if !is_stopped {

@@ -26,7 +26,7 @@ use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
 
-/// The most messages that are streamed at once, those of sub-agents too; their longest id, in bytes.
+/// Limits for messages that are streamed at once, sub-agents' included, and for the bytes of their ids.
 const MOST_STREAMED: usize = 1024;
 const LONGEST_ID: usize = 256;
 
@@ -45,7 +45,7 @@ impl Runs for Copilot {
         SINCE.need("--output-format", "this profile", version)
     }
 
-    /// A tool that is not allowed is denied: no one can be asked.
+    /// A tool that is not allowed is denied: the user cannot be asked.
     fn launch(
         &self,
         options: &Options,
@@ -67,13 +67,13 @@ impl Runs for Copilot {
         }
         match session {
             Native::Unknown => launch,
-            // It makes the session or goes on with it.
+            // It makes the session or continues it.
             Native::Chosen(id) => launch.arg("--session-id").arg(id),
             Native::Known(id) => launch.arg(format!("--resume={id}")),
         }
     }
 
-    /// Its own id comes with the last line only.
+    /// The agent's own id comes only with its last line.
     fn chooses_id(&self, version: Option<Version>) -> bool {
         SINCE.has("--session-id", version)
     }
@@ -135,7 +135,7 @@ impl Drop for UsageFile {
 #[derive(Debug, Default)]
 pub(crate) struct CopilotReader {
     usage_file: Option<UsageFile>,
-    /// Messages of which pieces have been told, and which are not whole yet.
+    /// Messages that were reported in part and are not whole yet.
     streamed: HashSet<String>,
     is_over: bool,
     signs: EndSigns,

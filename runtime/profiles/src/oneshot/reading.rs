@@ -7,7 +7,7 @@ use trunkline_sdk::{Error, TurnComplete};
 use super::{Reader, RunEvent, end_run, read_line};
 use crate::agent::process::Ended;
 
-/// What a run told, each event as its JSON, and how it ended.
+/// Events of a run, each as its JSON, and its end.
 pub(crate) struct Read {
     pub(crate) told: Vec<String>,
     pub(crate) end: Result<TurnComplete, Error>,

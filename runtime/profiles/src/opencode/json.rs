@@ -21,7 +21,7 @@ use crate::agent::version::Version;
 use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
 use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
-/// How often in a row a model's answer may break off: opencode asks again forever.
+/// Limit for answers in a row that break off: opencode retries forever.
 const MOST_CUTS: u32 = 3;
 
 impl Runs for Family {
@@ -201,7 +201,7 @@ impl OpencodeReader {
     }
 }
 
-/// A tool call, told once when it is done.
+/// Translates a tool call, which is reported once when it is done.
 fn tool(part: &Value, out: &mut Vec<RunEvent>) {
     let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
     let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else {

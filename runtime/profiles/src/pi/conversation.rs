@@ -1,4 +1,4 @@
-//! One session with pi: its process, and its turns.
+//! A session with pi: its process, and its turns.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use crate::agent::system_prompt::PromptFile;
 use crate::agent::turn::{self, Engine, How, Pipe};
 use crate::oneshot::json::text;
 
-/// What the process has to end by itself after its stdin was closed, and after SIGTERM.
+/// Timeouts for the end of the process after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(1));
 
 /// A conversation with pi.
@@ -33,17 +33,17 @@ pub(crate) struct Conversation {
     prompt_file: Option<PromptFile>,
     agent: Option<Agent>,
     native: Option<String>,
-    /// It was resumed, and pi has not said yet that it knows it.
+    /// The conversation was resumed, and pi has not confirmed yet that it knows it.
     unproven: bool,
     /// A turn was given up before its end: the process may still be at it.
     busy: bool,
-    /// Its model's tokens are counted.
+    /// The model's tokens are counted.
     counts: bool,
     report: Report,
 }
 
 impl Conversation {
-    /// Begins, or goes on with what the session resumes. The process starts with the first turn.
+    /// Begins a conversation, or continues the one that the session resumes. The process starts with the first turn.
     ///
     /// # Errors
     /// When the instructions cannot be written down.
@@ -86,7 +86,7 @@ impl Conversation {
         })
     }
 
-    /// Changes its options: the process starts anew, and goes on with the same conversation.
+    /// Changes the options: a new process continues the conversation.
     pub(super) async fn change(&mut self, change: impl FnOnce(&mut Options)) -> SessionInfo {
         change(&mut self.options);
         self.end_agent().await;

@@ -1,4 +1,4 @@
-//! What pi's lines mean: pure.
+//! Translates pi's lines. Pure.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use crate::agent::failure;
 use crate::agent::tokens::Tokens;
 use crate::oneshot::json::{count, text, thinking, tool_end, tool_start};
 
-/// What a line means beside events.
+/// Meaning of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum PiEvent {
     /// An event of the turn.
@@ -21,7 +21,7 @@ pub(super) enum PiEvent {
     /// The answer to a command, by the command's id.
     Answer {
         id: String,
-        /// Its data, or why it was refused.
+        /// The data, or the reason of the refusal.
         result: Result<Value, String>,
     },
     /// The agent rests; unless other work follows, the turn has ended.
@@ -32,7 +32,7 @@ pub(super) enum PiEvent {
     Question(ExtensionQuestion),
 }
 
-/// What an extension asks.
+/// A question of an extension.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct ExtensionQuestion {
     pub(super) id: String,
@@ -44,26 +44,26 @@ pub(super) struct ExtensionQuestion {
 /// Reads the lines of one turn.
 #[derive(Debug, Default)]
 pub(super) struct Reader {
-    /// Whether pieces of the running message have been told.
+    /// True if pieces of the running message were reported.
     streamed: bool,
-    /// What each running tool has printed so far: pi repeats it whole.
+    /// Output of each running tool so far, which pi repeats whole.
     printed: HashMap<String, String>,
     usage: Option<Usage>,
     pub(super) signs: EndSigns,
     /// The agent has ended its run, and has not begun another one.
     is_at_rest: bool,
-    /// Whether the model's tokens are counted, as an earlier message has shown.
+    /// True if the model's tokens are counted, as an earlier message has shown.
     pub(super) counts: bool,
     model: Option<String>,
     provider: Option<String>,
     steps: u64,
 }
 
-/// Why an answer without tokens fails.
+/// Failure of an answer without tokens.
 const CUT: &str =
     "the model's answer broke off: the agent counts no tokens for it; send the input again";
 
-/// The most of a tool's output that is remembered in order to tell what is new, in bytes.
+/// Limit for the remembered output of a tool, in bytes. Only what is new in it is reported.
 const MAX_PRINTED: usize = 1024 * 1024;
 
 /// The most tools whose output is remembered at once.
@@ -189,7 +189,7 @@ impl Reader {
         }
     }
 
-    /// Whether the agent rests, and nothing that it does yet belongs to the turn.
+    /// Returns true if the agent rests, and nothing that it does yet belongs to the turn.
     pub(super) fn is_over(&self) -> bool {
         self.is_at_rest && !self.signs.is_pending()
     }
@@ -288,15 +288,15 @@ impl Reader {
         counts.add_to(&mut self.usage, tokens["cost"]["total"].as_f64());
     }
 
-    /// What a tool has printed since the last update.
+    /// Output of a tool since its last update.
     fn update(&mut self, id: &str, printed: String) -> Option<ToolUpdate> {
         let is_known = self.printed.contains_key(id);
         if printed.len() > MAX_PRINTED || (!is_known && self.printed.len() >= MAX_PRINTING) {
-            // Its end tells it whole.
+            // The end of the call has it whole.
             return None;
         }
         let before = self.printed.get(id).map_or("", String::as_str);
-        // A window that has moved on says nothing of what is new.
+        // A window that has moved does not show what is new.
         let new = printed.strip_prefix(before)?.to_owned();
         if new.is_empty() {
             return None;

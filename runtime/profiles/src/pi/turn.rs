@@ -1,4 +1,4 @@
-//! One prompt, until pi rests: pure.
+//! A prompt, until pi rests. Pure.
 
 use std::collections::HashMap;
 
@@ -32,13 +32,13 @@ pub(super) struct Running {
     events: Vec<PiEvent>,
     /// Questions that are open, by their id.
     questions: HashMap<String, ExtensionQuestion>,
-    /// Whether the statistics are asked for, whose answer ends the turn.
+    /// True while the statistics are requested, whose answer ends the turn.
     asked_stats: bool,
     /// The prompt, until it is sent. During a compaction pi would drop it.
     pub(super) unsent: Option<Value>,
-    /// Whether pi compacts its context from before the turn.
+    /// True while a compaction runs that pi began before the prompt.
     is_compacting: bool,
-    /// Why pi did not take the prompt.
+    /// Reason for which pi refused the prompt.
     pub(super) refused: Option<Error>,
 }
 

@@ -15,7 +15,7 @@ pub(super) const UNFINISHED: Duration = Duration::from_secs(10);
 /// An earlier turn whose end is awaited.
 pub(super) struct Earlier {
     until: Instant,
-    /// Its end; the reason why the next turn cannot run, or none if the agent does not end it.
+    /// The end of the turn. An error is the reason why the next turn cannot run; none: the agent does not end it.
     pub(super) end: Result<(), Option<Error>>,
 }
 

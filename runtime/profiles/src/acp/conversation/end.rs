@@ -61,7 +61,7 @@ impl Running<'_> {
         let reason = said["stopReason"].as_str().unwrap_or("end_turn");
         match &answer {
             None => {}
-            // The answer to a cancelled prompt is no report, whatever it says.
+            // The answer to a cancelled prompt is no report of the end.
             Some(Ok(_)) if is_stopped => {}
             Some(Err(error)) => {
                 let what = format!("{} failed", initialized.called());

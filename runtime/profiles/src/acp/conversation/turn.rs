@@ -21,7 +21,7 @@ use crate::agent::end::EndSigns;
 use crate::agent::rpc::CallError;
 use crate::agent::turn::{Dialect, Grace, NewFile, Out, Reply};
 
-/// How long an agent has to end a turn that is cancelled: less than the SDK's grace after a stop.
+/// Timeout for the end of a cancelled turn: less than the SDK's grace after a stop.
 const CANCEL: Duration = Duration::from_millis(1600);
 
 /// A turn that runs.
@@ -30,20 +30,20 @@ pub(super) struct Running<'a> {
     terminals: &'a Terminals,
     pub(super) answer: Answer,
     pub(super) requests: Requests<'a>,
-    /// Until when something must be said, and how long that is.
+    /// Deadline for the first message, and its length.
     first_word: Option<(Instant, Duration)>,
-    /// Whether the agent has answered before, so that its silence does not come from missing credentials.
+    /// True if the agent has answered before, so that its silence does not come from missing credentials.
     has_answered: bool,
-    /// Whether the agent was given its prompt.
+    /// True if the agent was given its prompt.
     pub(super) is_prompted: bool,
-    /// Whether something has asked for an early end.
+    /// True if the turn must end early.
     pub(super) is_cut: bool,
     pub(super) was_denied: bool,
-    /// The model is asked, not the agent alone, as its own commands do.
+    /// The model is asked. The agent's own commands do not ask it.
     pub(super) asks_model: bool,
     pub(super) said: bool,
     pub(super) signs: EndSigns,
-    /// What waits for a file that is being read, and that file.
+    /// Events that wait for a file that is being read, and that file.
     waiting: VecDeque<UpdateEvent>,
     reading: Option<(Media, Option<Output>)>,
     /// The answer to the prompt.
@@ -190,7 +190,7 @@ impl Dialect for Running<'_> {
     type Command = Command;
 
     fn message(&mut self, message: Message, _: Instant, out: &mut Out<Command>) {
-        // The host reads of a tool call before it is asked about it.
+        // The host gets a tool call before the question about it.
         let (mut told, mut asked, mut settled) = (Vec::new(), Out::default(), None);
         match message {
             Message::Update(params) => {

@@ -1,4 +1,4 @@
-//! Why a call has no result.
+//! Errors of a call.
 
 use std::fmt;
 use std::time::Duration;
@@ -33,7 +33,7 @@ impl RpcError {
     }
 }
 
-/// Why a call has no result.
+/// Errors of a call.
 #[derive(Debug, Clone)]
 pub(crate) enum CallError {
     /// The agent answered with an error.

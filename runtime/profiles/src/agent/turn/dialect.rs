@@ -1,4 +1,4 @@
-//! What one agent's messages mean for a turn.
+//! The dialect of an agent: its messages, translated for a turn.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -13,29 +13,29 @@ use crate::agent::failure;
 /// The longest piece of text in one event, in bytes: not every host reads longer lines.
 const LONGEST_PIECE: usize = 512 * 1024;
 
-/// Reads one agent's messages during a turn, and says what to do about them. Pure: no I/O and no clock.
+/// Reads an agent's messages during a turn, and collects the effects. Pure: no I/O and no clock.
 pub(crate) trait Dialect {
-    /// What is read from the agent.
+    /// A message from the agent.
     type Message;
 
-    /// What is sent to the agent.
+    /// A command to the agent.
     type Command: Send;
 
     /// Takes one message.
     fn message(&mut self, message: Self::Message, now: Instant, out: &mut Out<Self::Command>);
 
-    /// The turn must end early: sends what asks the agent to, and says how long it is still read.
+    /// Asks the agent to end the turn early. Returns how long it is still read.
     fn interrupt(&mut self, why: &Error, out: &mut Out<Self::Command>) -> Grace {
         let _ = (why, out);
         Grace::None
     }
 
-    /// Whether a stop still changes how the turn ends.
+    /// Returns true if a stop still changes how the turn ends.
     fn takes_stop(&self) -> bool {
         true
     }
 
-    /// Whether an input that the user adds can be answered now. Otherwise it waits.
+    /// Returns true if an input that the user adds can be answered now. Otherwise it waits.
     fn takes_steers(&self) -> bool {
         true
     }
@@ -49,10 +49,10 @@ pub(crate) trait Dialect {
         );
     }
 
-    /// The command of [`Out::steer`] was not sent: the agent takes no input any more.
+    /// The command of [`Out::steer`] was not sent: the agent takes no more input.
     fn not_steered(&mut self) {}
 
-    /// Whether an agent that takes no input any more has ended.
+    /// Returns true if an agent that takes no more input has ended.
     fn needs_input(&self) -> bool {
         true
     }
@@ -83,7 +83,7 @@ pub(crate) trait Dialect {
     }
 }
 
-/// How long an agent is still read once its turn must end early.
+/// Grace of an agent whose turn must end early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Grace {
     /// The turn ends now.
@@ -94,7 +94,7 @@ pub(crate) enum Grace {
     AgentEnds,
 }
 
-/// What must be done, in this order.
+/// Something to do, in this order.
 #[derive(Debug)]
 pub(crate) enum Effect<C> {
     /// Emit an event of the turn.
@@ -105,7 +105,7 @@ pub(crate) enum Effect<C> {
     Info(Box<SessionInfo>),
     /// Send this to the agent.
     Send(C),
-    /// Ask the user. Until the reply the deadlines stand still.
+    /// Ask the user. Until the reply the deadlines are paused.
     Ask(String, Ask),
     /// Withdraw what the user is asked.
     Withdraw(String),
@@ -113,7 +113,7 @@ pub(crate) enum Effect<C> {
     Steered(u64, Result<(), String>),
     /// Send this to the agent. Once that is done, an input that the user added is taken.
     Steer(u64, C),
-    /// Say that quiet work goes on.
+    /// Report that quiet work continues.
     Working,
 }
 
@@ -123,7 +123,7 @@ pub(crate) struct NewFile {
     pub(crate) name: String,
     pub(crate) mime: String,
     pub(crate) bytes: Vec<u8>,
-    /// What is said where it cannot be given.
+    /// Text in its place if the file cannot be given.
     pub(crate) instead: Option<Output>,
 }
 
@@ -223,12 +223,12 @@ impl<C> Out<C> {
         self.steps.push_back(Step::Fail(why));
     }
 
-    /// The agent has said its last: it has so long to end its output. No other deadline holds from now on.
+    /// The agent has sent its last message: it has so long to end its output. No other deadline holds from now on.
     pub(crate) fn end_within(&mut self, wait: Duration) {
         self.steps.push_back(Step::EndWithin(wait));
     }
 
-    /// The agent has ended the turn, and goes on.
+    /// The agent has ended the turn, and lives on.
     pub(crate) fn end(&mut self) {
         self.steps.push_back(Step::End);
     }

@@ -29,7 +29,7 @@ const UNREAD: Duration = Duration::from_secs(5);
 /// The shortest wait for a host that does not read which counts: meanwhile the agent is not read either.
 const HOST_WAIT: Duration = Duration::from_secs(1);
 
-/// What is read from an agent, and sent to it.
+/// A pipe to and from an agent.
 pub(crate) trait Pipe {
     type Message;
     type Command;
@@ -298,7 +298,7 @@ fn answer(steer: Option<Steer>, result: Result<(), String>) {
     }
 }
 
-/// Emits what a dialect still has to say once its turn has finished; of a stopped turn what finds room.
+/// Emits the last events of a dialect once its turn has finished; of a stopped turn those that find room.
 ///
 /// # Errors
 /// As of [`Report::emit`].
@@ -311,7 +311,7 @@ pub(crate) async fn emit<C>(out: Out<C>, turn: &Turn, report: &mut Report) -> Re
                 () = turn.stopped() => no_room(),
             },
             Step::Effect(Effect::Info(info)) => turn.session().info(*info),
-            // The rest is for a turn that goes on.
+            // The rest is for a running turn.
             _ => {}
         }
     }

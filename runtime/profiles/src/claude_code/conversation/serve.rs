@@ -1,4 +1,4 @@
-//! One turn: the processes that it takes, and how each has served it.
+//! A turn: the processes that it takes, and the outcome of each.
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -16,10 +16,10 @@ use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
 
-/// How many processes a turn may try: one that has ended unnoticed, one without anything to resume, and a new one.
+/// Limit for the processes of a turn: one that has ended unnoticed, one without anything to resume, and a new one.
 const MOST_STARTS: usize = 3;
 
-/// How a process has served a turn.
+/// Outcome of a turn of a process.
 enum Served {
     /// To its end; the process can serve the next one.
     Ended(Box<TurnComplete>, Box<RunningProcess>),
@@ -184,7 +184,7 @@ impl Conversation {
     }
 }
 
-/// Why a process ended, with what to do about it where Claude's own words do not say.
+/// The failure of a process, with advice that Claude's own words lack.
 fn explained(ended: &Ended) -> Error {
     let error = ended.error();
     if ended.stderr.contains("cannot be used with root") {

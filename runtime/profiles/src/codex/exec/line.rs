@@ -1,4 +1,4 @@
-//! What a line of `codex exec --json` means. Pure.
+//! Translates the lines of `codex exec --json`. Pure.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::super::fault::Fault;
 use super::super::translate::{End, Event, Translator};
 use super::super::usage::Tokens;
 
-/// What a line means.
+/// Meaning of a line.
 #[derive(Debug, PartialEq)]
 pub(super) enum Meaning {
     /// The thread's id.

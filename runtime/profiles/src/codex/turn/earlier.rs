@@ -14,10 +14,10 @@ use crate::agent::turn::{Dialect, Out};
 /// The turn that is waited for.
 pub(super) struct Earlier<'t> {
     thread: &'t str,
-    /// Its id; empty until its beginning is reported.
+    /// The turn's id; empty until its beginning is reported.
     pub(super) turn: String,
     until: Instant,
-    /// Why there is nothing to wait for.
+    /// Reason for which the end cannot be awaited.
     pub(super) failure: Option<Error>,
 }
 
@@ -64,7 +64,7 @@ impl Dialect for Earlier<'_> {
                 self.failure = Some(taken());
                 out.end();
             }
-            // It says that no turn is active: it has ended.
+            // No turn is active: it has ended.
             Message::Called(Call::Interrupt, Err(CallError::Rpc(_))) => out.end(),
             Message::Called(..) | Message::Mail(Mail::Alive | Mail::Overflow) => {}
         }

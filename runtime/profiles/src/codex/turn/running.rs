@@ -24,7 +24,7 @@ use crate::agent::turn::{Dialect, Grace, Out, Reply};
 /// The most requests and steers of a turn that are open at a time.
 const MOST_OPEN: usize = 256;
 
-/// What ended a turn.
+/// Cause of the end of a turn.
 #[derive(Debug)]
 pub(super) enum Over {
     /// Codex did.
@@ -33,13 +33,13 @@ pub(super) enum Over {
     Gone(Ended),
     /// Another session has resumed the thread.
     Taken,
-    /// It was not begun.
+    /// The turn was not begun.
     NotBegun(CallError),
-    /// Codex said what cannot be.
+    /// Codex broke its protocol.
     Broken(Error),
 }
 
-/// How the reply to a request is written.
+/// Form of the reply to a request.
 enum ReplyForm {
     Decision(Box<Answers>),
     Values(Form),
@@ -51,10 +51,10 @@ pub(super) struct Running<'t> {
     translator: &'t mut Translator,
     /// A turn that may run on, after its host was reported of its end.
     pub(super) unfinished: &'t mut Option<String>,
-    /// Whether the thread has something to remember.
+    /// True if the thread has something to remember.
     spoken: &'t mut bool,
     retries: Retries<'t>,
-    /// Whether the app server was asked if someone has logged in.
+    /// True if the app server was asked for its login.
     is_account_asked: bool,
     /// Requests that a person is asked.
     asked: HashMap<String, (Id, ReplyForm)>,
@@ -103,7 +103,7 @@ impl<'t> Running<'t> {
         out.end();
     }
 
-    /// What `turn/start` has answered.
+    /// Takes the answer to `turn/start`.
     fn begun(&mut self, begun: Result<Value, CallError>, out: &mut Out<Command>) {
         let begun = match begun {
             Ok(begun) => begun,
@@ -214,7 +214,7 @@ impl Dialect for Running<'_> {
         match message {
             Message::Mail(mail) => self.mail(mail, now, out),
             Message::Called(Call::Begin, begun) => self.begun(begun, out),
-            // It does not even answer; the turns of others may go on yet.
+            // The app server does not even answer; the turns of other threads may end yet.
             Message::Called(Call::Interrupt, Err(CallError::Late { .. })) => {
                 out.send(Command::Retire)
             }
@@ -231,7 +231,7 @@ impl Dialect for Running<'_> {
                 let refused = |error: CallError| failure::message(&error.to_string());
                 out.steered(number, answer.map(drop).map_err(refused));
             }
-            // The denial itself has been told.
+            // The denial itself was reported.
             Message::Called(Call::Word, _) => self.steers -= 1,
         }
     }
