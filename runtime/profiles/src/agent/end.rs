@@ -260,8 +260,8 @@ impl EndSigns {
                 Report::Exit => self.has_worked && ended.exit.success(),
                 Report::Success | Report::Failure(_) => true,
             };
-            // After its report a signal is this side's: it did not exit by itself.
-            if !is_reported || ended.exit.code.is_some_and(|code| code != 0) {
+            let is_failure = !ended.is_forced && ended.exit.code.is_some_and(|code| code != 0);
+            if !is_reported || is_failure {
                 return TurnEnd::Ended(ended.error());
             }
         }

@@ -93,6 +93,8 @@ pub(crate) struct Ended {
     pub(crate) exit: Exit,
     /// The end of its stderr; secrets are hidden.
     pub(crate) stderr: String,
+    /// This side has signalled it: the exit code is no report of its own.
+    pub(crate) is_forced: bool,
     name: String,
 }
 
@@ -107,6 +109,7 @@ impl Ended {
         Self {
             exit,
             stderr: stderr.to_owned(),
+            is_forced: false,
             name: "agent".to_owned(),
         }
     }
@@ -241,6 +244,7 @@ impl Agent {
     /// Waits of zero pass at once. When this returns the tree is gone.
     pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> Ended {
         self.close_input();
+        let mut is_forced = false;
         for (wait, next) in [(eof, Signal::Terminate), (term, Signal::Kill)] {
             let lines = &mut self.lines;
             let read = async { while let Ok(Some(_)) = lines.next().await {} };
@@ -254,8 +258,12 @@ impl Agent {
                 break;
             }
             self.signal(next);
+            is_forced = true;
         }
-        self.ended().await
+        Ended {
+            is_forced,
+            ..self.ended().await
+        }
     }
 
     /// Waits for its end, which something else brings about.
@@ -267,7 +275,12 @@ impl Agent {
         let stderr = self.stderr.text();
         let name = self.name;
         self.child.finish().await;
-        Ended { exit, stderr, name }
+        Ended {
+            exit,
+            stderr,
+            is_forced: false,
+            name,
+        }
     }
 }
 

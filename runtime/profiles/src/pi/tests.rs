@@ -223,6 +223,7 @@ const OVERFLOW: &str = r#"{"type":"message_end","message":{"role":"assistant","s
 const TEXT: &str = r#"{"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Well."}],"stopReason":"stop"}}"#;
 const CALLS: &str =
     r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"toolUse"}}"#;
+const LAST: &str = r#"{"type":"tool_execution_end","toolCallId":"c","isError":false,"result":{"content":[],"terminate":true}}"#;
 const REFUSED: &str = r#"{"type":"tool_execution_end","toolCallId":"c","isError":true,"result":{"content":[{"type":"text","text":"not allowed"}]}}"#;
 
 #[test]
@@ -254,6 +255,7 @@ fn a_turn_is_over_and_completed_only_if_every_sign_agrees() {
             "too long",
         ),
         (&[BEGIN, CALLS, END], true, "failed", "toolUse"),
+        (&[BEGIN, CALLS, LAST, END], true, "completed", ""),
         (&[BEGIN, CALLS, REFUSED, TEXT, END], true, "completed", ""),
         (&[BEGIN, TEXT, OVERFLOW, END], true, "failed", "too long"),
         (&[BEGIN, OVERFLOW, END, COMPACTS], false, "failed", ""),

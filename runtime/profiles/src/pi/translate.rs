@@ -125,6 +125,10 @@ impl Reader {
                 let failed = line["isError"].as_bool().unwrap_or(false);
                 let end = tool_end(id, &joined(line.pointer("/result/content")), failed);
                 self.tell(end, out);
+                // Such a tool ends the run: the model is not asked again.
+                if line.pointer("/result/terminate") == Some(&Value::Bool(true)) {
+                    self.signs.end_step("stop");
+                }
             }
             "compaction_start" => self.signs.set_pending(PendingWork::Compaction, true),
             "compaction_end" => {

@@ -19,6 +19,8 @@ enum Sign {
     Fails,
     ReportsByExit,
     Exits(i32),
+    /// After a signal of this side.
+    IsEnded(i32),
     Stop,
     Deadline,
 }
@@ -51,6 +53,11 @@ fn judged(given: &[Sign]) -> (&'static str, String) {
             Fails => signs.report(Err(trunkline_sdk::Error::other("odd_reason"))),
             ReportsByExit => signs.report_by_exit(),
             Exits(code) => signs.exit(&Ended::of(*code, "")),
+            IsEnded(code) => {
+                let mut ended = Ended::of(*code, "");
+                ended.is_forced = true;
+                signs.exit(&ended);
+            }
             Stop => signs.cut(Some(trunkline_sdk::Error::stopped())),
             Deadline => signs.cut(Some(trunkline_sdk::Error::new(Category::Timeout, "late"))),
         }
@@ -163,6 +170,9 @@ fn a_turn_is_completed_only_if_every_sign_agrees() {
         ),
         (&[Text, StepEnds("stop"), Exits(0)], "failed", "ended"),
         (&[ReportsByExit, Exits(0)], "failed", "ended"),
+        (&[Text, Reports, IsEnded(143)], "completed", ""),
+        (&[Text, ReportsByExit, IsEnded(143)], "failed", "143"),
+        (&[Text, IsEnded(143)], "failed", "143"),
         // An end that is none.
         (&[Text], "not over", ""),
         (&[Text, Retries, Reports], "not over", ""),
