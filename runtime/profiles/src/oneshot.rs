@@ -406,12 +406,16 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
                         out.fail(why);
                     }
                 }
-                _ => tracing::debug!(bytes = line.len(), "a line of the agent is not an event"),
+                _ => self.reader.signs().note_noise(&line),
             },
         }
         if self.reader.is_over() {
             out.end_within(EXIT);
         }
+    }
+
+    fn broken_lines(&mut self) -> u64 {
+        self.reader.signs().broken_lines()
     }
 
     /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.

@@ -52,16 +52,15 @@ pub(super) struct Translator {
     failed_servers: HashSet<String>,
     /// Whether a turn is under way.
     pub(super) is_busy: bool,
+    /// The last line, if it was not JSON.
+    pub(super) noise: Option<Vec<u8>>,
 }
 
 impl Translator {
     /// What a line says.
     pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
         let Ok(value) = serde_json::from_slice::<Value>(line) else {
-            tracing::debug!(
-                bytes = line.len(),
-                "a line of claude that is not JSON was left out"
-            );
+            self.noise = Some(line.to_vec());
             return Vec::new();
         };
         let mut said = Vec::new();

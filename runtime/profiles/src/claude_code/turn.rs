@@ -241,7 +241,11 @@ impl Dialect for Running<'_> {
         let Some(line) = whole(line) else { return };
         self.has_heard = true;
         out.alive();
-        for event in self.talk.hear(&line, true, out) {
+        let events = self.talk.hear(&line, true, out);
+        if let Some(noise) = self.talk.translator.noise.take() {
+            self.signs.note_noise(&noise);
+        }
+        for event in events {
             match event {
                 ClaudeEvent::Event(event) => {
                     self.signs.see(&event);
@@ -265,6 +269,10 @@ impl Dialect for Running<'_> {
                 _ => {}
             }
         }
+    }
+
+    fn broken_lines(&mut self) -> u64 {
+        self.signs.broken_lines()
     }
 
     fn last_error(&self) -> Option<&Error> {

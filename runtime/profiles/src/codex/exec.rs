@@ -329,6 +329,7 @@ impl Dialect for Running<'_> {
                     out.alive();
                     return self.thread.begun(id, out);
                 }
+                Meaning::Noise => return self.signs.note_noise(&line),
                 Meaning::Events(events) => events,
             },
         };
@@ -351,6 +352,10 @@ impl Dialect for Running<'_> {
             number,
             Err("codex exec takes no input during a turn".to_owned()),
         );
+    }
+
+    fn broken_lines(&mut self) -> u64 {
+        self.signs.broken_lines()
     }
 
     fn last_error(&self) -> Option<&Error> {

@@ -76,7 +76,11 @@ impl Dialect for Running {
         if let Line::TooLong(bytes) = line {
             return out.left_out(bytes);
         }
-        self.reader.line(&parsed(&line), &mut self.events);
+        let value = parsed(&line);
+        if let (Line::Whole(line), Value::Null) = (&line, &value) {
+            self.reader.signs.note_noise(line);
+        }
+        self.reader.line(&value, &mut self.events);
         for event in std::mem::take(&mut self.events) {
             match event {
                 PiEvent::Event(event) => out.emit(event),
@@ -133,6 +137,10 @@ impl Dialect for Running {
                 },
             }
         }
+    }
+
+    fn broken_lines(&mut self) -> u64 {
+        self.reader.signs.broken_lines()
     }
 
     fn last_error(&self) -> Option<&Error> {

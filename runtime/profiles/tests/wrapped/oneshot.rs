@@ -564,3 +564,26 @@ fn kilo_is_given_both_by_its_variable() {
     assert!(read("prompt").contains("- review: Looks.") && read("config.json") == "none");
     adapter.end();
 }
+
+#[test]
+fn lines_that_are_broken_are_counted_in_a_log() {
+    let cli = Cli::new(&format!(
+        r#"cat > /dev/null; echo 'updating'; echo '{{"type":"mess{{"type":"init"}}'; echo '{{"type":'
+        echo '{{"type":"message","role":"assistant","content":"It works."}}'; {DONE}"#
+    ));
+    let mut adapter = gemini(&cli, &json!({}));
+    adapter.open("s");
+    let turn = adapter.send("s", "hello");
+    assert_eq!(
+        (turn.status(), turn.text().as_str()),
+        ("completed", "It works.")
+    );
+    let is_counted = |message: &Value| {
+        message["type"] == "log"
+            && message["content"]
+                .as_str()
+                .is_some_and(|text| text.starts_with("2 lines of the agent"))
+    };
+    assert!(turn.messages.iter().any(is_counted), "{:?}", turn.messages);
+    adapter.end();
+}

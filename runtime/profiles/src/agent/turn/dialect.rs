@@ -77,6 +77,11 @@ pub(crate) trait Dialect {
         None
     }
 
+    /// The number of lines of this turn that were broken and left out.
+    fn broken_lines(&mut self) -> u64 {
+        0
+    }
+
     /// The failure of a turn whose [`deadline`](Self::deadline) has passed.
     fn late(&mut self) -> Error {
         Error::stopped()

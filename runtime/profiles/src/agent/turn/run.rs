@@ -18,7 +18,7 @@ use crate::agent::deadlines::{Pause, at};
 use crate::agent::end::explain_timeout;
 use crate::agent::lines::Line;
 use crate::agent::process::{Agent, InputClosed};
-use crate::agent::report::Report;
+use crate::agent::report::{Report, meta_log};
 
 /// The most messages that come before a deadline which has passed.
 const MAX_OVERDUE_MESSAGES: usize = 256;
@@ -103,7 +103,17 @@ pub(crate) async fn run<D: Dialect>(
     report: &mut Report,
 ) -> (D, Finish) {
     report.begin();
-    let (dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(report)).await;
+    let (mut dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(&mut *report)).await;
+    let broken = dialect.broken_lines();
+    if broken > 0 {
+        let lines = if broken == 1 { "line" } else { "lines" };
+        let mut out = Out::<D::Command>::default();
+        out.emit(meta_log(format!(
+            "{broken} {lines} of the agent left out: broken JSON"
+        )));
+        // A log ends no turn.
+        let _ = emit(out, turn, report).await;
+    }
     let explain = |why| explain_timeout(why, dialect.last_error(), &agent.stderr());
     let why = finish.why.map(explain);
     (dialect, Finish { why, ..finish })

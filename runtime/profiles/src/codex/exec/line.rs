@@ -12,6 +12,8 @@ pub(super) enum Meaning {
     /// The thread's id.
     Thread(String),
     Events(Vec<Event>),
+    /// The line is not JSON.
+    Noise,
 }
 
 /// Translates the lines of one process, whose items are numbered from 0 in each.
@@ -35,7 +37,7 @@ impl Lines {
     /// Takes a line. What is not an event means nothing.
     pub(super) fn take(&mut self, line: &[u8]) -> Meaning {
         let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
-            return Meaning::Events(Vec::new());
+            return Meaning::Noise;
         };
         let kind = event["type"].as_str().unwrap_or_default().to_owned();
         Meaning::Events(match kind.as_str() {
@@ -88,6 +90,7 @@ mod tests {
         for line in text.lines() {
             match lines.take(line.as_bytes()) {
                 Meaning::Thread(id) => told.push(format!("thread {id}")),
+                Meaning::Noise => {}
                 Meaning::Events(events) => told.extend(events.iter().map(|event| match event {
                     Event::Tell(AdapterBody::Output(output)) => {
                         format!("output {}", output.content)
