@@ -45,7 +45,7 @@ use self::process::{Pool, Stay};
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use crate::agent::attachment::{self, Native};
-use crate::agent::end::finish_undelivered;
+use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
 use crate::agent::settings::{Wait, settings};
@@ -243,14 +243,20 @@ impl Adapter for Codex {
                 return Ok(());
             }
             Kept::Thread(thread, failure) => match failure.take() {
-                Some(failure) => return finish_undelivered(turn, &failure),
+                Some(failure) => {
+                    turn.finish(undelivered(&failure));
+                    return Ok(());
+                }
                 None => thread,
             },
         };
         let session = turn.session().clone();
         let link = match self.ready(&turn, thread).await {
             Ok(link) => link,
-            Err(error) => return finish_undelivered(turn, &error),
+            Err(error) => {
+                turn.finish(undelivered(&error));
+                return Ok(());
+            }
         };
         let attachments = attachment::read_all(input.files, Native::Images).await;
         let text = thread.input(&input.content, &session);

@@ -23,7 +23,7 @@ use trunkline_sdk::{
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
-use crate::agent::end::{EndSigns, finish_undelivered};
+use crate::agent::end::{EndSigns, end_by, undelivered};
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -75,20 +75,18 @@ pub(crate) fn read_line(reader: &mut impl Reader, line: &Value, out: &mut Vec<Ru
     }
 }
 
-/// Ends a run, and pushes the events that are still due.
-///
-/// # Errors
-/// Why the turn did not complete. `why` is the reason for an early end.
+/// Ends a run, and pushes the events that are still due. Returns the message of the turn's end. `why` is the reason for
+/// an early end.
 pub(crate) fn end_run(
     reader: impl Reader,
     ended: &Ended,
     why: Option<Error>,
     out: &mut Vec<RunEvent>,
-) -> Result<TurnComplete, Error> {
+) -> TurnComplete {
     let (mut signs, end) = reader.end(ended, out);
     signs.exit(ended);
     signs.cut(why);
-    signs.complete(end, |usage| out.push(usage.into()))
+    signs.judge().complete(end)
 }
 
 /// Meaning of a line.
@@ -152,12 +150,9 @@ struct Memory {
 
 /// Outcome of a run.
 struct Run {
-    end: Result<TurnComplete, Error>,
-    /// True if the agent was started, and thus given the prompt.
-    is_started: bool,
+    end: TurnComplete,
     /// True if the agent has reported anything of the turn.
     told: bool,
-    stopped: bool,
 }
 
 impl<K: Runs> Conversation<K> {
@@ -238,10 +233,7 @@ impl<K: Runs> Conversation<K> {
     }
 
     /// Serves a turn by one run of the agent.
-    ///
-    /// # Errors
-    /// Why it failed.
-    pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) -> Result<(), Error> {
+    pub(crate) async fn turn(&mut self, turn: Turn, mut input: Input) {
         let inline = self.given.skills.resolve(&input.content);
         let is_call = matches!(inline.text, Cow::Borrowed(text) if trunkline_sdk::skill::called(text).is_some());
         let (content, note) = (inline.text.into_owned(), inline.note);
@@ -252,32 +244,22 @@ impl<K: Runs> Conversation<K> {
         {
             turn.emit(meta_log(content)).await;
         }
-        let prompt = match self.prompt(&turn, &input, is_call).await {
-            Ok(prompt) => prompt,
-            Err(error) => return finish_undelivered(turn, &error),
-        };
-        let mut run = self.run(&turn, &prompt).await;
-        if let Err(error) = &run.end
-            && matches!(self.memory.native, Native::Known(_))
-            && !run.told
-            && !run.stopped
-            && error.failure().category == Some(Category::SessionNotFound)
-        {
-            resume::lost(turn.session(), error).await;
+        let mut run = self.run(&turn, &input, is_call).await;
+        let error = run.end.error.clone().unwrap_or_default();
+        let is_unknown = error.category == Some(Category::SessionNotFound);
+        if is_unknown && !run.told && matches!(self.memory.native, Native::Known(_)) {
+            resume::lost(turn.session(), error.message.unwrap_or_default()).await;
             self.memory = Memory::new(fresh(&self.profile, self.version), false);
             self.tell_native(turn.session());
-            let prompt = self.prompt(&turn, &input, is_call).await?;
-            run = self.run(&turn, &prompt).await;
+            run = self.run(&turn, &input, is_call).await;
         }
-        if run.end.is_err() && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
+        let is_completed = run.end.status == Some(Status::Completed);
+        if !is_completed && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
             self.memory.native = fresh(&self.profile, self.version);
             self.tell_native(turn.session());
         }
-        let mut end = match run.end {
-            Err(error) if !run.is_started => return finish_undelivered(turn, &error),
-            end => end?,
-        };
+        let mut end = run.end;
         if let Some(usage) = end.usage.take() {
             match self.memory.spent.of_turn(usage) {
                 usage if usage.scope == Some(UsageScope::Session) => turn.emit(usage).await,
@@ -293,7 +275,6 @@ impl<K: Runs> Conversation<K> {
         self.report
             .finish(turn, end, self.options.model.as_deref())
             .await;
-        Ok(())
     }
 
     fn tell_native(&self, session: &Session) {
@@ -326,7 +307,15 @@ impl<K: Runs> Conversation<K> {
         })
     }
 
-    async fn run(&mut self, turn: &Turn, prompt: &str) -> Run {
+    async fn run(&mut self, turn: &Turn, input: &Input, is_call: bool) -> Run {
+        let failed = |error: Error| Run {
+            end: undelivered(&error),
+            told: false,
+        };
+        let prompt = match self.prompt(turn, input, is_call).await {
+            Ok(prompt) => prompt,
+            Err(error) => return failed(error),
+        };
         let reader = self.profile.reader(self.version);
         let launch = self
             .profile
@@ -336,16 +325,9 @@ impl<K: Runs> Conversation<K> {
             .envs(self.given.env.clone());
         let mut agent = match Agent::start(&launch, Stdin::Owned).await {
             Ok(agent) => agent,
-            Err(error) => {
-                return Run {
-                    end: Err(error),
-                    is_started: false,
-                    told: false,
-                    stopped: false,
-                };
-            }
+            Err(error) => return failed(error),
         };
-        agent.write_input(prompt.to_owned()).await;
+        agent.write_input(prompt).await;
         let running = Running {
             reader,
             events: Vec::new(),
@@ -364,19 +346,11 @@ impl<K: Runs> Conversation<K> {
         let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
         let mut out = Out::default();
-        let why = finish.why;
-        let stopped = why
-            .as_ref()
-            .is_some_and(|why| why.status() == Status::Stopped);
-        let end = end_run(reader, &ended, why, &mut events);
+        let end = end_run(reader, &ended, finish.why, &mut events);
         let told = memory.take(&mut events, &mut out) || has_events;
-        let end = turn::emit(out, turn, &mut self.report).await.and(end);
-        Run {
-            end,
-            is_started: true,
-            told,
-            stopped,
-        }
+        let emitted = turn::emit(out, turn, &mut self.report).await;
+        let end = emitted.map_or_else(|error| end_by(&error), |()| end);
+        Run { end, told }
     }
 }
 

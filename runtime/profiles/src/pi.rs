@@ -50,7 +50,8 @@ impl Adapter for PiAdapter {
     type State = Option<Conversation>;
 
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
-        started(state)?.turn(turn, input).await
+        started(state)?.turn(turn, input).await;
+        Ok(())
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {

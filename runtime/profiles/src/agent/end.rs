@@ -6,8 +6,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use trunkline_sdk::protocol::{AdapterBody, Delivered, Failure, Usage};
-use trunkline_sdk::{Category, Channel, Error, Status, Turn, TurnComplete};
+use trunkline_sdk::protocol::{AdapterBody, Delivered, Failure};
+use trunkline_sdk::{Category, Channel, Error, Status, TurnComplete};
 
 use super::failure;
 use super::process::Ended;
@@ -33,15 +33,24 @@ pub(crate) enum TurnEnd {
 }
 
 impl TurnEnd {
-    /// The message of a turn that ended so.
-    pub(crate) fn into_message(self) -> TurnComplete {
-        match self {
-            Self::Completed(reason) => TurnComplete {
-                stop_reason: reason,
-                ..completed()
-            },
-            Self::Ended(error) => end_by(&error),
-            Self::NotOver => end_by(&not_ended()),
+    /// Completes the message of a turn that ended so.
+    pub(crate) fn complete(self, end: TurnComplete) -> TurnComplete {
+        let error = match self {
+            Self::Completed(reason) => {
+                return TurnComplete {
+                    status: Some(Status::Completed),
+                    stop_reason: end.stop_reason.or(reason),
+                    ..end
+                };
+            }
+            Self::Ended(error) => error,
+            Self::NotOver => Error::new(Category::Timeout, "the agent did not end its turn"),
+        };
+        let TurnComplete { status, error, .. } = end_by(&error);
+        TurnComplete {
+            status,
+            error,
+            ..end
         }
     }
 }
@@ -331,33 +340,6 @@ impl EndSigns {
         }
         TurnEnd::Completed(Some(reason.to_owned()).filter(|reason| !reason.is_empty()))
     }
-
-    /// Judges the end of a turn that is over in any case, and completes its message. The usage of a turn that did not
-    /// complete goes to `report_usage`, since its end carries the failure.
-    ///
-    /// # Errors
-    /// Why the turn did not complete.
-    pub(crate) fn complete(
-        self,
-        end: TurnComplete,
-        report_usage: impl FnOnce(Usage),
-    ) -> Result<TurnComplete, Error> {
-        let error = match self.judge() {
-            TurnEnd::Completed(reason) => {
-                return Ok(TurnComplete {
-                    status: Some(Status::Completed),
-                    stop_reason: reason,
-                    ..end
-                });
-            }
-            TurnEnd::Ended(error) => error,
-            TurnEnd::NotOver => not_ended(),
-        };
-        if let Some(usage) = end.usage {
-            report_usage(usage);
-        }
-        Err(error)
-    }
 }
 
 /// The meaning of the reason for which a step ended.
@@ -401,19 +383,6 @@ pub(crate) fn is_cut_off(reason: &str) -> bool {
     StepEnd::of(reason) == StepEnd::CutOff
 }
 
-/// The failure of a turn that its agent left open.
-fn not_ended() -> Error {
-    Error::new(Category::Timeout, "the agent did not end its turn")
-}
-
-/// The message that ends a completed turn.
-pub(crate) fn completed() -> TurnComplete {
-    TurnComplete {
-        status: Some(Status::Completed),
-        ..TurnComplete::default()
-    }
-}
-
 /// The message that ends a turn by an error. A stop has no failure.
 pub(crate) fn end_by(error: &Error) -> TurnComplete {
     let failure = error.failure().clone();
@@ -430,13 +399,6 @@ pub(crate) fn undelivered(error: &Error) -> TurnComplete {
         delivered: Some(Delivered::No),
         ..end_by(error)
     }
-}
-
-/// Ends a turn whose input was not written to the agent.
-#[expect(clippy::unnecessary_wraps, reason = "the result of an adapter's turn")]
-pub(crate) fn finish_undelivered(turn: Turn, error: &Error) -> Result<(), Error> {
-    turn.finish(undelivered(error));
-    Ok(())
 }
 
 /// Adds to a deadline what the agent reported last: its last error event and the end of its stderr. The category is

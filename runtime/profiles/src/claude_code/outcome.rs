@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::{Category, Error, Json, Status, TurnComplete};
 
 use super::native::{count, is_true, text, texts};
-use crate::agent::end::{EndSigns, TurnEnd, completed, end_by};
+use crate::agent::end::{EndSigns, TurnEnd};
 use crate::agent::failure;
 
 /// The longest result, in bytes: every host reads a line of 1 MiB.
@@ -109,27 +109,21 @@ impl Outcome {
 
     /// The message of the turn's end, which ended so.
     pub(super) fn complete(&self, end: TurnEnd) -> TurnComplete {
-        let (end, reason) = match end {
-            TurnEnd::Completed(reason) => (completed(), reason.or(self.stop_reason.clone())),
-            TurnEnd::Ended(error) if error.status() == Status::Stopped => (end_by(&error), None),
-            TurnEnd::Ended(error) if !self.is_good() => {
-                let reason = [&self.terminal_reason, &self.subtype];
-                let reason = reason
-                    .into_iter()
-                    .find(|reason| !reason.is_empty())
-                    .cloned();
-                (end_by(&error), reason)
-            }
-            TurnEnd::Ended(error) => (end_by(&error), self.stop_reason.clone()),
-            TurnEnd::NotOver => (TurnComplete::default(), None),
+        let reason = match &end {
+            TurnEnd::Ended(error) if error.status() == Status::Stopped => None,
+            TurnEnd::Ended(_) if !self.is_good() => [&self.terminal_reason, &self.subtype]
+                .into_iter()
+                .find(|reason| !reason.is_empty())
+                .cloned(),
+            _ => self.stop_reason.clone(),
         };
-        TurnComplete {
+        end.complete(TurnComplete {
             stop_reason: reason,
             num_turns: self.num_turns,
             duration_ms: self.duration_ms,
             result: self.structured.as_ref().and_then(bounded),
-            ..end
-        }
+            ..TurnComplete::default()
+        })
     }
 
     /// The end of a turn by this result only.

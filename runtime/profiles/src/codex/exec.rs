@@ -166,7 +166,7 @@ impl Exec {
             .collect();
         let mut exit = None;
         let end = match self.run(&turn, &text, &images, &mut exit).await {
-            Ok(Outcome::Ended(end)) => end.into_message(),
+            Ok(Outcome::Ended(end)) => end.complete(TurnComplete::default()),
             Ok(Outcome::Unknown) => {
                 // Codex knows no such thread: another is begun, and the host learns that nothing is remembered.
                 if self.thread.id.take().is_some() {
@@ -177,7 +177,7 @@ impl Exec {
                 self.thread.lines.translator = Translator::fresh();
                 resume::lost(&session, "codex does not know the thread").await;
                 match self.run(&turn, &text, &images, &mut exit).await {
-                    Ok(Outcome::Ended(end)) => end.into_message(),
+                    Ok(Outcome::Ended(end)) => end.complete(TurnComplete::default()),
                     Ok(Outcome::Unknown) => end_by(&Error::new(
                         Category::SessionNotFound,
                         "codex looks for a thread where a new one was to begin",

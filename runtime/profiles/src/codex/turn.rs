@@ -124,9 +124,8 @@ async fn serve(
         }
         Some(Over::Ended) => {
             signs.cut(why);
-            return signs.judge().into_message();
+            return signs.judge().complete(TurnComplete::default());
         }
-        Some(Over::Gone(ended)) => why.unwrap_or_else(|| gone(&ended)),
         Some(Over::Taken) => {
             if let Some(turn) = unfinished.take() {
                 give_up(link, &turn).await;
@@ -147,7 +146,6 @@ async fn serve(
             }
             error.error("codex began no turn")
         }
-        Some(Over::Broken(error)) => error,
     };
     end_by(&error)
 }

@@ -94,7 +94,10 @@ impl<K: Runs> Adapter for ByTransport<K> {
     async fn turn(&self, turn: Turn, input: Input, state: &mut Self::State) -> Result<(), Error> {
         match state {
             State::Acp(state) => self.acp.turn(turn, input, state).await,
-            State::Json(conversation) => conversation.turn(turn, input).await,
+            State::Json(conversation) => {
+                conversation.turn(turn, input).await;
+                Ok(())
+            }
         }
     }
 

@@ -1,8 +1,8 @@
 //! Reads a whole run for a test: lines in, events out.
 
 use serde_json::Value;
+use trunkline_sdk::TurnComplete;
 use trunkline_sdk::protocol::AdapterBody;
-use trunkline_sdk::{Error, TurnComplete};
 
 use super::{Reader, RunEvent, end_run, read_line};
 use crate::agent::process::Ended;
@@ -10,7 +10,7 @@ use crate::agent::process::Ended;
 /// Events of a run, each as its JSON, and its end.
 pub(crate) struct Read {
     pub(crate) told: Vec<String>,
-    pub(crate) end: Result<TurnComplete, Error>,
+    pub(crate) end: TurnComplete,
 }
 
 impl Read {
@@ -32,17 +32,19 @@ impl Read {
 
     /// The status of the turn's end, and the text of its failure or the agent's reason.
     pub(crate) fn status(&self) -> (&'static str, String) {
-        match &self.end {
-            Ok(end) => ("completed", end.stop_reason.clone().unwrap_or_default()),
-            Err(error) => (error.status().as_str(), error.to_string()),
-        }
+        let status = self
+            .end
+            .status
+            .map_or("none", trunkline_sdk::Status::as_str);
+        let message = self.end.error.clone().and_then(|error| error.message);
+        let reason = message.or_else(|| self.end.stop_reason.clone());
+        (status, reason.unwrap_or_default())
     }
 
     /// The category of the failure.
     pub(crate) fn category(&self) -> &'static str {
-        let error = self.end.as_ref().expect_err("a failed run");
+        let error = self.end.error.as_ref().expect("a failed run");
         error
-            .failure()
             .category
             .map_or("none", trunkline_sdk::Category::as_str)
     }

@@ -11,7 +11,7 @@ use super::turn::{Running, STATE, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, within};
-use crate::agent::end::{explain_timeout, finish_undelivered};
+use crate::agent::end::{end_by, explain_timeout, undelivered};
 use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin};
@@ -111,10 +111,7 @@ impl Conversation {
     }
 
     /// Serves a turn.
-    ///
-    /// # Errors
-    /// Why it failed.
-    pub(super) async fn turn(&mut self, turn: Turn, input: Input) -> Result<(), Error> {
+    pub(super) async fn turn(&mut self, turn: Turn, input: Input) {
         if self.busy || self.agent.as_mut().is_some_and(Agent::has_ended) {
             self.end_agent().await;
         }
@@ -129,23 +126,18 @@ impl Conversation {
         };
         let prompt = match started {
             Ok(prompt) => prompt,
-            Err(error) => return finish_undelivered(turn, &error),
+            Err(error) => return turn.finish(undelivered(&error)),
         };
         self.busy = true;
-        let mut agent = self.agent.take().ok_or_else(gone)?;
+        let Some(mut agent) = self.agent.take() else {
+            return turn.finish(undelivered(&gone()));
+        };
         let (is_sent, done) = self.serve(&turn, &mut agent, prompt).await;
         self.agent = Some(agent);
         match done {
             Ok(reader) => {
                 (self.busy, self.counts) = (false, reader.counts);
-                let mut out = Vec::new();
-                let end = reader.end(&mut out);
-                for told in out {
-                    if let PiEvent::Event(event) = told {
-                        self.report.emit(&turn, event).await?;
-                    }
-                }
-                let mut end = end?;
+                let mut end = reader.end();
                 end.native_session_id.clone_from(&self.native);
                 let params = self
                     .native
@@ -155,7 +147,6 @@ impl Conversation {
                 self.report
                     .finish(turn, end, self.options.model.as_deref())
                     .await;
-                Ok(())
             }
             Err(why) => {
                 let ended = match self.agent.take() {
@@ -164,10 +155,11 @@ impl Conversation {
                 };
                 self.busy = false;
                 let error = why.unwrap_or(ended);
-                if !is_sent {
-                    return finish_undelivered(turn, &error);
-                }
-                Err(error)
+                turn.finish(if is_sent {
+                    end_by(&error)
+                } else {
+                    undelivered(&error)
+                });
             }
         }
     }

@@ -51,18 +51,17 @@ fn an_answer_without_tokens_broke_off_where_tokens_are_counted() {
             r#"{{"type":"message_end","message":{{"role":"assistant","content":[{{"type":"text","text":"{text}"}}],"stopReason":"stop","usage":{{"input":{tokens},"output":{tokens},"totalTokens":{tokens}}}}}}}"#
         )
     };
-    let ended = |messages: &[String]| read(&messages.join("\n")).1.end(&mut Vec::new());
-    let error = ended(&[message("whole", 3), message("partial", 0)]).unwrap_err();
-    assert_eq!(
-        error.failure().category,
-        Some(trunkline_sdk::Category::Overloaded)
-    );
+    let ended = |messages: &[String]| read(&messages.join("\n")).1.end();
+    let error = ended(&[message("whole", 3), message("partial", 0)])
+        .error
+        .unwrap();
+    assert_eq!(error.category, Some(trunkline_sdk::Category::Overloaded));
     for whole in [
         vec![message("uncounted", 0)],
         vec![message("a", 3), message("", 0)],
         vec![message("a", 0), message("b", 3)],
     ] {
-        ended(&whole).unwrap();
+        assert_eq!(ended(&whole).error, None);
     }
 }
 
@@ -95,7 +94,7 @@ fn a_turn_with_a_tool_is_told_once_and_adds_up() {
             "Rests",
         ]
     );
-    let end = reader.end(&mut Vec::new()).unwrap();
+    let end = reader.end();
     let usage = end.usage.unwrap();
     assert_eq!(
         (usage.input_tokens, usage.output_tokens, usage.cost_usd),
@@ -121,18 +120,15 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
         {"type":"auto_retry_end","success":false,"attempt":3,"finalError":"429 slow down"}"#;
     let (_, reader) = read(&over);
     assert!(!reader.signs.is_pending());
-    let error = reader.end(&mut Vec::new()).unwrap_err();
-    assert_eq!(
-        error.failure().category,
-        Some(trunkline_sdk::Category::RateLimit)
-    );
+    let error = reader.end().error.unwrap();
+    assert_eq!(error.category, Some(trunkline_sdk::Category::RateLimit));
 
     let mended = failed.to_owned()
         + r#"
         {"type":"agent_start"}
         {"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Well."}],"stopReason":"stop"}}
         {"type":"auto_retry_end","success":true,"attempt":2}"#;
-    assert!(read(&mended).1.end(&mut Vec::new()).is_ok());
+    assert_eq!(read(&mended).1.end().error, None);
 }
 
 #[tokio::test(start_paused = true)]
@@ -169,8 +165,8 @@ async fn a_session_with_servers_is_refused() {
 #[test]
 fn an_abort_is_a_stop() {
     let aborted = r#"{"type":"message_end","message":{"role":"assistant","content":[],"stopReason":"aborted"}}"#;
-    let error = read(aborted).1.end(&mut Vec::new()).unwrap_err();
-    assert_eq!(error.status(), trunkline_sdk::Status::Stopped);
+    let status = read(aborted).1.end().status;
+    assert_eq!(status, Some(trunkline_sdk::Status::Stopped));
 }
 
 #[test]
@@ -207,7 +203,7 @@ fn any_shape_is_survived() {
                 let mut reader = Reader::default();
                 reader.line(&line, &mut Vec::new());
                 // Any verdict will do.
-                drop(reader.end(&mut Vec::new()));
+                drop(reader.end());
             }
         }
     }
@@ -275,10 +271,9 @@ fn a_turn_is_over_and_completed_only_if_every_sign_agrees() {
     ] {
         let (_, reader) = read(&lines.join("\n"));
         assert_eq!(reader.is_over(), is_over, "{lines:?}");
-        let (was, why) = match reader.end(&mut Vec::new()) {
-            Ok(_) => ("completed", String::new()),
-            Err(error) => (error.status().as_str(), error.to_string()),
-        };
+        let end = reader.end();
+        let was = end.status.unwrap().as_str();
+        let why = end.error.unwrap_or_default().message.unwrap_or_default();
         assert_eq!(was, status, "{lines:?}: {why}");
         assert!(why.contains(text), "{lines:?}: {why}");
     }

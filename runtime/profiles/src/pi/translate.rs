@@ -198,20 +198,16 @@ impl Reader {
         self.is_at_rest && !self.signs.is_pending()
     }
 
-    /// The end of a turn that is over, and its usage.
-    ///
-    /// # Errors
-    /// Why it did not complete.
-    pub(super) fn end(mut self, out: &mut Vec<PiEvent>) -> Result<TurnComplete, Error> {
+    /// The message of the end of a turn that is over.
+    pub(super) fn end(mut self) -> TurnComplete {
         self.signs.report(Ok(()));
-        let end = TurnComplete {
+        self.signs.judge().complete(TurnComplete {
             num_turns: Some(self.steps),
             model: self.model,
             provider: self.provider,
             usage: self.usage,
             ..TurnComplete::default()
-        };
-        self.signs.complete(end, |usage| out.push(event(usage)))
+        })
     }
 
     /// Pushes an event, and notes it as a sign of the turn's end.

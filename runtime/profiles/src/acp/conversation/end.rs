@@ -98,11 +98,11 @@ impl Running<'_> {
             Some(Ok(_)) => Some(reason.chars().take(MAX_REASON_CHARS).collect()),
             Some(Err(_)) | None => None,
         };
-        TurnComplete {
+        signs.judge().complete(TurnComplete {
             stop_reason,
             model: usage.as_ref().and_then(|usage| usage.model.clone()),
             usage,
-            ..signs.judge().into_message()
-        }
+            ..TurnComplete::default()
+        })
     }
 }

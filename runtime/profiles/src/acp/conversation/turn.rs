@@ -43,6 +43,8 @@ pub(super) struct Running<'a> {
     pub(super) asks_model: bool,
     pub(super) said: bool,
     pub(super) signs: EndSigns,
+    /// The failure of an answer that the agent only repeated when the turn had to end.
+    repetition: Option<Error>,
     /// Events that wait for a file that is being read, and that file.
     waiting: VecDeque<UpdateEvent>,
     reading: Option<(Media, Option<Output>)>,
@@ -70,6 +72,7 @@ impl<'a> Running<'a> {
             asks_model: true,
             said: false,
             signs: EndSigns::default(),
+            repetition: None,
             waiting: VecDeque::new(),
             reading: None,
             prompted: None,
@@ -150,7 +153,6 @@ impl<'a> Running<'a> {
                     {
                         self.say(held, out);
                     }
-                    self.signs.see(&event);
                     out.emit(event);
                 }
             }
@@ -198,6 +200,12 @@ impl Dialect for Running<'_> {
                 let terminals = self.terminals;
                 self.reader
                     .update(update, When::Now, &|id| terminals.shown(id), &mut told);
+                // A call that is only asked about has not begun.
+                for event in &told {
+                    if let UpdateEvent::Event(event) = event {
+                        self.signs.see(event);
+                    }
+                }
             }
             Message::Request(id, request) => {
                 settled = self
@@ -226,15 +234,14 @@ impl Dialect for Running<'_> {
     }
 
     fn last_error(&self) -> Option<&Error> {
-        self.signs.last_error()
+        self.repetition.as_ref().or(self.signs.last_error())
     }
 
     fn interrupt(&mut self, _: &Error, out: &mut Out<Command>) -> Grace {
         self.is_cut = true;
         if self.reader.repeats() {
             let text = "the model's answer breaks off, and each time the same comes again";
-            self.signs
-                .note_error(Error::new(Category::Overloaded, text));
+            self.repetition = Some(Error::new(Category::Overloaded, text));
         }
         out.send(Command::Cancel);
         // Without a prompt there is no end to wait for.

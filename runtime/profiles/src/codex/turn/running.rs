@@ -10,13 +10,13 @@ use super::super::approval::{Answers, Ask, Form};
 use super::super::conversation::{ANSWER, Thread};
 use super::super::inbox::Mail;
 use super::super::login;
+use super::super::process::gone;
 use super::super::request;
 use super::super::retries::Retries;
 use super::super::translate::Translator;
 use super::line::{Call, Command, INTERRUPT, Message, STOP};
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
-use crate::agent::process::Ended;
 use crate::agent::report::Report;
 use crate::agent::rpc::{CallError, Id};
 use crate::agent::turn::{Dialect, Grace, Out, Reply};
@@ -27,16 +27,12 @@ const MOST_OPEN: usize = 256;
 /// Cause of the end of a turn.
 #[derive(Debug)]
 pub(super) enum Over {
-    /// Codex did.
+    /// Codex or its process; the signs have the end.
     Ended,
-    /// The app server has ended.
-    Gone(Ended),
     /// Another session has resumed the thread.
     Taken,
     /// The turn was not begun.
     NotBegun(CallError),
-    /// Codex broke its protocol.
-    Broken(Error),
 }
 
 /// Form of the reply to a request.
@@ -111,7 +107,8 @@ impl<'t> Running<'t> {
         };
         let Some(id) = begun["turn"]["id"].as_str() else {
             let broken = Error::new(Category::Protocol, "codex began a turn without an id");
-            return self.is_over(Over::Broken(broken), out);
+            self.signs.report(Err(broken));
+            return self.is_over(Over::Ended, out);
         };
         *self.spoken = true;
         *self.unfinished = Some(id.to_owned());
@@ -161,7 +158,8 @@ impl<'t> Running<'t> {
             }
             Mail::Gone(ended) => {
                 *self.unfinished = None;
-                self.is_over(Over::Gone(ended), out);
+                self.signs.report(Err(gone(&ended)));
+                self.is_over(Over::Ended, out);
             }
             Mail::Taken => self.is_over(Over::Taken, out),
         }

@@ -149,8 +149,7 @@ fn a_run_with_deltas_and_a_tool_is_told_once() {
         ]
     );
     assert_eq!(
-        read.end.unwrap().duration_ms,
-        None,
+        read.end.duration_ms, None,
         "the CLI counts from the session's begin"
     );
 }

@@ -123,7 +123,7 @@ fn steps_add_up() {
             "output Done."
         ]
     );
-    let end = read.end.unwrap();
+    let end = read.end;
     let usage = end.usage.unwrap();
     assert_eq!(
         (usage.input_tokens, usage.output_tokens, usage.cost_usd),

@@ -106,6 +106,7 @@ fn turn_of(
         asks_model: true,
         said: false,
         signs: EndSigns::default(),
+        repetition: None,
         waiting: VecDeque::new(),
         reading: None,
         prompted: None,
