@@ -6,7 +6,7 @@ use serde_json::json;
 use serde_json::value::to_raw_value;
 use trunkline_sdk::Decision;
 
-use super::super::super::initialize::Quirks;
+use super::super::super::initialize::{InitializeResponse, Quirks};
 use super::super::super::line::Request;
 use super::super::super::session::Permissions;
 use super::super::super::terminals::Order;
@@ -82,25 +82,19 @@ fn turn_after(
     )
 }
 
-fn turn_of(
-    mut reader: Reader,
-    has_answered: bool,
-    permissions: Permissions,
-    is_prompted: bool,
-    inputs: impl IntoIterator<Item = Input<Message>>,
-) -> (Vec<String>, usize) {
-    let terminals = Terminals::default();
-    let allowed_runs = AtomicUsize::new(0);
-    let now = Instant::now();
-    let wait = Duration::from_secs(9);
-    let running = Running {
-        reader: &mut reader,
-        terminals: &terminals,
+fn running<'r>(
+    reader: &'r mut Reader,
+    terminals: &'r Terminals,
+    requests: Requests<'r>,
+) -> Running<'r> {
+    Running {
+        reader,
+        terminals,
         answer: Answer::default(),
-        requests: Requests::new(permissions, &allowed_runs),
-        first_word: Some((now + wait, wait)),
-        has_answered,
-        is_prompted,
+        requests,
+        first_word: None,
+        has_answered: false,
+        is_prompted: true,
         is_cut: false,
         was_denied: false,
         asks_model: true,
@@ -110,7 +104,27 @@ fn turn_of(
         waiting: VecDeque::new(),
         reading: None,
         prompted: None,
-    };
+    }
+}
+
+fn turn_of(
+    mut reader: Reader,
+    has_answered: bool,
+    permissions: Permissions,
+    is_prompted: bool,
+    inputs: impl IntoIterator<Item = Input<Message>>,
+) -> (Vec<String>, usize) {
+    let allowed_runs = AtomicUsize::new(0);
+    let terminals = Terminals::default();
+    let now = Instant::now();
+    let wait = Duration::from_secs(9);
+    let mut running = running(
+        &mut reader,
+        &terminals,
+        Requests::new(permissions, &allowed_runs),
+    );
+    running.first_word = Some((now + wait, wait));
+    (running.has_answered, running.is_prompted) = (has_answered, is_prompted);
     let deadlines = Deadlines {
         silence: Some(Duration::from_secs(20)),
         ..Deadlines::default()
@@ -128,6 +142,116 @@ fn turn_of(
 
 fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
     turn(Permissions::Ask, true, inputs).0
+}
+
+/// The end of a turn: its status, and its failure or the agent's reason.
+fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, String) {
+    let initialized = InitializeResponse::of(&json!({"protocolVersion": 1})).unwrap();
+    let (mut reader, terminals) = (Reader::default(), Terminals::default());
+    let allowed_runs = AtomicUsize::new(0);
+    let running = running(
+        &mut reader,
+        &terminals,
+        Requests::new(Permissions::Ask, &allowed_runs),
+    );
+    let engine = Engine::new(running, Watch::new(Deadlines::default()));
+    let (mut running, finish) = play(engine, Instant::now(), inputs).end.unwrap();
+    let end = running.end(&initialized, finish.why, None, &mut Out::default());
+    let error = end.error.and_then(|error| error.message);
+    let reason = error.or(end.stop_reason).unwrap_or_default();
+    (end.status.unwrap().as_str(), reason)
+}
+
+#[test]
+fn a_turn_is_completed_only_if_reason_calls_and_answer_agree() {
+    let call = |status: &str| {
+        let text =
+            json!([{"type": "content", "content": {"type": "text", "text": "no such file"}}]);
+        update(
+            &json!({"sessionUpdate": "tool_call", "toolCallId": "c", "status": status, "content": text}),
+        )
+    };
+    let ends = |reason: &str| Says(Message::Prompted(Ok(json!({"stopReason": reason}))));
+    let fails = || {
+        let error = json!({"code": 401, "message": "no key"});
+        let error = CallError::Rpc(serde_json::from_value(error).unwrap());
+        Says(Message::Prompted(Err(error)))
+    };
+    for (inputs, status, text) in [
+        (vec![says("a"), ends("end_turn")], "completed", "end_turn"),
+        (vec![ends("end_turn")], "completed", "end_turn"),
+        (
+            vec![says("a"), ends("of_the_future")],
+            "completed",
+            "of_the_future",
+        ),
+        (
+            vec![call("failed"), says("a"), ends("end_turn")],
+            "completed",
+            "end_turn",
+        ),
+        (
+            vec![call("completed"), ends("end_turn")],
+            "completed",
+            "end_turn",
+        ),
+        (
+            vec![
+                asks(7),
+                Input::Reply("7", denial),
+                call("failed"),
+                ends("end_turn"),
+            ],
+            "completed",
+            "end_turn",
+        ),
+        (
+            vec![
+                says("a"),
+                asks(7),
+                Input::Reply("7", denial),
+                ends("cancelled"),
+            ],
+            "completed",
+            "cancelled",
+        ),
+        (
+            vec![says("a"), asks(7), ends("end_turn")],
+            "completed",
+            "end_turn",
+        ),
+        (vec![ends("of_the_future")], "failed", "of_the_future"),
+        (
+            vec![says("a"), call("failed"), ends("end_turn")],
+            "failed",
+            "no such file",
+        ),
+        (
+            vec![says("a"), call("in_progress"), ends("end_turn")],
+            "failed",
+            "a tool call did not end",
+        ),
+        (vec![says("a"), fails()], "failed", "no key"),
+        (vec![says("a"), ends("max_tokens")], "limit", "output limit"),
+        (
+            vec![says("a"), ends("max_turn_requests")],
+            "limit",
+            "as often",
+        ),
+        (vec![says("a"), ends("refusal")], "refused", "declined"),
+        (vec![says("a"), ends("cancelled")], "stopped", "cancelled"),
+        (
+            vec![says("a"), Stop, ends("end_turn")],
+            "stopped",
+            "cancelled",
+        ),
+        (vec![says("a"), Stop, Wait(2)], "stopped", ""),
+    ] {
+        let shown = format!("{inputs:?}");
+        let (was, why) = ended(inputs);
+        assert_eq!(was, status, "{shown}: {why}");
+        assert!(why.contains(text), "{shown}: {why}");
+    }
 }
 
 #[test]
