@@ -251,25 +251,20 @@ impl EndSigns {
 
     /// Judges the end of the turn.
     pub(crate) fn judge(mut self) -> TurnEnd {
-        match self.cut.take() {
-            Some(why) if why.status() != Status::Stopped => return TurnEnd::Ended(why),
-            // What was complete before the stop reached the agent stays so.
-            Some(stopped) => {
-                return match self.report {
-                    Report::Success => match self.judge_signs() {
-                        TurnEnd::Completed(reason) => TurnEnd::Completed(reason),
-                        TurnEnd::NotOver | TurnEnd::Ended(_) => TurnEnd::Ended(stopped),
-                    },
-                    Report::Missing | Report::Exit | Report::Failure(_) => TurnEnd::Ended(stopped),
-                };
-            }
-            None => {}
-        }
         let is_reported = !matches!(self.report, Report::Missing);
-        if self.exit.is_none() && (self.is_pending() || !is_reported) {
-            return TurnEnd::NotOver;
+        let has_succeeded = matches!(self.report, Report::Success);
+        match self.cut.take() {
+            // What was complete before the stop reached the agent stays so.
+            Some(stop) if stop.status() == Status::Stopped && has_succeeded => {
+                match self.judge_signs() {
+                    TurnEnd::Ended(_) => TurnEnd::Ended(stop),
+                    end => end,
+                }
+            }
+            Some(why) => TurnEnd::Ended(why),
+            None if self.exit.is_none() && (self.is_pending() || !is_reported) => TurnEnd::NotOver,
+            None => self.judge_signs(),
         }
-        self.judge_signs()
     }
 
     fn judge_signs(self) -> TurnEnd {

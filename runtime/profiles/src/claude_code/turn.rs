@@ -313,6 +313,9 @@ impl Dialect for Running<'_> {
         let settled =
             matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
         if !self.is_cut && !settled {
+            if matches!(&reply, Reply::Decision(it) if !it.is_approved()) {
+                self.signs.note_denial();
+            }
             self.talk.reply(id, &reply, out);
         }
     }

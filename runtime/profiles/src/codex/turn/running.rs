@@ -265,6 +265,7 @@ impl Dialect for Running<'_> {
                 if decision.is_approved() || self.is_leaving {
                     return;
                 }
+                self.signs.note_denial();
                 if decision.end_turn {
                     self.is_denied = true;
                     out.fail(Error::stopped());

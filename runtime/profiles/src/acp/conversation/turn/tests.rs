@@ -310,6 +310,10 @@ fn a_model_that_never_speaks_has_no_provider() {
 fn a_permission_is_asked_after_its_call_and_its_reply_is_an_option() {
     let done = ask([asks(7), Input::Reply("7", denial)]);
     assert_eq!(done[..2], ["tool.start", "ask 7"]);
+    let ends =
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "c", "status": "completed"});
+    let call = ask([asks(7), update(&ends)]);
+    assert_eq!(call, ["tool.start", "ask 7", "tool.end"]);
     assert!(done.len() == 3 && done[2].contains("no"), "{done:?}");
     let ends = || {
         let mut decision = Decision::default();

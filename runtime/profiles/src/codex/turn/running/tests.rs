@@ -274,6 +274,10 @@ fn where_codex_only_tries_again_it_is_asked_once_for_a_login() {
     );
 }
 
+fn denial() -> Reply {
+    Reply::Decision(Decision::default())
+}
+
 #[test]
 fn a_turn_is_completed_only_if_status_errors_and_items_agree() {
     let error = |retries: bool| {
@@ -291,6 +295,17 @@ fn a_turn_is_completed_only_if_status_errors_and_items_agree() {
     let fails = || item("item/completed", "failed");
     let ends = || item("item/completed", "completed");
     for (inputs, status, text) in [
+        (
+            vec![
+                starts(),
+                asks(),
+                Input::Reply("7", denial),
+                fails(),
+                completed("completed"),
+            ],
+            "completed",
+            "",
+        ),
         (vec![delta(), completed("completed")], "completed", ""),
         (vec![completed("completed")], "completed", ""),
         (
