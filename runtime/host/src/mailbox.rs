@@ -69,6 +69,10 @@ impl Queue {
         if self.is_empty() {
             self.first = Some(slot);
         } else {
+            if self.rest.capacity() == 0 {
+                // Mostly one follows, and an idle session keeps the room.
+                self.rest.reserve_exact(1);
+            }
             self.rest.push_back(slot);
         }
     }

@@ -471,6 +471,8 @@ impl Dispatch {
             gate,
         };
         self.links.insert(id.clone(), link);
+        // In a box, since a task keeps room for a future both before and while it awaits it.
+        let served = Box::pin(served);
         self.sessions.spawn(async move {
             let session = served.await;
             EndedSession { id, key, session }

@@ -219,9 +219,9 @@ pub(crate) struct SessionActor {
     /// Recently ended turns of the host, for late events.
     ended: VecDeque<(TurnNo, TurnId)>,
     queue: VecDeque<QueuedItem>,
-    placing: Option<FilePlacing>,
+    placing: Option<Box<FilePlacing>>,
     unannounced: Vec<UnannouncedFile>,
-    keeping: Option<FileInProgress>,
+    keeping: Option<Box<FileInProgress>>,
     replies: FuturesUnordered<BoxedReply<HostReply>>,
     /// Requests that wait for an answer, by the ids that listeners know.
     pending: HashMap<RequestId, PendingRequest>,
@@ -238,7 +238,7 @@ pub(crate) struct SessionActor {
     /// Handling of a journal that cannot be written.
     stall: JournalStall,
     /// Ends of turns that are written but not known to be stored.
-    unstored_ends: VecDeque<(u64, TurnId, TurnComplete)>,
+    unstored_ends: VecDeque<(u64, TurnId, Box<TurnComplete>)>,
     /// Time at which changed facts are written.
     facts_due: Option<Instant>,
     /// Time at which the session became idle: without work and without listeners.
@@ -408,7 +408,7 @@ impl SessionActor {
                         lease.leave();
                         lease.set_end(StreamEnd::Moved);
                         inbox.close();
-                        self.finish_session(&mut inbox).await?;
+                        Box::pin(self.finish_session(&mut inbox)).await?;
                         let _ = done.send(self.log.is_idle());
                         return Ok(());
                     }
@@ -449,13 +449,12 @@ impl SessionActor {
         if self.ending.is_empty() {
             inbox.close();
         }
-        self.finish_session(&mut inbox).await
+        Box::pin(self.finish_session(&mut inbox)).await
     }
 
     /// Waits for the next step. Commands of hubs come first, so that a `stop` passes a flood of
     /// events.
     async fn next_step(&mut self, inbox: Option<&mut CommandReceiver>) -> ActorStep {
-        let takes_events = self.keeping.is_none() && self.log.has_room();
         let look = self.stall.look(!self.log.is_idle());
         let linger = if self.session.is_some() { PARK } else { LINGER };
         let Self {
@@ -469,14 +468,15 @@ impl SessionActor {
             ..
         } = self;
         let idle = idle_since.map(|since| since + linger);
-        let session = session.as_ref();
+        // The next event follows the file that the session keeps.
+        let speaker = session.as_ref().filter(|_| keeping.is_none());
         tokio::select! {
             biased;
             command = next_command(inbox) => ActorStep::Command(command),
-            placed = file_placed(placing.as_mut()) => ActorStep::Placed(placed),
-            kept = file_kept(keeping.as_mut()) => ActorStep::Kept(kept),
+            placed = file_placed(placing.as_deref_mut()) => ActorStep::Placed(placed),
+            kept = file_kept(keeping.as_deref_mut()) => ActorStep::Kept(kept),
             Some(reply) = replies.next(), if !replies.is_empty() => ActorStep::HostReply(reply),
-            step = log.next_step(session, takes_events) => step,
+            step = log.next_step(speaker) => step,
             step = next_timer(*facts_due, look, idle) => step,
         }
     }
@@ -630,7 +630,7 @@ impl SessionActor {
                 self.send_provisional_end(&turn, &end);
             }
             let seq = self.write_event(Some(turn.clone()), end.clone(), meta);
-            self.unstored_ends.push_back((seq, turn, end));
+            self.unstored_ends.push_back((seq, turn, Box::new(end)));
         }
         let open = &self.facts.open.requests;
         if !self.pending.is_empty() {

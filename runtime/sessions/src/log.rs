@@ -164,7 +164,13 @@ impl SessionLog {
     pub(crate) fn then(&mut self, then: OnStored) {
         match self {
             Self::Journal(log) => log.recorder.then(then),
-            Self::Memory(log) => log.ready.push_back(then),
+            Self::Memory(log) => {
+                // Mostly one action waits, and an idle session keeps the room.
+                if log.ready.capacity() == 0 {
+                    log.ready.reserve_exact(1);
+                }
+                log.ready.push_back(then);
+            }
         }
     }
 
@@ -202,21 +208,20 @@ impl SessionLog {
         }
     }
 
-    /// Waits until something is stored, or for the next event of the agent if it may be taken.
+    /// Waits until something is stored, or for the next event of a session if there is room for it.
     ///
     /// # Cancel safety
     /// Loses nothing.
-    pub(crate) async fn next_step(
-        &mut self,
-        session: Option<&Session>,
-        takes_events: bool,
-    ) -> ActorStep {
+    pub(crate) async fn next_step(&mut self, session: Option<&Session>) -> ActorStep {
         match self {
-            Self::Journal(log) => tokio::select! {
-                biased;
-                stored = log.recorder.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
-                event = next_event(session), if takes_events => ActorStep::Event(event),
-            },
+            Self::Journal(log) => {
+                let session = session.filter(|_| log.recorder.has_room());
+                tokio::select! {
+                    biased;
+                    stored = log.recorder.stored() => stored.map_or_else(ActorStep::Lost, ActorStep::Stored),
+                    event = next_event(session) => ActorStep::Event(event),
+                }
+            }
             Self::Memory(log) => log.next_step(session).await,
         }
     }

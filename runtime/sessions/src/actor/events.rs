@@ -277,12 +277,12 @@ impl SessionActor {
             id: self.id.clone(),
         };
         let kept = Box::pin(keeper.keep(path, name));
-        self.keeping = Some(FileInProgress {
+        self.keeping = Some(Box::new(FileInProgress {
             turn,
             meta,
             output,
             kept,
-        });
+        }));
     }
 
     /// Writes the entry of a file that the journal has stored, or failed to store.
@@ -292,7 +292,7 @@ impl SessionActor {
             meta,
             mut output,
             ..
-        }) = self.keeping.take()
+        }) = self.keeping.take().map(|keeping| *keeping)
         else {
             return;
         };

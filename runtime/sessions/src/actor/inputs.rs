@@ -274,6 +274,10 @@ impl SessionActor {
                 self.end_turn(turn, ends::busy(&SendError::Busy.to_string()), None);
             }
             item => {
+                if self.queue.capacity() == 0 {
+                    // Mostly one item waits.
+                    self.queue.reserve_exact(1);
+                }
                 self.queue.push_back(item);
                 self.drain_queue();
             }
@@ -403,12 +407,12 @@ impl SessionActor {
             sha256: file.sha256.as_ref().map(ToString::to_string),
             by: Some(self.listener_name(by)),
         };
-        self.placing = Some(FilePlacing {
+        self.placing = Some(Box::new(FilePlacing {
             by,
             turn,
             delivered,
             placed: Box::pin(async move { session.place_file(file).await }),
-        });
+        }));
     }
 
     /// Handles the result of copying a file.
@@ -418,7 +422,7 @@ impl SessionActor {
             turn,
             delivered,
             ..
-        }) = self.placing.take()
+        }) = self.placing.take().map(|placing| *placing)
         else {
             return;
         };
@@ -478,7 +482,10 @@ impl SessionActor {
                 QueuedItem::Input(..) => {}
             }
         }
-        if let Some(FilePlacing { by, turn: None, .. }) = self.placing.take() {
+        if let Some(placing) = self.placing.take()
+            && placing.turn.is_none()
+        {
+            let by = placing.by;
             self.refuse_file(by, why);
         }
         self.drop_unannounced(why);

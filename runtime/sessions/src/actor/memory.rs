@@ -69,6 +69,8 @@ pub fn serve_in_memory(
         Err(closed) => (None, Some(closed)),
     };
     let mut actor = Box::new(SessionActor::with_log(id, facts, log, session, None));
+    // It ends with its client, however long it is idle.
+    actor.idle_since = None;
     if let Some(closed) = refused {
         actor.session_ended_in_memory(closed);
     }
@@ -80,7 +82,7 @@ impl SessionActor {
         while self.phase() == MemoryPhase::Open {
             self.send_end_if_due();
             match self.next_step(Some(&mut inbox)).await {
-                ActorStep::Command(None) => self.finish_in_memory().await,
+                ActorStep::Command(None) => Box::pin(self.finish_in_memory()).await,
                 ActorStep::EndRead => break,
                 ActorStep::Command(Some(command)) => {
                     if let Some(command) = self.read_members(command).await {
