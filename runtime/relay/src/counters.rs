@@ -60,7 +60,7 @@ counters! {
 pub(crate) struct Counter(AtomicU64);
 
 impl Counter {
-    pub(crate) fn one(&self) {
+    pub(crate) fn add_one(&self) {
         self.add(1);
     }
 

@@ -176,7 +176,7 @@ mod tests {
 
     use super::*;
 
-    fn asked(health: bool, sessions: u32) -> AgentsList {
+    fn agents_request(health: bool, sessions: u32) -> AgentsList {
         let request_id = RequestId::new("q").unwrap();
         AgentsList {
             request_id,
@@ -185,7 +185,7 @@ mod tests {
         }
     }
 
-    fn answered(host: &Host, list: &AgentsList, figures: &LinkFigures) -> AgentsListResult {
+    fn agents_answer(host: &Host, list: &AgentsList, figures: &LinkFigures) -> AgentsListResult {
         let line = answer(host, list, Some(figures), |_| true);
         assert!(line.len() <= MIN_MAX_LINE + 1, "{}", line.len());
         let message = AdapterMessage::parse(String::from_utf8(line).unwrap().trim_end()).unwrap();
@@ -221,7 +221,7 @@ mod tests {
         };
         let _open: Vec<_> = (0..3000).map(open).collect();
         let figures = LinkFigures::request(&host).await;
-        let all = answered(&host, &asked(true, 3000), &figures);
+        let all = agents_answer(&host, &agents_request(true, 3000), &figures);
         let listed = all.sessions.unwrap();
         assert!(
             (1024..=SESSIONS).contains(&listed.len()),
@@ -239,12 +239,12 @@ mod tests {
             "{of:?}"
         );
 
-        let few = answered(&host, &asked(false, 2), &figures);
+        let few = agents_answer(&host, &agents_request(false, 2), &figures);
         assert_eq!(
             (few.sessions.unwrap().len(), &few.agents[0].health),
             (2, &None)
         );
-        let none = answered(&host, &asked(true, 0), &figures);
+        let none = agents_answer(&host, &agents_request(true, 0), &figures);
         assert!(none.sessions.is_none() && none.agents[0].health.is_some());
     }
 }

@@ -51,12 +51,12 @@ const DESCRIBED: Duration = Duration::from_secs(15);
 const FILES_STAY: Duration = Duration::from_secs(30);
 
 /// The sessions of a hub.
-pub(crate) struct Dispatch {
+pub(crate) struct HubDispatcher {
     host: Host,
     options: RelayOptions,
     upstream: Arc<Upstream>,
     common: Arc<RelayShared>,
-    links: HashMap<SessionId, Link>,
+    links: HashMap<SessionId, SessionLink>,
     closed: VecDeque<SessionId>,
     /// Sessions that the hub has closed and the host is closing.
     closing: HashSet<Key>,
@@ -82,7 +82,7 @@ pub(crate) struct EndedSession {
 }
 
 /// The dispatcher's handle to a session's task.
-struct Link {
+struct SessionLink {
     key: Key,
     /// Set for a hub with a judge: permissions may differ between agents.
     agent: Option<Box<str>>,
@@ -91,7 +91,7 @@ struct Link {
     gate: Arc<OutletGate>,
 }
 
-impl Dispatch {
+impl HubDispatcher {
     pub(crate) fn new(host: Host, options: RelayOptions, upstream: Arc<Upstream>) -> Self {
         let common = RelayShared {
             tools: options.tools_as_output,
@@ -438,7 +438,7 @@ impl Dispatch {
                 cause: None,
             })
         } else if served {
-            self.open_below(&agent, &id, &below(*start), meta.as_ref())
+            self.open_below(&agent, &id, &agent_options(*start), meta.as_ref())
                 .await
         } else {
             let version = start.protocol.unwrap_or_default();
@@ -463,7 +463,7 @@ impl Dispatch {
         );
         let (sender, served) = serve_in_memory(id.clone(), opened, Box::new(sink));
         let agent = self.options.judge.is_some().then(|| agent.into_boxed_str());
-        let link = Link {
+        let link = SessionLink {
             key,
             agent,
             hub,
@@ -510,7 +510,8 @@ impl Dispatch {
             return;
         };
         let max_line = start.max_line;
-        if let Err(closed) = journaled.start_session(id, agent, below(start), meta, &ready) {
+        if let Err(closed) = journaled.start_session(id, agent, agent_options(start), meta, &ready)
+        {
             // The message ends the session, whatever else the hub understands.
             let hub = self.recipient(Extensions::all(), max_line);
             self.write_message(AdapterMessage::new(id.clone(), closed), &hub);
@@ -720,11 +721,11 @@ fn needs_figures(list: &AgentsList) -> bool {
 }
 
 fn count(count: &Counter) {
-    count.one();
+    count.add_one();
 }
 
 /// Returns a hub's start for the host below, without the members that only concern hub and relay.
-fn below(start: SessionStart) -> SessionStart {
+fn agent_options(start: SessionStart) -> SessionStart {
     SessionStart {
         protocol: None,
         extensions: None,

@@ -95,7 +95,7 @@ impl HubSink {
     }
 
     /// Returns true if the hub and the relay agreed on an extension.
-    fn knows(&self, extension: Extensions) -> bool {
+    fn has_extension(&self, extension: Extensions) -> bool {
         self.hub.agreed.contains(extension)
     }
 
@@ -107,7 +107,7 @@ impl HubSink {
         meta: Option<Meta>,
     ) -> AdapterMessage {
         let is_shown =
-            |turn: &TurnId| self.knows(Extensions::TURNS) && !self.unnamed.contains(turn);
+            |turn: &TurnId| self.has_extension(Extensions::TURNS) && !self.unnamed.contains(turn);
         AdapterMessage {
             session_id: self.id.clone(),
             turn_id: turn.filter(is_shown),
@@ -152,7 +152,7 @@ impl HubSink {
 
     /// Puts the end of a turn.
     fn turn_end(&mut self, turn: Option<TurnId>, mut end: Box<TurnComplete>, meta: Option<Meta>) {
-        if self.knows(Extensions::TURNS) {
+        if self.has_extension(Extensions::TURNS) {
             return self.event(turn, end.into(), meta);
         }
         // What the adapter itself reports stays whole.
@@ -169,7 +169,7 @@ impl HubSink {
 
     /// Puts the end of the session ([session.8]).
     fn session_end(&mut self, mut closed: Box<SessionClosed>) {
-        if self.knows(Extensions::CONTROL) {
+        if self.has_extension(Extensions::CONTROL) {
             let message = self.message(None, closed.into(), None);
             self.write(message, |line| self.outlet.put_last(line));
             self.is_over = true;
@@ -183,7 +183,9 @@ impl HubSink {
     fn relay_entry(&mut self, turn: Option<TurnId>, body: RelayBody, meta: Option<Meta>) {
         match body {
             RelayBody::HostFact(fact) if fact.fact == Some(Fact::ProcessEnded) => {
-                if !self.knows(Extensions::EVENTS) && std::mem::take(&mut self.has_reported_exit) {
+                if !self.has_extension(Extensions::EVENTS)
+                    && std::mem::take(&mut self.has_reported_exit)
+                {
                     return;
                 }
                 let error = ErrorEvent {
@@ -233,7 +235,7 @@ impl HubSink {
 
 impl EntrySink for HubSink {
     fn begin_turn(&mut self, turn: &TurnId, is_named: bool) {
-        if !self.knows(Extensions::TURNS) {
+        if !self.has_extension(Extensions::TURNS) {
             self.order.begin(turn.clone());
         } else if !is_named {
             if self.unnamed.len() == MAX_UNNAMED_TURNS {
@@ -263,12 +265,12 @@ impl EntrySink for HubSink {
             }
             body => {
                 // Unmarked, it would become part of the turn that runs now ([turn.9]).
-                if !self.knows(Extensions::TURNS)
+                if !self.has_extension(Extensions::TURNS)
                     && turn.as_ref().is_some_and(|turn| !self.order.contains(turn))
                     && !self.order.is_empty()
                     && !matches!(body, AdapterBody::FileOutput(_))
                 {
-                    self.common.counters.late_output.one();
+                    self.common.counters.late_output.add_one();
                     return tracing::debug!(session = %self.id, "late output is dropped");
                 }
                 self.event(turn, body, meta);
@@ -284,13 +286,13 @@ impl EntrySink for HubSink {
                     let closed = Box::new(closed.clone());
                     let message = self.message(turn.clone(), closed.into(), None);
                     self.put(message, Class::Answer);
-                    if self.knows(Extensions::TURNS) {
+                    if self.has_extension(Extensions::TURNS) {
                         end.into()
                     } else {
                         Box::new(TurnComplete::default()).into()
                     }
                 }
-                None if !self.knows(Extensions::TURNS) => {
+                None if !self.has_extension(Extensions::TURNS) => {
                     self.order.refuse(end);
                     self.release_ends();
                     return false;
@@ -312,7 +314,7 @@ impl EntrySink for HubSink {
     }
 
     fn count_late_answer(&self) {
-        self.common.counters.late.one();
+        self.common.counters.late.add_one();
     }
 
     fn read_members(
@@ -336,7 +338,7 @@ impl EntrySink for HubSink {
     }
 
     fn answers_questions(&self) -> bool {
-        self.knows(Extensions::QUESTIONS)
+        self.has_extension(Extensions::QUESTIONS)
     }
 
     fn has_room(&self) -> bool {
@@ -386,7 +388,7 @@ impl EntrySink for HubSink {
     }
 
     fn knows_end(&self) -> bool {
-        self.knows(Extensions::CONTROL)
+        self.has_extension(Extensions::CONTROL)
     }
 
     fn drained(&mut self) -> BoxFuture<'_, ()> {
@@ -396,7 +398,7 @@ impl EntrySink for HubSink {
     fn drop_held(&mut self) {
         if self.placing.take().is_some() {
             // What follows does not wait for a file that takes too long.
-            self.common.counters.shortened.one();
+            self.common.counters.shortened.add_one();
             for (message, class) in std::mem::take(&mut self.behind) {
                 self.write(message, |line| self.outlet.put(line, class));
             }

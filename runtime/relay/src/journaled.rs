@@ -47,7 +47,7 @@ const BUSY: &str = "too many wait already; ask again when one is answered";
 pub(crate) struct JournalSessions {
     sessions: Sessions,
     upstream: Arc<Upstream>,
-    links: HashMap<SessionId, Link>,
+    links: HashMap<SessionId, ListenerLink>,
     listeners: ListenerTasks,
 }
 
@@ -60,7 +60,7 @@ pub(crate) struct ListenerTasks {
 }
 
 /// The handle to the task of a listener.
-struct Link {
+struct ListenerLink {
     inbox: mpsc::Sender<ToListener>,
     outlet: Arc<Outlet>,
 }
@@ -196,7 +196,7 @@ impl JournalSessions {
         let (inbox, said) = mpsc::channel(INBOX);
         self.links.insert(
             id.clone(),
-            Link {
+            ListenerLink {
                 inbox,
                 outlet: outlet.clone(),
             },
@@ -309,7 +309,7 @@ fn of_pipe(result: SessionsListResult) -> Vec<u8> {
     AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
 }
 
-impl Link {
+impl ListenerLink {
     /// Ends the listener's task and waits for it.
     async fn leave(&self) {
         let (done, left) = oneshot::channel();

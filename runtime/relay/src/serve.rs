@@ -19,7 +19,7 @@ use trunkline_protocol::LineReader;
 use trunkline_sessions::Sessions;
 
 use crate::{
-    Counters, RelayOptions, dispatch::Dispatch, doors::SocketListeners, hub_sink::RelayShared,
+    Counters, RelayOptions, dispatch::HubDispatcher, doors::SocketListeners, hub_sink::RelayShared,
     journaled::ListenerTasks, upstream::Upstream,
 };
 
@@ -287,7 +287,7 @@ pub(crate) async fn talk(
     let mut writing = JoinSet::new();
     writing.spawn(upstream.clone().write(writer));
     let mut lines = LineReader::of_peer(options.max_line);
-    let mut dispatch = Dispatch::new(host.clone(), options, upstream.clone());
+    let mut dispatch = HubDispatcher::new(host.clone(), options, upstream.clone());
     let mut last_wait = pin!(async {
         hung_up.await;
         sleep(LAST_WORDS).await;
@@ -305,9 +305,9 @@ pub(crate) async fn talk(
             _ = writing.join_next() => break RelayEnd::BrokenOutput,
             () = dispatch.task_ended() => continue,
             () = &mut last_wait, if !upstream.is_answered() => break RelayEnd::EndOfInput,
-            () = upstream.answered(), if !taken => None,
+            () = upstream.wait_answered(), if !taken => None,
             read = async {
-                upstream.answered().await;
+                upstream.wait_answered().await;
                 reader.read(lines.space()).await
             }, if taken => Some(read),
         };

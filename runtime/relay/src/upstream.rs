@@ -58,7 +58,7 @@ const HELD_ANSWERS: usize = 64 * 1024;
 /// The queues of all messages to the hub.
 #[derive(Debug, Default)]
 pub(crate) struct Upstream {
-    state: Mutex<State>,
+    state: Mutex<UpstreamState>,
     /// Notified if data is ready to write, or nothing more will come.
     more: Notify,
     /// Notified when the hub has read answers.
@@ -66,17 +66,17 @@ pub(crate) struct Upstream {
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct UpstreamState {
     /// Messages that overtake all others.
     control: Vec<u8>,
     fair: Fair,
     gates: HashMap<Key, Arc<OutletGate>>,
     keys: u64,
-    phase: Phase,
+    phase: UpstreamPhase,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Phase {
+enum UpstreamPhase {
     #[default]
     Open,
     /// Waiting messages are still written.
@@ -103,7 +103,7 @@ impl OutletGate {
 }
 
 impl Upstream {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, UpstreamState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -125,7 +125,7 @@ impl Upstream {
     /// Adds an answer that overtakes everything.
     pub(crate) fn put_control(&self, line: &[u8]) {
         let mut state = self.lock();
-        if state.phase != Phase::Broken {
+        if state.phase != UpstreamPhase::Broken {
             state.control.extend_from_slice(line);
             self.more.notify_one();
         }
@@ -140,7 +140,7 @@ impl Upstream {
     ///
     /// # Cancel safety
     /// Takes nothing.
-    pub(crate) async fn answered(&self) {
+    pub(crate) async fn wait_answered(&self) {
         while !self.is_answered() {
             self.read.notified().await;
         }
@@ -150,8 +150,8 @@ impl Upstream {
     /// written.
     pub(crate) fn finish(&self) {
         let mut state = self.lock();
-        if state.phase == Phase::Open {
-            state.phase = Phase::Finishing;
+        if state.phase == UpstreamPhase::Open {
+            state.phase = UpstreamPhase::Finishing;
             state.fair.resume_all();
         }
         self.more.notify_one();
@@ -159,7 +159,7 @@ impl Upstream {
 
     fn fail(&self) {
         let mut state = self.lock();
-        state.phase = Phase::Broken;
+        state.phase = UpstreamPhase::Broken;
         state.control = Vec::new();
         state.fair = Fair::default();
         for gate in state.gates.values() {
@@ -223,11 +223,11 @@ impl Upstream {
         } else if state.is_answered() {
             self.read.notify_one();
         }
-        state.phase != Phase::Open
+        state.phase != UpstreamPhase::Open
     }
 }
 
-impl State {
+impl UpstreamState {
     fn is_answered(&self) -> bool {
         self.control.len() + self.fair.answers() <= ANSWERS
     }
@@ -255,7 +255,7 @@ impl Outlet {
     /// Adds a line. Never waits.
     pub(crate) fn put(&self, line: Vec<u8>, class: Class) {
         let mut state = self.upstream.lock();
-        if state.phase == Phase::Broken {
+        if state.phase == UpstreamPhase::Broken {
             return;
         }
         state.fair.push(self.key, line, class);
@@ -282,7 +282,7 @@ impl Outlet {
     pub(crate) fn has_room(&self) -> bool {
         let state = self.upstream.lock();
         let has_room = state.fair.bytes(self.key) < ROOM && !state.fair.is_paused(self.key);
-        has_room || state.phase == Phase::Broken
+        has_room || state.phase == UpstreamPhase::Broken
     }
 
     /// Waits until an event may be taken from the host.
@@ -303,7 +303,7 @@ impl Outlet {
         loop {
             {
                 let state = self.upstream.lock();
-                if state.fair.bytes(self.key) == 0 || state.phase == Phase::Broken {
+                if state.fair.bytes(self.key) == 0 || state.phase == UpstreamPhase::Broken {
                     return;
                 }
             }
@@ -314,7 +314,7 @@ impl Outlet {
     /// Holds messages back, or releases them in order ([flow.1]).
     pub(crate) fn flow(&self, flow: Flow) {
         let mut state = self.upstream.lock();
-        if flow == Flow::Pause && state.phase != Phase::Open {
+        if flow == Flow::Pause && state.phase != UpstreamPhase::Open {
             return;
         }
         state.fair.flow(self.key, flow);
@@ -354,7 +354,7 @@ pub(crate) fn write_for(
             tracing::warn!(%session, kind, bytes, max_line, "a message is too long for the hub");
         }
     }
-    counters.shortened.one();
+    counters.shortened.add_one();
 }
 
 #[cfg(test)]

@@ -702,7 +702,7 @@ impl SessionActor {
     fn write_facts(&mut self) {
         self.facts_due = None;
         self.facts.last = self.log.last();
-        self.log.facts(&self.facts);
+        self.log.put_facts(&self.facts);
     }
 
     fn has_record(&self) -> bool {

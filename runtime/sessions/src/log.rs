@@ -227,9 +227,9 @@ impl SessionLog {
     }
 
     /// Stores the facts, as of all entries written so far.
-    pub(crate) fn facts(&mut self, facts: &SessionFacts) {
+    pub(crate) fn put_facts(&mut self, facts: &SessionFacts) {
         if let Self::Journal(log) = self {
-            log.recorder.facts(facts);
+            log.recorder.put_facts(facts);
         }
     }
 
@@ -271,8 +271,9 @@ impl SessionLog {
     }
 
     /// Counts the actions of entries that are not stored yet for which `is_meant` holds.
-    pub(crate) fn count(&self, is_meant: impl FnMut(&OnStored) -> bool) -> usize {
-        self.journal().map_or(0, |log| log.recorder.count(is_meant))
+    pub(crate) fn count_actions(&self, is_meant: impl FnMut(&OnStored) -> bool) -> usize {
+        self.journal()
+            .map_or(0, |log| log.recorder.count_actions(is_meant))
     }
 
     /// Takes back actions of entries that are not stored yet.

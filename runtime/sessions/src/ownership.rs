@@ -346,8 +346,8 @@ impl Sessions {
     /// If the future is dropped, the session may or may not be given up: check [`Sessions::owned`].
     pub async fn hand_over(&self, id: &SessionId) -> Result<(), HandOverError> {
         let shared = self.shared();
-        let shut = self.shut(id)?;
-        if let Some(handle) = shared.registry.live(id.as_str()) {
+        let shut = self.lock_entry(id)?;
+        if let Some(handle) = shared.registry.live_handle(id.as_str()) {
             let (done, has_left) = oneshot::channel();
             let is_asked = handle
                 .commands
@@ -365,7 +365,10 @@ impl Sessions {
     }
 
     /// Locks an owned session against callers until the lock is dropped.
-    pub(crate) fn shut<'a>(&'a self, id: &'a SessionId) -> Result<EntryLock<'a>, HandOverError> {
+    pub(crate) fn lock_entry<'a>(
+        &'a self,
+        id: &'a SessionId,
+    ) -> Result<EntryLock<'a>, HandOverError> {
         let shared = self.shared();
         let shut = shared.registry.change_ownership(id.as_str(), |own| {
             if own.is_new {

@@ -268,7 +268,7 @@ impl<T> EntryRecorder<T> {
     }
 
     /// Puts the facts, as of all entries written so far.
-    pub(crate) fn facts(&mut self, facts: &SessionFacts) {
+    pub(crate) fn put_facts(&mut self, facts: &SessionFacts) {
         let bytes = facts.to_bytes();
         if let Some(before) = &mut self.before {
             // The facts include the marks.
@@ -450,7 +450,7 @@ impl<T> EntryRecorder<T> {
     }
 
     /// Counts the waiting actions for which `is_meant` holds.
-    pub(crate) fn count(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
+    pub(crate) fn count_actions(&self, mut is_meant: impl FnMut(&T) -> bool) -> usize {
         let on_way = self
             .before
             .iter()

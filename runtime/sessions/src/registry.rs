@@ -147,7 +147,7 @@ impl SlotState {
         }
     }
 
-    fn live(&self) -> Option<&SessionHandle> {
+    fn live_handle(&self) -> Option<&SessionHandle> {
         match self {
             Self::Live { handle, .. } => Some(handle),
             Self::Vacant | Self::Opening { .. } | Self::Leaving { .. } => None,
@@ -204,10 +204,10 @@ impl Registry {
     }
 
     /// Returns the session if it is live and accepts commands.
-    pub(crate) fn live(&self, id: &str) -> Option<SessionHandle> {
+    pub(crate) fn live_handle(&self, id: &str) -> Option<SessionHandle> {
         let slot = self.slots.get(id)?;
         slot.state
-            .live()
+            .live_handle()
             .filter(|handle| !handle.commands.is_closed())
             .cloned()
     }
@@ -215,7 +215,7 @@ impl Registry {
     pub(crate) fn all_live(&self) -> Vec<SessionHandle> {
         self.slots
             .iter()
-            .filter_map(|slot| slot.state.live().cloned())
+            .filter_map(|slot| slot.state.live_handle().cloned())
             .collect()
     }
 
@@ -360,7 +360,7 @@ impl Registry {
             .iter()
             .filter_map(|slot| {
                 let owned = slot.ownership.as_ref()?;
-                Some(show(slot.key(), owned, slot.state.live()))
+                Some(show(slot.key(), owned, slot.state.live_handle()))
             })
             .collect()
     }

@@ -94,7 +94,9 @@ impl Shared {
 
 impl InMemory for Shared {
     fn activity(&self, id: &str) -> Option<SessionActivity> {
-        self.registry.live(id).map(|handle| handle.shown.get())
+        self.registry
+            .live_handle(id)
+            .map(|handle| handle.shown.get())
     }
 
     fn in_state(&self, state: SessionState) -> Vec<SessionKey> {
@@ -484,8 +486,8 @@ impl Sessions {
     /// Dropping the future leaves nothing behind.
     async fn session_handle(&self, id: &SessionId) -> Result<SessionHandle, SessionRefused> {
         loop {
-            if let Some(handle) = self.shared.registry.live(id.as_str()) {
-                if !self.sees(&handle.origin) {
+            if let Some(handle) = self.shared.registry.live_handle(id.as_str()) {
+                if !self.may_see(&handle.origin) {
                     return Err(unknown_session());
                 }
                 self.shared.check_serves(id)?;
@@ -560,7 +562,7 @@ impl Sessions {
         Some(handle.origin.agent.clone())
     }
 
-    fn sees(&self, origin: &SessionOrigin) -> bool {
+    fn may_see(&self, origin: &SessionOrigin) -> bool {
         is_seen(self.visitor(), origin.owner.as_deref(), &origin.agent)
     }
 
@@ -571,8 +573,8 @@ impl Sessions {
         if self.visitor.is_none() {
             return Some(key);
         }
-        if let Some(handle) = self.shared.registry.live(id.as_str()) {
-            return self.sees(&handle.origin).then_some(key);
+        if let Some(handle) = self.shared.registry.live_handle(id.as_str()) {
+            return self.may_see(&handle.origin).then_some(key);
         }
         let (journal, visitor) = (self.shared.journal.clone(), self.visitor.clone());
         let seen = tokio::task::spawn_blocking(move || {
@@ -666,7 +668,7 @@ impl Sessions {
             return Err(RemoveError::InUse);
         };
         if let Some(recording) = &self.shared.recording {
-            let shut = self.shut(id).map_err(|_| RemoveError::InUse)?;
+            let shut = self.lock_entry(id).map_err(|_| RemoveError::InUse)?;
             recording
                 .record
                 .remove(id, shut.epoch)

@@ -33,14 +33,14 @@ impl Visitor {
     }
 
     /// Returns `true` if the visitor sees a session of this owner and agent.
-    pub(crate) fn sees(&self, owner: Option<&str>, agent: &str) -> bool {
+    pub(crate) fn may_see(&self, owner: Option<&str>, agent: &str) -> bool {
         (self.sees_all || owner == Some(&*self.name)) && self.may_have(agent)
     }
 }
 
 /// Returns `true` if a session is visible to a visitor, or to the user of the host if `None`.
 pub(crate) fn is_seen(visitor: Option<&Visitor>, owner: Option<&str>, agent: &str) -> bool {
-    visitor.is_none_or(|visitor| visitor.sees(owner, agent))
+    visitor.is_none_or(|visitor| visitor.may_see(owner, agent))
 }
 
 #[cfg(test)]
@@ -66,7 +66,7 @@ mod tests {
             (own(false, Some(&[])), Some("a"), "x", false),
         ] {
             assert_eq!(
-                visitor.sees(owner, agent),
+                visitor.may_see(owner, agent),
                 is,
                 "{visitor:?} {owner:?} {agent}"
             );

@@ -15,9 +15,9 @@ pub(super) fn entry(health: &AgentHealth) -> HealthEntry {
         verdict: Some(verdict.text),
         liveness: Some(health.liveness()),
         pid: process.and_then(|process| process.pid).map(u64::from),
-        age_ms: process.map(|process| ms(process.age)),
-        silent_ms: process.map(|process| ms(process.silent_for)),
-        restart_in_ms: health.restart_in.map(ms),
+        age_ms: process.map(|process| whole_millis(process.age)),
+        silent_ms: process.map(|process| whole_millis(process.silent_for)),
+        restart_in_ms: health.restart_in.map(whole_millis),
         last_end: health.last_end.as_ref().map(|end| end.how.clone()),
         sessions: Some(health.sessions as u64),
         turns: Some(health.running_turns as u64),
@@ -54,9 +54,9 @@ pub(super) fn open_session(session: &SessionStatus) -> OpenSession {
             SessionState::Stopping => Some(SessionActivity::Stopping),
             _ => None,
         },
-        age_ms: Some(ms(session.age)),
-        turn_ms: session.turn_age.map(ms),
-        silent_ms: session.silent_for.map(ms),
+        age_ms: Some(whole_millis(session.age)),
+        turn_ms: session.turn_age.map(whole_millis),
+        silent_ms: session.silent_for.map(whole_millis),
         queued_inputs: Some(session.queued_inputs as u64),
         requests: Some(session.open_requests as u64),
         unread_bytes: Some(session.unread_bytes),
@@ -65,6 +65,6 @@ pub(super) fn open_session(session: &SessionStatus) -> OpenSession {
     }
 }
 
-fn ms(time: Duration) -> u64 {
+fn whole_millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }

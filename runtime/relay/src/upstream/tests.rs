@@ -48,9 +48,9 @@ async fn a_session_has_room_again_when_the_pipe_has_taken_what_it_put() {
 }
 
 /// A pipe that records at each write if the session's end is visible.
-struct Noting(Arc<OutletGate>, Arc<Mutex<Vec<bool>>>);
+struct GateRecorder(Arc<OutletGate>, Arc<Mutex<Vec<bool>>>);
 
-impl AsyncWrite for Noting {
+impl AsyncWrite for GateRecorder {
     fn poll_write(
         self: Pin<&mut Self>,
         _: &mut Context<'_>,
@@ -79,7 +79,7 @@ async fn the_end_of_a_session_is_known_before_the_hub_can_read_it() {
     assert!(!outlet.gate().is_ended());
     upstream.finish();
     upstream
-        .write(Noting(outlet.gate(), Arc::clone(&noted)))
+        .write(GateRecorder(outlet.gate(), Arc::clone(&noted)))
         .await
         .unwrap();
     let noted = noted.lock().unwrap().clone();
@@ -96,7 +96,7 @@ async fn answers_are_kept_and_the_hub_waits_while_it_reads_none() {
     let upstream = Arc::new(Upstream::default());
     let outlet = upstream.outlet();
     let answered = async || {
-        timeout(Duration::from_secs(1), upstream.answered())
+        timeout(Duration::from_secs(1), upstream.wait_answered())
             .await
             .is_ok()
     };

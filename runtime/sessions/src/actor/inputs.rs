@@ -519,8 +519,10 @@ impl SessionActor {
     ) {
         let message_id = input.message.message_id.clone();
         let obstacle = self.log.obstacle();
-        let waiting =
-            self.replies.len() + self.log.count(|then| matches!(then, OnStored::Steer(..)));
+        let waiting = self.replies.len()
+            + self
+                .log
+                .count_actions(|then| matches!(then, OnStored::Steer(..)));
         // Without a journal the host judges by its own turns.
         let has_running = self.log.is_memory() || self.given.iter().any(|given| given.no.is_some());
         let refusal = match (found.known, obstacle) {

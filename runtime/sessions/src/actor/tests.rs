@@ -105,7 +105,7 @@ impl World {
             .say(json!({"type": "user.input", "turn_id": "t", "content": "go"}))
             .await;
         world
-            .until(|live| live.given.front().is_some_and(|given| given.no.is_some()))
+            .step_until(|live| live.given.front().is_some_and(|given| given.no.is_some()))
             .await;
         world.turn = world.agent_hears("user.input").await["turn_id"]
             .as_str()
@@ -113,7 +113,7 @@ impl World {
             .to_owned();
         request["turn_id"] = json!(world.turn);
         world.agent_says(request).await;
-        world.until(|live| !live.pending.is_empty()).await;
+        world.step_until(|live| !live.pending.is_empty()).await;
         world
     }
 
@@ -149,10 +149,10 @@ impl World {
     }
 
     /// Takes every step until a condition holds.
-    async fn until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
+    async fn step_until(&mut self, mut holds: impl FnMut(&SessionActor) -> bool) {
         while !holds(&self.live) {
             self.live.log.flush();
-            let step = soon(self.live.next_step(Some(&mut self.inbox))).await;
+            let step = before_timeout(self.live.next_step(Some(&mut self.inbox))).await;
             self.live.handle_step(step);
         }
     }
@@ -161,7 +161,7 @@ impl World {
     async fn until_stored(&mut self) {
         self.live.log.flush();
         while !self.live.log.is_idle() {
-            let stored = soon(self.live.log.stored()).await.unwrap();
+            let stored = before_timeout(self.live.log.stored()).await.unwrap();
             self.live.handle_stored(stored);
             self.live.log.flush();
         }
@@ -170,7 +170,7 @@ impl World {
     /// Waits for the host's next event of a settled request.
     async fn withdrawal(&mut self) -> Event {
         loop {
-            let event = soon(self.live.session.as_ref().unwrap().next_event())
+            let event = before_timeout(self.live.session.as_ref().unwrap().next_event())
                 .await
                 .unwrap();
             if matches!(event.kind, trunkline_host::EventKind::Withdrawn { .. }) {
@@ -189,7 +189,9 @@ impl World {
 
     async fn agent_hears(&mut self, kind: &str) -> Value {
         let mut line = String::new();
-        soon(self.told.read_line(&mut line)).await.unwrap();
+        before_timeout(self.told.read_line(&mut line))
+            .await
+            .unwrap();
         let message: Value = serde_json::from_str(&line).unwrap();
         assert_eq!(message["type"], kind, "{message}");
         message
@@ -201,7 +203,7 @@ impl World {
             json!({"type": "turn.complete", "turn_id": self.turn, "status": "stopped"}),
         )
         .await;
-        self.until(|live| live.given.is_empty()).await;
+        self.step_until(|live| live.given.is_empty()).await;
         self.stored_decisions().await
     }
 
@@ -231,7 +233,7 @@ impl World {
 }
 
 /// Fails a test that would hang.
-async fn soon<T>(what: impl Future<Output = T>) -> T {
+async fn before_timeout<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(Duration::from_secs(20), what)
         .await
         .expect("it comes soon")
@@ -454,7 +456,7 @@ async fn an_end_that_waits_to_be_stored_is_told_when_the_journal_stalls() {
         .await;
     // No block is reported as stored meanwhile.
     while !world.live.given.is_empty() {
-        let event = soon(world.live.session.as_ref().unwrap().next_event())
+        let event = before_timeout(world.live.session.as_ref().unwrap().next_event())
             .await
             .unwrap();
         world.live.handle_event(event);
