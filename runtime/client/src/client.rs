@@ -11,8 +11,8 @@ use trunkline_protocol::{
 
 use crate::{
     ClientError, Connect, Event, Events, ReconnectPolicy, Session,
-    connection::{Answer, Command, Connection, PendingRequest},
-    event::{Attention, EventQueue},
+    connection::{Command, ConnectionTask, PendingRequest, RequestAnswer},
+    event::{EventQueue, SessionsToVisit},
     session::random_id,
     session_state::SessionState,
 };
@@ -32,7 +32,7 @@ const BEHIND_ALL_ENTRIES: u64 = 1 << 53;
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
-    attention: Arc<Attention>,
+    attention: Arc<SessionsToVisit>,
     /// The cause of the connection's end.
     cause: Arc<OnceLock<ClientError>>,
     is_remote: bool,
@@ -100,7 +100,7 @@ impl Client {
             is_remote: pipe.is_remote(),
         };
         let attention = client.attention.clone();
-        let connection = Connection::new(receiver, attention, policy, client.cause.clone());
+        let connection = ConnectionTask::new(receiver, attention, policy, client.cause.clone());
         tokio::spawn(connection.run(transport, pipe));
         Ok(client)
     }
@@ -225,7 +225,7 @@ impl Client {
         };
         let line = HostMessage::new(SessionId::none(), list).to_line();
         match self.request(request_id, None, line).await? {
-            Answer::Adapter(AdapterBody::AgentsListResult(list)) => Ok(list),
+            RequestAnswer::Adapter(AdapterBody::AgentsListResult(list)) => Ok(list),
             _ => Err(unexpected()),
         }
     }
@@ -249,7 +249,7 @@ impl Client {
         };
         let line = HostMessage::new(SessionId::none(), list).to_line();
         match self.request(request_id, None, line).await? {
-            Answer::Adapter(AdapterBody::SessionsListResult(list)) => match list.error {
+            RequestAnswer::Adapter(AdapterBody::SessionsListResult(list)) => match list.error {
                 Some(error) => Err(ClientError::RequestFailed(error)),
                 None => Ok(SessionPage {
                     sessions: list.sessions.unwrap_or_default(),
@@ -286,7 +286,7 @@ impl Client {
             .request(request_id, Some(session.clone()), line)
             .await?
         {
-            Answer::Relay(RelayBody::SessionHistoryResult(page)) => match page.error {
+            RequestAnswer::Relay(RelayBody::SessionHistoryResult(page)) => match page.error {
                 Some(error) => Err(ClientError::RequestFailed(error)),
                 None => {
                     let entries = page.entries.unwrap_or_default();
@@ -298,9 +298,9 @@ impl Client {
                 }
             },
             // The host keeps no journal.
-            Answer::Relay(RelayBody::SessionRefused(refused)) => Err(ClientError::RequestFailed(
-                refused.message.unwrap_or_default(),
-            )),
+            RequestAnswer::Relay(RelayBody::SessionRefused(refused)) => Err(
+                ClientError::RequestFailed(refused.message.unwrap_or_default()),
+            ),
             _ => Err(unexpected()),
         }
     }
@@ -355,7 +355,7 @@ impl Client {
         state: impl FnOnce(
             SessionId,
             Arc<EventQueue>,
-            oneshot::Sender<crate::session_state::Opened>,
+            oneshot::Sender<crate::session_state::OpeningResult>,
         ) -> SessionState,
     ) -> Result<(Session, Events), ClientError> {
         let queue = Arc::new(EventQueue::new());
@@ -383,7 +383,7 @@ impl Client {
         request_id: RequestId,
         session: Option<SessionId>,
         line: Vec<u8>,
-    ) -> Result<Answer, ClientError> {
+    ) -> Result<RequestAnswer, ClientError> {
         let (reply, answer) = oneshot::channel();
         let request = PendingRequest {
             session,

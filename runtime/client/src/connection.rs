@@ -20,8 +20,8 @@ use trunkline_protocol::{
 
 use crate::{
     ClientError, Connect, ConnectError, Pipe, ReconnectPolicy,
-    event::{Attention, Event, EventBody},
-    reconnect::Backoff,
+    event::{Event, EventBody, SessionsToVisit},
+    reconnect::ReconnectBackoff,
     session_state::{SessionCommand, SessionState},
 };
 
@@ -73,26 +73,26 @@ pub(crate) struct PendingRequest {
     /// The session that it is about.
     pub(crate) session: Option<SessionId>,
     pub(crate) line: Vec<u8>,
-    pub(crate) reply: oneshot::Sender<Result<Answer, ClientError>>,
+    pub(crate) reply: oneshot::Sender<Result<RequestAnswer, ClientError>>,
 }
 
 /// The host's answer to a request.
 #[derive(Debug)]
-pub(crate) enum Answer {
+pub(crate) enum RequestAnswer {
     Adapter(AdapterBody),
     Relay(RelayBody),
 }
 
 /// The reason why a connection is no longer served.
-enum Stopped {
+enum ServeEnd {
     Closed,
     Lost(String),
 }
 
 #[derive(Debug)]
-pub(crate) struct Connection {
+pub(crate) struct ConnectionTask {
     commands: mpsc::Receiver<Command>,
-    attention: Arc<Attention>,
+    attention: Arc<SessionsToVisit>,
     policy: ReconnectPolicy,
     cause: Arc<OnceLock<ClientError>>,
     sessions: HashMap<SessionId, SessionState>,
@@ -101,7 +101,7 @@ pub(crate) struct Connection {
     /// The first time at which a session is attached again.
     next_attach: Option<Instant>,
     requests: HashMap<RequestId, PendingRequest>,
-    backoff: Backoff,
+    backoff: ReconnectBackoff,
     is_connected: bool,
     /// No handle is left: the task ends with its last session.
     is_abandoned: bool,
@@ -123,10 +123,10 @@ pub(crate) async fn dial<C: Connect>(transport: &mut C) -> Result<Pipe, ConnectE
     dialed.unwrap_or_else(|_| Err(late()))
 }
 
-impl Connection {
+impl ConnectionTask {
     pub(crate) fn new(
         commands: mpsc::Receiver<Command>,
-        attention: Arc<Attention>,
+        attention: Arc<SessionsToVisit>,
         policy: ReconnectPolicy,
         cause: Arc<OnceLock<ClientError>>,
     ) -> Self {
@@ -139,7 +139,7 @@ impl Connection {
             overfull: HashSet::new(),
             next_attach: None,
             requests: HashMap::new(),
-            backoff: Backoff::default(),
+            backoff: ReconnectBackoff::default(),
             is_connected: false,
             is_abandoned: false,
             closer: None,
@@ -155,7 +155,7 @@ impl Connection {
         let cause = loop {
             let connected_at = Instant::now();
             let stopped = self.serve(&mut pipe).await;
-            let Stopped::Lost(reason) = stopped else {
+            let ServeEnd::Lost(reason) = stopped else {
                 self.end_sessions(&ClientError::ClientClosed);
                 self.close(pipe).await;
                 break ClientError::ClientClosed;
@@ -183,7 +183,7 @@ impl Connection {
     }
 
     /// Serves one connection.
-    async fn serve(&mut self, pipe: &mut Pipe) -> Stopped {
+    async fn serve(&mut self, pipe: &mut Pipe) -> ServeEnd {
         let mut lines = LineReader::of_peer(MAX_ENTRY_LINE);
         self.begin();
         let mut next_ping = Instant::now() + PING_INTERVAL;
@@ -191,7 +191,7 @@ impl Connection {
         let mut can_write = true;
         loop {
             if self.closer.is_some() || (self.is_abandoned && self.sessions.is_empty()) {
-                return Stopped::Closed;
+                return ServeEnd::Closed;
             }
             let sessions = &self.sessions;
             let is_overfull = |id: &SessionId| sessions.get(id).is_some_and(|it| it.is_overfull());
@@ -216,8 +216,8 @@ impl Connection {
                     }
                 }
                 read = input.read(lines.space()), if reads => match read {
-                    Ok(0) => return Stopped::Lost("the host has ended the connection".to_owned()),
-                    Err(error) => return Stopped::Lost(error.to_string()),
+                    Ok(0) => return ServeEnd::Lost("the host has ended the connection".to_owned()),
+                    Err(error) => return ServeEnd::Lost(error.to_string()),
                     Ok(bytes) => {
                         lines.filled(bytes);
                         self.unanswered_pings = 0;
@@ -231,7 +231,7 @@ impl Connection {
                     if is_remote && next_ping <= now {
                         // A host that is not read cannot answer.
                         if reads && self.unanswered_pings >= MAX_UNANSWERED_PINGS {
-                            return Stopped::Lost("the host does not answer pings".to_owned());
+                            return ServeEnd::Lost("the host does not answer pings".to_owned());
                         }
                         next_ping = now + PING_INTERVAL;
                         self.unanswered_pings += u32::from(reads);
@@ -445,8 +445,8 @@ impl Connection {
 
     fn answer(&self, request: PendingRequest, body: EventBody) {
         let answer = match body {
-            EventBody::Adapter(body) => Answer::Adapter(body),
-            EventBody::Relay(body) => Answer::Relay(body),
+            EventBody::Adapter(body) => RequestAnswer::Adapter(body),
+            EventBody::Relay(body) => RequestAnswer::Relay(body),
             EventBody::Unknown | EventBody::TooLong { .. } => return,
         };
         reply(request.reply, Ok(answer));

@@ -173,12 +173,12 @@ impl Event {
 
 /// Sessions that need the connection task: their readers made room, or their handles were dropped.
 #[derive(Debug, Default)]
-pub(crate) struct Attention {
+pub(crate) struct SessionsToVisit {
     sessions: Mutex<Vec<SessionId>>,
     notify: Notify,
 }
 
-impl Attention {
+impl SessionsToVisit {
     /// Names a session. A session is named at most once for each pause, and once when it is
     /// dropped.
     pub(crate) fn request(&self, session: SessionId) {

@@ -53,12 +53,12 @@ impl ReconnectPolicy {
 
 /// The attempts since the last progress.
 #[derive(Debug, Default)]
-pub(crate) struct Backoff {
+pub(crate) struct ReconnectBackoff {
     attempts: u32,
     troubled_since: Option<Instant>,
 }
 
-impl Backoff {
+impl ReconnectBackoff {
     /// Returns the wait before the next attempt; `None` when the time limit has passed.
     pub(crate) fn next_delay(
         &mut self,
@@ -92,7 +92,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn delays_double_up_to_the_longest_and_end_with_the_limit() {
         let policy = ReconnectPolicy::default();
-        let mut backoff = Backoff::default();
+        let mut backoff = ReconnectBackoff::default();
         let start = Instant::now();
         let mut expected = policy.first_delay;
         while let Some(delay) = backoff.next_delay(&policy, Instant::now()) {
@@ -109,6 +109,9 @@ mod tests {
         backoff.reset();
         assert!(backoff.next_delay(&policy, Instant::now()).is_some());
         let never = policy.give_up_after(Duration::ZERO);
-        assert_eq!(Backoff::default().next_delay(&never, Instant::now()), None);
+        assert_eq!(
+            ReconnectBackoff::default().next_delay(&never, Instant::now()),
+            None
+        );
     }
 }

@@ -14,9 +14,10 @@ use crate::{
     ClientError, HistoryPage, Input, Turn,
     client::Client,
     connection::Command,
-    event::{Attention, EventQueue},
+    event::{EventQueue, SessionsToVisit},
     session_state::{
-        Opened, PendingSteer, PendingStop, PendingTurn, SessionCommand, check_length, input_message,
+        OpeningResult, PendingSteer, PendingStop, PendingTurn, SessionCommand, check_length,
+        input_message,
     },
     turn::TurnProgress,
 };
@@ -46,9 +47,9 @@ struct SharedSession {
     id: SessionId,
     client: Client,
     queue: Arc<EventQueue>,
-    attention: Arc<Attention>,
+    attention: Arc<SessionsToVisit>,
     role: Role,
-    opened: Option<Opened>,
+    opened: Option<OpeningResult>,
     /// Room for inputs, in bytes.
     room: Arc<Semaphore>,
 }
@@ -65,7 +66,7 @@ impl Session {
         id: SessionId,
         client: Client,
         queue: Arc<EventQueue>,
-        attention: Arc<Attention>,
+        attention: Arc<SessionsToVisit>,
         role: Role,
     ) -> Self {
         Self {
@@ -82,7 +83,7 @@ impl Session {
     }
 
     /// Notes the host's answer, before the handle is shared.
-    pub(crate) fn set_opened(&mut self, opened: Opened) {
+    pub(crate) fn set_opened(&mut self, opened: OpeningResult) {
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
             shared.opened = Some(opened);
         }
@@ -112,7 +113,7 @@ impl Session {
     #[must_use]
     pub fn ready(&self) -> Option<&SessionReady> {
         match &self.shared.opened {
-            Some(Opened::Ready(ready)) => Some(ready),
+            Some(OpeningResult::Ready(ready)) => Some(ready),
             _ => None,
         }
     }
@@ -121,7 +122,7 @@ impl Session {
     #[must_use]
     pub fn attached(&self) -> Option<&SessionAttached> {
         match &self.shared.opened {
-            Some(Opened::Attached(attached)) => Some(attached),
+            Some(OpeningResult::Attached(attached)) => Some(attached),
             _ => None,
         }
     }

@@ -25,7 +25,7 @@ use trunkline_protocol::{
 use crate::{
     ClientError, Input, ReconnectPolicy,
     event::{Event, EventBody, EventQueue},
-    reconnect::Backoff,
+    reconnect::ReconnectBackoff,
     session::random_id,
     turn::{Acceptance, TurnProgress},
 };
@@ -54,7 +54,7 @@ const REFUSAL_MEMORY: Duration = Duration::from_secs(60);
 
 /// The host's answer when a session was opened or attached.
 #[derive(Debug, Clone)]
-pub(crate) enum Opened {
+pub(crate) enum OpeningResult {
     Ready(Box<SessionReady>),
     Attached(Box<SessionAttached>),
 }
@@ -155,7 +155,7 @@ pub(crate) enum SessionCommand {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
+enum SessionPhase {
     /// There is no connection.
     Offline,
     /// The start or attach of this connection has no answer.
@@ -181,8 +181,8 @@ pub(crate) struct SessionState {
     has_flow: bool,
     /// True if a host without a journal reports that it has a file ([relay.7]).
     has_notes: bool,
-    phase: Phase,
-    backoff: Backoff,
+    phase: SessionPhase,
+    backoff: ReconnectBackoff,
     last_refusal: Option<Instant>,
     max_line: usize,
     last_seq: u64,
@@ -195,7 +195,7 @@ pub(crate) struct SessionState {
     /// The last entry that there was when the session was attached.
     attached_seq: u64,
     queue: Arc<EventQueue>,
-    opened: Option<oneshot::Sender<Opened>>,
+    opened: Option<oneshot::Sender<OpeningResult>>,
     turns: VecDeque<PendingTurn>,
     steers: Vec<PendingSteer>,
     updates: VecDeque<PendingUpdate>,
@@ -222,7 +222,7 @@ impl SessionState {
         id: SessionId,
         start: SessionStart,
         queue: Arc<EventQueue>,
-        opened: oneshot::Sender<Opened>,
+        opened: oneshot::Sender<OpeningResult>,
     ) -> Self {
         let attach = SessionAttach {
             env: start.env.clone(),
@@ -246,7 +246,7 @@ impl SessionState {
         id: SessionId,
         attach: SessionAttach,
         queue: Arc<EventQueue>,
-        opened: oneshot::Sender<Opened>,
+        opened: oneshot::Sender<OpeningResult>,
     ) -> Self {
         let attach = SessionAttach {
             protocol: Some(PROTOCOL),
@@ -259,8 +259,8 @@ impl SessionState {
             has_journal: None,
             has_flow: false,
             has_notes: false,
-            phase: Phase::Offline,
-            backoff: Backoff::default(),
+            phase: SessionPhase::Offline,
+            backoff: ReconnectBackoff::default(),
             last_refusal: None,
             max_line: MIN_MAX_LINE,
             last_seq: attach.after,
@@ -302,7 +302,7 @@ impl SessionState {
     /// The time at which [`Self::wake`] has work.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         match self.phase {
-            Phase::Unserved(at) => Some(at),
+            SessionPhase::Unserved(at) => Some(at),
             _ => None,
         }
     }
@@ -317,7 +317,7 @@ impl SessionState {
 
     /// The connection is lost. A session without a journal is lost with it.
     pub(crate) fn disconnect(&mut self, cause: &ClientError) {
-        self.phase = Phase::Offline;
+        self.phase = SessionPhase::Offline;
         if self.has_journal == Some(false) {
             self.end(cause);
         }
@@ -346,7 +346,7 @@ impl SessionState {
             && self.stops.is_empty()
             && self.files.is_empty()
             && self.closers.is_empty();
-        let is_written = is_idle || self.phase == Phase::Live;
+        let is_written = is_idle || self.phase == SessionPhase::Live;
         let is_accepted = self.turns.iter().all(PendingTurn::is_accepted);
         if self.is_leaving && !self.is_ended && is_written && is_accepted {
             self.leave(out);
@@ -362,7 +362,7 @@ impl SessionState {
     /// Writes that this client has no further part in the session.
     pub(crate) fn hang_up(&self, out: &mut Vec<u8>) {
         match (self.phase, self.has_journal) {
-            (Phase::Offline, _) => {}
+            (SessionPhase::Offline, _) => {}
             (_, Some(false)) => self.write(None, SessionClose {}, out),
             _ => write(&HubMessage::new(self.id.clone(), SessionDetach {}), out),
         }
@@ -385,7 +385,7 @@ impl SessionState {
 
     /// Executes a call.
     pub(crate) fn execute(&mut self, command: SessionCommand, out: &mut Vec<u8>) {
-        let is_live = self.phase == Phase::Live;
+        let is_live = self.phase == SessionPhase::Live;
         match command {
             SessionCommand::Send(mut turn) => {
                 if is_live {
@@ -508,7 +508,7 @@ impl SessionState {
                 }
                 if seq > self.last_seq + 1 + self.skipped {
                     // Something is missing: it is read again from the journal.
-                    if matches!(self.phase, Phase::Live | Phase::CatchingUp) {
+                    if matches!(self.phase, SessionPhase::Live | SessionPhase::CatchingUp) {
                         self.enter(out);
                     }
                     return false;
@@ -549,7 +549,7 @@ impl SessionState {
     fn enter(&mut self, out: &mut Vec<u8>) {
         // A session that is held back would get no answer.
         self.resume(out);
-        self.phase = Phase::Opening;
+        self.phase = SessionPhase::Opening;
         self.skipped = 0;
         if let Some(start) = &self.start {
             write(&HostMessage::new(self.id.clone(), start.clone()), out);
@@ -571,9 +571,9 @@ impl SessionState {
         self.has_notes = has(NOTES);
         self.max_line = line_limit(ready.max_line);
         self.attached_seq = 0;
-        self.phase = Phase::CatchingUp;
+        self.phase = SessionPhase::CatchingUp;
         if let Some(opened) = self.opened.take() {
-            reply(opened, Opened::Ready(ready));
+            reply(opened, OpeningResult::Ready(ready));
         }
     }
 
@@ -586,10 +586,10 @@ impl SessionState {
         self.requests = attached.requests.iter().flatten().cloned().collect();
         let queued = attached.queued.iter().flatten();
         self.open_turns = attached.turn_id.iter().chain(queued).cloned().collect();
-        self.phase = Phase::CatchingUp;
+        self.phase = SessionPhase::CatchingUp;
         let is_closed = attached.state == Some(HostState::Closed);
         if let Some(opened) = self.opened.take() {
-            reply(opened, Opened::Attached(attached));
+            reply(opened, OpeningResult::Attached(attached));
         }
         // The state can be ahead of the last entry that is stored: then the `session.closed`
         // follows.
@@ -607,7 +607,7 @@ impl SessionState {
             && self.stops.is_empty()
             && self.closers.is_empty();
         if is_idle {
-            self.phase = Phase::Live;
+            self.phase = SessionPhase::Live;
         }
         self.catch_up(out);
         self.leave_when_sent(out);
@@ -630,7 +630,7 @@ impl SessionState {
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable)
                 if !policy.fail_fast || self.opened.is_none() =>
             {
-                if matches!(self.phase, Phase::Unserved(_)) {
+                if matches!(self.phase, SessionPhase::Unserved(_)) {
                     return;
                 }
                 let before = self.last_refusal.replace(now);
@@ -639,7 +639,7 @@ impl SessionState {
                 }
                 self.is_close_written = false;
                 match self.backoff.next_delay(policy, now) {
-                    Some(delay) => self.phase = Phase::Unserved(now + delay),
+                    Some(delay) => self.phase = SessionPhase::Unserved(now + delay),
                     None => self.end(&ClientError::SessionUnserved {
                         session: self.id.clone(),
                         message,
@@ -657,10 +657,12 @@ impl SessionState {
 
     /// Writes what has no answer, once the entries that there were have been read.
     fn catch_up(&mut self, out: &mut Vec<u8>) {
-        if self.phase != Phase::CatchingUp || self.last_seq + self.skipped < self.attached_seq {
+        if self.phase != SessionPhase::CatchingUp
+            || self.last_seq + self.skipped < self.attached_seq
+        {
             return;
         }
-        self.phase = Phase::Live;
+        self.phase = SessionPhase::Live;
         for pending in &self.files {
             self.write(None, (*pending.file).clone(), out);
         }
@@ -768,7 +770,7 @@ impl SessionState {
                 let is_new = event.stamp.seq.is_none_or(|seq| seq > self.attached_seq);
                 let is_answer = |pending: &PendingUpdate| pending.is_answered_by(info);
                 let answers = is_new
-                    && self.phase == Phase::Live
+                    && self.phase == SessionPhase::Live
                     && self.updates.front().is_some_and(is_answer);
                 let update = answers.then(|| self.updates.pop_front()).flatten()?;
                 Some(CallAnswer::Updated(update, info.clone()))
@@ -832,13 +834,13 @@ impl SessionState {
             return;
         }
         self.queue.push(event);
-        if self.has_flow && self.phase != Phase::Offline && self.queue.pause() {
+        if self.has_flow && self.phase != SessionPhase::Offline && self.queue.pause() {
             self.write(None, FlowPause {}, out);
         }
     }
 
     fn resume(&self, out: &mut Vec<u8>) {
-        if self.queue.unpause() && self.phase != Phase::Offline {
+        if self.queue.unpause() && self.phase != SessionPhase::Offline {
             self.write(None, FlowResume {}, out);
         }
     }
@@ -904,7 +906,7 @@ impl SessionState {
             return Err(ClientError::NotPending(request_id));
         }
         self.fits(&HostMessage::new(self.id.clone(), answer.clone()))?;
-        if self.phase == Phase::Live {
+        if self.phase == SessionPhase::Live {
             self.write(None, answer.clone(), out);
         }
         if self.has_journal == Some(true) {
