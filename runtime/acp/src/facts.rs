@@ -21,6 +21,10 @@ pub(crate) struct Facts {
     modes: Vec<Mode>,
     commands: Vec<Command>,
     title: Option<String>,
+    /// True if the adapter reports the agent's own session id, once the agent has the session.
+    /// `None`: the adapter did not declare it.
+    reports_native_id: Option<bool>,
+    has_native_id: bool,
     context: ContextUsage,
     /// In US dollars.
     cost: f64,
@@ -62,6 +66,10 @@ impl Facts {
         set(&mut self.models, info.models.as_ref());
         set(&mut self.modes, info.modes.as_ref());
         set(&mut self.commands, info.commands.as_ref());
+        let capabilities = info.capabilities.as_ref();
+        let reports_native_id = capabilities.and_then(|it| it.native_session_ids);
+        self.reports_native_id = reports_native_id.or(self.reports_native_id);
+        self.has_native_id |= info.native_session_id.is_some();
         for (into, new) in [
             (&mut self.model, &info.model),
             (&mut self.mode, &info.mode),
@@ -71,6 +79,22 @@ impl Facts {
                 into.clone_from(new);
             }
         }
+    }
+
+    /// Returns true if the modes and models of a new session are known after this report. The first
+    /// report has `options_applied` ([ext.7]): adapters send it before their agents have started.
+    pub(crate) fn are_known_after(&self, info: &SessionInfo) -> bool {
+        let has_modes = !self.modes.is_empty();
+        let has_models = !self.models.is_empty();
+        if has_modes != self.mode.is_some() || has_models != self.model.is_some() {
+            return false;
+        }
+        let is_first = info.options_applied.is_some();
+        let is_static = match self.reports_native_id {
+            Some(reports) => !reports,
+            None => is_first && (has_modes || has_models),
+        };
+        has_modes && has_models || self.has_native_id || is_static
     }
 
     /// Notes the tokens in the context.

@@ -40,12 +40,9 @@ pub(crate) struct EditorSession {
 /// The progress of opening a session.
 #[derive(Debug)]
 pub(crate) enum Phase {
-    /// A new session that waits for the declarations of its agent, up to `until` once it is opened.
-    Starting {
-        request: Id,
-        opened: bool,
-        until: Option<Instant>,
-    },
+    /// A new session that waits for the declarations of its agent, up to `until` once the host has
+    /// opened it.
+    Starting { request: Id, until: Option<Instant> },
     /// A session whose history is read.
     Joining(Joining),
     /// The editor has it.

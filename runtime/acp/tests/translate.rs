@@ -684,6 +684,151 @@ async fn sessions_are_listed_closed_and_removed() {
     assert_eq!(*stage.removed.lock().unwrap(), [session]);
 }
 
+/// An agent as it reports a new session: after so many milliseconds, these members.
+type Reports = Vec<(u64, Value)>;
+
+/// The answer to `session/new` has the modes and models of agents that start slowly, and is at most
+/// two seconds late.
+#[tokio::test(start_paused = true)]
+async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
+    let first = |native: bool| json!({"options_applied": ["cwd"], "capabilities": {"native_session_ids": native}});
+    let modes = json!({"mode": "ask", "modes": [{"id": "ask"}]});
+    let models = json!({"model": "a", "models": [{"id": "a"}]});
+    let both =
+        json!({"mode": "ask", "modes": [{"id": "ask"}], "model": "a", "models": [{"id": "a"}]});
+    let with = |value: &Value, name: &str, member: Value| {
+        let mut value = value.clone();
+        value[name] = member;
+        value
+    };
+    let agents: [(&str, Reports, u64, [bool; 2]); 11] = [
+        (
+            "all at once",
+            vec![(0, with(&both, "options_applied", json!([])))],
+            0,
+            [true; 2],
+        ),
+        (
+            "an agent of ACP",
+            vec![
+                (0, first(true)),
+                (900, with(&both, "native_session_id", json!("n"))),
+            ],
+            900,
+            [true; 2],
+        ),
+        (
+            "in parts",
+            vec![
+                (0, first(true)),
+                (300, models.clone()),
+                (300, modes.clone()),
+            ],
+            600,
+            [true; 2],
+        ),
+        (
+            "the value follows",
+            vec![
+                (0, first(true)),
+                (
+                    100,
+                    json!({"native_session_id": "n", "modes": [{"id": "ask"}]}),
+                ),
+                (100, json!({"mode": "ask"})),
+            ],
+            200,
+            [true, false],
+        ),
+        (
+            "the list follows",
+            vec![
+                (0, first(true)),
+                (100, json!({"native_session_id": "n", "model": "a"})),
+                (50, models.clone()),
+            ],
+            150,
+            [false, true],
+        ),
+        (
+            "modes only",
+            vec![
+                (0, first(true)),
+                (100, with(&modes, "native_session_id", json!("n"))),
+            ],
+            100,
+            [true, false],
+        ),
+        (
+            "nothing to choose",
+            vec![(0, first(true)), (100, json!({"native_session_id": "n"}))],
+            100,
+            [false; 2],
+        ),
+        ("no agent behind it", vec![(0, first(false))], 0, [false; 2]),
+        (
+            "models in the first report",
+            vec![(0, with(&models, "options_applied", json!([])))],
+            0,
+            [false, true],
+        ),
+        (
+            "no capabilities, later",
+            vec![(0, json!({"options_applied": []})), (700, both.clone())],
+            700,
+            [true; 2],
+        ),
+        (
+            "too late",
+            vec![(0, first(true)), (2500, both)],
+            2000,
+            [false; 2],
+        ),
+    ];
+    for (name, reports, late, [has_modes, has_models]) in agents {
+        let mut stage = Stage::initialized().await;
+        let params = json!({"cwd": "/srv", "mcpServers": []});
+        let id = stage.asks("session/new", params).await;
+        let start = stage.relay.hears().await;
+        let session = start["session_id"].as_str().unwrap().to_owned();
+        stage.makes_ready(&session).await;
+        let opened = json!({"type": "host.fact", "fact": "opened"});
+        stage.entry(&session, 1, opened).await;
+        let begun = tokio::time::Instant::now();
+        let mut relay = stage.relay;
+        let reporting = tokio::spawn(async move {
+            for (seq, (pause, mut report)) in (2..).zip(reports) {
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+                for (member, value) in [
+                    ("type", json!("session.info")),
+                    ("session_id", json!(session)),
+                    ("seq", json!(seq)),
+                    ("epoch", json!(1)),
+                ] {
+                    report[member] = value;
+                }
+                relay.says(report).await;
+            }
+            relay
+        });
+        let told: NewSessionResponse = {
+            let line = stage.client.hears().await;
+            assert_eq!(line["id"], id, "{name}: {line}");
+            serde_json::from_value(line["result"].clone()).unwrap()
+        };
+        let waited = u64::try_from(begun.elapsed().as_millis()).unwrap();
+        assert!((late..=late + 5).contains(&waited), "{name}: {waited} ms");
+        let options = told.config_options.map_or(0, |options| options.len());
+        assert_eq!(told.modes.is_some(), has_modes, "{name}");
+        assert_eq!(
+            options,
+            usize::from(has_modes) + usize::from(has_models),
+            "{name}"
+        );
+        drop(reporting.await.unwrap());
+    }
+}
+
 /// A session opens although its agent declares nothing, and one that the host does not open is an error.
 #[tokio::test(start_paused = true)]
 async fn a_session_opens_without_a_word_of_its_agent() {

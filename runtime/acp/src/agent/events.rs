@@ -15,7 +15,8 @@ use crate::{
     update,
 };
 
-/// Timeout for the declarations of a new session's agent. Later ones are updates.
+/// Timeout for the declarations of a new session's agent. Later ones are updates, but ACP has no
+/// update that lists modes.
 const DECLARATION_TIMEOUT: Duration = Duration::from_secs(2);
 
 impl EditorAgent {
@@ -201,9 +202,8 @@ impl EditorAgent {
         match fact.fact {
             Some(Fact::Opened) => {
                 if let Some(session) = self.sessions.get_mut(id)
-                    && let Phase::Starting { opened, until, .. } = &mut session.phase
+                    && let Phase::Starting { until, .. } = &mut session.phase
                 {
-                    *opened = true;
                     *until = Some(Instant::now() + DECLARATION_TIMEOUT);
                 }
             }

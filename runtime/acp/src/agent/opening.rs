@@ -61,18 +61,17 @@ impl EditorAgent {
             news.extend(changed(facts.commands_update(), before.commands_update()));
             news.extend(changed(facts.title_update(), before.title_update()));
         }
-        let is_complete =
-            info.options_applied.is_some() || info.models.is_some() || info.modes.is_some();
-        let is_starting = matches!(session.phase, Phase::Starting { opened: true, .. });
+        let is_opened = matches!(session.phase, Phase::Starting { until: Some(_), .. });
+        let is_known = is_opened && facts.are_known_after(info);
         for update in news {
             self.update(id, &update);
         }
-        if is_complete && is_starting {
+        if is_known {
             self.finish_start(id);
         }
     }
 
-    /// Answers the request for a new session, unless it is answered.
+    /// Answers the request for a new session, if it waits for an answer.
     pub(super) fn finish_start(&mut self, id: &SessionId) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;

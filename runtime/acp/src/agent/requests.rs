@@ -119,7 +119,6 @@ impl EditorAgent {
             .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let phase = Phase::Starting {
             request: id.clone(),
-            opened: false,
             until: None,
         };
         let stream = self.next_stream();
