@@ -2,7 +2,7 @@
 plans, diffs, thoughts, what it costs, the title.
 
     features.py RECORD trunkline acp --adapter 'python3 /…/agent.py'
-    features.py RECORD ws                the daemon at ACP_URL, with ACP_TOKEN: no servers, and no files
+    features.py RECORD ws                the daemon at ACP_URL, with ACP_TOKEN: no servers
 """
 
 import asyncio
@@ -49,7 +49,7 @@ async def main():
     other = os.path.join(cwd, "other")
     os.makedirs(other, exist_ok=True)
     async with opened(person) as agent:
-        assert person.told.agent_capabilities.prompt_capabilities.image == LOCAL
+        assert person.told.agent_capabilities.prompt_capabilities.image
         server = schema.McpServerStdio(name="files", command="/bin/true", args=["-x"], env=[])
         servers = [server] if LOCAL else []
         begun = await agent.new_session(cwd=cwd, additional_directories=[other], mcp_servers=servers)
@@ -101,12 +101,9 @@ async def main():
         blob, text = (schema.EmbeddedResourceContentBlock(type="resource", resource=found) for found in (blob, text))
         link = schema.ResourceContentBlock(type="resource_link", name="d.rs", uri="file:///srv/d.rs")
         parts = ["embedded", "[@d.rs](file:///srv/d.rs)"]
-        if LOCAL:
-            shown = await prompt("look", picture, blob, text, link)
-            digests = [hashlib.sha256(content).hexdigest()[:8] for content in (PNG, b"\0blob")]
-            parts += [f"[image-1.png 8 {digests[0]}]", f"[c.bin 5 {digests[1]}]"]
-        else:
-            shown = await prompt("look", text, link)
+        shown = await prompt("look", picture, blob, text, link)
+        digests = [hashlib.sha256(content).hexdigest()[:8] for content in (PNG, b"\0blob")]
+        parts += [f"[image-1.png 8 {digests[0]}]", f"[c.bin 5 {digests[1]}]"]
         for part in parts:
             assert part in shown, shown
         await prompt("picture")

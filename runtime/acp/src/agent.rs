@@ -4,23 +4,25 @@
 //! calls on the host to a set of futures whose results come back in. No I/O, except for files.
 
 mod events;
+mod list;
 mod opening;
 mod requests;
 mod turns;
 
 use std::{
-    collections::{HashMap, HashSet},
+    collections::{BTreeMap, HashMap, HashSet},
     future::Future,
+    path::PathBuf,
     pin::Pin,
 };
 
 use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_client::{Client, ClientError, Event, Session, SessionSet};
-use trunkline_protocol::{Item, SessionId};
+use trunkline_protocol::{Item, SessionId, Sha256};
 
 use crate::{
-    Options,
+    Host, Options,
     ask::EditorRequest,
     rpc::{self, Code, EditorMessage, Id, Refusal},
     serve::OutputBuffer,
@@ -33,9 +35,34 @@ const MAX_OPEN_REQUESTS: usize = 256;
 /// The most sessions that an editor has open.
 const MAX_SESSIONS: usize = 256;
 
-/// The removal of a session by its id.
-type RemoveSession =
-    Box<dyn Fn(String) -> Pin<Box<dyn Future<Output = Result<(), String>> + Send>> + Send>;
+/// The result of a call on a [`Host`].
+type HostResult<T> = Pin<Box<dyn Future<Output = Result<T, String>> + Send>>;
+
+/// A [`Host`] of any type.
+pub(crate) trait AnyHost: Send {
+    fn remove(&self, session: String) -> HostResult<()>;
+    fn keep_file(&self, session: SessionId, file: PathBuf, sha256: Sha256) -> HostResult<()>;
+    fn read_file(&self, session: SessionId, sha256: Sha256) -> HostResult<Option<Vec<u8>>>;
+    fn work_dirs(&self) -> HostResult<BTreeMap<String, String>>;
+}
+
+impl<H: Host> AnyHost for H {
+    fn remove(&self, session: String) -> HostResult<()> {
+        Box::pin(Host::remove(self.clone(), session))
+    }
+
+    fn keep_file(&self, session: SessionId, file: PathBuf, sha256: Sha256) -> HostResult<()> {
+        Box::pin(Host::keep_file(self.clone(), session, file, sha256))
+    }
+
+    fn read_file(&self, session: SessionId, sha256: Sha256) -> HostResult<Option<Vec<u8>>> {
+        Box::pin(Host::read_file(self.clone(), session, sha256))
+    }
+
+    fn work_dirs(&self) -> HostResult<BTreeMap<String, String>> {
+        Box::pin(Host::work_dirs(self.clone()))
+    }
+}
 
 /// A stream of a session's events, which has another number each time that it is opened.
 pub(crate) type StreamKey = (SessionId, u64);
@@ -51,7 +78,8 @@ struct EditorCapabilities {
 pub(crate) struct EditorAgent {
     options: Options,
     client: Client,
-    remove_session: RemoveSession,
+    /// Operations on sessions beside the connection of `client`.
+    store: Box<dyn AnyHost>,
     /// `None` until `initialize`.
     editor: Option<EditorCapabilities>,
     /// Requests of the editor without an answer.
@@ -70,18 +98,11 @@ pub(crate) struct EditorAgent {
 }
 
 impl EditorAgent {
-    pub(crate) fn new<F>(
-        options: Options,
-        client: Client,
-        remove_session: impl Fn(String) -> F + Send + 'static,
-    ) -> Self
-    where
-        F: Future<Output = Result<(), String>> + Send + 'static,
-    {
+    pub(crate) fn new(options: Options, client: Client, store: Box<dyn AnyHost>) -> Self {
         Self {
             options,
             client,
-            remove_session: Box::new(move |session| Box::pin(remove_session(session))),
+            store,
             editor: None,
             open_requests: HashSet::new(),
             lists: HashSet::new(),

@@ -25,10 +25,11 @@ mod serve;
 mod session;
 mod update;
 
-use std::{fmt, future::Future, path::PathBuf};
+use std::{collections::BTreeMap, fmt, future::Future, path::PathBuf};
 
 pub use serve::{Ended, serve};
 use trunkline_client::Connect;
+use trunkline_protocol::{SessionId, Sha256};
 
 /// The longest line of an editor that is read by default, in bytes: a picture of 16 MiB fits.
 pub const MAX_LINE: usize = 24 * 1024 * 1024;
@@ -45,8 +46,6 @@ pub struct Options {
     /// The agent of new sessions, and the only one whose sessions are listed. `None`: the host's
     /// default, and all.
     pub agent: Option<String>,
-    /// The folder of sessions that name none.
-    pub home: String,
     /// The folder for files of prompts, which are removed when their turns end. `None`: prompts have
     /// no files.
     pub files: Option<PathBuf>,
@@ -67,7 +66,6 @@ impl Options {
         Self {
             version: version.into(),
             agent: None,
-            home: "/".to_owned(),
             files: None,
             is_local: true,
             denies_at_end: true,
@@ -86,11 +84,39 @@ impl fmt::Debug for Options {
 }
 
 /// The host whose sessions an editor gets: a way to connect to a relay of its journal, which may
-/// have to be started, and the removal of sessions.
+/// have to be started, and the operations on sessions for which hubs have no message.
 pub trait Host: Connect + Clone {
     /// Closes a session and removes it from the journal. Removing an unknown session succeeds.
     ///
     /// # Errors
     /// The reason why it stays, for a person.
     fn remove(self, session: String) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Stores a file of a prompt with its session until the session is removed. The file does not
+    /// change after this.
+    ///
+    /// # Errors
+    /// The reason why it is not stored, for a person.
+    fn keep_file(
+        self,
+        session: SessionId,
+        file: PathBuf,
+        sha256: Sha256,
+    ) -> impl Future<Output = Result<(), String>> + Send;
+
+    /// Reads a file that is stored with a session. `None` if the session has no such file.
+    ///
+    /// # Errors
+    /// The reason why it cannot be read, for a person.
+    fn read_file(
+        self,
+        session: SessionId,
+        sha256: Sha256,
+    ) -> impl Future<Output = Result<Option<Vec<u8>>, String>> + Send;
+
+    /// The folder of each agent, by its id: its sessions that name no folder work there.
+    ///
+    /// # Errors
+    /// The reason why they are not known, for a person.
+    fn work_dirs(self) -> impl Future<Output = Result<BTreeMap<String, String>, String>> + Send;
 }

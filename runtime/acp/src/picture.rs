@@ -1,10 +1,11 @@
-//! Files of an agent, as an editor sees them: a picture is shown, another file can be opened.
+//! Files of a session, as an editor sees them: a picture is shown, another file of the agent can be
+//! opened.
 
 use std::fmt::Write as _;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
-use trunkline_protocol::FileOutput;
+use trunkline_protocol::{FileDelivered, FileOutput};
 
 /// The largest picture that is sent whole, in bytes.
 const MAX_PICTURE_BYTES: u64 = 4 * 1024 * 1024;
@@ -15,7 +16,7 @@ pub(crate) async fn file_content(file: &FileOutput, is_local: bool) -> Value {
     let mime = file.file_mime_type.as_deref().unwrap_or_default();
     let path = &file.file_path;
     match read_picture(path, mime).await {
-        Some(bytes) => json!({ "type": "image", "mimeType": mime, "data": STANDARD.encode(bytes) }),
+        Some(bytes) => picture_content(mime, &bytes),
         None if is_local => {
             let mut link = json!({ "type": "resource_link", "name": name, "uri": file_uri(path) });
             if !mime.is_empty() {
@@ -23,18 +24,38 @@ pub(crate) async fn file_content(file: &FileOutput, is_local: bool) -> Value {
             }
             link
         }
-        None => json!({ "type": "text", "text": format!("[file {name}]") }),
+        None => name_content(name),
     }
 }
 
+/// Returns true if a file of the user is a picture that can be sent whole.
+pub(crate) fn is_sent_whole(file: &FileDelivered) -> bool {
+    let mime = file.file_mime_type.as_deref().unwrap_or_default();
+    let size = file.size.unwrap_or_default();
+    is_picture(mime) && size <= MAX_PICTURE_BYTES
+}
+
+/// The content block of a picture.
+pub(crate) fn picture_content(mime: &str, bytes: &[u8]) -> Value {
+    json!({ "type": "image", "mimeType": mime, "data": STANDARD.encode(bytes) })
+}
+
+/// The content block of a file of which only the name is shown.
+pub(crate) fn name_content(name: &str) -> Value {
+    json!({ "type": "text", "text": format!("[file {name}]") })
+}
+
+fn is_picture(mime: &str) -> bool {
+    mime.starts_with("image/")
+}
+
 async fn read_picture(path: &str, mime: &str) -> Option<Vec<u8>> {
-    let is_picture = mime.starts_with("image/");
     let size = tokio::fs::metadata(path)
         .await
         .ok()
         .filter(std::fs::Metadata::is_file)?
         .len();
-    if !is_picture || size > MAX_PICTURE_BYTES {
+    if !is_picture(mime) || size > MAX_PICTURE_BYTES {
         return None;
     }
     tokio::fs::read(path).await.ok()

@@ -77,12 +77,12 @@ pub async fn serve<H: Host>(
     options: Options,
     stop: impl Future<Output = ()> + Send,
 ) -> io::Result<Ended> {
-    let connected = Client::connect(host.clone()).await;
+    let store = Box::new(host.clone());
+    let connected = Client::connect(host).await;
     let client = connected.map_err(io::Error::other)?;
     let lines = LineReader::new(options.max_line);
     let denies_at_end = options.denies_at_end;
-    let remove = move |session| host.clone().remove(session);
-    let mut agent = EditorAgent::new(options, client.clone(), remove);
+    let mut agent = EditorAgent::new(options, client.clone(), store);
     let ended = tokio::select! {
         biased;
         () = stop => Ended::Stopped,

@@ -1,11 +1,11 @@
 //! A session that an editor has open.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, path::PathBuf};
 
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use trunkline_client::{Session, Turn};
-use trunkline_protocol::{AdapterBody, MessageId, RequestId, ToolCallId};
+use trunkline_protocol::{AdapterBody, MessageId, RequestId, Sha256, ToolCallId};
 
 use crate::{facts::Facts, rpc::Id};
 
@@ -66,20 +66,21 @@ pub(crate) struct Joining {
 pub(crate) struct Prompt {
     pub(crate) request: Id,
     pub(crate) turn: Turn,
-    /// Its files, which this agent wrote. They are removed with it.
-    pub(crate) _files: PromptFiles,
+    pub(crate) files: Vec<PromptFile>,
 }
 
-/// Files of a prompt, removed when this is dropped.
-#[derive(Debug, Default)]
-pub(crate) struct PromptFiles(pub(crate) Vec<std::path::PathBuf>);
+/// A file of a prompt that this agent wrote, removed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct PromptFile {
+    pub(crate) path: PathBuf,
+    pub(crate) size: u64,
+    pub(crate) sha256: Sha256,
+}
 
-impl Drop for PromptFiles {
+impl Drop for PromptFile {
     fn drop(&mut self) {
-        for path in &self.0 {
-            // The host has its own copy, or has refused it.
-            let _ = std::fs::remove_file(path);
-        }
+        // The host has its own copy, or has refused it.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -125,6 +126,12 @@ impl EditorSession {
     pub(crate) fn is_own(&self, message: Option<&MessageId>) -> bool {
         let mut prompts = self.prompts.iter();
         prompts.any(|prompt| Some(prompt.turn.message_id()) == message)
+    }
+
+    /// Returns true if a prompt of this editor brought a file with this digest.
+    pub(crate) fn is_own_file(&self, sha256: &Sha256) -> bool {
+        let mut files = self.prompts.iter().flat_map(|prompt| &prompt.files);
+        files.any(|file| file.sha256 == *sha256)
     }
 
     /// The members of the answer to the request that opens the session.

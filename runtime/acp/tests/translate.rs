@@ -4,6 +4,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::{
+    collections::BTreeMap,
+    path::PathBuf,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -20,6 +22,7 @@ use tokio::{
 };
 use trunkline_acp::{Ended, Host, Options, serve};
 use trunkline_client::{Connect, ConnectError, Pipe};
+use trunkline_protocol::{SessionId, Sha256};
 
 /// How much is on its way.
 const ROOM: usize = 1 << 20;
@@ -29,7 +32,11 @@ const ROOM: usize = 1 << 20;
 struct Played {
     pipes: mpsc::Sender<DuplexStream>,
     removed: Arc<Mutex<Vec<String>>>,
+    files: StoredFiles,
 }
+
+/// Files of sessions, by session and digest.
+type StoredFiles = Arc<Mutex<BTreeMap<(String, String), Vec<u8>>>>;
 
 impl Connect for Played {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
@@ -45,6 +52,31 @@ impl Host for Played {
     async fn remove(self, session: String) -> Result<(), String> {
         self.removed.lock().unwrap().push(session);
         Ok(())
+    }
+
+    async fn keep_file(
+        self,
+        session: SessionId,
+        file: PathBuf,
+        sha256: Sha256,
+    ) -> Result<(), String> {
+        let bytes = std::fs::read(file).unwrap();
+        let key = (session.to_string(), sha256.to_string());
+        self.files.lock().unwrap().insert(key, bytes);
+        Ok(())
+    }
+
+    async fn read_file(
+        self,
+        session: SessionId,
+        sha256: Sha256,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let key = (session.to_string(), sha256.to_string());
+        Ok(self.files.lock().unwrap().get(&key).cloned())
+    }
+
+    async fn work_dirs(self) -> Result<BTreeMap<String, String>, String> {
+        Ok([("a".to_owned(), "/work".to_owned())].into())
     }
 }
 
@@ -87,6 +119,8 @@ struct Stage {
     relay: Side,
     pipes: mpsc::Receiver<DuplexStream>,
     removed: Arc<Mutex<Vec<String>>>,
+    files: StoredFiles,
+    folder: tempfile::TempDir,
     serving: JoinHandle<std::io::Result<Ended>>,
     asked: u64,
 }
@@ -96,24 +130,26 @@ impl Stage {
         let (near, far) = tokio::io::duplex(ROOM);
         let (made, mut pipes) = mpsc::channel(4);
         let removed = Arc::new(Mutex::default());
+        let files = StoredFiles::default();
         let host = Played {
             pipes: made,
             removed: removed.clone(),
+            files: files.clone(),
         };
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::new("1");
+        options.files = Some(folder.path().to_owned());
+        options.max_line = 100 * 1024 * 1024;
         let (input, output) = tokio::io::split(far);
-        let serving = tokio::spawn(serve(
-            input,
-            output,
-            host,
-            Options::new("1"),
-            std::future::pending(),
-        ));
+        let serving = tokio::spawn(serve(input, output, host, options, std::future::pending()));
         let relay = Side::new(pipes.recv().await.unwrap());
         Self {
             client: Side::new(near),
             relay,
             pipes,
             removed,
+            files,
+            folder,
             serving,
             asked: 0,
         }
@@ -436,6 +472,164 @@ async fn a_session_is_loaded_with_its_history_and_resumed_without() {
     }
 }
 
+/// Pictures of the user are in the history with their bytes; other files are named.
+#[tokio::test(start_paused = true)]
+async fn a_history_has_the_files_of_the_user() {
+    let mut stage = Stage::initialized().await;
+    let picture = b"picture".to_vec();
+    let digest = Sha256::of(&picture).to_string();
+    let key = ("s".to_owned(), digest.clone());
+    stage.files.lock().unwrap().insert(key, picture);
+    let load = json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []});
+    let id = stage.asks("session/load", load).await;
+    stage.relay.hears().await;
+    let delivered = |name: &str, mime: &str, size: u64, sha256: &str| {
+        json!({"type": "file.delivered", "turn_id": "t", "file_name": name, "file_mime_type": mime,
+            "size": size, "sha256": sha256})
+    };
+    let entries = [
+        json!({"type": "turn.begin", "turn_id": "t", "content": "look", "files": [digest]}),
+        delivered("a.png", "image/png", 7, &digest),
+        delivered("b.png", "image/png", 5 << 20, &digest),
+        delivered("c.png", "image/png", 7, &"0".repeat(64)),
+        delivered("d.pdf", "application/pdf", 7, &digest),
+        json!({"type": "file.delivered", "turn_id": "t"}),
+    ];
+    let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1,
+        "last_seq": entries.len(), "epoch": 1});
+    stage.entry("s", 0, attached).await;
+    for (seq, entry) in (1..).zip(entries) {
+        stage.entry("s", seq, entry).await;
+    }
+    assert_eq!(stage.update().await["content"]["text"], "look");
+    let shown = json!({"type": "image", "mimeType": "image/png", "data": "cGljdHVyZQ=="});
+    let text = |text: &str| json!({"type": "text", "text": text});
+    for content in [
+        shown,
+        text("[file b.png]"),
+        text("[file c.png]"),
+        text("[file d.pdf]"),
+        text("[file file]"),
+    ] {
+        let update = stage.update().await;
+        assert_eq!(update["sessionUpdate"], "user_message_chunk");
+        assert_eq!(update["content"], content);
+    }
+    let _: LoadSessionResponse = stage.answer(id).await;
+}
+
+/// A picture is announced with its digest and stored for the history; its editor is not shown it.
+#[tokio::test(start_paused = true)]
+async fn a_picture_of_a_prompt_is_stored_with_its_session() {
+    let (mut stage, session) = Stage::with_session().await;
+    let picture = json!({"type": "image", "mimeType": "image/png", "data": "cGljdHVyZQ=="});
+    let params = json!({"sessionId": session, "prompt": [picture]});
+    let id = stage.asks("session/prompt", params).await;
+    let file = stage.relay.hears().await;
+    let digest = Sha256::of(b"picture").to_string();
+    assert_eq!(file["type"], "file.input");
+    assert_eq!(file["file_mime_type"], "image/png");
+    let path = PathBuf::from(file["file_path"].as_str().unwrap());
+    assert!(path.starts_with(stage.folder.path()) && path.exists());
+    let key = (session.clone(), digest.clone());
+    assert_eq!(stage.files.lock().unwrap()[&key], b"picture");
+    let input = stage.relay.hears().await;
+    let delivered = json!({"type": "file.delivered", "file_name": "image-1.png",
+        "file_mime_type": "image/png", "size": 7, "sha256": digest});
+    stage.entry(&session, 3, delivered.clone()).await;
+    let end = json!({"type": "turn.complete", "turn_id": input["turn_id"], "status": "completed"});
+    stage.entry(&session, 4, end).await;
+    let _: PromptResponse = stage.answer(id).await;
+    assert!(!path.exists(), "the host has its own copy");
+    // The same picture again, by another hub.
+    stage.entry(&session, 5, delivered).await;
+    assert_eq!(stage.update().await["content"]["type"], "image");
+}
+
+/// A prompt whose files do not fit beside those of prompts before it leaves nothing behind.
+#[tokio::test(start_paused = true)]
+async fn the_files_of_open_prompts_are_bounded() {
+    let (mut stage, session) = Stage::with_session().await;
+    let data = "AAAA".repeat(11 << 20);
+    let picture = json!({"type": "image", "mimeType": "image/png", "data": data});
+    let params = json!({"sessionId": session, "prompt": [picture]});
+    stage.asks("session/prompt", params.clone()).await;
+    for kind in ["file.input", "user.input"] {
+        assert_eq!(stage.relay.hears().await["type"], kind);
+    }
+    let id = stage.asks("session/prompt", params).await;
+    let (code, message) = stage.error(id).await;
+    assert_eq!(code, -32602);
+    assert!(message.contains("wait for the end of a turn"), "{message}");
+    let written = std::fs::read_dir(stage.folder.path()).unwrap().count();
+    assert_eq!(written, 1);
+}
+
+/// Sessions without a folder of their own work in the folder of their agent, and are found there.
+#[tokio::test(start_paused = true)]
+async fn each_session_is_listed_with_the_folder_that_it_works_in() {
+    let mut stage = Stage::initialized().await;
+    let sessions = json!([
+        {"session_id": "own", "agent_id": "a", "cwd": "/srv"},
+        {"session_id": "agents", "agent_id": "a"},
+        {"session_id": "unknown", "agent_id": "b"},
+    ]);
+    let result = |list: &Value, sessions: &Value, next: Option<&str>| {
+        json!({"type": "sessions.list.result", "request_id": list["request_id"],
+            "sessions": sessions, "next": next})
+    };
+    let found = |told: ListSessionsResponse| -> Vec<(String, String)> {
+        let found = told.sessions.into_iter();
+        found
+            .map(|session| {
+                (
+                    session.session_id.to_string(),
+                    session.cwd.to_str().unwrap().to_owned(),
+                )
+            })
+            .collect()
+    };
+    let pair = |id: &str, cwd: &str| (id.to_owned(), cwd.to_owned());
+
+    let id = stage.asks("session/list", json!({})).await;
+    let list = stage.relay.hears().await;
+    stage.entry("", 0, result(&list, &sessions, None)).await;
+    let told = found(stage.answer(id).await);
+    let all = [
+        pair("own", "/srv"),
+        pair("agents", "/work"),
+        pair("unknown", "/"),
+    ];
+    assert_eq!(told, all);
+
+    // The host cannot filter by the folder of an agent: the next page is searched, too.
+    let id = stage.asks("session/list", json!({"cwd": "/work"})).await;
+    let list = stage.relay.hears().await;
+    assert_eq!(list.get("cwd"), None);
+    let others = json!([{"session_id": "own", "agent_id": "a", "cwd": "/srv"}]);
+    stage.entry("", 0, result(&list, &others, Some("n"))).await;
+    let list = stage.relay.hears().await;
+    assert_eq!(list["cursor"], "n");
+    stage
+        .entry("", 0, result(&list, &sessions, Some("m")))
+        .await;
+    let told: ListSessionsResponse = stage.answer(id).await;
+    assert_eq!(told.next_cursor.as_deref(), Some("m"));
+    assert_eq!(found(told), [pair("agents", "/work")]);
+
+    // A search ends, and the editor may continue it.
+    let id = stage.asks("session/list", json!({"cwd": "/work"})).await;
+    for _ in 0..20 {
+        let list = stage.relay.hears().await;
+        stage.entry("", 0, result(&list, &others, Some("n"))).await;
+    }
+    let told: ListSessionsResponse = stage.answer(id).await;
+    assert_eq!(
+        (told.sessions.len(), told.next_cursor.as_deref()),
+        (0, Some("n"))
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_option_is_set_when_the_agent_says_so() {
     let (mut stage, session) = Stage::with_session().await;
@@ -601,7 +795,7 @@ async fn a_hostile_client_is_answered_and_costs_no_one_else() {
     }
     // Longer than any line: it is skipped as it comes.
     let (mut output, piece) = (stage.client.output.take().unwrap(), vec![b'x'; 1 << 20]);
-    for _ in 0..100 {
+    for _ in 0..101 {
         output.write_all(&piece).await.unwrap();
     }
     output.write_all(b"\n").await.unwrap();

@@ -186,6 +186,35 @@ impl Folder {
         }
     }
 
+    /// Stores a file with a session until the session is removed.
+    ///
+    /// # Errors
+    /// As [`Folder::ask`].
+    pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
+        let path = format!("{}/files?keep=true", session_path(session));
+        accepted(self.answer(Method::PUT, &path, bytes).await?).map(drop)
+    }
+
+    /// Reads a file that is stored with a session, of at most 4 MiB. `None`: it has no such file.
+    ///
+    /// # Errors
+    /// As [`Folder::ask`].
+    pub(crate) async fn read_file(
+        &self,
+        session: &str,
+        sha256: &str,
+    ) -> Result<Option<Vec<u8>>, CliError> {
+        let path = format!("{}/files/{sha256}", session_path(session));
+        match self.answer_bytes(Method::GET, &path, Vec::new()).await? {
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (StatusCode::OK, bytes) => Ok(Some(bytes)),
+            (status, bytes) => {
+                let problem = serde_json::from_slice(&bytes).unwrap_or_default();
+                accepted((status, problem)).map(|_| None)
+            }
+        }
+    }
+
     /// Has a host take over a session whose files no host has. Gives which; `None`: a host serves it, and it stays there.
     ///
     /// # Errors
@@ -205,6 +234,16 @@ impl Folder {
         path: &str,
         body: Vec<u8>,
     ) -> Result<(StatusCode, Value), CliError> {
+        let (status, body) = self.answer_bytes(method, path, body).await?;
+        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+    }
+
+    async fn answer_bytes(
+        &self,
+        method: Method,
+        path: &str,
+        body: Vec<u8>,
+    ) -> Result<(StatusCode, Vec<u8>), CliError> {
         let answered = ask(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
@@ -212,7 +251,7 @@ impl Folder {
                 anyhow!(error).context(format!("failed to ask the daemon in {}", self.0.display())),
             ),
         })?;
-        Ok((status, serde_json::from_slice(&body).unwrap_or_default()))
+        Ok((status, body.into()))
     }
 
     /// Whether no process listens on the daemon's socket any more.

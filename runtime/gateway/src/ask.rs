@@ -17,8 +17,8 @@ use tokio::{
 /// How long an answer may take.
 const ANSWERED: Duration = Duration::from_secs(30);
 
-/// The longest answer that is read, in bytes.
-const ANSWER: usize = 1024 * 1024;
+/// The longest answer that is read, in bytes: a picture of a session.
+const ANSWER: usize = 4 * 1024 * 1024;
 
 /// Asks the daemon that listens on a socket: a method, a path, a body in JSON that may be empty. Gives the status and the
 /// body of the answer.
@@ -46,7 +46,7 @@ pub async fn ask(
 /// The same over a connection that is there, to a host of this name, however long it takes.
 ///
 /// # Errors
-/// When the connection breaks, or what comes is no answer, or longer than 1 MiB.
+/// When the connection breaks, or what comes is no answer, or longer than 4 MiB.
 ///
 /// # Panics
 /// Outside a tokio runtime with I/O.

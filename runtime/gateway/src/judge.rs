@@ -26,8 +26,9 @@ pub(crate) struct Table {
 pub(crate) enum Folders {
     /// None.
     Refused,
-    /// Those that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`, and what is in them. ACP
-    /// has no session without a folder.
+    /// Folders that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`, and folders in them.
+    /// ACP has no session without a folder. The hub is this daemon's own agent of ACP, so the files that it names are
+    /// taken, too: it wrote them itself.
     Allowed,
 }
 
@@ -148,6 +149,7 @@ impl MessageAuthorizer for Table {
                 .settings(agent)
                 .start(&self.without_folders(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
+            HostBody::FileInput(_) if self.folders == Folders::Allowed => Ok(()),
             HostBody::FileInput(_) => Err(
                 "a path of this machine is not taken from a network: give the file by PUT \
                      /v1/sessions/ID/files, and its SHA-256 with the input"
@@ -538,7 +540,14 @@ mod tests {
             )
             .is_err()
         );
+        let file = r#"{"type":"file.input","session_id":"s","file_path":"/f"}"#;
+        let file = HostMessage::parse(file).unwrap();
+        assert!(table.hear_host(&file, Some("a")).is_ok());
+        table.scope = Scope::Observe;
+        assert!(table.hear_host(&file, Some("a")).is_err());
+        table.scope = Scope::Control;
         table.folders = Folders::Refused;
+        assert!(table.hear_host(&file, Some("a")).is_err());
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }
 

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use tokio::time::{Duration, Instant};
 use trunkline_client::{Event, EventBody};
 use trunkline_protocol::{
-    AdapterBody, Channel, ErrorEvent, Fact, FileOutput, HostFact, RelayBody, RequestId, SessionId,
-    ToolEnd, ToolUpdate,
+    AdapterBody, Channel, ErrorEvent, Fact, FileDelivered, FileOutput, HostFact, RelayBody,
+    RequestId, SessionId, Sha256, ToolEnd, ToolUpdate,
 };
 
 use super::EditorAgent;
@@ -64,6 +64,9 @@ impl EditorAgent {
                     id,
                     &update::chunk("user_message_chunk", &steered.content, None),
                 );
+            }
+            EventBody::Relay(RelayBody::FileDelivered(file)) => {
+                self.show_user_file(id, &file).await;
             }
             EventBody::Relay(RelayBody::RequestDecided(decided)) => {
                 self.settle_request(id, &decided.request_id);
@@ -168,6 +171,32 @@ impl EditorAgent {
             let content = picture::file_content(file, self.options.is_local).await;
             self.update(id, &update::block("agent_message_chunk", &content, None));
         }
+    }
+
+    /// Shows a file of the user, unless this editor has just sent it.
+    async fn show_user_file(&mut self, id: &SessionId, file: &FileDelivered) {
+        let sha256 = file.sha256.as_deref().and_then(Sha256::parse);
+        let is_shown = self.sessions.get(id).is_some_and(|session| {
+            session.is_shown() && !sha256.is_some_and(|sha256| session.is_own_file(&sha256))
+        });
+        if !is_shown {
+            return;
+        }
+        let read = match sha256 {
+            Some(sha256) if picture::is_sent_whole(file) => {
+                self.store.read_file(id.clone(), sha256).await
+            }
+            _ => Ok(None),
+        };
+        let bytes = read.unwrap_or_else(|why| {
+            tracing::warn!(session = %id, "failed to read a file of the user: {why}");
+            None
+        });
+        let content = match (bytes, &file.file_mime_type) {
+            (Some(bytes), Some(mime)) => picture::picture_content(mime, &bytes),
+            _ => picture::name_content(file.file_name.as_deref().unwrap_or("file")),
+        };
+        self.update(id, &update::block("user_message_chunk", &content, None));
     }
 
     /// Shows an error that ends nothing. While options change it is the reason of a refusal.

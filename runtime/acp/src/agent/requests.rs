@@ -1,10 +1,8 @@
 //! Requests of the editor, except for turns.
 
 use serde_json::{Value, json};
-use trunkline_client::{ClientError, SessionPage};
-use trunkline_protocol::{
-    Json, RequestId, SessionAttach, SessionId, SessionInfo, SessionStart, SessionsList,
-};
+use trunkline_client::ClientError;
+use trunkline_protocol::{Json, SessionAttach, SessionId, SessionInfo, SessionStart};
 use uuid::Uuid;
 
 use super::{EditorAgent, EditorCapabilities, MAX_SESSIONS, session_id};
@@ -13,9 +11,6 @@ use crate::{
     rpc::{Code, Id, Refusal},
     session::{EditorSession, Joining, Phase},
 };
-
-/// Sessions in one answer to `session/list`.
-const SESSIONS_PER_PAGE: u32 = 50;
 
 /// A change of an option, which the editor asked for.
 struct Change {
@@ -192,59 +187,6 @@ impl EditorAgent {
         self.last_stream
     }
 
-    fn list(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
-        let text = |name: &str| match &params[name] {
-            Value::Null => Ok(None),
-            Value::String(text) => Ok(Some(text.clone())),
-            _ => Err(Refusal::params(format!("`{name}` must be a string"))),
-        };
-        // The client sends an id of its own.
-        let request_id = RequestId::new("sessions")
-            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
-        let filter = SessionsList {
-            cwd: text("cwd")?,
-            cursor: text("cursor")?,
-            limit: Some(SESSIONS_PER_PAGE),
-            agent_id: self.options.agent.clone(),
-            ..SessionsList::new(request_id)
-        };
-        self.lists.insert(id.clone());
-        let client = self.client.clone();
-        let request = id.clone();
-        self.host.call(
-            async move { client.sessions(filter).await },
-            move |agent, page| agent.finish_list(&request, page),
-        );
-        Ok(())
-    }
-
-    fn finish_list(&mut self, request: &Id, page: Result<SessionPage, ClientError>) {
-        // A cancelled request is answered.
-        self.lists.remove(request);
-        let answer = page.map_err(Refusal::from).map(|page| {
-            let sessions = page.sessions.into_iter().map(|session| {
-                let mut listed = json!({
-                    "sessionId": session.session_id,
-                    // One that was opened without works in the host's folder.
-                    "cwd": session.cwd.unwrap_or_else(|| self.options.home.clone()),
-                });
-                if let Some(title) = session.title {
-                    listed["title"] = json!(title);
-                }
-                if let Some(active) = session.active {
-                    listed["updatedAt"] = json!(active);
-                }
-                listed
-            });
-            let mut answer = json!({ "sessions": sessions.collect::<Vec<_>>() });
-            if let Some(next) = page.next {
-                answer["nextCursor"] = json!(next);
-            }
-            answer
-        });
-        self.answer(request, answer);
-    }
-
     /// Stops the editor's turns in a session, and leaves it: it can be loaded again.
     fn close(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
         let session = self.open_session(params)?;
@@ -256,7 +198,7 @@ impl EditorAgent {
     fn delete(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
         let session = session_id(params)?;
         self.leave(&session);
-        let removed = (self.remove_session)(session.to_string());
+        let removed = self.store.remove(session.to_string());
         let request = id.clone();
         self.host.call(removed, move |agent, removed| {
             let removed = removed.map_err(|why| Refusal::new(Code::Internal, why));

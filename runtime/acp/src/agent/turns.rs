@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trunkline_client::{ClientError, Event, Input};
 use trunkline_protocol::{
     AdapterBody, AttachRefusal, Category, ClosedReason, Failure, FileInput, Json, Meta, SessionId,
-    Status, TurnComplete,
+    Sha256, Status, TurnComplete,
 };
 
 use super::EditorAgent;
@@ -12,15 +12,19 @@ use crate::{
     ask::{self, EditorRequest, PendingPermission, PendingQuestion},
     content,
     rpc::{self, Code, Id, Refusal},
-    session::{Prompt, PromptFiles},
+    session::{Prompt, PromptFile},
     update,
 };
+
+/// Bytes in the files of prompts that have no end. A prompt with more is refused.
+const MAX_FILE_BYTES: u64 = 64 * 1024 * 1024;
 
 impl EditorAgent {
     /// Sends a prompt as the input of a turn, whose end answers it.
     pub(super) async fn prompt(&mut self, request: &Id, params: &Value) -> Result<(), Refusal> {
         let id = self.open_session(params)?;
         let content::Prompt { text, files } = content::parse_prompt(&params["prompt"])?;
+        let written = self.write_files(&id, &files).await?;
         let Some(session) = self.sessions.get_mut(&id) else {
             return Ok(());
         };
@@ -32,31 +36,20 @@ impl EditorAgent {
             .get("_meta")
             .and_then(|meta| Json::of(meta).ok())
             .and_then(Meta::new);
-        let mut written = PromptFiles::default();
-        for file in files {
-            let folder =
-                self.options.files.as_deref().ok_or_else(|| {
-                    Refusal::params("files are not taken here: give them by a link")
-                })?;
-            self.last_file += 1;
-            let path = folder.join(self.last_file.to_string());
-            written.0.push(path.clone());
-            tokio::fs::write(&path, file.bytes).await.map_err(|error| {
-                let message = format!("the file {} was not written: {error}", file.name);
-                Refusal::new(Code::Internal, message)
-            })?;
+        for (file, written) in files.into_iter().zip(&written) {
             input = input.with_file(FileInput {
                 file_name: Some(file.name),
                 file_mime_type: Some(file.mime),
-                file_path: path.to_string_lossy().into_owned(),
-                ..FileInput::default()
+                file_path: written.path.to_string_lossy().into_owned(),
+                size: Some(written.size),
+                sha256: Some(written.sha256),
             });
         }
         let turn = handle.send(input).await?;
         session.prompts.push(Prompt {
             request: request.clone(),
             turn: turn.clone(),
-            _files: written,
+            files: written,
         });
         let mut turn = turn;
         let request = request.clone();
@@ -69,6 +62,53 @@ impl EditorAgent {
             },
         );
         Ok(())
+    }
+
+    /// Writes the files of a prompt, and stores them with the session for its history.
+    async fn write_files(
+        &mut self,
+        session: &SessionId,
+        files: &[content::Attached],
+    ) -> Result<Vec<PromptFile>, Refusal> {
+        if files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let folder = self.options.files.clone();
+        let folder = folder
+            .ok_or_else(|| Refusal::params("files are not taken here: give them by a link"))?;
+        let prompts = self.sessions.values().flat_map(|it| &it.prompts);
+        let open: u64 = prompts.flat_map(|it| &it.files).map(|it| it.size).sum();
+        let new: u64 = files.iter().map(|file| file.bytes.len() as u64).sum();
+        if open + new > MAX_FILE_BYTES {
+            return Err(Refusal::params(format!(
+                "files of prompts may have {MAX_FILE_BYTES} bytes together until the turns end; \
+                 send fewer, or wait for the end of a turn"
+            )));
+        }
+        let mut written = Vec::new();
+        for file in files {
+            self.last_file += 1;
+            let new = PromptFile {
+                path: folder.join(self.last_file.to_string()),
+                size: file.bytes.len() as u64,
+                sha256: Sha256::of(&file.bytes),
+            };
+            let stored = match tokio::fs::write(&new.path, &file.bytes).await {
+                Err(error) => Err(error.to_string()),
+                Ok(()) => {
+                    let path = new.path.clone();
+                    self.store
+                        .keep_file(session.clone(), path, new.sha256)
+                        .await
+                }
+            };
+            written.push(new);
+            stored.map_err(|why| {
+                let message = format!("failed to store the file {}: {why}", file.name);
+                Refusal::new(Code::Internal, message)
+            })?;
+        }
+        Ok(written)
     }
 
     /// Answers a prompt whose turn has no end.

@@ -1,6 +1,7 @@
 //! `trunkline acp`: the daemon's agents for an editor.
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::{self, BufRead, BufReader},
     os::unix::process::CommandExt,
@@ -18,7 +19,9 @@ use tokio::{
 };
 use trunkline_acp::{Host, Options};
 use trunkline_client::{Connect, ConnectError, Pipe};
+use trunkline_gateway::Method;
 use trunkline_host::config::Command;
+use trunkline_protocol::{SessionId, Sha256};
 
 use crate::{
     daemon::{Folder, State},
@@ -109,9 +112,6 @@ impl Acp {
             .agent
             .or_else(|| variable(AGENT).filter(|_| adapter.is_none()));
         options.files = Some(files.path().to_owned());
-        if let Some(home) = std::env::current_dir()?.to_str() {
-            home.clone_into(&mut options.home);
-        }
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
         let host = Daemon {
@@ -229,6 +229,30 @@ impl Host for Daemon {
             .remove(&session)
             .await
             .map_err(|fault| fault.text())
+    }
+
+    async fn keep_file(self, session: SessionId, file: PathBuf, _: Sha256) -> Result<(), String> {
+        let bytes = tokio::fs::read(file)
+            .await
+            .map_err(|error| error.to_string())?;
+        let kept = self.folder.keep_file(session.as_str(), bytes).await;
+        kept.map_err(|error| error.text())
+    }
+
+    async fn read_file(
+        self,
+        session: SessionId,
+        sha256: Sha256,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let sha256 = sha256.to_string();
+        let read = self.folder.read_file(session.as_str(), &sha256).await;
+        read.map_err(|error| error.text())
+    }
+
+    async fn work_dirs(self) -> Result<BTreeMap<String, String>, String> {
+        let agents = self.folder.ask(Method::GET, "/v1/agents").await;
+        let mut agents = agents.map_err(|error| error.text())?;
+        serde_json::from_value(agents["work_dirs"].take()).map_err(|error| error.to_string())
     }
 }
 

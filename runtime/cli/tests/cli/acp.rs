@@ -15,6 +15,7 @@ use super::Home;
 /// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
 pub(super) const ADAPTER: &str = r#"
 import json, os, sys
+files = {}
 def say(**message):
     print(json.dumps(message), flush=True)
 for line in sys.stdin:
@@ -22,6 +23,11 @@ for line in sys.stdin:
     session = message["session_id"]
     if message["type"] == "user.input" and message["content"] == "ask":
         say(type="permission.request", session_id=session, request_id="r", tool="t", description="d", resource="x")
+    elif message["type"] == "file.input":
+        files[session] = open(message["file_path"]).read()
+    elif message["type"] == "user.input" and message["content"] == "read":
+        say(type="output", session_id=session, content=files.pop(session, "none"))
+        say(type="turn.complete", session_id=session)
     elif message["type"] == "user.input":
         say(type="output", session_id=session, content=os.getcwd())
         say(type="turn.complete", session_id=session)
@@ -38,6 +44,14 @@ pub(super) struct Editor {
     asked: u64,
     /// What was said in the last session.
     text: String,
+    /// Pieces of the user's messages.
+    user: Vec<Value>,
+}
+
+/// A prompt that has the agent read a picture, and the picture.
+pub(super) fn picture_prompt() -> [Value; 2] {
+    let picture = json!({"type": "image", "mimeType": "image/png", "data": "cGljdHVyZQ=="});
+    [json!([{"type": "text", "text": "read"}, picture]), picture]
 }
 
 impl Editor {
@@ -59,6 +73,7 @@ impl Editor {
             output,
             asked: 0,
             text: String::new(),
+            user: Vec::new(),
         };
         assert_eq!(
             editor
@@ -92,6 +107,9 @@ impl Editor {
                     if update["sessionUpdate"] == "agent_message_chunk" {
                         self.text
                             .push_str(update["content"]["text"].as_str().unwrap());
+                    }
+                    if update["sessionUpdate"] == "user_message_chunk" {
+                        self.user.push(update["content"].clone());
                     }
                 }
                 Some("session/request_permission") => {
@@ -197,6 +215,24 @@ fn an_adapter_of_a_few_lines_works_in_the_editors_folder() {
     );
     editor.opens(&place.folder("one")).unwrap();
     editor.ends();
+}
+
+/// A picture reaches the agent, and is in the history that the next editor loads.
+#[test]
+fn a_picture_of_a_prompt_is_in_the_history() {
+    let place = Place::new();
+    let [prompt, picture] = picture_prompt();
+    let mut one = Editor::new(&place.0, &[]);
+    let session = one.opens(&place.folder("one")).unwrap();
+    let params = json!({"sessionId": session, "prompt": prompt});
+    one.asks("session/prompt", &params).unwrap();
+    assert_eq!((&*one.text, one.user.len()), ("picture", 0));
+    one.ends();
+    let mut two = Editor::new(&place.0, &[]);
+    let load = json!({"sessionId": session, "cwd": place.folder("one"), "mcpServers": []});
+    two.asks("session/load", &load).unwrap();
+    assert!(two.user.contains(&picture), "{:?}", two.user);
+    two.ends();
 }
 
 /// The daemon is the editors', and dies under them: each goes on at the next one.

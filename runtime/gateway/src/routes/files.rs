@@ -21,7 +21,7 @@ use tokio::{
 };
 use trunkline_protocol::{HostBody, HostMessage, UserInput};
 
-use super::{Asks, Gate, Named, Query, blocking, part};
+use super::{Asks, Gate, Named, Query, blocking, inputs, part};
 use crate::{
     judge::judge,
     problem::{Answer, Problem},
@@ -45,12 +45,22 @@ pub(super) struct Label {
     name: Option<String>,
 }
 
+/// The label of an upload, and its owner.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewFile {
+    name: Option<String>,
+    /// True if the journal has the file at once, whether or not an input names it.
+    #[serde(default)]
+    keep: bool,
+}
+
 /// Receives a file for a later input of the session.
 pub(super) async fn take(
     State(shared): Gate,
     Extension(pass): Asks,
     Named(id): Named,
-    Query(label): Query<Label>,
+    Query(new): Query<NewFile>,
     request: Request,
 ) -> Answer<Response> {
     // A file is of use only to those who may send an input.
@@ -60,7 +70,7 @@ pub(super) async fn take(
         &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())),
         None,
     )?;
-    let name = label.name.map(|name| base_name(&name));
+    let name = new.name.map(|name| base_name(&name));
     let size = request.body().size_hint().exact();
     if size.is_some_and(|size| size > MAX_UPLOAD) {
         return Err(too_large());
@@ -76,7 +86,11 @@ pub(super) async fn take(
     let received = receive(body, &mut file, upload.max_bytes(), is_cancelled).await?;
     let answer = json!({ "sha256": received.sha256, "size": received.size, "name": name });
     let uploads = shared.uploads.clone();
+    let sha256 = received.sha256.clone();
     blocking(move || uploads.keep(upload, &received.sha256, name.as_deref())).await?;
+    if new.keep {
+        inputs::move_to_journal(&shared, &shared.sessions_for(&pass), &id, &sha256).await?;
+    }
     Ok((StatusCode::CREATED, Answered(answer)).into_response())
 }
 

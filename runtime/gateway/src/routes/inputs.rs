@@ -206,7 +206,7 @@ async fn named_files(
                 mime_type,
             } => (sha256, name, mime_type),
         };
-        let (path, label) = in_journal(shared, sessions, id, &sha256).await?;
+        let (path, label) = move_to_journal(shared, sessions, id, &sha256).await?;
         files.push(FileInput {
             file_name: name.or(label),
             file_mime_type: mime_type,
@@ -222,7 +222,7 @@ async fn named_files(
 }
 
 /// Moves an upload into the journal, if it is not there yet. Returns its path there and its label.
-async fn in_journal(
+pub(super) async fn move_to_journal(
     shared: &Shared,
     sessions: &Sessions,
     id: &SessionId,

@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest, http::StatusCode};
 
 use super::{
-    super::{Home, acp::ADAPTER},
+    super::{
+        Home,
+        acp::{ADAPTER, picture_prompt},
+    },
     Client, Daemon, SILENT,
 };
 
@@ -65,6 +68,8 @@ struct Editor {
     requests: Vec<Value>,
     /// What was said in all sessions.
     text: String,
+    /// Pieces of the user's messages.
+    user: Vec<Value>,
 }
 
 impl Editor {
@@ -87,6 +92,7 @@ impl Editor {
             asked: 0,
             requests: Vec::new(),
             text: String::new(),
+            user: Vec::new(),
         }
     }
 
@@ -145,6 +151,9 @@ impl Editor {
                 if update["sessionUpdate"] == "agent_message_chunk" {
                     self.text
                         .push_str(update["content"]["text"].as_str().unwrap());
+                }
+                if update["sessionUpdate"] == "user_message_chunk" {
+                    self.user.push(update["content"].clone());
                 }
             }
             if heard["method"] == "session/request_permission" {
@@ -269,6 +278,46 @@ fn a_client_elsewhere_works_where_the_configuration_allows_it() {
         .unwrap();
     let session = other.opens(place.0.path()).unwrap();
     assert_eq!(other.prompts(&session, "hello").unwrap(), "hello");
+    daemon.down();
+}
+
+/// A picture reaches the agent, and is in the history of who may see the session; a session without
+/// a folder of its own is listed with the folder of its agent.
+#[test]
+fn a_client_elsewhere_sends_and_loads_pictures_and_sees_the_folders_of_sessions() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let token = daemon.token(&["control"]);
+    let [prompt, picture] = picture_prompt();
+    let mut editor = Editor::of(&token);
+    let session = editor.opens(&place.folder("in")).unwrap();
+    let params = json!({"sessionId": session, "prompt": prompt});
+    editor.asks("session/prompt", &params).unwrap();
+    assert_eq!((&*editor.text, editor.user.len()), ("picture", 0));
+    let mut next = Editor::of(&token);
+    next.loads(&session).unwrap();
+    assert!(next.user.contains(&picture), "{:?}", next.user);
+
+    // A file of a page, whose session works where its agent does.
+    let opened = token.open();
+    let files = format!("/v1/sessions/{opened}/files");
+    let path = format!("{files}?name=a.png&keep=true");
+    let sent = token.ask_with("PUT", &path, &[], "picture");
+    let digest = sent.must_be(201).json()["sha256"].clone();
+    let path = format!("{files}/{}", digest.as_str().unwrap());
+    assert_eq!(token.get(&path).must_be(200).body, "picture");
+    let listed = next
+        .asks("session/list", &json!({"cwd": place.folder("work")}))
+        .unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], opened);
+    assert_eq!(
+        listed["sessions"][0]["cwd"],
+        place.folder("work").to_str().unwrap()
+    );
+    let listed = next
+        .asks("session/list", &json!({"cwd": place.folder("in")}))
+        .unwrap();
+    assert_eq!(listed["sessions"][0]["sessionId"], session);
     daemon.down();
 }
 

@@ -1,14 +1,15 @@
 //! The daemon as the host of a client of ACP.
 
-use std::{future::pending, sync::Arc};
+use std::{collections::BTreeMap, future::pending, path::PathBuf, sync::Arc};
 
+use tempfile::TempDir;
 use tokio::io::split;
 use trunkline_acp::{Host, Options};
 use trunkline_client::{Connect, ConnectError, Pipe};
-use trunkline_protocol::SessionId;
+use trunkline_protocol::{SessionId, Sha256};
 
 use super::{
-    super::{sessions, socket::ROOM},
+    super::{agents, sessions, socket::ROOM},
     MESSAGE,
 };
 use crate::{elsewhere::switch, gateway::Shared, judge::Folders, pass::Pass, problem::Problem};
@@ -24,9 +25,19 @@ pub(super) fn serve_as(
     options.is_local = matches!(pass, Pass::User);
     options.denies_at_end = false;
     options.max_line = MESSAGE;
+    let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
+    let files = files.inspect_err(|error| {
+        tracing::warn!("a client of ACP can send no files: failed to make a folder: {error}");
+    });
+    let files = files.ok().map(Arc::new);
+    options.files = files.as_ref().map(|files| files.path().to_owned());
     // The folders of sessions are checked with their agents' rules, which the relay has.
-    let pass = pass.clone();
-    (GatewayHost { shared, pass }, options)
+    let host = GatewayHost {
+        shared,
+        pass: pass.clone(),
+        _files: files,
+    };
+    (host, options)
 }
 
 /// The sessions of this daemon, as far as a client may have them.
@@ -34,12 +45,14 @@ pub(super) fn serve_as(
 pub(super) struct GatewayHost {
     shared: Arc<Shared>,
     pass: Pass,
+    /// The folder of the client's files, which is removed with its last user.
+    _files: Option<Arc<TempDir>>,
 }
 
 impl Connect for GatewayHost {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
         let (near, far) = tokio::io::duplex(ROOM);
-        let Self { shared, pass } = self.clone();
+        let Self { shared, pass, .. } = self.clone();
         // It ends with its pipe.
         tokio::spawn(async move {
             let (input, output) = split(far);
@@ -56,5 +69,34 @@ impl Host for GatewayHost {
         sessions::end(&self.shared, &self.pass, &id, true)
             .await
             .map_err(Problem::into_detail)
+    }
+
+    async fn keep_file(
+        self,
+        session: SessionId,
+        file: PathBuf,
+        sha256: Sha256,
+    ) -> Result<(), String> {
+        let sessions = self.shared.sessions_for(&self.pass);
+        let kept = sessions.keep_file(&session, file, sha256.to_string()).await;
+        kept.map_err(|error| error.to_string())
+    }
+
+    async fn read_file(
+        self,
+        session: SessionId,
+        sha256: Sha256,
+    ) -> Result<Option<Vec<u8>>, String> {
+        let sessions = self.shared.sessions_for(&self.pass);
+        let found = sessions.file(&session, &sha256.to_string()).await;
+        let Some(path) = found.map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        let read = tokio::fs::read(path).await;
+        read.map(Some).map_err(|error| error.to_string())
+    }
+
+    async fn work_dirs(self) -> Result<BTreeMap<String, String>, String> {
+        Ok(agents::work_dirs(&self.shared, &self.pass))
     }
 }
