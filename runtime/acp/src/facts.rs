@@ -5,11 +5,16 @@ use trunkline_protocol::{
     Command, ContextUsage, Mode, Model, SessionInfo, SessionUpdate, Usage, UsageScope,
 };
 
+/// Efforts that are offered beside the one in force: agents have names of their own, and do not list
+/// them.
+const EFFORTS: [&str; 3] = ["low", "medium", "high"];
+
 /// An option that an editor may set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Setting {
     Mode,
     Model,
+    Effort,
 }
 
 /// The declarations of a session's agent, and its cost.
@@ -19,8 +24,14 @@ pub(crate) struct Facts {
     models: Vec<Model>,
     mode: Option<String>,
     modes: Vec<Mode>,
+    effort: Option<String>,
     commands: Vec<Command>,
+    /// The agent's title of the session.
     title: Option<String>,
+    /// The title that a user gave the session ([journal.13]), which replaces the agent's.
+    edited_title: Option<String>,
+    /// The time of the last change of a title, RFC 3339.
+    title_time: Option<String>,
     /// True if the adapter reports the agent's own session id, once the agent has the session.
     /// `None`: the adapter did not declare it.
     reports_native_id: Option<bool>,
@@ -32,32 +43,45 @@ pub(crate) struct Facts {
 }
 
 impl Setting {
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
-            "mode" => Some(Self::Mode),
-            "model" => Some(Self::Model),
-            _ => None,
+    const ALL: [Self; 3] = [Self::Mode, Self::Model, Self::Effort];
+
+    /// Its name in ACP: the id and the category of the option.
+    fn id(self) -> &'static str {
+        match self {
+            Self::Mode => "mode",
+            Self::Model => "model",
+            Self::Effort => "thought_level",
         }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Mode => "Mode",
+            Self::Model => "Model",
+            Self::Effort => "Reasoning effort",
+        }
+    }
+
+    pub(crate) fn from_id(id: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| setting.id() == id)
     }
 
     /// The update that sets it.
     pub(crate) fn update(self, value: String) -> SessionUpdate {
-        match self {
-            Self::Mode => SessionUpdate {
-                mode: Some(value),
-                ..SessionUpdate::default()
-            },
-            Self::Model => SessionUpdate {
-                model: Some(value),
-                ..SessionUpdate::default()
-            },
-        }
+        let mut update = SessionUpdate::default();
+        let member = match self {
+            Self::Mode => &mut update.mode,
+            Self::Model => &mut update.model,
+            Self::Effort => &mut update.reasoning_effort,
+        };
+        *member = Some(value);
+        update
     }
 }
 
 impl Facts {
-    /// Applies what a `session.info` names.
-    pub(crate) fn apply(&mut self, info: &SessionInfo) {
+    /// Applies the members of a `session.info`, an entry of this time.
+    pub(crate) fn apply(&mut self, info: &SessionInfo, time: Option<String>) {
         fn set<T: Clone>(into: &mut T, new: Option<&T>) {
             if let Some(new) = new {
                 into.clone_from(new);
@@ -70,9 +94,13 @@ impl Facts {
         let reports_native_id = capabilities.and_then(|it| it.native_session_ids);
         self.reports_native_id = reports_native_id.or(self.reports_native_id);
         self.has_native_id |= info.native_session_id.is_some();
+        if info.display_id.is_some() {
+            self.title_time = time;
+        }
         for (into, new) in [
             (&mut self.model, &info.model),
             (&mut self.mode, &info.mode),
+            (&mut self.effort, &info.reasoning_effort),
             (&mut self.title, &info.display_id),
         ] {
             if new.is_some() {
@@ -121,15 +149,32 @@ impl Facts {
         match setting {
             Setting::Mode => self.mode.as_deref(),
             Setting::Model => self.model.as_deref(),
+            Setting::Effort => self.effort.as_deref(),
         }
     }
 
-    /// Returns true if the agent offers this value.
-    pub(crate) fn has(&self, setting: Setting, value: &str) -> bool {
-        match setting {
-            Setting::Mode => self.modes.iter().any(|mode| mode.id == value),
-            Setting::Model => self.models.iter().any(|model| model.id == value),
+    /// The values that may be chosen, with their names.
+    fn choices(&self, setting: Setting) -> Vec<(&str, &str)> {
+        fn named<'a>(id: &'a str, name: Option<&'a String>) -> (&'a str, &'a str) {
+            (id, name.map_or(id, String::as_str))
         }
+        match setting {
+            Setting::Mode => {
+                let modes = self.modes.iter();
+                modes.map(|it| named(&it.id, it.name.as_ref())).collect()
+            }
+            Setting::Model => {
+                let models = self.models.iter();
+                models.map(|it| named(&it.id, it.label.as_ref())).collect()
+            }
+            Setting::Effort => EFFORTS.map(|effort| (effort, effort)).into(),
+        }
+    }
+
+    /// Returns true if this value may be set.
+    pub(crate) fn has(&self, setting: Setting, value: &str) -> bool {
+        let mut choices = self.choices(setting).into_iter();
+        self.value(setting) == Some(value) || choices.any(|(id, _)| id == value)
     }
 
     /// Replaces a command at the beginning of an input by its text.
@@ -166,20 +211,30 @@ impl Facts {
 
     /// The options that may be set, with their values in force.
     pub(crate) fn options(&self) -> Vec<Value> {
-        let modes = self.modes.iter().map(|mode| (&mode.id, mode.name.as_ref()));
-        let models = self
-            .models
-            .iter()
-            .map(|model| (&model.id, model.label.as_ref()));
-        [
-            ("mode", "Mode", &self.mode, modes.collect()),
-            ("model", "Model", &self.model, models.collect()),
-        ]
-        .into_iter()
-        .filter_map(|(id, name, current, choices): (_, _, _, Vec<_>)| {
-            option(id, name, current.as_ref()?, &choices)
-        })
-        .collect()
+        let settings = Setting::ALL.into_iter();
+        settings.filter_map(|it| self.option(it)).collect()
+    }
+
+    /// An option. The value in force can be chosen, even if the agent does not list it.
+    fn option(&self, setting: Setting) -> Option<Value> {
+        let current = self.value(setting)?;
+        let mut choices = self.choices(setting);
+        if choices.is_empty() {
+            return None;
+        }
+        if choices.iter().all(|(id, _)| *id != current) {
+            choices.insert(0, (current, current));
+        }
+        let choices = choices.into_iter();
+        let choices = choices.map(|(id, name)| json!({ "value": id, "name": name }));
+        Some(json!({
+            "id": setting.id(),
+            "name": setting.title(),
+            "category": setting.id(),
+            "type": "select",
+            "currentValue": current,
+            "options": choices.collect::<Vec<_>>(),
+        }))
     }
 
     /// The options, as an update.
@@ -204,15 +259,34 @@ impl Facts {
             .then(|| json!({ "sessionUpdate": "available_commands_update", "availableCommands": commands }))
     }
 
-    /// The title, as an update.
-    pub(crate) fn title_update(&self) -> Option<Value> {
-        let title = self.title.as_ref()?;
-        Some(json!({ "sessionUpdate": "session_info_update", "title": title }))
+    /// Sets the user's title, by an entry of this time. The empty text removes it.
+    pub(crate) fn set_title(&mut self, title: &str, time: Option<String>) {
+        self.edited_title = Some(title.to_owned()).filter(|title| !title.is_empty());
+        self.title_time = time;
     }
 
-    /// Tokens and cost, if the size of the context is known.
+    /// The title, as an update.
+    pub(crate) fn title_update(&self) -> Option<Value> {
+        let title = self.edited_title.as_ref().or(self.title.as_ref());
+        if title.is_none() && self.title_time.is_none() {
+            return None;
+        }
+        // Without a title it is `null`, which removes the one that the editor has.
+        let mut update = json!({ "sessionUpdate": "session_info_update", "title": title });
+        if let Some(time) = &self.title_time {
+            update["updatedAt"] = json!(time);
+        }
+        Some(update)
+    }
+
+    /// Tokens and cost, if the agent has reported some. A size of 0 is not known: ACP requires one.
     pub(crate) fn usage_update(&self) -> Option<Value> {
-        let (used, size) = (self.context.used_tokens?, self.context.total_tokens?);
+        let used = self.context.used_tokens;
+        if used.is_none() && !self.is_costed {
+            return None;
+        }
+        let size = self.context.total_tokens.unwrap_or_default();
+        let used = used.unwrap_or_default();
         let mut update = json!({ "sessionUpdate": "usage_update", "used": used, "size": size });
         if self.is_costed {
             update["cost"] = json!({ "amount": self.cost, "currency": "USD" });
@@ -226,39 +300,13 @@ fn plain(name: &str) -> &str {
     name.strip_prefix('/').unwrap_or(name)
 }
 
-/// An option. The value in force can be chosen, even if the agent does not list it.
-fn option(
-    id: &str,
-    name: &str,
-    current: &str,
-    choices: &[(&String, Option<&String>)],
-) -> Option<Value> {
-    if choices.is_empty() {
-        return None;
-    }
-    let unlisted = choices.iter().all(|(id, _)| *id != current);
-    let unlisted = unlisted.then(|| json!({ "value": current, "name": current }));
-    let listed = choices
-        .iter()
-        .map(|(id, name)| json!({ "value": id, "name": name.unwrap_or(id) }));
-    let options: Vec<_> = unlisted.into_iter().chain(listed).collect();
-    Some(json!({
-        "id": id,
-        "name": name,
-        "category": id,
-        "type": "select",
-        "currentValue": current,
-        "options": options,
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn facts() -> Facts {
         let mut facts = Facts::default();
-        facts.apply(&SessionInfo {
+        let info = SessionInfo {
             model: Some("new".to_owned()),
             models: Some(vec![Model {
                 id: "old".to_owned(),
@@ -270,7 +318,8 @@ mod tests {
                 ..Command::default()
             }]),
             ..SessionInfo::default()
-        });
+        };
+        facts.apply(&info, None);
         facts
     }
 
@@ -311,9 +360,12 @@ mod tests {
             ..Usage::default()
         };
         assert!(!facts.add_cost(&Usage::default()));
+        assert!(facts.usage_update().is_none(), "nothing is known");
         facts.add_cost(&cost(0.5, Some(UsageScope::Turn)));
         facts.add_cost(&cost(0.25, None));
-        assert!(facts.usage_update().is_none(), "the context is not known");
+        let update = facts.usage_update().unwrap();
+        assert_eq!((&update["used"], &update["size"]), (&json!(0), &json!(0)));
+        assert_eq!(update["cost"]["amount"], 0.75);
         facts.set_context(&ContextUsage {
             used_tokens: Some(7),
             total_tokens: Some(9),

@@ -726,6 +726,68 @@ async fn an_option_is_set_when_the_agent_says_so() {
     assert_eq!(stage.error(id).await.0, -32602);
 }
 
+/// The effort is an option that any agent with one has; its values are judged by the agent.
+#[tokio::test(start_paused = true)]
+async fn the_effort_of_an_agent_is_an_option() {
+    let (mut stage, session) = Stage::with_session().await;
+    let info = json!({"type": "session.info", "reasoning_effort": "xhigh"});
+    stage.entry(&session, 3, info).await;
+    let update = stage.update().await;
+    let option = &update["configOptions"][2];
+    assert_eq!(option["category"], "thought_level");
+    assert_eq!(option["currentValue"], "xhigh");
+    assert_eq!(option["options"].as_array().unwrap().len(), 4, "{option}");
+    let set =
+        |value: &str| json!({"sessionId": session, "configId": "thought_level", "value": value});
+    let id = stage.asks("session/set_config_option", set("low")).await;
+    assert_eq!(stage.relay.hears().await["reasoning_effort"], "low");
+    let info = json!({"type": "session.info", "reasoning_effort": "low"});
+    stage.entry(&session, 4, info).await;
+    assert_eq!(
+        stage.update().await["sessionUpdate"],
+        "config_option_update"
+    );
+    let told: SetSessionConfigOptionResponse = stage.answer(id).await;
+    assert_eq!(json!(told.config_options)[2]["currentValue"], "low");
+    let id = stage.asks("session/set_config_option", set("none")).await;
+    assert_eq!(stage.error(id).await.0, -32602);
+}
+
+/// The cost is sent although the agent reports no context, and the title with the time of its change.
+#[tokio::test(start_paused = true)]
+async fn the_cost_and_the_title_of_a_session_are_sent() {
+    let (mut stage, session) = Stage::with_session().await;
+    let (id, input) = stage.prompts(&session, "go").await;
+    let end =
+        json!({"type": "turn.complete", "turn_id": input["turn_id"], "usage": {"cost_usd": 0.5}});
+    stage.entry(&session, 3, end).await;
+    let update = stage.update().await;
+    assert_eq!(update["cost"], json!({"amount": 0.5, "currency": "USD"}));
+    assert_eq!((&update["used"], &update["size"]), (&json!(0), &json!(0)));
+    let _: PromptResponse = stage.answer(id).await;
+
+    let times = [
+        "2026-01-01T00:00:00Z",
+        "2026-01-02T00:00:00Z",
+        "2026-01-03T00:00:00Z",
+    ];
+    let edited = |title: &str| json!({"type": "session.edited", "title": title});
+    let info = json!({"type": "session.info", "display_id": "agent's"});
+    for ((seq, mut entry), (time, title)) in (4..)
+        .zip([info, edited("user's"), edited("")])
+        .zip(times.into_iter().zip(["agent's", "user's", "agent's"]))
+    {
+        entry["time"] = json!(time);
+        stage.entry(&session, seq, entry).await;
+        let update = stage.update().await;
+        assert_eq!(update["sessionUpdate"], "session_info_update");
+        assert_eq!(
+            (&update["title"], &update["updatedAt"]),
+            (&json!(title), &json!(time))
+        );
+    }
+}
+
 /// The host dies in a turn: the next one gets the input that may not be stored, under the same id.
 #[tokio::test(start_paused = true)]
 async fn another_relay_goes_on_behind_the_last_entry() {

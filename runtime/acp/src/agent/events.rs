@@ -35,7 +35,9 @@ impl EditorAgent {
             return self.end_turn(id, &event, end);
         }
         match event.body {
-            EventBody::Adapter(AdapterBody::SessionInfo(info)) => self.update_facts(id, &info),
+            EventBody::Adapter(AdapterBody::SessionInfo(info)) => {
+                self.update_facts(id, &info, event.stamp.time);
+            }
             EventBody::Adapter(AdapterBody::SessionClosed(closed)) => {
                 self.close_session(id, *closed)
             }
@@ -64,6 +66,11 @@ impl EditorAgent {
                     id,
                     &update::chunk("user_message_chunk", &steered.content, None),
                 );
+            }
+            EventBody::Relay(RelayBody::SessionEdited(edited)) => {
+                if let Some(title) = edited.title {
+                    self.change_facts(id, |facts| facts.set_title(&title, event.stamp.time));
+                }
             }
             EventBody::Relay(RelayBody::FileDelivered(file)) => {
                 self.show_user_file(id, &file).await;

@@ -7,7 +7,10 @@ use trunkline_client::{ClientError, Events, Session};
 use trunkline_protocol::{SessionClosed, SessionId, SessionInfo};
 
 use super::EditorAgent;
-use crate::session::{Joining, Phase};
+use crate::{
+    facts::Facts,
+    session::{Joining, Phase},
+};
 
 impl EditorAgent {
     /// Takes the host's answer when a session was opened or attached. An editor that has cancelled
@@ -40,34 +43,46 @@ impl EditorAgent {
         }
     }
 
-    /// Applies declarations of the agent. An open session's editor gets the changes.
-    pub(super) fn update_facts(&mut self, id: &SessionId, info: &SessionInfo) {
+    /// Applies declarations of the agent, an entry of this time.
+    pub(super) fn update_facts(
+        &mut self,
+        id: &SessionId,
+        info: &SessionInfo,
+        time: Option<String>,
+    ) {
+        self.change_facts(id, |facts| facts.apply(info, time));
+        let is_known = self.sessions.get(id).is_some_and(|session| {
+            matches!(session.phase, Phase::Starting { until: Some(_), .. })
+                && session.facts.are_known_after(info)
+        });
+        if is_known {
+            self.finish_start(id);
+        }
+    }
+
+    /// Changes the facts of a session. An open session's editor gets the changes.
+    pub(super) fn change_facts(&mut self, id: &SessionId, change: impl FnOnce(&mut Facts)) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         let before = session.facts.clone();
-        session.facts.apply(info);
-        let facts = &session.facts;
-        let mut news = Vec::new();
-        if session.is_open() {
-            let changed = |new: Option<Value>, old: Option<Value>| {
-                new.filter(|new| old.as_ref() != Some(new))
-            };
-            if session.shows_modes {
-                news.extend(changed(facts.mode_update(), before.mode_update()));
-            }
-            let options = facts.options_update();
-            news.extend((options != before.options_update()).then_some(options));
-            news.extend(changed(facts.commands_update(), before.commands_update()));
-            news.extend(changed(facts.title_update(), before.title_update()));
+        change(&mut session.facts);
+        if !session.is_open() {
+            return;
         }
-        let is_opened = matches!(session.phase, Phase::Starting { until: Some(_), .. });
-        let is_known = is_opened && facts.are_known_after(info);
+        let facts = &session.facts;
+        let changed =
+            |new: Option<Value>, old: Option<Value>| new.filter(|new| old.as_ref() != Some(new));
+        let mut news = Vec::new();
+        if session.shows_modes {
+            news.extend(changed(facts.mode_update(), before.mode_update()));
+        }
+        let options = facts.options_update();
+        news.extend((options != before.options_update()).then_some(options));
+        news.extend(changed(facts.commands_update(), before.commands_update()));
+        news.extend(changed(facts.title_update(), before.title_update()));
         for update in news {
             self.update(id, &update);
-        }
-        if is_known {
-            self.finish_start(id);
         }
     }
 

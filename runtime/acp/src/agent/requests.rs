@@ -50,7 +50,7 @@ impl EditorAgent {
                 self.change(params, Setting::Mode, value, id, false)?;
             }
             "session/set_config_option" => {
-                let named = params["configId"].as_str().and_then(Setting::from_name);
+                let named = params["configId"].as_str().and_then(Setting::from_id);
                 let setting = named.ok_or_else(|| Refusal::params("there is no such option"))?;
                 let value = params["value"].as_str();
                 let value =
@@ -255,7 +255,7 @@ impl EditorAgent {
         values: Result<SessionInfo, ClientError>,
     ) {
         if let Ok(info) = &values {
-            self.update_facts(id, info);
+            self.update_facts(id, info, None);
         }
         let Some(session) = self.sessions.get_mut(id) else {
             let closed = Refusal::new(Code::Cancelled, "the session was closed");
