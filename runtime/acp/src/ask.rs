@@ -98,6 +98,7 @@ impl PendingPermission {
         let mut tool_call = json!({
             "toolCallId": call,
             "title": title.unwrap_or_else(|| request.tool.clone()),
+            "name": request.tool,
             "kind": update::tool_kind(&request.tool),
             "status": "pending",
             "content": content,

@@ -87,6 +87,7 @@ pub(crate) fn tool_start(start: &ToolStart) -> Value {
         "sessionUpdate": "tool_call",
         "toolCallId": start.tool_call_id.as_str(),
         "title": start.title.as_deref().filter(|title| !title.is_empty()).unwrap_or(&start.tool),
+        "name": start.tool,
         "kind": kind.unwrap_or_else(|| tool_kind(&start.tool)),
         "status": "in_progress",
     });

@@ -205,29 +205,34 @@ impl Stage {
     /// An open session whose agent has modes and models.
     async fn with_session() -> (Self, String) {
         let mut stage = Self::initialized().await;
-        let id = stage
+        let session = stage.opens_session().await;
+        (stage, session)
+    }
+
+    /// Opens a session whose agent has modes and models.
+    async fn opens_session(&mut self) -> String {
+        let id = self
             .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
             .await;
-        let start = stage.relay.hears().await;
+        let start = self.relay.hears().await;
         assert_eq!(
             (&start["type"], &start["cwd"]),
             (&json!("session.start"), &json!("/srv"))
         );
         assert_eq!(start.get("mcp_servers"), None);
         let session = start["session_id"].as_str().unwrap().to_owned();
-        stage.makes_ready(&session).await;
-        stage
-            .entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
+        self.makes_ready(&session).await;
+        self.entry(&session, 1, json!({"type": "host.fact", "fact": "opened"}))
             .await;
         let info = json!({
             "type": "session.info", "model": "a", "models": [{"id": "a"}, {"id": "b", "label": "B"}],
             "mode": "ask", "modes": [{"id": "ask"}, {"id": "code", "name": "Code"}], "options_applied": ["cwd"],
         });
-        stage.entry(&session, 2, info).await;
-        let told: NewSessionResponse = stage.answer(id).await;
+        self.entry(&session, 2, info).await;
+        let told: NewSessionResponse = self.answer(id).await;
         assert_eq!(told.config_options.unwrap().len(), 2);
         assert_eq!(told.modes.unwrap().available_modes.len(), 2);
-        (stage, session)
+        session
     }
 
     /// The relay's answer to a `session.start`.
@@ -335,6 +340,53 @@ async fn a_turn_comes_whole_and_in_order() {
     );
     let ended: PromptResponse = stage.answer(id).await;
     assert_eq!(json!(ended.stop_reason), "end_turn");
+}
+
+/// A tool has its name, news of its input, and an end that failed.
+#[tokio::test(start_paused = true)]
+async fn each_status_of_a_tool_is_sent() {
+    let (mut stage, session) = Stage::with_session().await;
+    for (seq, (message, member, value)) in (3..).zip([
+        (
+            json!({"type": "tool.start", "tool": "Bash", "title": "List"}),
+            "name",
+            json!("Bash"),
+        ),
+        (
+            json!({"type": "tool.update", "input": {"command": "ls"}}),
+            "rawInput",
+            json!({"command": "ls"}),
+        ),
+        (
+            json!({"type": "tool.end", "is_error": true}),
+            "status",
+            json!("failed"),
+        ),
+        (json!({"type": "tool.end"}), "status", json!("completed")),
+    ]) {
+        let mut message = message;
+        message["tool_call_id"] = json!("c");
+        stage.entry(&session, seq, message).await;
+        assert_eq!(stage.update().await[member], value);
+    }
+}
+
+/// An editor that knows notices gets errors that end nothing as such.
+#[tokio::test(start_paused = true)]
+async fn an_error_that_ends_nothing_is_a_notice() {
+    let mut stage = Stage::new().await;
+    let capabilities = json!({"session": {"notices": {}}});
+    let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+    let id = stage.asks("initialize", params).await;
+    let _: InitializeResponse = stage.answer(id).await;
+    let session = stage.opens_session().await;
+    for (seq, (fatal, severity)) in (3..).zip([(false, "warning"), (true, "error")]) {
+        let error = json!({"type": "error", "message": "why", "fatal": fatal});
+        stage.entry(&session, seq, error).await;
+        let update = stage.update().await;
+        let notice = json!({"sessionUpdate": "notice", "severity": severity, "title": "why"});
+        assert_eq!(update, notice);
+    }
 }
 
 /// A permission is granted only by a choice, and denied by cancelling, an error and leaving.
