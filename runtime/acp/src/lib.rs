@@ -58,6 +58,8 @@ pub struct Options {
     pub may_work_in: MayWorkIn,
     /// The longest line of the editor that is read, in bytes.
     pub max_line: usize,
+    /// True to offer methods that ACP may still change or remove: `session/status`.
+    pub offers_unstable: bool,
 }
 
 impl Options {
@@ -71,6 +73,7 @@ impl Options {
             denies_at_end: true,
             may_work_in: Box::new(|_| Ok(())),
             max_line: MAX_LINE,
+            offers_unstable: false,
         }
     }
 }

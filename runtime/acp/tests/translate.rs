@@ -127,6 +127,10 @@ struct Stage {
 
 impl Stage {
     async fn new() -> Self {
+        Self::with_unstable(false).await
+    }
+
+    async fn with_unstable(offers_unstable: bool) -> Self {
         let (near, far) = tokio::io::duplex(ROOM);
         let (made, mut pipes) = mpsc::channel(4);
         let removed = Arc::new(Mutex::default());
@@ -140,6 +144,7 @@ impl Stage {
         let mut options = Options::new("1");
         options.files = Some(folder.path().to_owned());
         options.max_line = 100 * 1024 * 1024;
+        options.offers_unstable = offers_unstable;
         let (input, output) = tokio::io::split(far);
         let serving = tokio::spawn(serve(input, output, host, options, std::future::pending()));
         let relay = Side::new(pipes.recv().await.unwrap());
@@ -615,6 +620,55 @@ async fn the_files_of_open_prompts_are_bounded() {
     assert!(message.contains("wait for the end of a turn"), "{message}");
     let written = std::fs::read_dir(stage.folder.path()).unwrap().count();
     assert_eq!(written, 1);
+}
+
+/// The status of a session is a method of its own only if unstable methods are offered.
+#[tokio::test(start_paused = true)]
+async fn the_status_of_a_session_is_unstable() {
+    for offers_unstable in [false, true] {
+        let mut stage = Stage::with_unstable(offers_unstable).await;
+        let id = stage
+            .asks("initialize", json!({"protocolVersion": 1}))
+            .await;
+        let told: Value = stage.answer(id).await;
+        let offered = told["agentCapabilities"]["sessionCapabilities"]["status"].is_object();
+        assert_eq!(offered, offers_unstable);
+        for (state, status) in [
+            ("idle", "open"),
+            ("running", "open"),
+            ("detached", "saved"),
+            ("closed", "saved"),
+        ] {
+            let id = stage
+                .asks("session/status", json!({"sessionId": "s"}))
+                .await;
+            if !offers_unstable {
+                assert_eq!(stage.error(id).await.0, -32601);
+                continue;
+            }
+            let list = stage.relay.hears().await;
+            assert_eq!(list["id"], "s");
+            let found = json!([{"session_id": "s", "agent_id": "a", "state": state}]);
+            let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": found});
+            stage.entry("", 0, result).await;
+            let told: Value = stage.answer(id).await;
+            assert_eq!(told, json!({"status": status}), "{state}");
+        }
+        if offers_unstable {
+            let id = stage
+                .asks("session/status", json!({"sessionId": "none"}))
+                .await;
+            let list = stage.relay.hears().await;
+            let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": []});
+            stage.entry("", 0, result).await;
+            let line = stage.client.hears().await;
+            assert_eq!(
+                (&line["id"], &line["error"]["code"]),
+                (&json!(id), &json!(-32002))
+            );
+            assert_eq!(line["error"]["data"]["sessionId"], "none");
+        }
+    }
 }
 
 /// Sessions without a folder of their own work in the folder of their agent, and are found there.

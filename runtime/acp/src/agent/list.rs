@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use trunkline_client::{Client, ClientError, SessionPage};
-use trunkline_protocol::{ListedSession, RequestId, SessionsList};
+use trunkline_protocol::{ListedSession, RequestId, SessionState, SessionsList};
 
-use super::EditorAgent;
+use super::{EditorAgent, session_id};
 use crate::rpc::{Code, Id, Refusal};
 
 /// Sessions in one answer to `session/list`.
@@ -25,15 +25,12 @@ impl EditorAgent {
             Value::String(text) => Ok(Some(text.clone())),
             _ => Err(Refusal::params(format!("`{name}` must be a string"))),
         };
-        // The client sends an id of its own.
-        let request_id = RequestId::new("sessions")
-            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
         let filter = SessionsList {
             cwd: text("cwd")?,
             cursor: text("cursor")?,
             limit: Some(SESSIONS_PER_PAGE),
             agent_id: self.options.agent.clone(),
-            ..SessionsList::new(request_id)
+            ..new_list()?
         };
         self.lists.insert(id.clone());
         let client = self.client.clone();
@@ -77,6 +74,45 @@ impl EditorAgent {
         });
         self.answer(request, answer);
     }
+
+    /// Answers whether a process has a session, which need not be open here.
+    pub(super) fn status(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
+        let session = session_id(params)?.to_string();
+        let filter = SessionsList {
+            id: Some(session.clone()),
+            ..new_list()?
+        };
+        self.lists.insert(id.clone());
+        let client = self.client.clone();
+        let request = id.clone();
+        let listed = async move { client.sessions(filter).await };
+        self.host.call(listed, move |agent, page| {
+            agent.lists.remove(&request);
+            let found = page.map_err(Refusal::from);
+            let found = found.and_then(|page| {
+                page.sessions.into_iter().next().ok_or_else(|| Refusal {
+                    data: Some(Box::new(json!({ "sessionId": session }))),
+                    ..Refusal::new(Code::NotFound, "there is no session with this id")
+                })
+            });
+            let answer = found.map(|session| {
+                let is_in_memory = matches!(
+                    session.state,
+                    Some(SessionState::Idle | SessionState::Running)
+                );
+                json!({ "status": if is_in_memory { "open" } else { "saved" } })
+            });
+            agent.answer(&request, answer);
+        });
+        Ok(())
+    }
+}
+
+/// A request for all sessions. The client sends it with an id of its own.
+fn new_list() -> Result<SessionsList, Refusal> {
+    let request_id = RequestId::new("sessions");
+    let request_id = request_id.map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+    Ok(SessionsList::new(request_id))
 }
 
 /// Reads a page of sessions. The host knows only folders that sessions name, so sessions in the

@@ -40,6 +40,7 @@ impl EditorAgent {
             "session/load" => self.join(id, params, true)?,
             "session/resume" => self.join(id, params, false)?,
             "session/list" => self.list(id, params)?,
+            "session/status" if self.options.offers_unstable => self.status(id, params)?,
             "session/close" => self.close(id, params)?,
             "session/delete" => self.delete(id, params)?,
             "session/prompt" => self.prompt(id, params).await?,
@@ -73,7 +74,7 @@ impl EditorAgent {
             forms: capabilities["elicitation"]["form"].is_object(),
             notices: capabilities["session"]["notices"].is_object(),
         });
-        let result = json!({
+        let mut result = json!({
             // The only stable version: an editor of another one decides whether to continue.
             "protocolVersion": 1,
             "agentCapabilities": {
@@ -96,6 +97,9 @@ impl EditorAgent {
             "agentInfo": { "name": "trunkline", "title": "trunkline", "version": self.options.version },
             "authMethods": [],
         });
+        if self.options.offers_unstable {
+            result["agentCapabilities"]["sessionCapabilities"]["status"] = json!({});
+        }
         self.answer(id, Ok(result));
     }
 

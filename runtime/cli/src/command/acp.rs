@@ -76,6 +76,10 @@ pub(crate) struct Acp {
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
 
+    /// Offers methods that ACP may still change or remove: `session/status`
+    #[arg(long)]
+    unstable: bool,
+
     /// Starts the daemon, and ends at once: an editor that ends all that descends from its agent does not find it.
     #[arg(long, hide = true)]
     start_daemon: bool,
@@ -112,6 +116,7 @@ impl Acp {
             .agent
             .or_else(|| variable(AGENT).filter(|_| adapter.is_none()));
         options.files = Some(files.path().to_owned());
+        options.offers_unstable = self.unstable;
         options.may_work_in = Box::new(move |path| may_work_in(root.as_deref(), path));
         let config = config.map(std::path::absolute).transpose()?;
         let host = Daemon {
