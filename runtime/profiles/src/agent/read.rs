@@ -1,6 +1,6 @@
 //! Reading JSON of whatever shape: what is not there, or is something else, is nothing.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 use trunkline_sdk::Json;
 
 /// The text at a member, unless it is empty.
@@ -59,4 +59,13 @@ pub(crate) fn json(value: &Value) -> Option<Json> {
     } else {
         Json::of(value).ok()
     }
+}
+
+/// Removes the members of an object that are null.
+pub(crate) fn without_nulls(object: Value) -> Map<String, Value> {
+    let Value::Object(mut members) = object else {
+        return Map::new();
+    };
+    members.retain(|_, value| !value.is_null());
+    members
 }

@@ -2,16 +2,16 @@
 
 mod question;
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use trunkline_sdk::preview::cut;
-use trunkline_sdk::protocol::OptionKind;
+use trunkline_sdk::protocol::{Diff, OptionKind};
 use trunkline_sdk::{Decision, Json, Permission, Question};
 
 pub(super) use self::question::Form;
 use self::question::{elicitation, questions};
 use super::shell;
 use super::translate::{Translator, call};
-use crate::agent::read::list;
+use crate::agent::read::{list, without_nulls};
 
 /// The requests that are known.
 pub(super) const METHODS: &[&str] = &[
@@ -63,19 +63,6 @@ impl Ask {
 }
 
 impl Answers {
-    fn decisions(mut options: Vec<(String, Value)>) -> Self {
-        let decision = |word: &str| json!({ "decision": word });
-        for (_, answer) in &mut options {
-            *answer = json!({ "decision": answer.take() });
-        }
-        Self {
-            options,
-            allow: decision("accept"),
-            deny: decision("decline"),
-            end: decision("cancel"),
-        }
-    }
-
     /// The answer to a person's decision; without an answer a denial.
     pub(super) fn of(&self, decision: &Decision) -> Value {
         let chosen = decision.option_id.as_ref();
@@ -103,131 +90,173 @@ fn text<'v>(params: &'v Value, key: &str) -> &'v str {
     params[key].as_str().unwrap_or_default()
 }
 
-/// A command, or input to a running one. All decisions are offered that codex takes, whatever `availableDecisions` says:
-/// it takes `acceptForSession` and `decline` where it does not name them, too.
+/// A permission request, and the answer of each of its options.
+struct Offer {
+    permission: Permission,
+    options: Vec<(String, Value)>,
+}
+
+impl Offer {
+    fn new(tool: impl Into<String>, description: &str, resource: &str) -> Self {
+        Self {
+            permission: Permission::new(tool, description, resource),
+            options: Vec::new(),
+        }
+    }
+
+    /// Names the tool call that waits.
+    fn for_call(mut self, id: &str) -> Self {
+        if let Some(call) = call(id) {
+            self.permission = self.permission.tool_call(call);
+        }
+        self
+    }
+
+    fn input(mut self, input: impl Into<Value>) -> Self {
+        if let Ok(input) = Json::of(&input.into()) {
+            self.permission = self.permission.input(input);
+        }
+        self
+    }
+
+    fn option(mut self, id: &str, label: &str, kind: OptionKind, answer: Value) -> Self {
+        self.permission = self.permission.option(id, label, kind);
+        self.options.push((id.to_owned(), answer));
+        self
+    }
+
+    /// Asks a person. Without a known option, a permission answers `allow`, and a denial `deny`; one that ends the turn
+    /// answers `end`.
+    fn ask(self, allow: Value, deny: Value, end: Value) -> Ask {
+        let answers = Answers {
+            options: self.options,
+            allow,
+            deny,
+            end,
+        };
+        Ask::Permission(Box::new(self.permission), answers)
+    }
+
+    /// Offers to decline, and asks as a thread's items do.
+    fn ask_of_item(self) -> Ask {
+        let decline = decision("decline");
+        self.option("decline", "Deny", OptionKind::RejectOnce, decline.clone())
+            .ask(decision("accept"), decline, decision("cancel"))
+    }
+
+    /// Offers the options of the protocol before threads, and asks as it does.
+    fn ask_of_conversation(self) -> Ask {
+        let (allow, always) = (decision("approved"), decision("approved_for_session"));
+        let deny = decision(json!({ "denied": { "rejection": "denied" } }));
+        let label = "Allow for this session";
+        self.option("approved", "Allow", OptionKind::AllowOnce, allow.clone())
+            .option(
+                "approved_for_session",
+                label,
+                OptionKind::AllowAlways,
+                always,
+            )
+            .option("denied", "Deny", OptionKind::RejectOnce, deny.clone())
+            .ask(allow, deny, decision("abort"))
+    }
+}
+
+fn decision(decision: impl Into<Value>) -> Value {
+    json!({ "decision": decision.into() })
+}
+
+/// Codex's reason for a request, or a description of it.
+fn reason_or(params: &Value, description: String) -> String {
+    match text(params, "reason") {
+        "" => description,
+        reason => reason.to_owned(),
+    }
+}
+
+/// A command, or input to a running one. All decisions are offered that codex takes, whatever `availableDecisions` has:
+/// it takes `acceptForSession` and `decline` when it does not name them, too.
 fn command(params: &Value) -> Ask {
-    let line = text(params, "command");
-    let script = shell::script(line);
-    let reason = text(params, "reason");
-    let host = params["networkApprovalContext"]["host"].as_str();
-    let (tool, resource, description) = match host {
-        Some(host) => ("network", host.to_owned(), format!("Reach {host}")),
+    let script = shell::script(text(params, "command"));
+    let (tool, resource, description) = match params["networkApprovalContext"]["host"].as_str() {
+        Some(host) => ("network", host, format!("Reach {host}")),
         None if params["kind"].as_str() == Some("writeStdin") => (
             "bash",
-            script.clone(),
+            script.as_str(),
             "Type into a running command".to_owned(),
         ),
-        None => ("bash", script.clone(), "Run a command".to_owned()),
+        None => ("bash", script.as_str(), "Run a command".to_owned()),
     };
-    let description = if reason.is_empty() {
-        format!("{description}: {script}")
-    } else {
-        format!("{description}: {reason}")
-    };
-    let mut input = Map::new();
-    input.insert("command".to_owned(), script.into());
-    if let Some(cwd) = params["cwd"].as_str() {
-        input.insert("cwd".to_owned(), cwd.into());
-    }
-    if let Some(more) = params
-        .get("additionalPermissions")
-        .filter(|more| !more.is_null())
-    {
-        input.insert("additional_permissions".to_owned(), more.clone());
-    }
-    let mut permission = asked(
-        Permission::new(tool, description, resource),
-        params,
-        "itemId",
-    );
-    if let Ok(input) = Json::of(&input) {
-        permission = permission.input(input);
-    }
-    permission = permission
-        .option("accept", "Allow", OptionKind::AllowOnce)
+    let description = format!("{description}: {}", reason_or(params, script.clone()));
+    let mut offer = Offer::new(tool, &description, resource)
+        .for_call(text(params, "itemId"))
+        .input(without_nulls(json!({
+            "command": script,
+            "cwd": params["cwd"].as_str(),
+            "additional_permissions": params.get("additionalPermissions"),
+        })))
+        .option("accept", "Allow", OptionKind::AllowOnce, decision("accept"))
         .option(
             "acceptForSession",
             "Allow for this session",
             OptionKind::AllowAlways,
+            decision("acceptForSession"),
         );
-    let mut options = vec![
-        ("accept".to_owned(), json!("accept")),
-        ("acceptForSession".to_owned(), json!("acceptForSession")),
-    ];
-    let amendment = params
-        .get("proposedExecpolicyAmendment")
-        .filter(|words| words.is_array());
-    if let Some(words) = amendment {
-        let shown: Vec<_> = words
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
+    if let Some(words) = params["proposedExecpolicyAmendment"].as_array() {
+        let shown: Vec<_> = words.iter().filter_map(Value::as_str).collect();
         let label = format!("Always allow `{}`", cut(&shown.join(" "), 200));
-        permission = permission.option(
-            "acceptWithExecpolicyAmendment",
-            label,
-            OptionKind::AllowAlways,
-        );
-        let answer = json!({ "acceptWithExecpolicyAmendment": { "execpolicy_amendment": words } });
-        options.push(("acceptWithExecpolicyAmendment".to_owned(), answer));
+        let id = "acceptWithExecpolicyAmendment";
+        let answer = decision(json!({ id: { "execpolicy_amendment": words } }));
+        offer = offer.option(id, &label, OptionKind::AllowAlways, answer);
     }
-    let rules = params["proposedNetworkPolicyAmendments"].as_array();
-    for (number, rule) in rules.into_iter().flatten().take(8).enumerate() {
-        let (host, allows) = (text(rule, "host"), text(rule, "action") == "allow");
-        let id = format!("applyNetworkPolicyAmendment-{number}");
-        let (label, kind) = if allows {
+    let rules = list(params, "proposedNetworkPolicyAmendments").iter();
+    for (number, rule) in rules.take(8).enumerate() {
+        let host = text(rule, "host");
+        let (label, kind) = if text(rule, "action") == "allow" {
             (format!("Always allow {host}"), OptionKind::AllowAlways)
         } else {
             (format!("Always deny {host}"), OptionKind::RejectAlways)
         };
-        permission = permission.option(id.clone(), label, kind);
-        let answer = json!({ "applyNetworkPolicyAmendment": { "network_policy_amendment": rule } });
-        options.push((id, answer));
+        let amendment = json!({ "network_policy_amendment": rule });
+        let answer = decision(json!({ "applyNetworkPolicyAmendment": amendment }));
+        let id = format!("applyNetworkPolicyAmendment-{number}");
+        offer = offer.option(&id, &label, kind, answer);
     }
-    permission = permission.option("decline", "Deny", OptionKind::RejectOnce);
-    options.push(("decline".to_owned(), json!("decline")));
-    Ask::Permission(Box::new(permission), Answers::decisions(options))
+    offer.ask_of_item()
 }
 
 fn file_change(params: &Value, translator: &Translator) -> Ask {
     let diffs = translator.changes(text(params, "itemId"));
-    let paths: Vec<_> = diffs.iter().map(|diff| diff.path.as_str()).collect();
     let root = text(params, "grantRoot");
-    let resource = if paths.is_empty() {
+    let resource = if diffs.is_empty() {
         root.to_owned()
     } else {
-        paths.join(", ")
+        paths(&diffs)
     };
-    let reason = text(params, "reason");
-    let mut description = match (reason, root) {
-        ("", "") => format!("Change {resource}"),
-        ("", root) => format!("Change files below {root}"),
-        (reason, _) => reason.to_owned(),
-    };
+    let mut description = reason_or(
+        params,
+        match root {
+            "" => format!("Change {resource}"),
+            root => format!("Change files below {root}"),
+        },
+    );
     description.truncate(description.floor_char_boundary(4096));
     let tool = match diffs.first() {
         Some(diff) if diff.patch.is_none() && diff.old_text.is_none() => "Write",
         Some(diff) if diff.patch.is_none() && diff.new_text.is_none() => "Delete",
         _ => "Edit",
     };
-    let permission = asked(
-        Permission::new(tool, description, resource),
-        params,
-        "itemId",
-    )
-    .diffs(diffs)
-    .option("accept", "Allow", OptionKind::AllowOnce)
-    .option(
-        "acceptForSession",
-        "Allow such changes for this session",
-        OptionKind::AllowAlways,
-    )
-    .option("decline", "Deny", OptionKind::RejectOnce);
-    let options =
-        ["accept", "acceptForSession", "decline"].map(|word| (word.to_owned(), json!(word)));
-    Ask::Permission(Box::new(permission), Answers::decisions(options.to_vec()))
+    let always = "Allow such changes for this session";
+    let mut offer = Offer::new(tool, &description, &resource)
+        .for_call(text(params, "itemId"))
+        .option("accept", "Allow", OptionKind::AllowOnce, decision("accept"))
+        .option(
+            "acceptForSession",
+            always,
+            OptionKind::AllowAlways,
+            decision("acceptForSession"),
+        );
+    offer.permission = offer.permission.diffs(diffs);
+    offer.ask_of_item()
 }
 
 /// Codex asks for more than its sandbox allows; what is granted is written whole.
@@ -236,61 +265,21 @@ fn permissions(params: &Value) -> Ask {
         .get("permissions")
         .cloned()
         .unwrap_or_else(|| json!({}));
-    let reason = text(params, "reason");
-    let description = if reason.is_empty() {
-        "Allow more than the sandbox does"
-    } else {
-        reason
-    };
-    let shown = cut(&wanted.to_string(), 1000);
-    let mut permission = asked(
-        Permission::new("request_permissions", description, shown),
-        params,
-        "itemId",
-    )
-    .option("turn", "Allow for this turn", OptionKind::AllowOnce)
-    .option("session", "Allow for this session", OptionKind::AllowAlways)
-    .option("deny", "Deny", OptionKind::RejectOnce);
-    if let Ok(input) = Json::of(&wanted) {
-        permission = permission.input(input);
-    }
+    let description = reason_or(params, "Allow more than the sandbox does".to_owned());
     let grant = |scope: &str| json!({ "permissions": wanted, "scope": scope });
     let deny = json!({ "permissions": {}, "scope": "turn" });
-    let options = vec![
-        ("turn".to_owned(), grant("turn")),
-        ("session".to_owned(), grant("session")),
-    ];
-    let answers = Answers {
-        options,
-        allow: grant("turn"),
-        deny: deny.clone(),
-        end: deny,
-    };
-    Ask::Permission(Box::new(permission), answers)
-}
-
-/// The options and answers of the protocol before threads.
-fn old_options(permission: Permission) -> Ask {
-    let decision = |word: &str| json!({ "decision": word });
-    let options =
-        ["approved", "approved_for_session"].map(|word| (word.to_owned(), decision(word)));
-    let deny = json!({ "decision": { "denied": { "rejection": "denied" } } });
-    let allow = decision("approved");
-    let answers = Answers {
-        options: options.to_vec(),
-        allow,
-        deny,
-        end: decision("abort"),
-    };
-    let permission = permission
-        .option("approved", "Allow", OptionKind::AllowOnce)
-        .option(
-            "approved_for_session",
-            "Allow for this session",
-            OptionKind::AllowAlways,
-        )
-        .option("denied", "Deny", OptionKind::RejectOnce);
-    Ask::Permission(Box::new(permission), answers)
+    let (once, always) = ("Allow for this turn", "Allow for this session");
+    Offer::new(
+        "request_permissions",
+        &description,
+        &cut(&wanted.to_string(), 1000),
+    )
+    .for_call(text(params, "itemId"))
+    .option("turn", once, OptionKind::AllowOnce, grant("turn"))
+    .option("session", always, OptionKind::AllowAlways, grant("session"))
+    .option("deny", "Deny", OptionKind::RejectOnce, deny.clone())
+    .input(wanted.clone())
+    .ask(grant("turn"), deny.clone(), deny)
 }
 
 fn old_command(params: &Value) -> Ask {
@@ -302,21 +291,11 @@ fn old_command(params: &Value) -> Ask {
         [shell, "-lc" | "-c", script] if shell.ends_with("sh") => script.to_owned(),
         _ => words.join(" "),
     };
-    let reason = text(params, "reason");
-    let description = if reason.is_empty() {
-        format!("Run a command: {line}")
-    } else {
-        reason.to_owned()
-    };
-    let mut permission = asked(
-        Permission::new("bash", description, line.clone()),
-        params,
-        "callId",
-    );
-    if let Ok(input) = Json::of(&json!({ "command": line, "cwd": params.get("cwd") })) {
-        permission = permission.input(input);
-    }
-    old_options(permission)
+    let description = reason_or(params, format!("Run a command: {line}"));
+    Offer::new("bash", &description, &line)
+        .for_call(text(params, "callId"))
+        .input(json!({ "command": line, "cwd": params.get("cwd") }))
+        .ask_of_conversation()
 }
 
 fn old_patch(params: &Value) -> Ask {
@@ -327,72 +306,44 @@ fn old_patch(params: &Value) -> Ask {
     };
     let changes: Vec<_> = files.into_iter().flatten().take(1000).map(change).collect();
     let diffs = super::item::diffs(&json!({ "changes": changes }));
-    let resource = diffs
-        .iter()
-        .map(|diff| diff.path.as_str())
-        .collect::<Vec<_>>()
-        .join(", ");
-    let reason = text(params, "reason");
-    let description = if reason.is_empty() {
-        format!("Change {resource}")
-    } else {
-        reason.to_owned()
-    };
-    old_options(
-        asked(
-            Permission::new("Edit", description, resource),
-            params,
-            "callId",
-        )
-        .diffs(diffs),
-    )
+    let resource = paths(&diffs);
+    let description = reason_or(params, format!("Change {resource}"));
+    let mut offer = Offer::new("Edit", &description, &resource).for_call(text(params, "callId"));
+    offer.permission = offer.permission.diffs(diffs);
+    offer.ask_of_conversation()
 }
 
-/// Names the tool call that waits.
-fn asked(permission: Permission, params: &Value, id: &str) -> Permission {
-    match call(text(params, id)) {
-        Some(call) => permission.tool_call(call),
-        None => permission,
-    }
+fn paths(diffs: &[Diff]) -> String {
+    let paths: Vec<_> = diffs.iter().map(|diff| diff.path.as_str()).collect();
+    paths.join(", ")
 }
 
 fn consent(params: &Value, message: &str, server: &str) -> Ask {
-    let meta = &params["_meta"];
+    let persist = &params["_meta"]["persist"];
     let persists = |scope: &str| {
-        meta.get("persist").is_some_and(|persist| {
-            persist == scope
-                || persist
-                    .as_array()
-                    .is_some_and(|all| all.iter().any(|one| one == scope))
-        })
+        let scopes = persist.as_array().map_or(&[][..], Vec::as_slice);
+        persist == scope || scopes.iter().any(|one| one == scope)
     };
     let action = |action: &str| json!({ "action": action, "content": null, "_meta": null });
-    let accept = json!({ "action": "accept", "content": {}, "_meta": null });
-    let mut permission = Permission::new(format!("mcp__{server}"), message, server).option(
+    let accept = |meta: Value| json!({ "action": "accept", "content": {}, "_meta": meta });
+    let mut offer = Offer::new(format!("mcp__{server}"), message, server).option(
         "accept",
         "Allow",
         OptionKind::AllowOnce,
+        accept(Value::Null),
     );
-    let mut options = vec![("accept".to_owned(), accept.clone())];
     for (scope, label) in [
         ("session", "Allow for this session"),
         ("always", "Always allow"),
     ] {
         if persists(scope) {
-            permission = permission.option(scope, label, OptionKind::AllowAlways);
-            let answer =
-                json!({ "action": "accept", "content": {}, "_meta": { "persist": scope } });
-            options.push((scope.to_owned(), answer));
+            let answer = accept(json!({ "persist": scope }));
+            offer = offer.option(scope, label, OptionKind::AllowAlways, answer);
         }
     }
-    permission = permission.option("decline", "Deny", OptionKind::RejectOnce);
-    let answers = Answers {
-        options,
-        allow: accept,
-        deny: action("decline"),
-        end: action("cancel"),
-    };
-    Ask::Permission(Box::new(permission), answers)
+    offer
+        .option("decline", "Deny", OptionKind::RejectOnce, action("decline"))
+        .ask(accept(Value::Null), action("decline"), action("cancel"))
 }
 
 #[cfg(test)]

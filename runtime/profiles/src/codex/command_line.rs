@@ -89,6 +89,8 @@ pub(super) struct Run<'r> {
 /// `codex exec`, which reads the input from stdin. Every option stands before `resume`: most are not known after it.
 pub(super) fn exec(run: &Run<'_>) -> Launch {
     let options = run.options;
+    let config =
+        |launch: Launch, key: &str, value: &str| launch.arg("-c").arg(format!("{key}={value}"));
     let mut launch = options
         .launch()
         .option("--profile", Some(run.profile))
@@ -111,26 +113,19 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
     } else {
         let folders: Vec<_> = folders.map(|folder| quoted(folder)).collect();
         if !folders.is_empty() {
-            let roots = format!(
-                "sandbox_workspace_write.writable_roots=[{}]",
-                folders.join(",")
-            );
-            launch = launch.arg("-c").arg(roots);
+            let roots = format!("[{}]", folders.join(","));
+            launch = config(launch, "sandbox_workspace_write.writable_roots", &roots);
         }
     }
     if let Some(effort) = &options.reasoning_effort {
-        launch = launch
-            .arg("-c")
-            .arg(format!("model_reasoning_effort={}", quoted(effort)));
+        launch = config(launch, "model_reasoning_effort", &quoted(effort));
     }
     if let Some(base) = run.base {
         let key = match SINCE.has("model_instructions_file", run.version) {
             true => "model_instructions_file",
             false => "experimental_instructions_file",
         };
-        launch = launch
-            .arg("-c")
-            .arg(format!("{key}={}", quoted(&base.to_string_lossy())));
+        launch = config(launch, key, &quoted(&base.to_string_lossy()));
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
     let told = SINCE.has("developer_instructions", run.version);
@@ -145,10 +140,8 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         .chain(run.listing.filter(|_| told))
         .collect();
     if !parts.is_empty() {
-        launch = launch.arg("-c").arg(format!(
-            "developer_instructions={}",
-            quoted(&parts.join("\n\n"))
-        ));
+        let instructions = quoted(&parts.join("\n\n"));
+        launch = config(launch, "developer_instructions", &instructions);
     }
     launch = launch.args(run.mcp);
     for image in run.images {

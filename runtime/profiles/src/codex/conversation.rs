@@ -327,10 +327,7 @@ fn is_unknown(error: &CallError) -> bool {
 /// The `mcp_servers` tables for a thread, and what is wrong with those that are left out.
 pub(super) fn mcp_servers(values: &[Value]) -> (Map<String, Value>, Vec<String>) {
     let (servers, mut warnings) = crate::agent::mcp::parse(values);
-    let (config, left_out) = crate::agent::mcp::codex_config(&servers);
+    let (tables, left_out) = crate::agent::mcp::codex_config(&servers);
     warnings.extend(left_out);
-    let Value::Object(tables) = config else {
-        return (Map::new(), warnings);
-    };
     (tables, warnings)
 }

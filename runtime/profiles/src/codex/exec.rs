@@ -187,15 +187,9 @@ impl Exec {
             }
             Err(error) => undelivered(&error),
         };
-        let tokens = self
-            .thread
-            .lines
-            .translator
-            .meter
-            .take()
-            .filter(|tokens| tokens.total() > 0);
         let model = self.options.model.clone();
-        let usage = tokens.map(|tokens| tokens.usage(model.as_deref(), None));
+        let meter = &mut self.thread.lines.translator.meter;
+        let usage = meter.take_usage(model.clone(), None);
         let end = TurnComplete {
             usage,
             model,

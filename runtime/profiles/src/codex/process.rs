@@ -286,16 +286,9 @@ pub(super) fn gone(ended: &Ended) -> Error {
     Error::new(Category::ProcessExit, failure::message(&text))
 }
 
-/// What tells one app server from another: sessions of the same program, arguments and environment share one.
-type Key = (
-    std::ffi::OsString,
-    Vec<std::ffi::OsString>,
-    Vec<(std::ffi::OsString, std::ffi::OsString)>,
-);
-
-/// The app servers of this adapter, each started once.
+/// The app servers of this adapter, each started once: sessions of the same launch share one.
 #[derive(Debug, Default)]
-pub(super) struct Pool(Mutex<HashMap<Key, Arc<tokio::sync::Mutex<Slot>>>>);
+pub(super) struct Pool(Mutex<Vec<(Launch, Arc<tokio::sync::Mutex<Slot>>)>>);
 
 #[derive(Debug, Default)]
 struct Slot {
@@ -350,25 +343,20 @@ impl Pool {
         }
     }
 
-    fn slots(&self) -> MutexGuard<'_, HashMap<Key, Arc<tokio::sync::Mutex<Slot>>>> {
-        locked(&self.0)
-    }
-
     fn slot(&self, launch: &Launch) -> Arc<tokio::sync::Mutex<Slot>> {
-        let env = launch
-            .env
-            .iter()
-            .map(|(name, value)| (name.clone(), value.clone()))
-            .collect();
-        let key = (launch.program.clone(), launch.args.clone(), env);
-        let mut slots = self.slots();
+        let mut slots = locked(&self.0);
         // Those that no session and no start holds, and that are not kept, are over.
-        slots.retain(|_, slot| {
+        slots.retain(|(_, slot)| {
             let held = Arc::strong_count(slot) > 1;
             held || slot
                 .try_lock()
                 .is_ok_and(|slot| slot.server.strong_count() > 0)
         });
-        slots.entry(key).or_default().clone()
+        if let Some((_, slot)) = slots.iter().find(|(known, _)| known == launch) {
+            return slot.clone();
+        }
+        let slot = Arc::default();
+        slots.push((launch.clone(), Arc::clone(&slot)));
+        slot
     }
 }

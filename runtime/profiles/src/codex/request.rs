@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::policy::{Policy, Sandbox};
+use super::policy::{Approval, Policy, Sandbox};
 use crate::agent::attachment::{self, Attachment, Image};
+use crate::agent::read::without_nulls;
 
 /// What a thread is begun or gone on with.
 #[derive(Clone, Default)]
@@ -27,63 +28,37 @@ pub(super) struct ThreadOptions {
 
 impl ThreadOptions {
     /// `thread/start`.
-    pub(super) fn start(&self) -> Value {
-        Value::Object(self.members())
+    pub(super) fn start(&self) -> Map<String, Value> {
+        let config = self.config();
+        without_nulls(json!({
+            "cwd": self.cwd,
+            "model": self.model,
+            "approvalPolicy": self.policy.approval.map(Approval::name),
+            "sandbox": self.policy.sandbox.map(Sandbox::name),
+            "baseInstructions": self.base,
+            "developerInstructions": self.developer,
+            "config": (!config.is_empty()).then_some(config),
+        }))
     }
 
     /// `thread/resume`.
-    pub(super) fn resume(&self, thread: &str) -> Value {
-        let mut params = self.members();
+    pub(super) fn resume(&self, thread: &str) -> Map<String, Value> {
+        let mut params = self.start();
         params.insert("threadId".to_owned(), thread.into());
         params.insert("excludeTurns".to_owned(), true.into());
-        Value::Object(params)
-    }
-
-    fn members(&self) -> Map<String, Value> {
-        let mut params = Map::new();
-        let mut set = |key: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                params.insert(key.to_owned(), value);
-            }
-        };
-        let text = |text: &Option<String>| text.clone().map(Value::String);
-        set("cwd", text(&self.cwd));
-        set("model", text(&self.model));
-        set(
-            "approvalPolicy",
-            self.policy.approval.map(|approval| approval.name().into()),
-        );
-        set(
-            "sandbox",
-            self.policy.sandbox.map(|sandbox| sandbox.name().into()),
-        );
-        set("baseInstructions", text(&self.base));
-        set("developerInstructions", text(&self.developer));
-        let config = self.config();
-        set(
-            "config",
-            (!config.is_empty()).then_some(Value::Object(config)),
-        );
         params
     }
 
-    /// Overrides of Codex's configuration, for this thread alone.
+    /// Overrides of Codex's configuration, for this thread only.
     fn config(&self) -> Map<String, Value> {
-        let mut config = Map::new();
-        if let Some(effort) = &self.effort {
-            config.insert("model_reasoning_effort".to_owned(), effort.as_str().into());
-        }
-        if !self.add_dirs.is_empty() {
-            config.insert(
-                "sandbox_workspace_write.writable_roots".to_owned(),
-                json!(self.add_dirs),
-            );
-        }
+        let roots = Some(&self.add_dirs).filter(|folders| !folders.is_empty());
+        let mut config = without_nulls(json!({
+            "model_reasoning_effort": self.effort,
+            "sandbox_workspace_write.writable_roots": roots,
+        }));
         for (name, value) in &self.tool_env {
-            config.insert(
-                format!("shell_environment_policy.set.{name}"),
-                value.as_str().into(),
-            );
+            let key = format!("shell_environment_policy.set.{name}");
+            config.insert(key, value.as_str().into());
         }
         for (name, server) in &self.mcp_servers {
             config.insert(format!("mcp_servers.{name}"), server.clone());
@@ -106,27 +81,23 @@ pub(super) fn turn(
     input: &[Value],
     overrides: &Overrides,
     roots: &[String],
-) -> Value {
-    let mut params = json!({ "threadId": thread, "input": input });
-    if let Some(model) = &overrides.model {
-        params["model"] = model.as_str().into();
-    }
-    if let Some(effort) = &overrides.effort {
-        params["effort"] = effort.as_str().into();
-    }
-    if let Some(policy) = overrides.policy {
-        if let Some(approval) = policy.approval {
-            params["approvalPolicy"] = approval.name().into();
+) -> Map<String, Value> {
+    let policy = overrides.policy.unwrap_or_default();
+    let sandbox = policy.sandbox.map(|sandbox| {
+        let mut params = sandbox.policy();
+        if sandbox == Sandbox::WorkspaceWrite && !roots.is_empty() {
+            params["writableRoots"] = json!(roots);
         }
-        if let Some(sandbox) = policy.sandbox {
-            let mut sandbox_policy = sandbox.policy();
-            if sandbox == Sandbox::WorkspaceWrite && !roots.is_empty() {
-                sandbox_policy["writableRoots"] = json!(roots);
-            }
-            params["sandboxPolicy"] = sandbox_policy;
-        }
-    }
-    params
+        params
+    });
+    without_nulls(json!({
+        "threadId": thread,
+        "input": input,
+        "model": overrides.model,
+        "effort": overrides.effort,
+        "approvalPolicy": policy.approval.map(Approval::name),
+        "sandboxPolicy": sandbox,
+    }))
 }
 
 /// The items of an input: its text, the lines of files that go by path, and images.
@@ -154,11 +125,10 @@ pub(super) fn is_unconfined(started: &Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::codex::policy::Approval;
 
     #[test]
     fn a_thread_is_begun_with_what_the_session_asks_and_nothing_else() {
-        assert_eq!(ThreadOptions::default().start(), json!({}));
+        assert_eq!(ThreadOptions::default().start(), Map::new());
         let policy = Policy {
             approval: Some(Approval::OnRequest),
             sandbox: Some(Sandbox::WorkspaceWrite),
@@ -188,7 +158,7 @@ mod tests {
                 "mcp_servers.tools": {"command": "x"},
             },
         });
-        assert_eq!(options.start(), expected);
+        assert_eq!(Value::Object(options.start()), expected);
         let base = options.developer.clone();
         let resumed = ThreadOptions {
             base,
@@ -207,7 +177,7 @@ mod tests {
     fn a_turn_says_only_what_has_changed() {
         let bare = turn("t", &[words("hi")], &Overrides::default(), &[]);
         assert_eq!(
-            bare,
+            Value::Object(bare),
             json!({"threadId": "t", "input": [{"type": "text", "text": "hi"}]})
         );
         let overrides = Overrides {

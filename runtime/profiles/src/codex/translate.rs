@@ -15,7 +15,7 @@ use self::told::{
 };
 use super::fault::Fault;
 use super::item::{Item, Kind, diffs};
-use super::usage::{Meter, Tokens};
+use super::usage::{Meter, read_tokens};
 use crate::agent::end::EndSigns;
 use crate::agent::report::meta_log;
 
@@ -288,14 +288,14 @@ impl Translator {
         let Some(total) = usage.get("total") else {
             return Vec::new();
         };
-        let (total, last) = (Tokens::of(total), usage.get("last").map(Tokens::of));
+        let (total, last) = (read_tokens(total), usage.get("last").map(read_tokens));
         if self.turn.is_none() || turn.is_some_and(|turn| self.turn.as_deref() != Some(turn)) {
             self.meter.settle(total);
             return Vec::new();
         }
         self.meter.read(total, last);
         let window = usage["modelContextWindow"].as_u64();
-        let used_tokens = last.map(Tokens::total);
+        let used_tokens = last.and_then(|tokens| tokens.total);
         tell(ContextUsage {
             used_tokens,
             total_tokens: window,

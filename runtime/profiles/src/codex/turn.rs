@@ -31,10 +31,7 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
     let usage = thread
         .translator
         .meter
-        .take()
-        .filter(|tokens| tokens.total() > 0);
-    let usage =
-        usage.map(|tokens| tokens.usage(thread.model.as_deref(), thread.provider.as_deref()));
+        .take_usage(thread.model.clone(), thread.provider.clone());
     let end = TurnComplete {
         usage,
         model: thread.model.clone(),
@@ -97,7 +94,11 @@ async fn serve(
     let params = request::turn(&link.thread, &input, &overrides, &thread.thread.add_dirs);
     drop(input);
     let deadlines = thread.options.deadlines;
-    let begin = Command::Call(Call::Begin, params, deadlines.start.unwrap_or(ANSWER));
+    let begin = Command::Call(
+        Call::Begin,
+        params.into(),
+        deadlines.start.unwrap_or(ANSWER),
+    );
     let (running, report) = Running::new(&link.thread, thread);
     let engine = Engine::new(running, Watch::new(deadlines)).begin(|_, out| out.send(begin));
     let mut line = ThreadLine::new(link);

@@ -3,67 +3,35 @@
 use serde_json::Value;
 use trunkline_sdk::protocol::{Usage, UsageScope};
 
-/// Tokens, as Codex counts them: the whole thread so far, or the model's last answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Tokens {
-    input: u64,
-    cached: u64,
-    cache_write: u64,
-    output: u64,
-    reasoning: u64,
-    total: Option<u64>,
+use crate::agent::tokens::Tokens;
+
+/// Reads tokens under the names of the app server and of `exec`. What is not a number counts as 0.
+pub(super) fn read_tokens(value: &Value) -> Tokens {
+    let number = |names: [&str; 2]| names.iter().find_map(|name| value.get(*name)?.as_u64());
+    let count = |names| Some(number(names).unwrap_or(0));
+    let tokens = Tokens {
+        input: count(["inputTokens", "input_tokens"]),
+        output: count(["outputTokens", "output_tokens"]),
+        total: None,
+        cache_read: count(["cachedInputTokens", "cached_input_tokens"]),
+        cache_write: count(["cacheWriteInputTokens", "cache_write_input_tokens"]),
+        reasoning: count(["reasoningOutputTokens", "reasoning_output_tokens"]),
+    }
+    .totalled();
+    Tokens {
+        total: number(["totalTokens", "total_tokens"]).or(tokens.total),
+        ..tokens
+    }
 }
 
-impl Tokens {
-    /// Reads the app server's and `exec`'s names. What is not a number counts as 0.
-    pub(super) fn of(value: &Value) -> Self {
-        let number = |names: [&str; 2]| names.iter().find_map(|name| value.get(*name)?.as_u64());
-        Self {
-            input: number(["inputTokens", "input_tokens"]).unwrap_or(0),
-            cached: number(["cachedInputTokens", "cached_input_tokens"]).unwrap_or(0),
-            cache_write: number(["cacheWriteInputTokens", "cache_write_input_tokens"]).unwrap_or(0),
-            output: number(["outputTokens", "output_tokens"]).unwrap_or(0),
-            reasoning: number(["reasoningOutputTokens", "reasoning_output_tokens"]).unwrap_or(0),
-            total: number(["totalTokens", "total_tokens"]),
-        }
+/// Returns the tokens added since an earlier total. A total that shrank began anew.
+fn added(total: Tokens, earlier: Tokens) -> Tokens {
+    if total.total < earlier.total {
+        return total;
     }
-
-    /// All of them.
-    pub(super) fn total(self) -> u64 {
-        self.total
-            .unwrap_or_else(|| self.input.saturating_add(self.output))
-    }
-
-    /// What has been added since `earlier`. A total that shrank began anew.
-    pub(super) fn since(self, earlier: Self) -> Self {
-        if self.total() < earlier.total() {
-            return self;
-        }
-        Self {
-            input: self.input.saturating_sub(earlier.input),
-            cached: self.cached.saturating_sub(earlier.cached),
-            cache_write: self.cache_write.saturating_sub(earlier.cache_write),
-            output: self.output.saturating_sub(earlier.output),
-            reasoning: self.reasoning.saturating_sub(earlier.reasoning),
-            total: Some(self.total().saturating_sub(earlier.total())),
-        }
-    }
-
-    /// As the usage of a turn.
-    pub(super) fn usage(self, model: Option<&str>, provider: Option<&str>) -> Usage {
-        Usage {
-            input_tokens: Some(self.input),
-            output_tokens: Some(self.output),
-            total_tokens: Some(self.total()),
-            cache_read_tokens: Some(self.cached),
-            cache_write_tokens: Some(self.cache_write),
-            reasoning_tokens: Some(self.reasoning),
-            model: model.map(str::to_owned),
-            provider: provider.map(str::to_owned),
-            scope: Some(UsageScope::Turn),
-            ..Usage::default()
-        }
-    }
+    total.with(earlier, |now, then| {
+        now.map(|now| now.saturating_sub(then.unwrap_or(0)))
+    })
 }
 
 /// A thread's running total.
@@ -86,11 +54,11 @@ impl Meter {
     /// Takes a total, and what the model's last answer added to it.
     pub(super) fn read(&mut self, total: Tokens, last: Option<Tokens>) {
         self.before
-            .get_or_insert_with(|| last.map_or(total, |last| total.since(last)));
+            .get_or_insert_with(|| last.map_or(total, |last| added(total, last)));
         self.now = Some(total);
     }
 
-    /// Takes a total alone: of a thread that was begun elsewhere the first one tells nothing of this turn.
+    /// Takes only a total: the first one of a thread that was begun elsewhere does not show this turn.
     pub(super) fn read_total(&mut self, total: Tokens) {
         match self.before {
             Some(_) => self.now = Some(total),
@@ -106,11 +74,26 @@ impl Meter {
         };
     }
 
-    /// What this turn has used, and begins the next one.
+    /// Takes the tokens of this turn, and begins the next one.
     pub(super) fn take(&mut self) -> Option<Tokens> {
         let now = self.now.take()?;
         let before = self.before.replace(now).unwrap_or_default();
-        Some(now.since(before))
+        Some(added(now, before))
+    }
+
+    /// Takes the usage of this turn, if it has used any tokens.
+    pub(super) fn take_usage(
+        &mut self,
+        model: Option<String>,
+        provider: Option<String>,
+    ) -> Option<Usage> {
+        let tokens = self.take().filter(|tokens| tokens.total > Some(0))?;
+        Some(tokens.usage(Usage {
+            model,
+            provider,
+            scope: Some(UsageScope::Turn),
+            ..Usage::default()
+        }))
     }
 }
 
@@ -121,7 +104,7 @@ mod tests {
     use super::*;
 
     fn tokens(input: u64, output: u64) -> Tokens {
-        Tokens::of(
+        read_tokens(
             &json!({"inputTokens": input, "outputTokens": output, "totalTokens": input + output}),
         )
     }
@@ -159,7 +142,7 @@ mod tests {
             json!([1]),
             json!({"inputTokens": "x", "outputTokens": -1}),
         ] {
-            assert_eq!(Tokens::of(&value).total(), 0);
+            assert_eq!(read_tokens(&value).total, Some(0));
         }
     }
 }

@@ -6,27 +6,35 @@ use serde_json::{Map, Value, json};
 
 use super::{McpServer, Transport, config::map};
 
+/// Returns the reason for which codex cannot use a server.
+fn refusal(server: &McpServer) -> Option<&'static str> {
+    if !is_name(&server.name) {
+        return Some("codex takes letters, digits, `_` and `-` in a name");
+    }
+    matches!(server.transport, Transport::Sse { .. }).then_some("codex reaches none over sse")
+}
+
 /// The `mcp_servers` table as an override of `thread/start`, and what is wrong with the servers that are left out.
-pub(crate) fn codex_config(servers: &[McpServer]) -> (Value, Vec<String>) {
+pub(crate) fn codex_config(servers: &[McpServer]) -> (Map<String, Value>, Vec<String>) {
     let mut warnings = Vec::new();
     let mut table = Map::new();
-    for McpServer { name, transport } in servers {
-        let written = match transport {
-            _ if !is_name(name) => Err("codex takes letters, digits, `_` and `-` in a name"),
-            Transport::Stdio { command, args, env } => {
-                Ok(json!({"command": command, "args": args, "env": map(env)}))
-            }
-            Transport::Http { url, headers } => {
-                Ok(json!({"url": url, "http_headers": map(headers)}))
-            }
-            Transport::Sse { .. } => Err("codex reaches none over sse"),
-        };
-        match written {
-            Ok(value) => drop(table.insert(name.clone(), value)),
-            Err(why) => warnings.push(format!("MCP server {name}: {why}")),
+    for server in servers {
+        let McpServer { name, transport } = server;
+        if let Some(why) = refusal(server) {
+            warnings.push(format!("MCP server {name}: {why}"));
+            continue;
         }
+        let written = match transport {
+            Transport::Stdio { command, args, env } => {
+                json!({"command": command, "args": args, "env": map(env)})
+            }
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
+                json!({"url": url, "http_headers": map(headers)})
+            }
+        };
+        table.insert(name.clone(), written);
     }
-    (Value::Object(table), warnings)
+    (table, warnings)
 }
 
 /// Arguments that hold no secret, and the environment in which they are found.
@@ -44,35 +52,30 @@ pub(crate) struct CodexOverrides {
 /// them: headers under names of our own, variables of a program under theirs.
 pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
     let mut overrides = CodexOverrides::default();
-    for McpServer { name, transport } in servers {
+    for server in servers {
+        let McpServer { name, transport } = server;
+        let is_another = |(variable, value): (&String, &super::Secret)| {
+            let other = overrides.env.get(variable);
+            other.is_some_and(|other| other != value)
+        };
+        let refusal = refusal(server).or_else(|| match transport {
+            Transport::Stdio { env, .. } => env
+                .iter()
+                .any(is_another)
+                .then_some("another server has a variable of the same name"),
+            Transport::Http { .. } | Transport::Sse { .. } => None,
+        });
+        if let Some(why) = refusal {
+            let warning = format!("MCP server {name}: {why}");
+            overrides.warnings.push(warning);
+            continue;
+        }
         let mut set = |key: &str, value: String| {
             overrides
                 .args
                 .extend(["-c".to_owned(), format!("mcp_servers.{name}.{key}={value}")]);
         };
         match transport {
-            _ if !is_name(name) => {
-                overrides.warnings.push(format!(
-                    "MCP server {name}: codex takes letters, digits, `_` and `-` in a name"
-                ));
-            }
-            Transport::Sse { .. } => {
-                overrides
-                    .warnings
-                    .push(format!("MCP server {name}: codex reaches none over sse"));
-            }
-            Transport::Stdio { env, .. }
-                if env.iter().any(|(variable, value)| {
-                    overrides
-                        .env
-                        .get(variable)
-                        .is_some_and(|other| other != value)
-                }) =>
-            {
-                overrides.warnings.push(format!(
-                    "MCP server {name}: another server has a variable of the same name"
-                ));
-            }
             Transport::Stdio { command, args, env } => {
                 set("command", text(command));
                 set("args", list(args.iter().map(String::as_str)));
@@ -81,7 +84,7 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
                     overrides.env.extend(env.clone());
                 }
             }
-            Transport::Http { url, headers } => {
+            Transport::Http { url, headers } | Transport::Sse { url, headers } => {
                 set("url", text(url));
                 if !headers.is_empty() {
                     let variable = |header: &String| {

@@ -195,7 +195,7 @@ fn copilot_s_file_holds_nothing_that_it_would_replace() {
 fn codex_takes_a_table() {
     let (config, warnings) = codex_config(&three());
     assert_eq!(
-        config,
+        Value::Object(config),
         json!({
             "files": {"command": "files-server", "args": ["--root", "/x"], "env": {"TOKEN": "env-secret"}},
             "hub": {"url": "https://hub.example/mcp", "http_headers": {"Authorization": "Bearer hub-secret", "X-Agent-ID": "a1"}},

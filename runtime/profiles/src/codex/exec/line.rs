@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::super::fault::Fault;
 use super::super::translate::{End, Event, Translator};
-use super::super::usage::Tokens;
+use super::super::usage::read_tokens;
 
 /// Meaning of a line.
 #[derive(Debug, PartialEq)]
@@ -56,7 +56,7 @@ impl Lines {
             }
             "turn.completed" => {
                 if let Some(usage) = event.get("usage") {
-                    self.translator.meter.read_total(Tokens::of(usage));
+                    self.translator.meter.read_total(read_tokens(usage));
                 }
                 vec![Event::Ended(End::Completed)]
             }
@@ -142,10 +142,24 @@ not json
                 "Completed"
             ]
         );
-        assert_eq!(lines.translator.meter.take().map(Tokens::total), Some(12));
+        assert_eq!(
+            lines
+                .translator
+                .meter
+                .take()
+                .and_then(|tokens| tokens.total),
+            Some(12)
+        );
         assert_eq!(play(&mut lines, run)[2], "start run-2-item_1 bash");
         // The same total again: nothing was added.
-        assert_eq!(lines.translator.meter.take().map(Tokens::total), Some(0));
+        assert_eq!(
+            lines
+                .translator
+                .meter
+                .take()
+                .and_then(|tokens| tokens.total),
+            Some(0)
+        );
     }
 
     #[test]
@@ -160,7 +174,14 @@ not json
             &mut lines,
             r#"{"type":"turn.completed","usage":{"input_tokens":110,"output_tokens":3}}"#,
         );
-        assert_eq!(lines.translator.meter.take().map(Tokens::total), Some(11));
+        assert_eq!(
+            lines
+                .translator
+                .meter
+                .take()
+                .and_then(|tokens| tokens.total),
+            Some(11)
+        );
     }
 
     #[test]

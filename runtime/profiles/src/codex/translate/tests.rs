@@ -257,7 +257,10 @@ fn usage_is_the_turns_and_what_came_before_is_not() {
     assert!(note(&mut translator, "thread/tokenUsage/updated", earlier).is_empty());
     let events = note(&mut translator, "thread/tokenUsage/updated", total(507, 7));
     assert_eq!(told(&events), ["context 7/1000"]);
-    assert_eq!(translator.meter.take().map(Tokens::total), Some(7));
+    assert_eq!(
+        translator.meter.take().and_then(|tokens| tokens.total),
+        Some(7)
+    );
 }
 
 #[test]
