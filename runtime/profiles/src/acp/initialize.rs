@@ -1,5 +1,9 @@
 //! What an agent says of itself in its answer to `initialize`, and how some differ from the specification.
 
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
 use serde_json::Value;
 use trunkline_sdk::{Category, Error};
 
@@ -41,7 +45,8 @@ pub(crate) struct Login {
 }
 
 /// How an agent differs from the specification, known by its name.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub(crate) struct Quirks {
     /// The usage of a prompt is that of the session so far.
     pub(crate) running_usage: bool,
@@ -68,7 +73,8 @@ pub(crate) struct Quirks {
 }
 
 /// How an agent tells by text that the model failed.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub(crate) enum FailuresAsText {
     #[default]
     Never,
@@ -80,59 +86,21 @@ pub(crate) enum FailuresAsText {
     Status,
 }
 
+/// The agents that are known by their names, in lower case.
+static QUIRKS: LazyLock<BTreeMap<&str, Quirks>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, read in every test")]
+    serde_json::from_str(include_str!("quirks.json")).expect("quirks.json is valid")
+});
+
 impl Quirks {
     fn of(name: &str) -> Self {
-        let name = name.to_ascii_lowercase();
-        let base = Self::default();
-        // No one knows when an unknown agent is done repeating.
+        // When an unknown agent is done repeating is not known.
         let unknown = Self {
             repeats_late: true,
-            ..base
+            ..Self::default()
         };
-        match name.as_str() {
-            "gemini-cli" => Self {
-                repeats_late: true,
-                names_tools_in_ids: true,
-                hides_cuts: true,
-                ..base
-            },
-            "@mistralai/mistral-vibe" => Self {
-                running_usage: true,
-                ..unknown
-            },
-            "hermes-agent" => Self {
-                running_usage: true,
-                failures_as_text: FailuresAsText::Status,
-                hides_cuts: true,
-                asks_by_ids_of_their_own: true,
-                ..unknown
-            },
-            "kimi code cli" => Self {
-                never_asks_in_auto: true,
-                fails_in_silence: true,
-                ..unknown
-            },
-            "copilot" => Self {
-                running_usage: true,
-                failures_as_text: FailuresAsText::Prefixed,
-                ..base
-            },
-            "kilo" | "opencode" => Self {
-                names_tools_in_titles: true,
-                hides_cuts: true,
-                restarts: true,
-                ..base
-            },
-            "@agentclientprotocol/codex-acp" => Self {
-                failures_as_text: FailuresAsText::RawJson,
-                ..base
-            },
-            "@agentclientprotocol/claude-agent-acp" | "@zed-industries/claude-code-acp" => Self {
-                appends_system_prompt: true,
-                ..base
-            },
-            _ => unknown,
-        }
+        let known = QUIRKS.get(name.to_ascii_lowercase().as_str());
+        known.copied().unwrap_or(unknown)
     }
 }
 
@@ -161,13 +129,7 @@ impl InitializeResponse {
         let info = &answer["agentInfo"];
         let name = text(info, "name").map(str::to_owned);
         Ok(Self {
-            quirks: name.as_deref().map_or(
-                Quirks {
-                    repeats_late: true,
-                    ..Quirks::default()
-                },
-                Quirks::of,
-            ),
+            quirks: Quirks::of(name.as_deref().unwrap_or_default()),
             name,
             loads: has(can, "loadSession"),
             resumes: has(session, "resume"),

@@ -1,191 +1,66 @@
 //! Which credentials each agent takes from its environment: names, never values (census rows H01 and H02).
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
-/// What one profile accepts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+use serde::Deserialize;
+
+/// Facts of an agent about its credentials, and about the variables that choose its model.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Credentials {
     profile: &'static str,
     /// Variables each of which is enough, in the order in which the agent prefers them.
-    variables: &'static [&'static str],
+    #[serde(borrow)]
+    variables: Vec<&'static str>,
     /// Variables that pass on in the same way and are not always enough: when they are of use.
-    partial: &'static [(&'static str, &'static str)],
+    #[serde(borrow, default)]
+    partial: Vec<(&'static str, &'static str)>,
     /// The variables that one of these is of no use without.
-    needed: &'static [(&'static str, &'static [&'static str])],
+    #[serde(borrow, default)]
+    needed: Vec<(&'static str, Vec<&'static str>)>,
     file: LoginFile,
     login: &'static str,
-    /// The arguments by which its program says, at no cost, whether it is logged in: by its exit code.
-    check: Option<&'static [&'static str]>,
+    /// The arguments by which its program reports at no cost, by its exit code, whether it is logged in.
+    #[serde(borrow, default)]
+    check: Option<Vec<&'static str>>,
+    #[serde(default)]
+    pub(super) model: ModelVariables,
 }
 
 /// The file that a login of the agent's own leaves: in a folder that a variable names, and without that below the home
 /// folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
 struct LoginFile {
-    variable: &'static str,
+    #[serde(borrow, default)]
+    variable: Option<&'static str>,
     folder: &'static str,
     file: &'static str,
-    evidence: Evidence,
+    /// The file does not prove a login: it holds other things too, and a keyring may hold the login.
+    #[serde(default)]
+    holds_more: bool,
 }
 
-/// What follows from the file being there.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Evidence {
-    /// There is a login.
-    Login,
-    /// Nothing: it holds other things too, and a keyring may hold the login.
-    None,
+/// Variables that choose an agent's model when neither session nor configuration names one.
+#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ModelVariables {
+    /// The program for which the profile reads them. Unset: the agent itself does.
+    #[serde(borrow)]
+    pub(super) read_for: Option<&'static str>,
+    #[serde(borrow)]
+    pub(super) model: Option<&'static str>,
+    /// Names the provider of a model.
+    #[serde(borrow)]
+    pub(super) provider: Option<&'static str>,
 }
 
-const BEDROCK: &[&str] = &[
-    "AWS_ACCESS_KEY_ID",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AWS_DEFAULT_REGION",
-    "AWS_PROFILE",
-    "AWS_REGION",
-    "AWS_SECRET_ACCESS_KEY",
-    "AWS_SESSION_TOKEN",
-];
-
-const VERTEX: &[&str] = &[
-    "ANTHROPIC_VERTEX_PROJECT_ID",
-    "CLOUD_ML_REGION",
-    "GOOGLE_APPLICATION_CREDENTIALS",
-    "GOOGLE_CLOUD_PROJECT",
-];
-
-const FOUNDRY: &[&str] = &[
-    "ANTHROPIC_FOUNDRY_API_KEY",
-    "ANTHROPIC_FOUNDRY_BASE_URL",
-    "ANTHROPIC_FOUNDRY_RESOURCE",
-];
-
-const ALL: &[Credentials] = &[
-    Credentials {
-        needed: &[
-            ("CLAUDE_CODE_USE_BEDROCK", BEDROCK),
-            ("CLAUDE_CODE_USE_VERTEX", VERTEX),
-            ("CLAUDE_CODE_USE_FOUNDRY", FOUNDRY),
-            ("ANTHROPIC_AUTH_TOKEN", &["ANTHROPIC_BASE_URL"]),
-            (ANTHROPIC_API_KEY, &["ANTHROPIC_BASE_URL"]),
-        ],
-        check: Some(&["auth", "status"]),
-        ..Credentials::new(
-            "claude-code",
-            &[
-                "CLAUDE_CODE_USE_BEDROCK",
-                "CLAUDE_CODE_USE_VERTEX",
-                "CLAUDE_CODE_USE_FOUNDRY",
-                "ANTHROPIC_AUTH_TOKEN",
-                ANTHROPIC_API_KEY,
-                "CLAUDE_CODE_OAUTH_TOKEN",
-            ],
-            LoginFile::at("CLAUDE_CONFIG_DIR", ".claude", ".credentials.json"),
-            "`claude`, then `/login`",
-        )
-    },
-    Credentials {
-        partial: &[
-            (CODEX_API_KEY, "by `codex exec`"),
-            (
-                "OPENAI_API_KEY",
-                "where a model provider of its configuration names it",
-            ),
-        ],
-        needed: &[
-            (CODEX_API_KEY, &["OPENAI_BASE_URL"]),
-            ("OPENAI_API_KEY", &["OPENAI_BASE_URL"]),
-        ],
-        check: Some(&["login", "status"]),
-        ..Credentials::new(
-            "codex",
-            &["CODEX_ACCESS_TOKEN"],
-            LoginFile::at("CODEX_HOME", ".codex", "auth.json"),
-            "`codex login`",
-        )
-    },
-    Credentials {
-        needed: &[(
-            "COPILOT_PROVIDER_BASE_URL",
-            &["COPILOT_PROVIDER_BEARER_TOKEN", "COPILOT_PROVIDER_TYPE"],
-        )],
-        ..Credentials::new(
-            "github-copilot",
-            &[
-                "COPILOT_GITHUB_TOKEN",
-                "GH_TOKEN",
-                "GITHUB_TOKEN",
-                "COPILOT_PROVIDER_API_KEY",
-                "COPILOT_PROVIDER_BASE_URL",
-            ],
-            LoginFile {
-                evidence: Evidence::None,
-                ..LoginFile::at("COPILOT_HOME", ".copilot", "config.json")
-            },
-            "`copilot`, then `/login`",
-        )
-    },
-    Credentials {
-        needed: &[
-            ("GEMINI_API_KEY", &["GOOGLE_GEMINI_BASE_URL"]),
-            (
-                "GOOGLE_GENAI_USE_VERTEXAI",
-                &[
-                    "GOOGLE_APPLICATION_CREDENTIALS",
-                    "GOOGLE_CLOUD_LOCATION",
-                    "GOOGLE_CLOUD_PROJECT",
-                ],
-            ),
-            ("GOOGLE_GENAI_USE_GCA", &["GOOGLE_CLOUD_PROJECT"]),
-        ],
-        ..Credentials::new(
-            "gemini-cli",
-            &[
-                "GEMINI_API_KEY",
-                "GOOGLE_API_KEY",
-                "GOOGLE_GENAI_USE_VERTEXAI",
-                "GOOGLE_GENAI_USE_GCA",
-            ],
-            LoginFile::at("", ".gemini", "oauth_creds.json"),
-            "`gemini`, then `/auth`",
-        )
-    },
-    Credentials::new(
-        "kilo-code",
-        &[
-            "KILO_API_KEY",
-            ANTHROPIC_API_KEY,
-            "OPENAI_API_KEY",
-            "OPENROUTER_API_KEY",
-            "GEMINI_API_KEY",
-        ],
-        LoginFile::at("", ".local/share/kilo", "auth.json"),
-        "`kilo auth login`",
-    ),
-    Credentials::new(
-        "opencode",
-        &[
-            ANTHROPIC_API_KEY,
-            "OPENAI_API_KEY",
-            "OPENROUTER_API_KEY",
-            "GEMINI_API_KEY",
-        ],
-        LoginFile::at("", ".local/share/opencode", "auth.json"),
-        "`opencode auth login`",
-    ),
-    Credentials::new(
-        "pi",
-        &[
-            ANTHROPIC_API_KEY,
-            "ANTHROPIC_OAUTH_TOKEN",
-            "OPENROUTER_API_KEY",
-            "OPENAI_API_KEY",
-            "GEMINI_API_KEY",
-        ],
-        LoginFile::at("PI_CODING_AGENT_DIR", ".pi/agent", "auth.json"),
-        "`pi`, then `/login`",
-    ),
-];
+/// The agents of the profiles that need credentials.
+pub(super) static AGENTS: LazyLock<Vec<Credentials>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, read in every test")]
+    serde_json::from_str(include_str!("agents.json")).expect("agents.json is valid")
+});
 
 /// The key of Anthropic's API. What it is used for is paid by it, even where there is a subscription.
 pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -195,20 +70,12 @@ pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
 /// What a profile accepts; nothing for one that needs no credentials of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
-    ALL.iter()
+    AGENTS
+        .iter()
         .find(|credentials| credentials.profile == profile)
 }
 
 impl LoginFile {
-    const fn at(variable: &'static str, folder: &'static str, file: &'static str) -> Self {
-        Self {
-            variable,
-            folder,
-            file,
-            evidence: Evidence::Login,
-        }
-    }
-
     /// Where it is, where `value` reads the variables of the agent's environment.
     fn path(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let set = |name: &str| {
@@ -216,16 +83,13 @@ impl LoginFile {
                 .filter(|path| path.starts_with('/'))
                 .map(PathBuf::from)
         };
-        let named = if self.variable.is_empty() {
-            None
-        } else {
-            set(self.variable)
-        };
         let shared = || {
             let rest = self.folder.strip_prefix(".local/share/")?;
             Some(set("XDG_DATA_HOME")?.join(rest))
         };
-        let folder = named
+        let folder = self
+            .variable
+            .and_then(set)
             .or_else(shared)
             .or_else(|| Some(set("HOME")?.join(self.folder)))?;
         Some(folder.join(self.file))
@@ -233,31 +97,14 @@ impl LoginFile {
 }
 
 impl Credentials {
-    const fn new(
-        profile: &'static str,
-        variables: &'static [&'static str],
-        file: LoginFile,
-        login: &'static str,
-    ) -> Self {
-        Self {
-            profile,
-            variables,
-            partial: &[],
-            needed: &[],
-            file,
-            login,
-            check: None,
-        }
-    }
-
     /// The file that proves a login by being there, where `value` reads the variables of the agent's environment.
     pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
-        (self.file.evidence == Evidence::Login).then(|| self.file.path(value))?
+        (!self.file.holds_more).then(|| self.file.path(value))?
     }
 
-    /// The arguments by which the program says at no cost whether it is logged in: it exits with 0.
-    pub(crate) fn check(&self) -> Option<&'static [&'static str]> {
-        self.check
+    /// The arguments by which the program reports at no cost that it is logged in: it exits with 0.
+    pub(crate) fn check(&self) -> Option<&[&'static str]> {
+        self.check.as_deref()
     }
 
     /// The command that logs in.
@@ -266,7 +113,7 @@ impl Credentials {
     }
 
     /// The variables each of which is enough, the one that the agent prefers first.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> {
         self.variables.iter().copied()
     }
 
@@ -277,7 +124,7 @@ impl Credentials {
     }
 
     /// The variables that may pass on as credentials: those each of which is enough, then the others.
-    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
+    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> {
         self.variables()
             .chain(self.partial.iter().map(|(name, _)| *name))
     }
@@ -313,12 +160,12 @@ impl Credentials {
             .file
             .path(&value)
             .map(|file| home_relative(&file, &value));
-        let place = match (self.file.evidence, file) {
-            (Evidence::Login, Some(file)) => format!(", which keeps its login in {file}"),
-            (Evidence::None, Some(file)) => {
+        let place = match file {
+            Some(file) if self.file.holds_more => {
                 format!(", which keeps its login in the system's keyring or in {file}")
             }
-            (_, None) => String::new(),
+            Some(file) => format!(", which keeps its login in {file}"),
+            None => String::new(),
         };
         let partial = self
             .partial
@@ -502,7 +349,7 @@ mod tests {
 
     #[test]
     fn every_profile_names_variables_and_a_login() {
-        for credentials in ALL {
+        for credentials in AGENTS.iter() {
             assert!(!credentials.variables.is_empty(), "{credentials:?}");
             assert!(credentials.login.starts_with('`'));
             let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use super::credentials::{self, AGENTS};
+
 /// A model and, where that is known, who runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Model {
@@ -45,48 +47,12 @@ const MAKERS: &[(&str, &str)] = &[
     ("deepseek-", "deepseek"),
 ];
 
-/// Variables that choose an agent's model where neither session nor configuration names one.
-struct Variables {
-    profile: &'static str,
-    /// The program for which the profile reads them. Unset: the agent itself does.
-    read_for: Option<&'static str>,
-    model: &'static str,
-    /// Names the provider of a model.
-    provider: Option<&'static str>,
-}
-
-impl Variables {
-    const fn of_agent(profile: &'static str, model: &'static str) -> Self {
-        Self {
-            profile,
-            read_for: None,
-            model,
-            provider: None,
-        }
-    }
-}
-
-const VARIABLES: &[Variables] = &[
-    Variables::of_agent("claude-code", "ANTHROPIC_MODEL"),
-    Variables {
-        read_for: Some("codex"),
-        ..Variables::of_agent("codex", "CODEX_DEFAULT_MODEL")
-    },
-    Variables::of_agent("github-copilot", "COPILOT_MODEL"),
-    Variables::of_agent("gemini-cli", "GEMINI_MODEL"),
-    Variables {
-        read_for: Some("kilo"),
-        provider: Some("KILO_PROVIDER"),
-        ..Variables::of_agent("kilo-code", "KILO_MODEL")
-    },
-];
-
 /// The names of the variables that choose the model of a profile's agent.
 pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + use<> {
-    let known = VARIABLES.iter().find(|known| known.profile == profile);
+    let known = credentials::of(profile).map(|known| &known.model);
     known
         .into_iter()
-        .flat_map(|known| std::iter::once(known.model).chain(known.provider))
+        .flat_map(|known| known.model.into_iter().chain(known.provider))
 }
 
 /// The configured model, else that of the variables that the profile reads, by `value`. Empty: the agent chooses.
@@ -95,8 +61,9 @@ pub(crate) fn configured(
     program: &str,
     value: impl Fn(&str) -> Option<String>,
 ) -> String {
-    let known = VARIABLES
+    let known = AGENTS
         .iter()
+        .map(|known| &known.model)
         .find(|known| known.read_for == Some(program));
     let Some(known) = known.filter(|_| model.is_empty()) else {
         return model.to_owned();
@@ -106,7 +73,7 @@ pub(crate) fn configured(
             .map(|value| value.trim().to_owned())
             .filter(|value| !value.is_empty())
     };
-    match (set(known.model), known.provider.and_then(set)) {
+    match (known.model.and_then(set), known.provider.and_then(set)) {
         (Some(model), Some(provider)) if !model.starts_with(&format!("{provider}/")) => {
             format!("{provider}/{model}")
         }
