@@ -129,10 +129,7 @@ pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
         let response = json!({"subtype": "success", "request_id": id, "response": response});
         return vec![json!({"type": "control_response", "response": response})];
     }
-    let session = params(live, "threadId")
-        .or_else(|| params(live, "sessionId"))
-        .cloned()
-        .unwrap_or(Value::Null);
+    let session = session(live).cloned().unwrap_or_default();
     let turn = |status: &str| json!({"id": format!("improvised-turn-{count}"), "status": status, "items": [], "error": null});
     let mut after = Vec::new();
     let result = match (mode, method(live).unwrap_or_default()) {
@@ -174,6 +171,29 @@ pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
     std::iter::once(answer(mode, id, "result", &result))
         .chain(after)
         .collect()
+}
+
+/// The session that a line names.
+pub(crate) fn session(line: &Value) -> Option<&Value> {
+    params(line, "threadId").or_else(|| params(line, "sessionId"))
+}
+
+/// The end of a turn that is stopped; `aborted` is claude's reason.
+pub(crate) fn stopped(mode: Mode, prompt: &Value, turn: &str, aborted: &str) -> Value {
+    match mode {
+        Mode::StreamJson => {
+            json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
+                "terminal_reason": aborted, "errors": ["stopped"]})
+        }
+        Mode::AppServer => {
+            let turn = json!({"id": turn, "status": "interrupted", "items": [], "error": null});
+            let params = json!({"threadId": params(prompt, "threadId"), "turn": turn});
+            json!({"method": "turn/completed", "params": params})
+        }
+        _ => {
+            json!({"jsonrpc": "2.0", "id": prompt.get("id"), "result": {"stopReason": "cancelled"}})
+        }
+    }
 }
 
 fn answer(mode: Mode, id: &Value, member: &str, value: &Value) -> Value {

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::{
     dialect,
     mode::Mode,
-    recording::{Line, Recording, Step},
+    recording::{Recording, Step},
 };
 
 /// The largest recorded output that is read, in bytes.
@@ -114,13 +114,12 @@ impl Library {
     fn add(&mut self, mode: Mode, steps: &[Step]) {
         let mut open: Option<(Value, Vec<Step>)> = None;
         for (at, step) in steps.iter().enumerate() {
-            match step {
-                Step::In(line) if dialect::prompts(mode, line) && open.is_none() => {
+            if let Some(line) = step.input().filter(|_| open.is_none()) {
+                if dialect::prompts(mode, line) {
                     open = Some((line.clone(), Vec::new()));
                     continue;
                 }
-                Step::In(line) if open.is_none() => self.request(mode, line, &steps[at..]),
-                Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => {}
+                self.request(mode, line, &steps[at..]);
             }
             let Some((prompt, taken)) = &mut open else {
                 continue;
@@ -139,12 +138,11 @@ impl Library {
         let Some(asked) = dialect::asks(mode, line) else {
             return;
         };
-        let answer = after.iter().find_map(|step| match step {
-            Step::Out(Line { json, .. }) if dialect::answers(mode, json) == Some(asked) => {
-                Some(json.clone())
-            }
-            Step::In(_) | Step::Out(_) | Step::Signal | Step::Closed => None,
-        });
+        let answer = after
+            .iter()
+            .filter_map(Step::output)
+            .find(|line| dialect::answers(mode, &line.json) == Some(asked))
+            .map(|line| line.json.clone());
         let well = |answer: &Value| {
             answer.get("error").is_none() && answer.pointer("/response/error").is_none()
         };
@@ -156,19 +154,13 @@ impl Library {
 impl Turn {
     fn of(mode: Mode, prompt: Value, steps: Vec<Step>) -> Option<Self> {
         let text = prompt.to_string();
-        let inputs: Vec<&Value> = steps
-            .iter()
-            .filter_map(|step| match step {
-                Step::In(line) => Some(line),
-                Step::Out(_) | Step::Signal | Step::Closed => None,
-            })
-            .collect();
+        let inputs: Vec<&Value> = steps.iter().filter_map(Step::input).collect();
         let stopped = inputs.iter().any(|line| dialect::stops(mode, line));
         let asked = requests(mode, &steps).count();
-        let failed = steps.iter().any(|step| match step {
-            Step::Out(line) => line.json.get("error").is_some(),
-            Step::In(_) | Step::Signal | Step::Closed => false,
-        });
+        let failed = steps
+            .iter()
+            .filter_map(Step::output)
+            .any(|line| line.json.get("error").is_some());
         let shows = match () {
             () if text.contains("FAKE:err:400") || text.contains("FAKE:err:500") => Shows::Error,
             () if failed => return None,
@@ -195,11 +187,6 @@ impl Turn {
     pub(crate) fn command(&self) -> Option<String> {
         command_in(&self.prompt.to_string())
     }
-
-    /// The recorded requests of the CLI.
-    pub(crate) fn request(&self, mode: Mode) -> Option<(usize, &Value)> {
-        requests(mode, &self.steps).next()
-    }
 }
 
 /// The command in a prompt such as `FAKE:bash:touch x;;`.
@@ -220,12 +207,10 @@ pub(crate) fn approves(answer: &Value) -> bool {
             .any(|word| option.starts_with(word))
 }
 
-fn requests(mode: Mode, steps: &[Step]) -> impl Iterator<Item = (usize, &Value)> {
-    steps
-        .iter()
-        .enumerate()
-        .filter_map(move |(at, step)| match step {
-            Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, &line.json)),
-            Step::In(_) | Step::Signal | Step::Closed => None,
-        })
+/// The recorded requests of the CLI, and their places.
+pub(crate) fn requests(mode: Mode, steps: &[Step]) -> impl Iterator<Item = (usize, &Value)> {
+    steps.iter().enumerate().filter_map(move |(at, step)| {
+        let line = &step.output()?.json;
+        dialect::asks(mode, line).map(|_| (at, line))
+    })
 }

@@ -172,20 +172,14 @@ impl Player {
             return self.improvise(live);
         }
         let stops = dialect::stops(self.mode, live);
-        let later =
-            |same: &dyn Fn(&Value) -> bool| {
-                let mut inputs = self.steps.iter().enumerate().skip(self.at).filter_map(
-                    |(at, step)| match step {
-                        Step::In(recorded) => Some((at, recorded)),
-                        Step::Out(_) | Step::Signal | Step::Closed => None,
-                    },
-                );
-                // A stop is of the turn that runs, not of a later one.
-                let found = inputs.find(|(_, input)| {
-                    same(input) || (stops && dialect::prompts(self.mode, input))
-                });
-                found.filter(|(_, input)| same(input)).map(|(at, _)| at)
-            };
+        let later = |same: &dyn Fn(&Value) -> bool| {
+            let steps = self.steps.iter().enumerate().skip(self.at);
+            let mut inputs = steps.filter_map(|(at, step)| Some((at, step.input()?)));
+            // A stop is of the turn that runs, not of a later one.
+            let found = inputs
+                .find(|(_, input)| same(input) || (stops && dialect::prompts(self.mode, input)));
+            found.filter(|(_, input)| same(input)).map(|(at, _)| at)
+        };
         let found = later(&|recorded| dialect::same(self.mode, recorded, live))
             .or_else(|| later(&|recorded| dialect::alike(recorded, live)));
         let prompts = dialect::prompts(self.mode, live);
@@ -229,9 +223,7 @@ impl Player {
 
     fn improvise(&mut self, live: &Value) {
         self.improvised += 1;
-        for line in dialect::improvised(self.mode, live, self.improvised) {
-            say(&line.to_string());
-        }
+        improvise(self.mode, live, self.improvised);
     }
 
     /// Ends a turn that would not have ended.
@@ -239,27 +231,12 @@ impl Player {
         let Some((_, prompt)) = self.turn.take() else {
             return;
         };
-        let line = match self.mode {
-            Mode::StreamJson => {
-                let reason = if self.recording.exit == Exit::Never {
-                    "aborted_streaming"
-                } else {
-                    "aborted_tools"
-                };
-                json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
-                    "terminal_reason": reason, "errors": ["stopped"]})
-            }
-            Mode::AppServer => {
-                let thread = prompt.pointer("/params/threadId");
-                let turn =
-                    json!({"id": "stopped", "status": "interrupted", "items": [], "error": null});
-                json!({"method": "turn/completed", "params": {"threadId": thread, "turn": turn}})
-            }
-            _ => {
-                json!({"jsonrpc": "2.0", "id": prompt.get("id"), "result": {"stopReason": "cancelled"}})
-            }
+        let aborted = if self.recording.exit == Exit::Never {
+            "aborted_streaming"
+        } else {
+            "aborted_tools"
         };
-        say(&line.to_string());
+        say(dialect::stopped(self.mode, &prompt, "stopped", aborted));
     }
 
     fn print(&mut self, line: &Line) {
@@ -274,13 +251,13 @@ impl Player {
                 return;
             };
             dialect::set_answered(self.mode, &mut json, live);
-            say(&self.translated(&json.to_string()));
+            say(self.translated(&json.to_string()));
             if ends && (self.mode != Mode::AppServer || json.get("error").is_some()) {
                 self.turn = None;
             }
             return;
         }
-        say(&self.translated(&line.text));
+        say(self.translated(&line.text));
         let asked = self.turn.as_ref().map(|(asked, _)| asked);
         if dialect::ends_turn(self.mode, &line.json, asked) {
             self.turn = None;
@@ -314,11 +291,7 @@ impl Player {
             Exit::Signal {
                 after_eof: false,
                 number,
-            } => {
-                let number = self.signalled.unwrap_or(number);
-                drop(emulate_default_handler(number));
-                128 + number
-            }
+            } => die(self.signalled.unwrap_or(number)),
             Exit::Signal {
                 after_eof: true, ..
             }
@@ -338,8 +311,7 @@ impl Player {
 
     fn die(mut self, signal: i32) -> i32 {
         self.tell_stderr();
-        drop(emulate_default_handler(signal));
-        128 + signal
+        die(signal)
     }
 
     fn tell_stderr(&mut self) {
@@ -351,12 +323,25 @@ impl Player {
 }
 
 /// Writes a line whole; a peer that no longer reads does not get it.
-pub(crate) fn say(text: &str) {
+pub(crate) fn say(text: impl std::fmt::Display) {
     let mut out = stdout().lock();
     drop(
         out.write_all(format!("{text}\n").as_bytes())
             .and_then(|()| out.flush()),
     );
+}
+
+/// Answers a line that nothing was recorded of.
+pub(crate) fn improvise(mode: Mode, live: &Value, count: usize) {
+    dialect::improvised(mode, live, count)
+        .into_iter()
+        .for_each(say);
+}
+
+/// Ends this process by a signal, or returns the exit code for it.
+pub(crate) fn die(signal: i32) -> i32 {
+    drop(emulate_default_handler(signal));
+    128 + signal
 }
 
 /// The session id that the recorded CLI gave itself or was given.

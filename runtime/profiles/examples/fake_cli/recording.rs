@@ -46,6 +46,25 @@ pub(crate) enum Step {
     Closed,
 }
 
+#[allow(dead_code, reason = "the player and the test each use some of it")]
+impl Step {
+    /// The line to the CLI, if this step is one.
+    pub(crate) fn input(&self) -> Option<&Value> {
+        match self {
+            Self::In(line) => Some(line),
+            Self::Out(_) | Self::Signal | Self::Closed => None,
+        }
+    }
+
+    /// The line from the CLI, if this step is one.
+    pub(crate) fn output(&self) -> Option<&Line> {
+        match self {
+            Self::Out(line) => Some(line),
+            Self::In(_) | Self::Signal | Self::Closed => None,
+        }
+    }
+}
+
 /// A line from the CLI.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
@@ -205,10 +224,7 @@ impl Recording {
 
     /// The lines that the CLI printed.
     pub(crate) fn outputs(&self) -> impl Iterator<Item = &Line> {
-        self.steps.iter().filter_map(|step| match step {
-            Step::Out(line) => Some(line),
-            Step::In(_) | Step::Signal | Step::Closed => None,
-        })
+        self.steps.iter().filter_map(Step::output)
     }
 
     /// Whether the CLI was spoken to over its stdin.
@@ -313,7 +329,7 @@ fn names(folder: &Path) -> Result<Vec<String>, String> {
 }
 
 fn has_input(steps: &[Step]) -> bool {
-    steps.iter().any(|step| matches!(step, Step::In(_)))
+    steps.iter().any(|step| step.input().is_some())
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, String> {

@@ -7,14 +7,13 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use signal_hook::low_level::emulate_default_handler;
 
 use super::{
     dialect,
     events::Event,
-    library::{Library, Shows, Turn, approves, command_in},
+    library::{Library, Shows, Turn, approves, command_in, requests},
     mode::Mode,
-    player::say,
+    player::{die, improvise, say},
     recording::{Step, option},
 };
 
@@ -104,10 +103,7 @@ impl Server {
                 Event::Line(live) => self.take(live),
                 Event::Noise => {}
                 Event::Eof => return 0,
-                Event::Signal(signal) => {
-                    drop(emulate_default_handler(signal));
-                    return 128 + signal;
-                }
+                Event::Signal(signal) => return die(signal),
             }
         }
     }
@@ -164,9 +160,7 @@ impl Server {
 
     fn stop(&mut self, live: &Value) {
         let session = self.session_of(live);
-        for line in dialect::improvised(self.mode, live, self.count) {
-            say(&line.to_string());
-        }
+        improvise(self.mode, live, self.count);
         let Some(turn) = self
             .sessions
             .get_mut(&session)
@@ -185,29 +179,25 @@ impl Server {
     /// A request that begins no turn.
     fn answer(&mut self, live: &Value) {
         self.count += 1;
-        let given = ["/params/threadId", "/params/sessionId"]
-            .iter()
-            .find_map(|place| live.pointer(place)?.as_str());
+        let given = dialect::session(live);
         let resumes = ["session/load", "session/resume", "thread/resume"]
             .contains(&dialect::kind(self.mode, live).as_str());
         // A session that this process did not begin is one that no one knows.
-        let unknown = resumes && given.is_some_and(|given| !self.begun.contains(given));
+        let unknown = resumes
+            && given
+                .and_then(Value::as_str)
+                .is_some_and(|given| !self.begun.contains(given));
         let recorded = self.library.answer(self.mode, live, unknown).cloned();
         let recorded = recorded.or_else(|| {
             unknown.then(|| json!({"jsonrpc": "2.0", "id": 0, "error": {"code": -32603, "message": "Session not found"}}))
         });
         let (Some(mut answer), Some(id)) = (recorded, dialect::asks(self.mode, live)) else {
-            for line in dialect::improvised(self.mode, live, self.count) {
-                say(&line.to_string());
-            }
-            return;
+            return improvise(self.mode, live, self.count);
         };
         dialect::set_answered(self.mode, &mut answer, id.clone());
-        let given = ["/params/threadId", "/params/sessionId"]
-            .iter()
-            .find_map(|place| live.pointer(place).cloned());
-        let fresh =
-            given.unwrap_or_else(|| json!(format!("served-{}-{}", std::process::id(), self.count)));
+        let fresh = given
+            .cloned()
+            .unwrap_or_else(|| json!(format!("served-{}-{}", std::process::id(), self.count)));
         self.begun.extend(fresh.as_str().map(str::to_owned));
         for place in [
             "/result/thread/id",
@@ -218,13 +208,11 @@ impl Server {
                 *place = fresh.clone();
             }
         }
-        say(&answer.to_string());
+        say(answer);
     }
 
     fn session_of(&self, live: &Value) -> String {
-        let named = ["/params/threadId", "/params/sessionId"]
-            .iter()
-            .find_map(|place| live.pointer(place)?.as_str());
+        let named = dialect::session(live).and_then(Value::as_str);
         named.unwrap_or(&self.own).to_owned()
     }
 }
@@ -272,11 +260,11 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     let denied = library
         .turn(Shows::Denied)
         .filter(|_| turn.shows == Shows::Allowed);
-    let (Some(denied), Some((_, request))) = (denied, request_of(mode, turn)) else {
-        turn.cut_short(mode);
-        return;
+    let request = requests(mode, &turn.steps).next();
+    let (Some(denied), Some((_, request))) = (denied, request) else {
+        return turn.cut_short(mode);
     };
-    let Some((at, recorded)) = denied.request(mode) else {
+    let Some((at, recorded)) = requests(mode, &denied.steps).next() else {
         return;
     };
     // The call that was asked about goes on under the name that it has.
@@ -302,20 +290,10 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     // The answer of the peer stands between the request and what follows.
     let answer_at = denied.steps[at..]
         .iter()
-        .position(|step| matches!(step, Step::In(_)))
+        .position(|step| step.input().is_some())
         .unwrap_or(0);
     turn.steps = denied.steps[at + answer_at + 1..].to_vec();
     turn.at = 0;
-}
-
-fn request_of(mode: Mode, turn: &Playing) -> Option<(usize, Value)> {
-    turn.steps
-        .iter()
-        .enumerate()
-        .find_map(|(at, step)| match step {
-            Step::Out(line) => dialect::asks(mode, &line.json).map(|_| (at, line.json.clone())),
-            Step::In(_) | Step::Signal | Step::Closed => None,
-        })
 }
 
 impl Playing {
@@ -380,26 +358,13 @@ impl Playing {
             line[member] = id.clone();
             self.asked = Some(id);
         }
-        say(&self.renamed(line).to_string());
+        say(self.renamed(line));
     }
 
     /// Ends the turn where nothing was recorded of how it ends.
     fn cut_short(&mut self, mode: Mode) {
-        let thread = self.prompt.pointer("/params/threadId").cloned();
-        let line = match mode {
-            Mode::StreamJson => {
-                json!({"type": "result", "subtype": "error_during_execution", "is_error": true,
-                "terminal_reason": "aborted_tools", "errors": ["stopped"]})
-            }
-            Mode::AppServer => {
-                let turn = json!({"id": format!("turn-{}", self.number), "status": "interrupted", "items": [], "error": null});
-                json!({"method": "turn/completed", "params": {"threadId": thread, "turn": turn}})
-            }
-            _ => {
-                json!({"jsonrpc": "2.0", "id": self.prompt.get("id"), "result": {"stopReason": "cancelled"}})
-            }
-        };
-        say(&line.to_string());
+        let turn = format!("turn-{}", self.number);
+        say(dialect::stopped(mode, &self.prompt, &turn, "aborted_tools"));
         self.steps.clear();
         self.at = 0;
     }
@@ -430,20 +395,14 @@ impl Playing {
 /// New names for what is new in a turn, and the live one of its session.
 fn names(turn: &Turn, session: &str, number: usize) -> HashMap<String, Value> {
     let mut names = HashMap::new();
-    for step in &turn.steps {
-        if let Step::Out(line) = step {
-            gather(&line.json, &mut |name| {
-                names.insert(name.to_owned(), json!(format!("{name}.{number}")));
-            });
-        }
+    let lines = || turn.steps.iter().filter_map(Step::output);
+    for line in lines() {
+        gather(&line.json, &mut |name| {
+            names.insert(name.to_owned(), json!(format!("{name}.{number}")));
+        });
     }
-    let of_prompt = ["/params/threadId", "/params/sessionId"]
-        .iter()
-        .find_map(|place| turn.prompt.pointer(place));
-    let of_lines = turn.steps.iter().find_map(|step| match step {
-        Step::Out(line) => line.json.get("session_id"),
-        Step::In(_) | Step::Signal | Step::Closed => None,
-    });
+    let of_prompt = dialect::session(&turn.prompt);
+    let of_lines = lines().find_map(|line| line.json.get("session_id"));
     if let Some(recorded) = of_prompt.or(of_lines).and_then(Value::as_str) {
         names.insert(recorded.to_owned(), json!(session));
     }
