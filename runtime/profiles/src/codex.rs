@@ -45,6 +45,7 @@ use self::process::{Pool, Stay};
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use crate::agent::attachment::{self, Native};
+use crate::agent::deadlines::until_stopped;
 use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
@@ -206,11 +207,8 @@ impl Codex {
     /// The link of a thread whose earlier turns have ended.
     async fn ready(&self, turn: &Turn, thread: &mut Thread) -> Result<Arc<Link>, Error> {
         loop {
-            let link = tokio::select! {
-                biased;
-                () = turn.stopped() => return Err(Error::stopped()),
-                link = thread.connect(&self.pool, turn.session()) => link?,
-            };
+            let connecting = thread.connect(&self.pool, turn.session());
+            let link = until_stopped(turn, connecting).await?;
             if turn::finish_earlier(turn, thread, &link).await? {
                 return Ok(link);
             }

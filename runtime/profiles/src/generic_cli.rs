@@ -32,7 +32,7 @@ use self::{
 use crate::{
     agent::{
         attachment::told,
-        deadlines::{limit_reached, while_working},
+        deadlines::{limit_reached, until_stopped, while_working},
         describe,
         launch::Launch,
     },
@@ -258,11 +258,7 @@ impl GenericCli {
                         }
                     }
                     ProcessEvent::Ended(exit) => {
-                        let held = answer.held();
-                        output_bytes += held.len() as u64;
-                        if !held.is_empty() {
-                            turn.output_on(Channel::Stdout, held).await;
-                        }
+                        output_bytes += show(turn, answer.held()).await;
                         let end = end_of(exit, process.name(), &process.last_words());
                         break TurnComplete { stop_reason: Some("exit".to_owned()), ..end };
                     }
@@ -274,11 +270,7 @@ impl GenericCli {
                     deaf = written.is_err().then(|| Instant::now() + DEAF);
                 }
                 () = tokio::time::sleep_until(at.into()), if due.is_some() => {
-                    let held = answer.held();
-                    output_bytes += held.len() as u64;
-                    if !held.is_empty() {
-                        turn.output_on(Channel::Stdout, held).await;
-                    }
+                    output_bytes += show(turn, answer.held()).await;
                     if deaf.is_some() {
                         let text = format!("{} takes no input any more and was ended", process.name());
                         break TurnComplete {
@@ -311,6 +303,15 @@ impl GenericCli {
             Ok(end)
         }
     }
+}
+
+/// Shows what was held back of the output, and returns its bytes.
+async fn show(turn: &Turn, held: String) -> u64 {
+    let bytes = held.len() as u64;
+    if bytes > 0 {
+        turn.output_on(Channel::Stdout, held).await;
+    }
+    bytes
 }
 
 fn completed(cause: Cause) -> TurnComplete {
@@ -349,11 +350,8 @@ impl Adapter for GenericCli {
             spoke_with,
         } = state;
         let mut slot = mine(&turn, slot).await?;
-        tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            running = self.running(&turn, &mut slot, options, spoke_with) => running.map(drop)?,
-        }
+        let running = self.running(&turn, &mut slot, options, spoke_with);
+        until_stopped(&turn, running).await?;
         let content = told(input.content, input.files).await;
         let end = self.converse(&turn, &mut slot, &content).await;
         slot.rest(turn.session().clone());
@@ -410,9 +408,6 @@ pub(crate) fn description(tells_ends: bool) -> Description {
 
 /// Waits until no other session speaks with the process.
 async fn mine(turn: &Turn, slot: &Arc<Mutex<Slot>>) -> Result<OwnedMutexGuard<Slot>, Error> {
-    tokio::select! {
-        biased;
-        () = turn.stopped() => Err(Error::stopped()),
-        slot = while_working(turn, Arc::clone(slot).lock_owned()) => Ok(slot),
-    }
+    let lock = while_working(turn, Arc::clone(slot).lock_owned());
+    until_stopped(turn, async { Ok(lock.await) }).await
 }

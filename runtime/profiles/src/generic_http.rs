@@ -5,7 +5,6 @@ mod config;
 mod events;
 mod exchange;
 mod failure;
-mod quiet;
 mod template;
 
 use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
@@ -23,7 +22,7 @@ use tokio::{net::TcpStream, time::timeout};
 use trunkline_redact as redact;
 use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart,
-    SessionUpdate, Status, Turn, TurnComplete,
+    SessionUpdate, Status, Turn, TurnComplete, protocol::format_duration,
 };
 
 use self::{
@@ -31,7 +30,6 @@ use self::{
     config::{Body, Header},
     exchange::{Prepared, send},
     failure::{innermost, shown},
-    quiet::within,
     template::{OPTIONS, Place, Template, Values},
 };
 pub(crate) use self::{
@@ -39,7 +37,11 @@ pub(crate) use self::{
     config::{HttpConfig, Pointer},
     events::LineCutter,
 };
-use crate::agent::{attachment::told, deadlines::while_working, describe};
+use crate::agent::{
+    attachment::told,
+    deadlines::{until_stopped, while_working, within},
+    describe,
+};
 
 /// How long `--diagnose` tries to connect.
 const REACH: Duration = Duration::from_secs(5);
@@ -226,11 +228,12 @@ impl GenericHttp {
                     shown(url)
                 ))))
             }
-            Err(longest) => Err(Error::new(
+            Err(limit) => Err(Error::new(
                 Category::Timeout,
                 format!(
-                    "the answer of {} has paused for {longest} (`timeout`)",
-                    shown(url)
+                    "the answer of {} has paused for {} (`timeout`)",
+                    shown(url),
+                    format_duration(limit)
                 ),
             )),
         }
@@ -330,20 +333,17 @@ impl Adapter for GenericHttp {
             .map_err(|why| Error::other(redact::text(&why)))?;
         let exchange = async {
             let limited = within(self.config.max_runtime.0, self.exchange(&turn, &request));
-            limited.await.unwrap_or_else(|longest| {
+            limited.await.unwrap_or_else(|limit| {
                 let text = format!(
-                    "{} took longer than {longest} (`max_runtime`)",
-                    shown(&request.url)
+                    "{} took longer than {} (`max_runtime`)",
+                    shown(&request.url),
+                    format_duration(limit)
                 );
                 Err(Error::new(Category::Timeout, text))
             })
         };
         // Dropping the exchange closes its connection: the server sees that no one waits.
-        let end = tokio::select! {
-            biased;
-            () = turn.stopped() => return Err(Error::stopped()),
-            end = exchange => end?,
-        };
+        let end = until_stopped(&turn, exchange).await?;
         turn.finish(end);
         Ok(())
     }

@@ -266,12 +266,7 @@ impl<K: Runs> Conversation<K> {
                 usage => end.usage = Some(usage),
             }
         }
-        end.native_session_id = self.memory.native.id().map(str::to_owned);
-        end.session_params = self
-            .memory
-            .native
-            .id()
-            .and_then(|id| self.options.session_params(id).to_json());
+        self.options.name_session(&mut end, self.memory.native.id());
         self.report
             .finish(turn, end, self.options.model.as_deref())
             .await;

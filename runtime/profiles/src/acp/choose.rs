@@ -63,7 +63,25 @@ pub(crate) async fn choose_model(
     Ok(())
 }
 
-pub(crate) async fn call_choice(
+/// Chooses an effort, by the agent's id of it.
+///
+/// # Errors
+/// The agent does not have it, or did not take it.
+pub(crate) async fn choose_effort(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    reader: &mut Reader,
+    effort: &str,
+) -> Result<(), Error> {
+    let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort) else {
+        return Err(Error::other(format!("the agent has no effort {effort:?}")));
+    };
+    call_choice(acp, acp_session, &choosing).await?;
+    reader.choices.effort.current = Some(choosing.id);
+    Ok(())
+}
+
+async fn call_choice(
     acp: &Acp,
     acp_session: &AcpSession,
     choosing: &Choosing,

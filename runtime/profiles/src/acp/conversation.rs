@@ -26,7 +26,7 @@ use super::process::WRITE;
 use super::prompt;
 use super::session::AcpSession;
 use super::translate::Reader;
-use crate::agent::deadlines::{Deadlines, Watch, while_working};
+use crate::agent::deadlines::{Deadlines, Watch, until_stopped, while_working};
 use crate::agent::end::{end_by, undelivered};
 use crate::agent::options::{Options, filled};
 use crate::agent::report::Report;
@@ -266,11 +266,7 @@ impl Conversation {
 
     /// The open session, unless the turn is stopped first.
     async fn opened_for(&mut self, turn: &Turn) -> Result<Opened, Error> {
-        tokio::select! {
-            biased;
-            () = turn.stopped() => Err(Error::stopped()),
-            opened = while_working(turn, self.opened()) => opened,
-        }
+        until_stopped(turn, while_working(turn, self.opened())).await
     }
 
     /// Waits for the end of an earlier turn that was cancelled.
@@ -446,11 +442,7 @@ impl Conversation {
             self.options.model = Some(model);
         }
         if let Some(effort) = filled(update.reasoning_effort) {
-            let Some(choosing) = reader.choices.choose_effort(&acp_session.id, &effort) else {
-                return Err(Error::other(format!("the agent has no effort {effort:?}")));
-            };
-            choose::call_choice(&self.acp, acp_session, &choosing).await?;
-            reader.choices.effort.current = Some(choosing.id);
+            choose::choose_effort(&self.acp, acp_session, reader, &effort).await?;
             self.options.reasoning_effort = Some(effort);
         }
         let SessionInfo {

@@ -3,7 +3,7 @@
 //! Every path is opened beneath a handle of its directory, and no symbolic link is followed on the way, so that neither
 //! `..` nor a link nor a rename in between leads out.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
@@ -14,13 +14,12 @@ use rustix::io::Errno;
 use serde_json::{Value, json};
 
 use super::read::{count, text};
+use crate::agent::rpc::{INTERNAL_ERROR, INVALID_PARAMS};
 
 /// The largest file that is read or written, in bytes.
 const LARGEST: u64 = 16 * 1024 * 1024;
 
-/// The code of a request with parameters that cannot be used, and of one that failed.
-const BAD_PARAMETERS: i64 = -32602;
-const FAILED: i64 = -32603;
+/// The code for a file that is not there.
 const NOT_FOUND: i64 = -32002;
 
 /// How many names a file may have.
@@ -61,21 +60,18 @@ impl Directories {
 
     /// The directory of a path and what remains of it beneath.
     fn split<'p>(&'p self, path: &'p Path) -> Result<(&'p Path, PathBuf), (i64, String)> {
-        let shown = || path.to_string_lossy().chars().take(300).collect::<String>();
+        let refused = |why: &str| {
+            let shown: String = path.to_string_lossy().chars().take(300).collect();
+            (INVALID_PARAMS, format!("{shown}: {why}"))
+        };
         if !path.is_absolute() {
-            return Err((
-                BAD_PARAMETERS,
-                format!("{}: an absolute path is needed", shown()),
-            ));
+            return Err(refused("an absolute path is needed"));
         }
         if path
             .components()
             .any(|part| matches!(part, Component::ParentDir))
         {
-            return Err((
-                BAD_PARAMETERS,
-                format!("{}: a path with `..` is refused", shown()),
-            ));
+            return Err(refused("a path with `..` is refused"));
         }
         // The directory may itself be reached by a link; what is asked for beneath it may not.
         let beneath = |Directory { named, real }: &'p Directory| {
@@ -89,18 +85,15 @@ impl Directories {
             .iter()
             .filter_map(beneath)
             .find(|(_, rest)| rest.components().next().is_some())
-            .ok_or_else(|| {
-                let outside = format!("{}: outside the session's directories, so refused", shown());
-                (BAD_PARAMETERS, outside)
-            })
+            .ok_or_else(|| refused("outside the session's directories, so refused"))
     }
 
     /// Answers `fs/read_text_file`.
     pub(crate) fn read(&self, params: &Value) -> Answer {
         let path = path(params)?;
         let bytes = self.contents(path, Links::Any)?;
-        let contents =
-            String::from_utf8(bytes).map_err(|_| (FAILED, format!("{path}: not UTF-8 text")))?;
+        let contents = String::from_utf8(bytes)
+            .map_err(|_| (INTERNAL_ERROR, format!("{path}: not UTF-8 text")))?;
         let contents = lines(&contents, count(params, "line"), count(params, "limit"));
         Ok(json!({ "content": contents }))
     }
@@ -114,38 +107,16 @@ impl Directories {
     }
 
     fn contents(&self, path: &str, links: Links) -> Result<Vec<u8>, (i64, String)> {
-        let (root, rest) = self.split(Path::new(path))?;
-        let root = open_root(root)?;
-        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let file = File::from(
-            open_beneath(root, &rest, flags, Mode::empty())
-                .map_err(|errno| refused(path, errno))?,
-        );
-        let metadata = file
-            .metadata()
-            .map_err(|error| (FAILED, format!("{path}: {error}")))?;
-        if !metadata.is_file() {
-            return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
-        }
+        let (file, metadata) = self.open(path, OFlags::RDONLY)?;
         if links == Links::One && metadata.nlink() != 1 {
-            return Err((
-                BAD_PARAMETERS,
-                format!("{path}: it has other names, so refused"),
-            ));
+            let why = format!("{path}: it has other names, so refused");
+            return Err((INVALID_PARAMS, why));
         }
-        if metadata.len() > LARGEST {
-            return Err((
-                FAILED,
-                format!(
-                    "{path}: {} bytes are more than the {LARGEST} that are read",
-                    metadata.len()
-                ),
-            ));
-        }
+        check_size(path, metadata.len(), "read")?;
         let mut bytes = Vec::new();
         file.take(LARGEST)
             .read_to_end(&mut bytes)
-            .map_err(|error| (FAILED, format!("{path}: {error}")))?;
+            .map_err(|error| failed(path, &error))?;
         Ok(bytes)
     }
 
@@ -153,32 +124,29 @@ impl Directories {
     pub(crate) fn write(&self, params: &Value) -> Answer {
         let path = path(params)?;
         let Some(contents) = params["content"].as_str() else {
-            return Err((BAD_PARAMETERS, "`content` is missing".to_owned()));
+            return Err((INVALID_PARAMS, "`content` is missing".to_owned()));
         };
-        if contents.len() as u64 > LARGEST {
-            return Err((
-                FAILED,
-                format!(
-                    "{path}: {} bytes are more than the {LARGEST} that are written",
-                    contents.len()
-                ),
-            ));
-        }
+        check_size(path, contents.len() as u64, "written")?;
+        // Not cut by the open: it may be no regular file.
+        let (mut file, _) = self.open(path, OFlags::WRONLY | OFlags::CREATE)?;
+        file.set_len(0)
+            .and_then(|()| file.write_all(contents.as_bytes()))
+            .map_err(|error| failed(path, &error))?;
+        Ok(json!({}))
+    }
+
+    /// Opens a regular file of the session. It does not block: a FIFO would wait for its other end.
+    fn open(&self, path: &str, flags: OFlags) -> Result<(File, Metadata), (i64, String)> {
         let (root, rest) = self.split(Path::new(path))?;
         let root = open_root(root)?;
-        // Without blocking: a FIFO without a reader would wait for one. Not cut by the open: it may be no regular file.
-        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::NONBLOCK | OFlags::NOCTTY;
-        let mode = Mode::from_raw_mode(0o666);
-        let mut file = File::from(
-            open_beneath(root, &rest, flags, mode).map_err(|errno| refused(path, errno))?,
-        );
-        let failed = |error: std::io::Error| (FAILED, format!("{path}: {error}"));
-        if !file.metadata().map_err(failed)?.is_file() {
-            return Err((BAD_PARAMETERS, format!("{path}: not a regular file")));
+        let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
+        let file = open_beneath(root, &rest, flags, Mode::from_raw_mode(0o666));
+        let file = File::from(file.map_err(|errno| refused(path, errno))?);
+        let metadata = file.metadata().map_err(|error| failed(path, &error))?;
+        if !metadata.is_file() {
+            return Err((INVALID_PARAMS, format!("{path}: not a regular file")));
         }
-        file.set_len(0).map_err(failed)?;
-        file.write_all(contents.as_bytes()).map_err(failed)?;
-        Ok(json!({}))
+        Ok((file, metadata))
     }
 
     /// A directory of the session for a program to run in: the first, or one that is asked for and lies within.
@@ -189,44 +157,55 @@ impl Directories {
         let Some(asked) = asked else {
             return Ok(self.0.first().map(|directory| directory.real.clone()));
         };
+        let refused = |why: &str| (INVALID_PARAMS, format!("cwd {asked}: {why}"));
         let real = Path::new(asked)
             .canonicalize()
-            .map_err(|error| (BAD_PARAMETERS, format!("cwd {asked}: {error}")))?;
+            .map_err(|error| refused(&error.to_string()))?;
         if !real.is_dir() {
-            return Err((BAD_PARAMETERS, format!("cwd {asked}: not a directory")));
+            return Err(refused("not a directory"));
         }
-        if self
+        if !self
             .0
             .iter()
             .any(|directory| real.starts_with(&directory.real))
         {
-            return Ok(Some(real));
+            return Err(refused("outside the session's directories, so refused"));
         }
-        Err((
-            BAD_PARAMETERS,
-            format!("cwd {asked}: outside the session's directories, so refused"),
-        ))
+        Ok(Some(real))
     }
 }
 
+/// Refuses a file that is too large to be `done`.
+fn check_size(path: &str, bytes: u64, done: &str) -> Result<(), (i64, String)> {
+    if bytes > LARGEST {
+        let why = format!("{path}: {bytes} bytes are more than the {LARGEST} that are {done}");
+        return Err((INTERNAL_ERROR, why));
+    }
+    Ok(())
+}
+
+fn failed(path: &str, error: &std::io::Error) -> (i64, String) {
+    (INTERNAL_ERROR, format!("{path}: {error}"))
+}
+
 fn path(params: &Value) -> Result<&str, (i64, String)> {
-    text(params, "path").ok_or_else(|| (BAD_PARAMETERS, "`path` is missing".to_owned()))
+    text(params, "path").ok_or_else(|| (INVALID_PARAMS, "`path` is missing".to_owned()))
 }
 
 fn open_root(root: &Path) -> Result<OwnedFd, (i64, String)> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(root, flags, Mode::empty())
-        .map_err(|errno| (FAILED, format!("{}: {errno}", root.display())))
+        .map_err(|errno| (INTERNAL_ERROR, format!("{}: {errno}", root.display())))
 }
 
 fn refused(path: &str, errno: Errno) -> (i64, String) {
     match errno {
         Errno::NOENT => (NOT_FOUND, format!("{path}: not found")),
         Errno::LOOP => (
-            BAD_PARAMETERS,
+            INVALID_PARAMS,
             format!("{path}: through a symbolic link, so refused"),
         ),
-        errno => (FAILED, format!("{path}: {errno}")),
+        errno => (INTERNAL_ERROR, format!("{path}: {errno}")),
     }
 }
 

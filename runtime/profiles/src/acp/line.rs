@@ -15,8 +15,11 @@ use super::media::LARGEST;
 use super::session::{AcpSession, MOST_REQUESTS};
 use super::terminals::Order;
 use crate::agent::process::InputClosed;
-use crate::agent::rpc::{CallError, Id};
+use crate::agent::rpc::{CallError, INTERNAL_ERROR, Id};
 use crate::agent::turn::Pipe;
+
+/// Refusal of a request that is still open when its turn has ended.
+pub(super) const TURN_OVER: &str = "the turn is over";
 
 /// The answer to a prompt.
 pub(crate) type Prompt = Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>;
@@ -95,10 +98,7 @@ enum Done {
 impl Drop for SessionLine<'_> {
     fn drop(&mut self) {
         for id in self.starting.values() {
-            self.session
-                .link
-                .peer
-                .answer_now::<()>(id, Err((-32603, "the turn is over".to_owned())));
+            self.session.link.peer.refuse(id, INTERNAL_ERROR, TURN_OVER);
         }
     }
 }
@@ -136,7 +136,7 @@ impl<'s> SessionLine<'s> {
                 serde_json::from_str(params.get()).ok().map(Message::Update)
             }
             Arrival::Item(Item::Request { id, .. }) if !self.is_serving => {
-                peer.answer_now::<()>(&id, Err((-32603, "the turn is over".to_owned())));
+                peer.refuse(&id, INTERNAL_ERROR, TURN_OVER);
                 Some(Message::Refused)
             }
             Arrival::Item(Item::Request { id, method, params }) => {
@@ -154,8 +154,8 @@ impl<'s> SessionLine<'s> {
                 };
                 match request {
                     Ok(request) => Some(Message::Request(id, request)),
-                    Err(refusal) => {
-                        peer.answer_now::<()>(&id, Err(refusal));
+                    Err((code, why)) => {
+                        peer.refuse(&id, code, why);
                         Some(Message::Refused)
                     }
                 }
@@ -226,10 +226,7 @@ impl Pipe for SessionLine<'_> {
             Command::Cancel if self.session.inbox.is_taken() => {}
             Command::Cancel => link.cancel(session).await,
             Command::Run(id, ..) if self.starting.len() >= MOST_REQUESTS => {
-                peer.answer_now::<()>(
-                    &id,
-                    Err((-32603, "too many programs are being started".to_owned())),
-                );
+                peer.refuse(&id, INTERNAL_ERROR, "too many programs are being started");
             }
             Command::Run(id, order, cwd) => {
                 self.starting.insert(id.text().to_owned(), id.clone());

@@ -11,7 +11,7 @@ use trunkline_sdk::{Category, Error, Session, SessionInfo};
 
 use super::Acp;
 use super::agent::Prepared;
-use super::choose::{call_choice, choose_mode, choose_model};
+use super::choose::{choose_effort, choose_mode, choose_model};
 use super::files::Directories;
 use super::inbox::{Arrival, Inbox, Item};
 use super::initialize::InitializeResponse;
@@ -23,7 +23,7 @@ use super::translate::{Reader, UpdateEvent, When};
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::resume;
-use crate::agent::rpc::CallError;
+use crate::agent::rpc::{CallError, INTERNAL_ERROR};
 use crate::agent::skills::Roster;
 
 /// How long an agent is quiet before it counts as done with repeating what was said: those that answer first, and
@@ -370,8 +370,8 @@ impl Opening {
         let params = match item {
             Item::Update(params) => params,
             Item::Request { id, .. } => {
-                let early = Err((-32603, "the session is being resumed".to_owned()));
-                return link.peer.answer_now::<()>(&id, early);
+                let early = "the session is being resumed";
+                return link.peer.refuse(&id, INTERNAL_ERROR, early);
             }
         };
         let Ok(params) = serde_json::from_str::<Value>(params.get()) else {
@@ -416,28 +416,14 @@ impl Opening {
             )
             .await;
         }
-        if let Some(effort) = &self.options.reasoning_effort {
-            self.choose_effort(acp_session, reader, effort).await;
+        // An effort restricts nothing: a session that cannot have it is opened all the same.
+        if let Some(effort) = &self.options.reasoning_effort
+            && let Err(why) = choose_effort(&self.acp, acp_session, reader, effort).await
+        {
+            let text = format!("`reasoning_effort` {effort:?} is not applied: {why}");
+            self.warn(Category::Other, text).await;
         }
         Ok(())
-    }
-
-    /// Sets the effort. It restricts nothing: a session that cannot have it is opened all the same.
-    async fn choose_effort(&self, acp_session: &AcpSession, reader: &mut Reader, effort: &str) {
-        let chosen = match reader.choices.choose_effort(&acp_session.id, effort) {
-            Some(choosing) => call_choice(&self.acp, acp_session, &choosing)
-                .await
-                .map(|()| choosing.id)
-                .map_err(|error| error.to_string()),
-            None => Err("the agent does not offer it".to_owned()),
-        };
-        match chosen {
-            Ok(id) => reader.choices.effort.current = Some(id),
-            Err(why) => {
-                let text = format!("`reasoning_effort` {effort:?} is not applied: {why}");
-                self.warn(Category::Other, text).await;
-            }
-        }
     }
 
     async fn call(&self, link: &Link, method: &str, request: &Value) -> Result<Value, CallError> {

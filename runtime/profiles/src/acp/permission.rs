@@ -43,13 +43,7 @@ impl Outcome {
 /// The options of a request.
 pub(crate) fn offered(params: &Value) -> Vec<Offered> {
     let read = |option: &Value| {
-        let kind = match text(option, "kind")? {
-            "allow_once" => OptionKind::AllowOnce,
-            "allow_always" => OptionKind::AllowAlways,
-            "reject_once" => OptionKind::RejectOnce,
-            "reject_always" => OptionKind::RejectAlways,
-            _ => return None,
-        };
+        let kind = OptionKind::named(text(option, "kind")?)?;
         let id = text(option, "optionId")?;
         Some(Offered {
             id: id.to_owned(),

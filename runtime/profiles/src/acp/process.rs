@@ -18,7 +18,9 @@ use crate::agent::end::explain_timeout;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
 use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::rpc::{CallError, Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
+use crate::agent::rpc::{
+    CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer,
+};
 
 /// The most sessions of one process.
 const MOST_SESSIONS: usize = 4096;
@@ -164,13 +166,13 @@ impl Handler for Router {
                 "method not found: {}",
                 method.chars().take(100).collect::<String>()
             );
-            return peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, unknown)));
+            return peer.refuse(&id, METHOD_NOT_FOUND, unknown);
         }
         let inbox = serde_json::from_str::<Addressed>(params.get())
             .ok()
             .and_then(|addressed| self.inbox(&addressed.session));
         let Some(inbox) = inbox else {
-            return peer.answer_now::<()>(&id, Err((-32602, "no such session".to_owned())));
+            return peer.refuse(&id, INVALID_PARAMS, "no such session");
         };
         let item = Item::Request {
             id,
@@ -178,10 +180,7 @@ impl Handler for Router {
             params: params.to_owned(),
         };
         if let Err(Item::Request { id, .. }) = inbox.put(item) {
-            peer.answer_now::<()>(
-                &id,
-                Err((-32603, "too much of this session is unread".to_owned())),
-            );
+            peer.refuse(&id, INTERNAL_ERROR, "too much of this session is unread");
         }
     }
 

@@ -8,12 +8,12 @@ use serde_json::json;
 use trunkline_sdk::{Permission, ToolCallId};
 
 use super::files::Answer;
-use super::line::{Command, Request};
+use super::line::{Command, Request, TURN_OVER};
 use super::permission::{self, Offered, Outcome, Word};
 use super::session::{MOST_REQUESTS, Permissions};
 use super::terminals::Order;
 use super::translate::{Reader, UpdateEvent};
-use crate::agent::rpc::Id;
+use crate::agent::rpc::{INTERNAL_ERROR, Id};
 use crate::agent::turn::{Out, Reply};
 
 /// What is asked of a person at the moment.
@@ -180,7 +180,7 @@ impl What {
     fn declined(&self) -> Answer {
         match self {
             Self::Tool(_) => Ok(Outcome::Cancelled.to_json()),
-            Self::Terminal(..) => Err((-32603, "the turn is over".to_owned())),
+            Self::Terminal(..) => Err((INTERNAL_ERROR, TURN_OVER.to_owned())),
         }
     }
 }
@@ -197,7 +197,10 @@ fn settle_terminal(
     } else {
         Command::Answer(
             id,
-            Err((-32603, "the permission to run it was denied".to_owned())),
+            Err((
+                INTERNAL_ERROR,
+                "the permission to run it was denied".to_owned(),
+            )),
         )
     });
     Settled {

@@ -13,7 +13,7 @@ use super::requests::Requests;
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
-use crate::agent::rpc::{Id, METHOD_NOT_FOUND};
+use crate::agent::rpc::{INTERNAL_ERROR, Id, METHOD_NOT_FOUND};
 
 /// The most requests of a session that are being answered at a time.
 pub(crate) const MOST_REQUESTS: usize = 64;
@@ -86,7 +86,7 @@ impl AcpSession {
         while tasks.try_join_next().is_some() {}
         if tasks.len() >= MOST_REQUESTS {
             let many = format!("{MOST_REQUESTS} requests of this session are unanswered");
-            return self.link.peer.answer_now::<()>(&id, Err((-32603, many)));
+            return self.link.peer.refuse(&id, INTERNAL_ERROR, many);
         }
         let (peer, directories, terminals) = (
             self.link.peer.clone(),
@@ -131,5 +131,5 @@ async fn blocking(
     work: impl FnOnce() -> super::files::Answer + Send + 'static,
 ) -> super::files::Answer {
     let done = tokio::task::spawn_blocking(work).await;
-    done.unwrap_or_else(|_| Err((-32603, "the request failed".to_owned())))
+    done.unwrap_or_else(|_| Err((INTERNAL_ERROR, "the request failed".to_owned())))
 }

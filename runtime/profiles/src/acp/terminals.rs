@@ -16,6 +16,7 @@ use super::files::Answer;
 use super::read::{count, list, text};
 use crate::agent::launch::Launch;
 use crate::agent::locked;
+use crate::agent::rpc::{INTERNAL_ERROR, INVALID_PARAMS};
 
 /// The most terminals of a session at a time.
 const MOST: usize = 32;
@@ -28,9 +29,6 @@ const TERM: Duration = Duration::from_secs(1);
 
 /// How long output may go on after the program has ended.
 const OUTPUT_GRACE: Duration = Duration::from_millis(500);
-
-const BAD_PARAMETERS: i64 = -32602;
-const FAILED: i64 = -32603;
 
 /// What an agent asks to run.
 #[derive(Debug, Clone)]
@@ -46,7 +44,7 @@ impl Order {
     /// Reads `terminal/create`.
     pub(crate) fn of(params: &Value) -> Result<Self, (i64, String)> {
         let command = text(params, "command")
-            .ok_or_else(|| (BAD_PARAMETERS, "`command` is missing".to_owned()))?;
+            .ok_or_else(|| (INVALID_PARAMS, "`command` is missing".to_owned()))?;
         let variable = |one: &Value| {
             Some((
                 text(one, "name")?.into(),
@@ -140,7 +138,7 @@ impl Terminals {
     fn terminal(&self, params: &Value) -> Result<Arc<Terminal>, (i64, String)> {
         let id = text(params, "terminalId").unwrap_or_default();
         let known = self.lock().get(id).cloned();
-        known.ok_or_else(|| (BAD_PARAMETERS, "no such terminal".to_owned()))
+        known.ok_or_else(|| (INVALID_PARAMS, "no such terminal".to_owned()))
     }
 
     /// Runs a program, with the environment of the agent.
@@ -151,7 +149,10 @@ impl Terminals {
         agent: &Launch,
     ) -> Answer {
         if self.lock().len() >= MOST {
-            return Err((FAILED, format!("{MOST} terminals are open: release one")));
+            return Err((
+                INTERNAL_ERROR,
+                format!("{MOST} terminals are open: release one"),
+            ));
         }
         let mut launch = Launch::new(&order.command).args(&order.args).cwd(cwd);
         launch.env = agent.env.clone();
@@ -159,7 +160,7 @@ impl Terminals {
         launch.env.extend(order.env.iter().cloned());
         let mut child = spawn(launch.spec()).await.map_err(|error| {
             let error = crate::agent::process::not_started(&error);
-            (FAILED, error.to_string())
+            (INTERNAL_ERROR, error.to_string())
         })?;
         // It reads the end of its input at once.
         drop(child.take_stdin());
@@ -230,7 +231,7 @@ impl Terminals {
         let exit = exit.wait_for(Option::is_some).await;
         match exit.as_deref() {
             Ok(Some(exit)) => Ok(status(exit)),
-            _ => Err((FAILED, "the terminal is gone".to_owned())),
+            _ => Err((INTERNAL_ERROR, "the terminal is gone".to_owned())),
         }
     }
 

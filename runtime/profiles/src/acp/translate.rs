@@ -329,12 +329,7 @@ fn message_id(update: &Value) -> Option<MessageId> {
 }
 
 fn plan_entry(entry: &Value) -> Option<PlanEntry> {
-    let status = match text(entry, "status") {
-        Some("pending") => Some(PlanStatus::Pending),
-        Some("in_progress") => Some(PlanStatus::InProgress),
-        Some("completed") => Some(PlanStatus::Completed),
-        _ => None,
-    };
+    let status = text(entry, "status").and_then(PlanStatus::named);
     let priority = text(entry, "priority").map(str::to_owned);
     Some(PlanEntry {
         content: text(entry, "content")?.to_owned(),

@@ -18,20 +18,29 @@ pub(crate) async fn at(time: Option<Instant>) {
     }
 }
 
-/// Runs `work` for at most this time, in which this process ran. `None`: it was not done by then, and is dropped.
-pub(crate) async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
+/// Runs `work` for at most the time of the limit, in which this process ran; without a limit, to its end.
+///
+/// # Errors
+/// The limit, when the work was not done by then. The work is dropped.
+pub(crate) async fn within<T>(
+    limit: Option<Duration>,
+    work: impl Future<Output = T>,
+) -> Result<T, Duration> {
+    let Some(time) = limit else {
+        return Ok(work.await);
+    };
     let mut work = pin!(work);
     let mut end = Instant::now() + time;
     loop {
         let mut pause = Pause::begin(Some(end));
         tokio::select! {
             biased;
-            done = &mut work => return Some(done),
+            done = &mut work => return Ok(done),
             () = pause.over() => {}
         }
         match pause.standstill() {
             Some(standstill) => end += standstill,
-            None if end <= Instant::now() => return None,
+            None if end <= Instant::now() => return Err(time),
             None => {}
         }
     }
@@ -70,6 +79,18 @@ impl Pause {
             "this adapter did not run: the agent's deadlines move by that time"
         );
         Some(standstill)
+    }
+}
+
+/// Waits for work, unless the turn is stopped before. Dropped work is not done.
+pub(crate) async fn until_stopped<T>(
+    turn: &Turn,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    tokio::select! {
+        biased;
+        () = turn.stopped() => Err(Error::stopped()),
+        done = work => done,
     }
 }
 
@@ -306,10 +327,10 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn work_has_its_time_and_no_more() {
-        let quick = within(3 * S, sleep(2 * S)).await;
-        assert!(quick.is_some());
+        let quick = within(Some(3 * S), sleep(2 * S)).await;
+        assert!(quick.is_ok());
         let begun = Instant::now();
-        let slow = within(3 * S, std::future::pending::<()>()).await;
-        assert_eq!((slow, begun.elapsed().as_secs()), (None, 3));
+        let slow = within(Some(3 * S), std::future::pending::<()>()).await;
+        assert_eq!((slow, begun.elapsed().as_secs()), (Err(3 * S), 3));
     }
 }

@@ -7,7 +7,9 @@ use std::sync::Arc;
 use serde_json::Value;
 use trunkline_redact::HeldSecrets;
 use trunkline_sdk::protocol::{Resume, SystemPromptMode};
-use trunkline_sdk::{Category, Error, Json, Session, SessionParams, SessionStart, template};
+use trunkline_sdk::{
+    Category, Error, Json, Session, SessionParams, SessionStart, TurnComplete, template,
+};
 
 use super::deadlines::Deadlines;
 use super::failure;
@@ -170,6 +172,12 @@ impl Options {
             Some(cwd) => std::path::absolute(cwd).ok(),
             None => std::env::current_dir().ok(),
         }
+    }
+
+    /// Names the conversation in the end of a turn, so that it can be resumed.
+    pub(crate) fn name_session(&self, end: &mut TurnComplete, native: Option<&str>) {
+        end.native_session_id = native.map(str::to_owned);
+        end.session_params = native.and_then(|id| self.session_params(id).to_json());
     }
 
     /// What goes on with the conversation that the agent calls so: its id, where it works, and what else was kept of it.

@@ -27,6 +27,12 @@ const END: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1
 /// The code of an unknown method.
 pub(crate) const METHOD_NOT_FOUND: i64 = -32601;
 
+/// The code for parameters that are wrong.
+pub(crate) const INVALID_PARAMS: i64 = -32602;
+
+/// The code for a request that failed.
+pub(crate) const INTERNAL_ERROR: i64 = -32603;
+
 /// Version of the protocol, which decides on the `jsonrpc` member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum JsonRpcVersion {
@@ -228,13 +234,10 @@ impl Peer {
                 () = self.gone.cancelled() => Err(self.gone_error()),
             }
         };
-        let answer = match deadline {
-            Some(wait) => within(wait, work).await.unwrap_or_else(|| {
-                let stderr = self.stderr();
-                Err(CallError::Late { wait, stderr })
-            })?,
-            None => work.await?,
-        };
+        let answer = within(deadline, work).await.unwrap_or_else(|wait| {
+            let stderr = self.stderr();
+            Err(CallError::Late { wait, stderr })
+        })?;
         serde_json::from_str(answer.get())
             .map_err(|error| CallError::Shape(format!("{method}: {error}")))
     }
@@ -272,6 +275,11 @@ impl Peer {
         if let Some(input) = &*locked(&self.input) {
             let _ = input.try_line(line);
         }
+    }
+
+    /// Refuses a request, if there is room for the answer.
+    pub(crate) fn refuse(&self, id: &Id, code: i64, why: impl Into<String>) {
+        self.answer_now::<()>(id, Err((code, why.into())));
     }
 
     fn answer_line<R: Serialize>(&self, id: &Id, result: Result<R, (i64, String)>) -> Vec<u8> {

@@ -190,7 +190,7 @@ impl Exec {
         let model = self.options.model.clone();
         let meter = &mut self.thread.lines.translator.meter;
         let usage = meter.take_usage(model.clone(), None);
-        let end = TurnComplete {
+        let mut end = TurnComplete {
             usage,
             model,
             exit_code: exit
@@ -198,14 +198,10 @@ impl Exec {
                 .and_then(|ended: &Ended| ended.exit.code)
                 .filter(|code| *code != 0),
             signal: exit.as_ref().and_then(|ended| ended.exit.signal),
-            native_session_id: self.thread.id.clone(),
-            session_params: self
-                .thread
-                .id
-                .as_deref()
-                .and_then(|id| self.options.session_params(id).to_json()),
             ..end
         };
+        self.options
+            .name_session(&mut end, self.thread.id.as_deref());
         self.report.finish(turn, end, None).await;
     }
 

@@ -90,7 +90,7 @@ impl Server {
 pub(super) const NOT_NOW: &str = "no turn of this thread can be asked now";
 
 fn refuse(peer: &Peer, id: &Id) {
-    peer.answer_now::<()>(id, Err((-32000, NOT_NOW.to_owned())));
+    peer.refuse(id, -32000, NOT_NOW);
 }
 
 /// Which session reads which thread.
@@ -247,8 +247,7 @@ impl Handler for Routes {
                     .or_else(|| table.children.get(&thread)?.upgrade())
             });
         let Some(inbox) = inbox else {
-            return peer
-                .answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "method not found".to_owned())));
+            return peer.refuse(&id, METHOD_NOT_FOUND, "method not found");
         };
         let mail = Mail::Request {
             id,

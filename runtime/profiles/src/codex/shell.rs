@@ -2,8 +2,8 @@
 
 /// The script of `/bin/bash -lc 'script'`, exactly as the shell gets it; every other command line as it is.
 pub(super) fn script(line: &str) -> String {
-    match words(line).as_deref() {
-        Some([shell, flag, script])
+    match shell_words::split(line).as_deref() {
+        Ok([shell, flag, script])
             if shell.ends_with("sh")
                 && !shell.contains(' ')
                 && matches!(flag.as_str(), "-lc" | "-c") =>
@@ -12,50 +12,6 @@ pub(super) fn script(line: &str) -> String {
         }
         _ => line.to_owned(),
     }
-}
-
-/// The words of a quoted command line; nothing where it has more than three, or ends within quotes.
-fn words(line: &str) -> Option<Vec<String>> {
-    let mut words = Vec::new();
-    let mut word: Option<String> = None;
-    let mut chars = line.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            ' ' | '\t' | '\n' => {
-                words.extend(word.take());
-                if words.len() > 3 {
-                    return None;
-                }
-            }
-            '\'' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '\'' => break,
-                        char => word.push(char),
-                    }
-                }
-            }
-            '"' => {
-                let word = word.get_or_insert_default();
-                loop {
-                    match chars.next()? {
-                        '"' => break,
-                        '\\' => match chars.next()? {
-                            char @ ('$' | '`' | '"' | '\\') => word.push(char),
-                            '\n' => {}
-                            char => word.extend(['\\', char]),
-                        },
-                        char => word.push(char),
-                    }
-                }
-            }
-            '\\' => word.get_or_insert_default().push(chars.next()?),
-            char => word.get_or_insert_default().push(char),
-        }
-    }
-    words.extend(word);
-    Some(words)
 }
 
 #[cfg(test)]

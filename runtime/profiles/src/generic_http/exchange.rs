@@ -13,8 +13,8 @@ use uuid::Uuid;
 use super::{
     config::{HttpConfig, Redirects, Retry},
     failure::{Failed, Reached, TOLD, shown},
-    quiet::within,
 };
+use crate::agent::deadlines::within;
 
 /// How many redirects are followed.
 const REDIRECTS: usize = 5;
@@ -84,7 +84,7 @@ async fn follow(
             request = request.body(body.clone());
         }
         let sent = within(config.timeout.0, request.send()).await;
-        let response = sent.map_err(|longest| Failed::quiet(&hop.url, &longest))?;
+        let response = sent.map_err(|longest| Failed::quiet(&hop.url, longest))?;
         let response = response.map_err(|error| failed(Failed::client(&hop.url, error)))?;
         let status = response.status();
         if status.is_success() {

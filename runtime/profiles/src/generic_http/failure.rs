@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use reqwest::{StatusCode, Url, header::HeaderMap};
 use trunkline_redact as redact;
-use trunkline_sdk::{Category, Error};
+use trunkline_sdk::{Category, Error, protocol::format_duration};
 
 /// How many bytes of a refusal's body are reported.
 pub(super) const TOLD: usize = 4096;
@@ -60,10 +60,11 @@ impl Failed {
     }
 
     /// No answer in time.
-    pub(super) fn quiet(url: &Url, longest: &str) -> Self {
+    pub(super) fn quiet(url: &Url, limit: Duration) -> Self {
         let text = format!(
-            "{} has not answered for {longest}; a longer `timeout` waits longer",
-            shown(url)
+            "{} has not answered for {}; a longer `timeout` waits longer",
+            shown(url),
+            format_duration(limit)
         );
         Self::new(Reached::Perhaps, Category::Timeout, &text)
     }

@@ -10,7 +10,7 @@ use super::translate::{PiEvent, Reader};
 use super::turn::{Running, STATE, parsed};
 use super::{Pi, command_line};
 use crate::agent::attachment::{self, Image, Native};
-use crate::agent::deadlines::{Watch, limit_reached, within};
+use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, explain_timeout, undelivered};
 use crate::agent::failure;
 use crate::agent::options::Options;
@@ -117,11 +117,9 @@ impl Conversation {
         }
         let prompt = self.prompt(turn.session(), input).await;
         let started = match prompt {
-            Ok(prompt) => tokio::select! {
-                biased;
-                () = turn.stopped() => Err(Error::stopped()),
-                started = self.ensure(&turn) => started.map(|()| prompt),
-            },
+            Ok(prompt) => until_stopped(&turn, self.ensure(&turn))
+                .await
+                .map(|()| prompt),
             Err(error) => Err(error),
         };
         let prompt = match started {
@@ -138,12 +136,7 @@ impl Conversation {
             Ok(reader) => {
                 (self.busy, self.counts) = (false, reader.counts);
                 let mut end = reader.end();
-                end.native_session_id.clone_from(&self.native);
-                let params = self
-                    .native
-                    .as_deref()
-                    .map(|id| self.options.session_params(id));
-                end.session_params = params.and_then(|params| params.to_json());
+                self.options.name_session(&mut end, self.native.as_deref());
                 self.report
                     .finish(turn, end, self.options.model.as_deref())
                     .await;
@@ -226,18 +219,15 @@ impl Conversation {
             }
             Err(InputClosed)
         };
-        let greeted = match self.options.deadlines.start {
-            Some(wait) => match within(wait, greet).await {
-                Some(greeted) => greeted,
-                None => {
-                    let what = "the agent did not answer its start";
-                    let late = limit_reached("start_timeout", wait, what);
-                    let error = explain_timeout(late, None, &agent.stderr());
-                    agent.end(Duration::ZERO, END.1).await;
-                    return Err(error);
-                }
-            },
-            None => greet.await,
+        let greeted = match within(self.options.deadlines.start, greet).await {
+            Ok(greeted) => greeted,
+            Err(wait) => {
+                let what = "the agent did not answer its start";
+                let late = limit_reached("start_timeout", wait, what);
+                let error = explain_timeout(late, None, &agent.stderr());
+                agent.end(Duration::ZERO, END.1).await;
+                return Err(error);
+            }
         };
         let state = match greeted {
             Ok(Ok(state)) => state,

@@ -10,7 +10,7 @@ use super::super::process::RunningProcess;
 use super::super::turn::{Allowed, Memory, Running};
 use super::Conversation;
 use crate::agent::attachment::{self, Image, Native};
-use crate::agent::deadlines::{Watch, limit_reached, within};
+use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, undelivered};
 use crate::agent::failure;
 use crate::agent::process::Ended;
@@ -41,12 +41,7 @@ impl Conversation {
         let content = self.content(input).await;
         let mut unknown = String::new();
         for _ in 0..MOST_STARTS {
-            let process = tokio::select! {
-                biased;
-                () = turn.stopped() => return (undelivered(&Error::stopped()), None),
-                process = self.at_hand() => process,
-            };
-            let mut process = match process {
+            let mut process = match until_stopped(turn, self.at_hand()).await {
                 Ok(process) => process,
                 Err(error) => return (undelivered(&error), None),
             };
@@ -78,12 +73,9 @@ impl Conversation {
             return Ok(process);
         }
         let start = self.options.deadlines.start;
-        match start {
-            Some(wait) => within(wait, self.start()).await.unwrap_or_else(|| {
-                Err(limit_reached("start_timeout", wait, "claude did not start"))
-            }),
-            None => self.start().await,
-        }
+        within(start, self.start()).await.unwrap_or_else(|wait| {
+            Err(limit_reached("start_timeout", wait, "claude did not start"))
+        })
     }
 
     /// The input as Claude takes it: images as they are, other files by their paths.

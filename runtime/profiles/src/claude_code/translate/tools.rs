@@ -180,7 +180,7 @@ impl Tools {
                     Some("deleted") => drop(self.plan.remove(at)),
                     status => {
                         let known = &mut self.plan[at].1;
-                        known.status = status.and_then(plan_status).or(known.status);
+                        known.status = status.and_then(PlanStatus::named).or(known.status);
                         if let Some(subject) = text(&call.input, "subject") {
                             known.content = cut(subject, 1_000);
                         }
@@ -239,16 +239,7 @@ fn todos(input: &Value) -> Vec<PlanEntry> {
 fn entry(content: &str, status: Option<&str>) -> PlanEntry {
     PlanEntry {
         content: cut(content, 1_000),
-        status: status.and_then(plan_status),
+        status: status.and_then(PlanStatus::named),
         priority: None,
-    }
-}
-
-fn plan_status(status: &str) -> Option<PlanStatus> {
-    match status {
-        "pending" => Some(PlanStatus::Pending),
-        "in_progress" => Some(PlanStatus::InProgress),
-        "completed" => Some(PlanStatus::Completed),
-        _ => None,
     }
 }

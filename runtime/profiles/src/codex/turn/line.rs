@@ -145,7 +145,7 @@ impl Pipe for ThreadLine<'_> {
                 let _ = peer.answer(&id, Ok(answer)).await;
                 None
             })),
-            Command::Refuse(id, why) => peer.answer_now::<()>(&id, Err((-32000, why.to_owned()))),
+            Command::Refuse(id, why) => peer.refuse(&id, -32000, why),
             Command::ReadOn => self.link.inbox.begin(),
             Command::Retire => self.link.server.peer.retire(),
         }
