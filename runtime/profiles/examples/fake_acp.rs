@@ -19,7 +19,7 @@
 use std::collections::{HashMap, HashSet};
 use std::io::{BufRead, Write};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 use serde_json::{Value, json};
@@ -61,10 +61,20 @@ fn update(session: &str, update: &Value) {
 }
 
 fn say(session: &str, text: &str) {
-    update(
+    say_chunk(
         session,
-        &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } }),
+        &json!({ "content": { "type": "text", "text": text } }),
     );
+}
+
+fn say_chunk(session: &str, chunk: &Value) {
+    let mut chunk = chunk.clone();
+    chunk["sessionUpdate"] = "agent_message_chunk".into();
+    update(session, &chunk);
+}
+
+fn lock(state: &Shared) -> MutexGuard<'_, State> {
+    state.lock().unwrap()
 }
 
 fn main() {
@@ -84,19 +94,17 @@ fn main() {
         let id = &message["id"];
         let params = &message["params"];
         let session = params["sessionId"].as_str().unwrap_or_default().to_owned();
-        let needs_login = value("--auth").is_some() && !state.lock().unwrap().logged_in;
+        let needs_login = value("--auth").is_some() && !lock(&state).logged_in;
         match message["method"].as_str() {
             None => {
-                let waiting = id
-                    .as_u64()
-                    .and_then(|id| state.lock().unwrap().answers.remove(&id));
+                let waiting = id.as_u64().and_then(|id| lock(&state).answers.remove(&id));
                 if let Some(waiting) = waiting {
                     // Who asked may have given up.
                     let _ = waiting.send(message);
                 }
             }
             Some("initialize") => {
-                state.lock().unwrap().client = params["clientCapabilities"].clone();
+                lock(&state).client = params["clientCapabilities"].clone();
                 let logins = value("--auth").map(|name| json!({ "id": "key", "name": "Key", "type": "env_var", "vars": [{ "name": name }] }));
                 answer(
                     id,
@@ -113,7 +121,7 @@ fn main() {
                 );
             }
             Some("authenticate") => {
-                state.lock().unwrap().logged_in = true;
+                lock(&state).logged_in = true;
                 answer(id, &json!({}));
             }
             Some("session/new" | "session/load") if needs_login => {
@@ -121,7 +129,7 @@ fn main() {
             }
             Some("session/new") => {
                 let number = {
-                    let mut state = state.lock().unwrap();
+                    let mut state = lock(&state);
                     state.sessions += 1;
                     state.sessions
                 };
@@ -136,14 +144,14 @@ fn main() {
                 }
             }
             Some("session/load")
-                if has("--busy") && state.lock().unwrap().cancels.contains_key(&session) =>
+                if has("--busy") && lock(&state).cancels.contains_key(&session) =>
             {
                 fail(id, -32603, "A turn is running")
             }
-            Some("session/load") if state.lock().unwrap().forgotten.remove(&session) => {
+            Some("session/load") if lock(&state).forgotten.remove(&session) => {
                 answer(id, &json!({ "modes": modes() }));
             }
-            Some("session/prompt") if state.lock().unwrap().forgotten.contains(&session) => {
+            Some("session/prompt") if lock(&state).forgotten.contains(&session) => {
                 fail(id, -32002, "Resource not found");
             }
             Some("session/load") if Some(&session) == value("--known").as_ref() => {
@@ -182,16 +190,12 @@ fn main() {
                     update(&session, &commands());
                 }
                 let (sender, cancelled) = sync_channel(8);
-                state
-                    .lock()
-                    .unwrap()
-                    .cancels
-                    .insert(session.clone(), sender);
+                lock(&state).cancels.insert(session.clone(), sender);
                 let (state, id, prompt) = (state.clone(), id.clone(), params["prompt"].clone());
                 thread::spawn(move || turn(&state, &session, &id, &prompt, &cancelled));
             }
             Some("session/cancel") => {
-                if let Some(turn) = state.lock().unwrap().cancels.get(&session) {
+                if let Some(turn) = lock(&state).cancels.get(&session) {
                     // A turn that does not wait needs no word.
                     let _ = turn.send(());
                 }
@@ -253,12 +257,12 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 &std::env::var(what.as_str().unwrap()).unwrap_or_default(),
             ),
             "forget" => {
-                state.lock().unwrap().forgotten.insert(session.to_owned());
+                lock(&state).forgotten.insert(session.to_owned());
             }
             "self" => say(session, &own_name()),
             "client" => say(
                 session,
-                &state.lock().unwrap().client[what.as_str().unwrap()].to_string(),
+                &lock(&state).client[what.as_str().unwrap()].to_string(),
             ),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
@@ -270,10 +274,10 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 for number in 0..what.as_u64().unwrap() {
                     say(session, &format!("{number} {}", "x".repeat(64 * 1024)));
                 }
-                state.lock().unwrap().flooded = true;
+                lock(&state).flooded = true;
             }
             "after" => {
-                while !state.lock().unwrap().flooded {
+                while !lock(&state).flooded {
                     thread::sleep(std::time::Duration::from_millis(1));
                 }
             }
@@ -283,16 +287,16 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
             }
             "image" => {
                 let data = "A".repeat(usize::try_from(what.as_u64().unwrap()).unwrap());
-                update(
+                say_chunk(
                     session,
-                    &json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "image", "mimeType": "image/png", "data": data } }),
+                    &json!({ "content": { "type": "image", "mimeType": "image/png", "data": data } }),
                 );
             }
             "again" => {
                 for name in what.as_array().unwrap().iter().cycle() {
-                    update(
+                    say_chunk(
                         session,
-                        &json!({ "sessionUpdate": "agent_message_chunk", "messageId": name, "content": { "type": "text", "text": "partial " } }),
+                        &json!({ "messageId": name, "content": { "type": "text", "text": "partial " } }),
                     );
                     if cancelled
                         .recv_timeout(std::time::Duration::from_millis(5))
@@ -329,7 +333,7 @@ fn ask(state: &Shared, session: &str, requests: &Value) {
     for request in requests.as_array().unwrap() {
         let (sender, answered) = sync_channel(8);
         let number = {
-            let mut state = state.lock().unwrap();
+            let mut state = lock(&state);
             state.next += 1;
             let number = state.next;
             state.answers.insert(number, sender);

@@ -87,8 +87,9 @@ impl<C: DeserializeOwned> Configured<C> {
 }
 
 /// An entry of the table. What is read, what is checked and what the schema describes are the one type that it names.
+/// The closure makes the program of a configuration; `before` answers arguments for which no adapter is run.
 macro_rules! profile {
-    ($name:literal, $description:literal, $Config:ty, $run:expr) => {{
+    ($name:literal, $description:literal, $Config:ty, $program:expr $(, before $before:path)?) => {{
         // Checked in, and held against the type by a test, so that no schema generator is in the build.
         const SCHEMA: &str = include_str!(concat!("../schema/", $name, ".schema.json"));
         Profile {
@@ -96,8 +97,12 @@ macro_rules! profile {
             description: $description,
             check: |config| serde_path_to_error::deserialize::<_, $Config>(config).map(drop),
             run: |arguments| {
-                let run: fn(Configured<$Config>, Vec<OsString>) -> ExitCode = $run;
-                run(Configured(SCHEMA, PhantomData), arguments)
+                $(if let Some(code) = $before(&arguments) {
+                    return code;
+                })?
+                let program: fn(Configured<$Config>, &[OsString]) -> Program = $program;
+                let program = program(Configured(SCHEMA, PhantomData), &arguments);
+                program.arguments(arguments).run()
             },
             #[cfg(test)]
             schema: Some(tests::Checked { is: SCHEMA, of_type: || schemars::schema_for!($Config) }),
@@ -108,45 +113,38 @@ macro_rules! profile {
 /// Every profile, in the order in which they are listed. A `static`, so that no other crate compiles the adapters again.
 pub static PROFILES: &[Profile] = &[
     profile! { "claude-code", "Claude Code: one long-lived `claude` process for each session",
-    claude_code::Settings, |config, arguments| {
-        let program = config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE);
-        program.arguments(arguments).run()
+    claude_code::Settings, |config, _| {
+        config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE)
     } },
     profile! { "codex", "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-    codex::Settings, |config, arguments| config.by(codex::Codex::new).arguments(arguments).run() },
+    codex::Settings, |config, _| config.by(codex::Codex::new) },
     profile! { "gemini-cli", "Gemini CLI over ACP, else one process a turn",
-    gemini_cli::Gemini, |config, arguments| config.by(oneshot::adapter).arguments(arguments).run() },
+    gemini_cli::Gemini, |config, _| config.by(oneshot::adapter) },
     profile! { "github-copilot", "GitHub Copilot CLI over ACP, else one process a turn",
-    github_copilot::Copilot, |config, arguments| config.by(oneshot::adapter).arguments(arguments).run() },
+    github_copilot::Copilot, |config, _| config.by(oneshot::adapter) },
     profile! { "kilo-code", "Kilo Code over ACP, else one process a turn",
-    kilo_code::Kilo, |config, arguments| {
-        config.by(|kilo| oneshot::adapter(kilo_code::family(kilo))).arguments(arguments).run()
-    } },
+    kilo_code::Kilo, |config, _| config.by(|kilo| oneshot::adapter(kilo_code::family(kilo))) },
     profile! { "opencode", "opencode over ACP, else one process a turn",
-    opencode::Opencode, |config, arguments| {
-        config.by(|opencode| oneshot::adapter(opencode::family(opencode))).arguments(arguments).run()
+    opencode::Opencode, |config, _| {
+        config.by(|opencode| oneshot::adapter(opencode::family(opencode)))
     } },
     profile! { "pi", "pi by its RPC mode: a small coding agent whose turns take steers",
-    pi::Pi, |config, arguments| config.by(pi::PiAdapter::new).arguments(arguments).run() },
+    pi::Pi, |config, _| config.by(pi::PiAdapter::new) },
     profile! { "acp", "Any agent that speaks the Agent Client Protocol",
-    acp::generic::Settings, |config, arguments| {
-        config.by(acp::adapter).described(acp::description()).arguments(arguments).run()
-    } },
+    acp::generic::Settings, |config, _| config.by(acp::adapter).described(acp::description()) },
     profile! { "generic-cli", "Any interactive program: input to its stdin, its output the answer",
-    generic_cli::CliConfig, |config, arguments| generic_cli::pty::asked(&arguments).unwrap_or_else(|| {
-        let own = generic_cli::pty::Own::of(&arguments);
+    generic_cli::CliConfig, |config, arguments| {
+        let own = generic_cli::pty::Own::of(arguments);
         let program = config.by(|config| generic_cli::GenericCli::new(config, own));
-        program.described(generic_cli::description(false)).arguments(arguments).run()
-    }) },
+        program.described(generic_cli::description(false))
+    }, before generic_cli::pty::asked },
     profile! { "generic-job", "Any program that runs to its end: each input a run, its output the answer",
-    generic_job::JobConfig, |config, arguments| {
-        let program = config.by(generic_job::GenericJob::new);
-        program.described(generic_job::description()).arguments(arguments).run()
+    generic_job::JobConfig, |config, _| {
+        config.by(generic_job::GenericJob::new).described(generic_job::description())
     } },
     profile! { "generic-http", "Any server: each input a request, its response the answer, streamed where it is",
-    generic_http::HttpConfig, |config, arguments| {
-        let program = config.by(generic_http::GenericHttp::new);
-        program.described(generic_http::description()).arguments(arguments).run()
+    generic_http::HttpConfig, |config, _| {
+        config.by(generic_http::GenericHttp::new).described(generic_http::description())
     } },
     Profile {
         name: "echo",
@@ -157,10 +155,10 @@ pub static PROFILES: &[Profile] = &[
         schema: None,
     },
     profile! { "mock", "What a script says: outputs, delays, tools, permissions, failures; for tests",
-    mock::MockConfig, |config, arguments| config.by(mock::Mock::new).arguments(arguments).run() },
+    mock::MockConfig, |config, _| config.by(mock::Mock::new) },
     profile! { "replay", "A recorded session, played back in its own time or at once",
-    replay::ReplayConfig, |config, arguments| {
-        config.by(replay::Replay::new).described(replay::description()).arguments(arguments).run()
+    replay::ReplayConfig, |config, _| {
+        config.by(replay::Replay::new).described(replay::description())
     } },
 ];
 

@@ -13,57 +13,42 @@ pub(crate) struct Tokens {
     pub(crate) reasoning: Option<u64>,
 }
 
+/// Reads and writes the counts of a type of the protocol.
+macro_rules! counts {
+    ($Usage:ident, $read:ident, $write:ident) => {
+        impl Tokens {
+            /// Reads the counts.
+            pub(crate) fn $read(usage: &$Usage) -> Self {
+                Self {
+                    input: usage.input_tokens,
+                    output: usage.output_tokens,
+                    total: usage.total_tokens,
+                    cache_read: usage.cache_read_tokens,
+                    cache_write: usage.cache_write_tokens,
+                    reasoning: usage.reasoning_tokens,
+                }
+            }
+
+            /// Returns `rest` with these counts.
+            pub(crate) fn $write(self, rest: $Usage) -> $Usage {
+                $Usage {
+                    input_tokens: self.input,
+                    output_tokens: self.output,
+                    total_tokens: self.total,
+                    cache_read_tokens: self.cache_read,
+                    cache_write_tokens: self.cache_write,
+                    reasoning_tokens: self.reasoning,
+                    ..rest
+                }
+            }
+        }
+    };
+}
+
+counts!(Usage, of, usage);
+counts!(ModelUsage, of_model, model_usage);
+
 impl Tokens {
-    /// Those of a turn.
-    pub(crate) fn of(usage: &Usage) -> Self {
-        Self {
-            input: usage.input_tokens,
-            output: usage.output_tokens,
-            total: usage.total_tokens,
-            cache_read: usage.cache_read_tokens,
-            cache_write: usage.cache_write_tokens,
-            reasoning: usage.reasoning_tokens,
-        }
-    }
-
-    /// Those of one model.
-    pub(crate) fn of_model(usage: &ModelUsage) -> Self {
-        Self {
-            input: usage.input_tokens,
-            output: usage.output_tokens,
-            total: usage.total_tokens,
-            cache_read: usage.cache_read_tokens,
-            cache_write: usage.cache_write_tokens,
-            reasoning: usage.reasoning_tokens,
-        }
-    }
-
-    /// A usage with these counts, and else as `rest`.
-    pub(crate) fn usage(self, rest: Usage) -> Usage {
-        Usage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: self.total,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: self.cache_write,
-            reasoning_tokens: self.reasoning,
-            ..rest
-        }
-    }
-
-    /// A model's usage with these counts, and else as `rest`.
-    pub(crate) fn model_usage(self, rest: ModelUsage) -> ModelUsage {
-        ModelUsage {
-            input_tokens: self.input,
-            output_tokens: self.output,
-            total_tokens: self.total,
-            cache_read_tokens: self.cache_read,
-            cache_write_tokens: self.cache_write,
-            reasoning_tokens: self.reasoning,
-            ..rest
-        }
-    }
-
     /// Those that a price is for.
     pub(crate) fn priced(self) -> trunkline_prices::Tokens {
         let Self {

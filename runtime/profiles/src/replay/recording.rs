@@ -215,23 +215,13 @@ impl Reader {
         place.open = Some(turn);
         let steps = &mut session.turns[turn].steps;
         let now = at.unwrap_or_default();
-        match &step.body {
+        let request = match &step.body {
             AdapterBody::TurnComplete(_) => {
                 steps.push(step);
                 // Inputs that wait are served next.
                 let next = turn + 1;
                 place.open = (next < session.turns.len()).then_some(next);
                 return;
-            }
-            AdapterBody::PermissionRequest(request) => {
-                place
-                    .pending
-                    .insert(request.request_id.clone(), (turn, steps.len(), now));
-            }
-            AdapterBody::InputRequest(request) => {
-                place
-                    .pending
-                    .insert(request.request_id.clone(), (turn, steps.len(), now));
             }
             AdapterBody::PermissionCancel(cancel) => {
                 if let Some((turn, step, asked)) = place.pending.remove(&cancel.request_id) {
@@ -240,9 +230,15 @@ impl Reader {
                 }
                 return;
             }
-            _ => {}
+            AdapterBody::PermissionRequest(request) => Some(&request.request_id),
+            AdapterBody::InputRequest(request) => Some(&request.request_id),
+            _ => None,
+        };
+        if let Some(request) = request {
+            let asked = (turn, steps.len(), now);
+            place.pending.insert(request.clone(), asked);
         }
-        session.turns[turn].steps.push(step);
+        steps.push(step);
     }
 }
 
