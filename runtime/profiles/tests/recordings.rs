@@ -8,9 +8,9 @@
     reason = "these are tests, their helper functions too"
 )]
 
-#[path = "../examples/fake_cli/mode.rs"]
+#[path = "fakes/fake_cli/mode.rs"]
 mod mode;
-#[path = "../examples/fake_cli/recording.rs"]
+#[path = "fakes/fake_cli/recording.rs"]
 mod recording;
 
 mod recordings {
