@@ -257,12 +257,12 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 &std::env::var(what.as_str().unwrap()).unwrap_or_default(),
             ),
             "forget" => {
-                lock(&state).forgotten.insert(session.to_owned());
+                lock(state).forgotten.insert(session.to_owned());
             }
             "self" => say(session, &own_name()),
             "client" => say(
                 session,
-                &lock(&state).client[what.as_str().unwrap()].to_string(),
+                &lock(state).client[what.as_str().unwrap()].to_string(),
             ),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
@@ -274,10 +274,10 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 for number in 0..what.as_u64().unwrap() {
                     say(session, &format!("{number} {}", "x".repeat(64 * 1024)));
                 }
-                lock(&state).flooded = true;
+                lock(state).flooded = true;
             }
             "after" => {
-                while !lock(&state).flooded {
+                while !lock(state).flooded {
                     thread::sleep(std::time::Duration::from_millis(1));
                 }
             }
@@ -333,7 +333,7 @@ fn ask(state: &Shared, session: &str, requests: &Value) {
     for request in requests.as_array().unwrap() {
         let (sender, answered) = sync_channel(8);
         let number = {
-            let mut state = lock(&state);
+            let mut state = lock(state);
             state.next += 1;
             let number = state.next;
             state.answers.insert(number, sender);

@@ -34,7 +34,7 @@ pub(crate) fn serve(words: &[String], events: &Receiver<Event>) -> i32 {
     loop {
         match events.recv().unwrap_or(Event::Eof) {
             Event::Line(live) => take(&live, &session, &mut runs),
-            Event::Noise => say(&json!({
+            Event::Noise => say(json!({
                 "type": "response", "command": "parse", "success": false, "error": "Failed to parse command",
             })),
             Event::Eof => return 0,
@@ -85,18 +85,18 @@ fn take(live: &Value, session: &str, runs: &mut bool) {
 
 /// Begins a turn, and says whether it lasts.
 fn begin(prompt: &str) -> bool {
-    say(&json!({"type": "agent_start"}));
-    say(&json!({"type": "turn_start"}));
+    say(json!({"type": "agent_start"}));
+    say(json!({"type": "turn_start"}));
     let user = json!({"role": "user", "content": [{"type": "text", "text": prompt}]});
-    say(&json!({"type": "message_start", "message": user}));
-    say(&json!({"type": "message_end", "message": user}));
-    say(&json!({"type": "message_start", "message": {"role": "assistant", "content": []}}));
+    say(json!({"type": "message_start", "message": user}));
+    say(json!({"type": "message_end", "message": user}));
+    say(json!({"type": "message_start", "message": {"role": "assistant", "content": []}}));
     if prompt.contains(FAILS) {
         end("", "error", Some("400 told to fail"));
         return false;
     }
     let said = json!({"type": "text_delta", "contentIndex": 0, "delta": prompt});
-    say(&json!({"type": "message_update", "assistantMessageEvent": said}));
+    say(json!({"type": "message_update", "assistantMessageEvent": said}));
     let lasts = prompt.contains(LASTS);
     if !lasts {
         end(prompt, "stop", None);
@@ -114,9 +114,9 @@ fn end(text: &str, reason: &str, error: Option<&str>) {
             "cost": {"total": 0.001},
         },
     });
-    say(&json!({"type": "message_end", "message": message}));
-    say(&json!({"type": "turn_end", "message": message, "toolResults": []}));
-    say(&json!({"type": "agent_end", "messages": []}));
+    say(json!({"type": "message_end", "message": message}));
+    say(json!({"type": "turn_end", "message": message, "toolResults": []}));
+    say(json!({"type": "agent_end", "messages": []}));
 }
 
 /// Answers a command.
@@ -130,5 +130,5 @@ fn respond(live: &Value, command: &str, result: Result<Option<Value>, &str>) {
         Ok(None) => {}
         Err(why) => response["error"] = why.into(),
     }
-    say(&response);
+    say(response);
 }
