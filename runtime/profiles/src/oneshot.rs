@@ -4,7 +4,7 @@ mod adapter;
 mod extras;
 pub(crate) mod json;
 #[cfg(test)]
-pub(crate) mod reading;
+pub(crate) mod reader_test;
 mod running_total;
 
 pub(crate) use self::adapter::{Runs, adapter};

@@ -8,7 +8,7 @@
 mod dialect;
 mod engine;
 #[cfg(test)]
-pub(crate) mod played;
+pub(crate) mod engine_test;
 mod requests;
 mod run;
 mod scope;

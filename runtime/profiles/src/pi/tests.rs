@@ -14,8 +14,8 @@ use super::{Pi, PiAdapter};
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::lines::Line;
 use crate::agent::turn::Engine;
-use crate::agent::turn::played::Input::Says;
-use crate::agent::turn::played::play;
+use crate::agent::turn::engine_test::Input::Says;
+use crate::agent::turn::engine_test::play;
 
 fn read(lines: &str) -> (Vec<String>, Reader) {
     let (mut reader, mut out) = (Reader::default(), Vec::new());

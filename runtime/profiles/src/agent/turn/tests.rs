@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use trunkline_sdk::protocol::Output;
 use trunkline_sdk::{Category, Error, Question, SessionInfo, Status};
 
-use super::played::{self, Input};
+use super::engine_test::{self, Input};
 use super::{Dialect, Engine, Grace, Out, Reply};
 use crate::agent::deadlines::{Deadlines, Watch};
 
@@ -101,7 +101,7 @@ fn seconds(seconds: u64) -> Duration {
 fn play(script: Script, deadlines: Deadlines, inputs: &[Input<&'static str>]) -> Vec<String> {
     let now = Instant::now();
     let engine = Engine::new(script, Watch::starting_at(deadlines, now));
-    played::play(engine, now, inputs.iter().copied()).done
+    engine_test::play(engine, now, inputs.iter().copied()).done
 }
 
 fn graceful() -> Script {

@@ -8,7 +8,7 @@ use super::super::talk::Idle;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::turn::Engine;
-use crate::agent::turn::played::{Input, play};
+use crate::agent::turn::engine_test::{Input, play};
 
 use Input::{Closes, Says, Steer, Stop, Wait};
 

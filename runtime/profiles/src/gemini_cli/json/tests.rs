@@ -1,5 +1,5 @@
 use super::*;
-use crate::oneshot::reading::{Read, survives_any_shape};
+use crate::oneshot::reader_test::{Read, survives_any_shape};
 
 fn options(start: trunkline_sdk::SessionStart) -> Options {
     Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()

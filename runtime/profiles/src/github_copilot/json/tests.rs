@@ -1,5 +1,5 @@
 use super::*;
-use crate::oneshot::reading::{Read, survives_any_shape};
+use crate::oneshot::reader_test::{Read, survives_any_shape};
 
 #[test]
 fn the_command_line_names_tools_and_session() {

@@ -1,6 +1,6 @@
 use super::*;
 use crate::acp::Transport;
-use crate::oneshot::reading::{Read, survives_any_shape};
+use crate::oneshot::reader_test::{Read, survives_any_shape};
 
 fn line(family: &Family, options: &Options, version: Option<Version>, session: &Native) -> String {
     family.check(options, version).unwrap();

@@ -15,7 +15,7 @@ use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::rpc::Id;
 use crate::agent::turn::Engine;
-use crate::agent::turn::played::{Input, play};
+use crate::agent::turn::engine_test::{Input, play};
 
 use Input::{Says, Stop, Wait};
 

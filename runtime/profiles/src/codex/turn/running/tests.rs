@@ -10,7 +10,7 @@ use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::end::TurnEnd;
 use crate::agent::turn::Engine;
-use crate::agent::turn::played::{Input, play};
+use crate::agent::turn::engine_test::{Input, play};
 use crate::codex::Settings;
 
 use Input::{Says, Steer, Stop, Wait};
