@@ -1,70 +1,101 @@
-//! The catalogue: every case of both sides, by family.
+//! The catalogue: every case of both sides, by family. `cases/adapter.toml` and `cases/host.toml` describe the cases;
+//! the modules have their functions.
 
-use crate::{case::Case, clauses::Side};
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::{
+    case::{Case, Run},
+    clauses::Side,
+};
 
 mod adapter;
 mod corpus;
 mod host;
 
-/// The families of adapter cases, in the order of the catalogue.
-static ADAPTER: &[&[Case]] = &[
-    adapter::framing::CASES,
-    adapter::messages::CASES,
-    adapter::sessions::CASES,
-    adapter::turns::CASES,
-    adapter::stop::CASES,
-    adapter::files::CASES,
-    adapter::permission::CASES,
-    adapter::lifecycle::CASES,
-    adapter::back_pressure::CASES,
-    adapter::security::CASES,
-    adapter::properties::CASES,
-    adapter::extensions::CASES,
+/// The id of a case and its function.
+type CaseRun = (&'static str, Run);
+
+/// The functions of the adapter cases, by family.
+static ADAPTER: &[&[CaseRun]] = &[
+    adapter::framing::RUNS,
+    adapter::messages::RUNS,
+    adapter::sessions::RUNS,
+    adapter::turns::RUNS,
+    adapter::stop::RUNS,
+    adapter::files::RUNS,
+    adapter::permission::RUNS,
+    adapter::lifecycle::RUNS,
+    adapter::back_pressure::RUNS,
+    adapter::security::RUNS,
+    adapter::properties::RUNS,
+    adapter::extensions::RUNS,
 ];
 
-/// The families of host cases, in the order of the catalogue.
-static HOST: &[&[Case]] = &[
-    host::framing::CASES,
-    host::output::CASES,
-    host::sessions::CASES,
-    host::messages::CASES,
-    host::turns::CASES,
-    host::stop::CASES,
-    host::permission::CASES,
-    host::files::CASES,
-    host::lifecycle::CASES,
-    host::back_pressure::CASES,
-    host::properties::CASES,
-    host::extensions::agreement::CASES,
-    host::extensions::turns::CASES,
-    host::extensions::control::CASES,
-    host::extensions::requests::CASES,
-    host::extensions::fields::CASES,
-    host::extensions::restart::CASES,
-    host::relay::agent_ids::CASES,
-    host::relay::start::CASES,
-    host::relay::extended_relay::CASES,
-    host::relay::core_only_relay::CASES,
-    host::relay::end::CASES,
-    host::relay::flow::CASES,
-    host::relay::folders::CASES,
-    host::journal::entries::CASES,
-    host::journal::attach::CASES,
-    host::journal::requests::CASES,
-    host::journal::listeners::CASES,
-    host::journal::inputs::CASES,
-    host::journal::restart::CASES,
-    host::journal::list::CASES,
-    host::journal::edits::CASES,
+/// The functions of the host cases, by family.
+static HOST: &[&[CaseRun]] = &[
+    host::framing::RUNS,
+    host::output::RUNS,
+    host::sessions::RUNS,
+    host::messages::RUNS,
+    host::turns::RUNS,
+    host::stop::RUNS,
+    host::permission::RUNS,
+    host::files::RUNS,
+    host::lifecycle::RUNS,
+    host::back_pressure::RUNS,
+    host::properties::RUNS,
+    host::extensions::agreement::RUNS,
+    host::extensions::turns::RUNS,
+    host::extensions::control::RUNS,
+    host::extensions::requests::RUNS,
+    host::extensions::fields::RUNS,
+    host::extensions::restart::RUNS,
+    host::relay::agent_ids::RUNS,
+    host::relay::start::RUNS,
+    host::relay::extended_relay::RUNS,
+    host::relay::core_only_relay::RUNS,
+    host::relay::end::RUNS,
+    host::relay::flow::RUNS,
+    host::relay::folders::RUNS,
+    host::journal::entries::RUNS,
+    host::journal::attach::RUNS,
+    host::journal::requests::RUNS,
+    host::journal::listeners::RUNS,
+    host::journal::inputs::RUNS,
+    host::journal::restart::RUNS,
+    host::journal::list::RUNS,
+    host::journal::edits::RUNS,
 ];
 
-/// All cases of a side.
+/// All cases of a side, in the order of the reports.
 pub(crate) fn of(side: Side) -> impl Iterator<Item = &'static Case> {
-    let families = match side {
-        Side::Adapter => ADAPTER,
-        Side::Host => HOST,
-    };
-    families.iter().flat_map(|family| family.iter())
+    static ADAPTER_CASES: LazyLock<Vec<Case>> =
+        LazyLock::new(|| read_catalogue(include_str!("cases/adapter.toml"), ADAPTER));
+    static HOST_CASES: LazyLock<Vec<Case>> =
+        LazyLock::new(|| read_catalogue(include_str!("cases/host.toml"), HOST));
+    match side {
+        Side::Adapter => ADAPTER_CASES.iter(),
+        Side::Host => HOST_CASES.iter(),
+    }
+}
+
+/// Joins the descriptions of a side's cases with their functions.
+fn read_catalogue(text: &'static str, families: &[&[CaseRun]]) -> Vec<Case> {
+    #[derive(Deserialize)]
+    #[serde(bound(deserialize = "'de: 'static"))]
+    struct Catalogue {
+        case: Vec<Case>,
+    }
+    let mut catalogue: Catalogue = toml::from_str(text).expect("a test reads the catalogue");
+    for case in &mut catalogue.case {
+        let mut runs = families.iter().copied().flatten();
+        if let Some((_, run)) = runs.find(|(id, _)| *id == case.id) {
+            case.run = *run;
+        }
+    }
+    catalogue.case
 }
 
 /// All cases.
@@ -75,4 +106,27 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Case> {
 /// The case of an id.
 pub(crate) fn find(id: &str) -> Option<&'static Case> {
     all().find(|case| case.id.eq_ignore_ascii_case(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_case_has_one_description_and_one_function() {
+        for (side, families) in [(Side::Adapter, ADAPTER), (Side::Host, HOST)] {
+            let runs: Vec<&str> = families
+                .iter()
+                .copied()
+                .flatten()
+                .map(|run| run.0)
+                .collect();
+            let described: BTreeSet<&str> = of(side).map(|case| case.id).collect();
+            let with_function: BTreeSet<&str> = runs.iter().copied().collect();
+            assert_eq!(described, with_function);
+            assert_eq!(with_function.len(), runs.len(), "an id has two functions");
+        }
+    }
 }

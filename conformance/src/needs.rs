@@ -5,12 +5,13 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// What a case needs of the program under test.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Need {
     /// These operations of the probe.
-    Probe(&'static [&'static str]),
+    Probe(Vec<&'static str>),
     /// These operations of the probe, or this recipe.
-    ProbeOr(&'static [&'static str], &'static str),
+    ProbeOr(Vec<&'static str>, &'static str),
     /// This recipe.
     Recipe(&'static str),
     /// A declared ability.

@@ -228,7 +228,7 @@ fn by_recipe_too(
         probe_ops: BTreeSet::new(),
         ..subject.clone()
     };
-    let Some(recipe) = recipe.filter(|_| agent.lacks(case.needs).is_none()) else {
+    let Some(recipe) = recipe.filter(|_| agent.lacks(&case.needs).is_none()) else {
         return by_probe;
     };
     let mut result = run_part(case, &agent, bounds, plan, by_probe.attempts, None);
@@ -269,7 +269,7 @@ fn run_part(
         records: Vec::new(),
         scored: plan.class != Class::Core || case.basis != Basis::Choice,
     };
-    if let Some(lacks) = subject.lacks(case.needs) {
+    if let Some(lacks) = subject.lacks(&case.needs) {
         result.reason = Some(format!("needs {lacks}"));
         return result;
     }

@@ -197,7 +197,7 @@ impl Subject {
 
     /// The first thing that a case needs and this program did not declare.
     pub fn lacks(&self, needs: &[Need]) -> Option<String> {
-        needs.iter().find_map(|need| match *need {
+        needs.iter().find_map(|need| match need {
             Need::Probe(ops) => self
                 .lacking_op(ops)
                 .map(|op| format!("probe operation `{op}`")),
@@ -214,10 +214,11 @@ impl Subject {
                 .extensions
                 .is_empty()
                 .then(|| "an extension".to_owned()),
-            Need::Ability(ability) => (!self.abilities.contains(&ability))
-                .then(|| format!("ability `{}`", ability.name())),
+            Need::Ability(ability) => {
+                (!self.abilities.contains(ability)).then(|| format!("ability `{}`", ability.name()))
+            }
             Need::Extension(name) => {
-                (!self.extensions.contains(name)).then(|| format!("extension `{name}`"))
+                (!self.extensions.contains(*name)).then(|| format!("extension `{name}`"))
             }
             Need::SecondAdapter => {
                 let has = self

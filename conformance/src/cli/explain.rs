@@ -101,13 +101,9 @@ fn of_case(case: &Case) -> String {
     }
     text.push_str(&entry("stimulus", case.stimulus));
     text.push_str(&entry("accepted", case.expected));
-    let needs = match case.needs {
+    let needs = match &case.needs[..] {
         [] => "nothing: the command alone".to_owned(),
-        needs => needs
-            .iter()
-            .map(|need| declared(*need))
-            .collect::<Vec<_>>()
-            .join("; "),
+        needs => needs.iter().map(declared).collect::<Vec<_>>().join("; "),
     };
     text.push_str(&entry("needs", &needs));
     text.push_str(&entry(
@@ -150,7 +146,7 @@ fn ground(case: &Case) -> String {
 }
 
 /// What a need is, and how it is met.
-fn declared(need: Need) -> String {
+fn declared(need: &Need) -> String {
     match need {
         Need::Ability(ability) => {
             format!(

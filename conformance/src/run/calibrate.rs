@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{
     case::Case,
-    clauses::Side,
+    clauses::{Level, Side},
     history::Event,
     subject::{Bounds, ProbeUse, Subject},
     trial::{Session, Trial},
@@ -57,8 +57,8 @@ pub(crate) struct NotStarted {
     pub stderr: String,
 }
 
-static CASE: Case = Case::derived("A-CAL", "turn.1", "calibration", |_| Ok(()));
-static HOST_CASE: Case = Case::derived("H-CAL", "turn.7", "calibration", |_| Ok(()));
+static CASE: Case = Case::unlisted(Level::Must, "A-CAL", "turn.1", "calibration");
+static HOST_CASE: Case = Case::unlisted(Level::Must, "H-CAL", "turn.7", "calibration");
 
 /// Starts the program once, takes four turns, asks for the probe and offers all extensions. Fills in what the subject
 /// learns of itself.

@@ -113,9 +113,10 @@ mod tests {
 
     use super::*;
     use crate::case::Case;
+    use crate::clauses::Level;
     use crate::verdict::Tier;
 
-    static CASE: Case = Case::derived("A-X-01", "", "", |_| Ok(()));
+    static CASE: Case = Case::unlisted(Level::Must, "A-X-01", "", "");
 
     fn ended(verdict: Verdict) -> CaseResult {
         CaseResult {

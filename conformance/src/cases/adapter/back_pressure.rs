@@ -5,35 +5,17 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
 };
 
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("A-FLW-01", "session.3", "a host that reads late", read_late)
-        .needs(&[Need::Probe(&["burst"])])
-        .when("4 MB of numbered output, of which nothing is read for 3 s")
-        .then("afterwards all of it, in order, and the end of the turn"),
-    Case::derived("A-FLW-02", "session.3", "stdin is read during a turn", stdin_is_read)
-        .needs(&[Need::Probe(&["until_stop"])])
-        .when("a turn that runs; 1 MiB of input for 16 other sessions")
-        .then("the pipe takes it within 5 s; each is answered"),
-    Case::choice("A-FLW-03", "session.3", "a flood beside a conversation", flood_beside_a_conversation)
-        .should()
-        .needs(&[Need::Probe(&["burst", "echo"]), Need::Ability(Ability::ConcurrentTurns)])
-        .when("a burst of 32 MB in one session, an echo every 100 ms in another")
-        .then("19 of 20 echoes within 2 s"),
-    Case::derived("A-FLW-04", "turn.1", "1,600 turns in 32 sessions", many_turns)
-        .needs(&[Need::Probe(&["echo"])])
-        .when("50 rounds of a turn in each of 32 sessions, in random order")
-        .then("one `turn.complete` for each input, its echo before it"),
-    Case::choice("A-FLW-05", "flow.3", "memory while no one reads", memory_is_bounded)
-        .should()
-        .needs(&[Need::Probe(&["burst"])])
-        .when("a burst of 400 MB of which nothing is read, until memory stands still or a minute has passed")
-        .then("resident memory grows by less than 256 MiB"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-FLW-01", read_late),
+    ("A-FLW-02", stdin_is_read),
+    ("A-FLW-03", flood_beside_a_conversation),
+    ("A-FLW-04", many_turns),
+    ("A-FLW-05", memory_is_bounded),
 ];
 
 /// The most by which a flood that no one reads may make a process grow, in MiB.

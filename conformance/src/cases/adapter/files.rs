@@ -11,62 +11,26 @@ use std::{
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
-    needs::Need,
+    cases::CaseRun,
     trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
     wire,
 };
 
-const REPORT: Need = Need::Probe(&["report"]);
-const FILE_OUT: Need = Need::ProbeOr(&["file"], "file_out");
-
 /// How many bytes the probe writes into a file that it sends.
 const SENT: usize = 2_000_000;
 
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("A-FIL-01", "file.2", "a file alone is not a turn", file_is_no_turn)
-        .should()
-        .when("`file.input` alone; a fence and a quiet window")
-        .then("no `turn.complete`"),
-    Case::derived("A-FIL-02", "file.1", "the file at the path is read", file_is_read)
-        .needs(&[REPORT])
-        .when("`file.input`, its name another than its path's; then a report")
-        .then("length and SHA-256 of the file"),
-    Case::choice("A-FIL-03", "file.2", "files that cannot be opened", files_that_cannot_be_opened)
-        .when("a path where nothing is, a folder, a file without permissions; then a turn")
-        .then("the process lives and the turn is answered"),
-    Case::choice("A-FIL-04", "file.1", "a name is a label", names_are_labels)
-        .needs(&[REPORT])
-        .when("names with spaces, emoji, a leading dash, `../`, an absolute path")
-        .then("the same names in the report; nothing is created at any of them"),
-    Case::derived("A-FIL-05", "file.3", "a sent file is complete", sent_file_is_complete)
-        .needs(&[FILE_OUT])
-        .when(
-            "a `file.output`, opened the moment it is announced, again after 500 ms, and after another turn",
-        )
-        .then("an absolute path; the same contents each time"),
-    Case::spec("A-FIL-06", "file.5", "a sent file has a name and a type", sent_file_is_named)
-        .needs(&[FILE_OUT])
-        .when("a `file.output`")
-        .then("`file_name` and `file_mime_type` are written and not empty"),
-    Case::choice("A-FIL-07", "file.2", "no file and a large one", empty_and_large)
-        .should()
-        .needs(&[REPORT])
-        .when("an empty file and one of 50 MB; then a report")
-        .then("length and SHA-256 of both"),
-    Case::derived("A-FIL-08", "session.3", "a file belongs to its session", file_of_its_session)
-        .needs(&[REPORT])
-        .when("a file for one session; a report from another")
-        .then("it is not listed"),
-    Case::choice("A-FIL-09", "large.1", "a file that is not what was announced", held_to_announcement)
-        .needs(&[REPORT, Need::Extension("large")])
-        .when("three files: with their size and SHA-256, with another size, with another SHA-256; then a report")
-        .then("the first alone is listed"),
-    Case::choice("A-FIL-10", "large.3", "an input's text in a file", input_in_a_file)
-        .needs(&[REPORT, Need::Extension("large"), Need::Extension("options")])
-        .when("a `user.input` whose `content` lies in a file of the exchange folder, then one with another SHA-256")
-        .then("a turn with the text of the file; a turn that fails, and no such input"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-FIL-01", file_is_no_turn),
+    ("A-FIL-02", file_is_read),
+    ("A-FIL-03", files_that_cannot_be_opened),
+    ("A-FIL-04", names_are_labels),
+    ("A-FIL-05", sent_file_is_complete),
+    ("A-FIL-06", sent_file_is_named),
+    ("A-FIL-07", empty_and_large),
+    ("A-FIL-08", file_of_its_session),
+    ("A-FIL-09", held_to_announcement),
+    ("A-FIL-10", input_in_a_file),
 ];
 
 /// Announces a file.

@@ -9,93 +9,25 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::{
-    case::Case,
-    needs::Need,
+    cases::CaseRun,
     process::{Inherited, Launch, StderrMode, usage_of},
     trial::{Session, Trial},
     verdict::{FailureContext, Outcome},
     wire,
 };
 
-const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
-
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived(
-        "A-LIF-01",
-        "process.1",
-        "the end of stdin at once",
-        eof_at_once,
-    )
-    .smoke()
-    .when("the process is started, and its stdin closed")
-    .then("it exits within 5 s"),
-    Case::derived(
-        "A-LIF-02",
-        "process.1",
-        "the end of stdin when idle",
-        eof_when_idle,
-    )
-    .when("two sessions, one of them with a turn; stdin is closed")
-    .then("it exits within 5 s, with status 0 (SHOULD)"),
-    Case::derived(
-        "A-LIF-03",
-        "process.1",
-        "the end of stdin in a turn",
-        eof_in_a_turn,
-    )
-    .needs(&[BUSY])
-    .when("stdin is closed while a turn runs")
-    .then("it stops the turn and exits within 5 s and the time that a stop takes"),
-    Case::choice("A-LIF-04", "process.1", "SIGTERM", sigterm)
-        .should()
-        .when("SIGTERM to the process")
-        .then("it exits within 5 s, with status 0"),
-    Case::choice("A-LIF-05", "process.1", "a broken stdout", broken_stdout)
-        .needs(&[BUSY])
-        .when("the runner closes its end of stdout while a turn runs")
-        .then("it exits within 5 s, and does not spin meanwhile"),
-    Case::derived(
-        "A-LIF-06",
-        "session.6",
-        "input that stands there already",
-        input_at_once,
-    )
-    .when("two starts and two inputs, written right after the spawn")
-    .then("both sessions are served"),
-    Case::choice(
-        "A-LIF-07",
-        "process.1",
-        "nothing is left behind",
-        nothing_left,
-    )
-    .should()
-    .when("a turn; stdin is closed; the process exits")
-    .then("no process that it started outlives it by a second"),
-    Case::derived(
-        "A-LIF-08",
-        "session.6",
-        "a bare environment",
-        bare_environment,
-    )
-    .should()
-    .when("no variables but HOME, PATH, TMPDIR and the configured ones; another working directory")
-    .then("an ordinary turn"),
-    Case::derived("A-LIF-09", "session.6", "the locale C", locale_c)
-        .when("LANG=C and no other variable of locale or encoding; text and an id beyond ASCII")
-        .then("an ordinary turn under the same id; an echo is identical"),
-    Case::choice("A-LIF-10", "session.6", "a closed stderr", closed_stderr)
-        .should()
-        .when("the process is started with a stderr that no one reads and that takes nothing")
-        .then("an ordinary turn"),
-    Case::derived(
-        "A-LIF-11",
-        "session.6",
-        "idle costs nothing",
-        idle_costs_nothing,
-    )
-    .should()
-    .when("a session is open and idle for 4 s")
-    .then("less than 5 % of a processor"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-LIF-01", eof_at_once),
+    ("A-LIF-02", eof_when_idle),
+    ("A-LIF-03", eof_in_a_turn),
+    ("A-LIF-04", sigterm),
+    ("A-LIF-05", broken_stdout),
+    ("A-LIF-06", input_at_once),
+    ("A-LIF-07", nothing_left),
+    ("A-LIF-08", bare_environment),
+    ("A-LIF-09", locale_c),
+    ("A-LIF-10", closed_stderr),
+    ("A-LIF-11", idle_costs_nothing),
 ];
 
 const READS_EOF: &str = "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";

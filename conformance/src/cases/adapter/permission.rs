@@ -5,77 +5,28 @@ use std::{collections::HashSet, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Level,
-    needs::{Ability, Need},
     trial::{Ask, Request, Seen, Session, Trial},
     verdict::{FailureContext, Outcome, Stop},
 };
 
-const ASK: Need = Need::ProbeOr(&["ask"], "permission");
-const PROBE: Need = Need::Probe(&["ask"]);
-
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec("A-PRM-01", "msg.3", "what a request says", request_says_all)
-        .needs(&[ASK])
-        .when("a guarded action; then a denial")
-        .then("`request_id`, `tool`, `description` and `resource`, for the session of the turn"),
-    Case::spec("A-PRM-02", "permission.4", "an approval lets it happen", approval)
-        .needs(&[ASK])
-        .when("a guarded action, approved")
-        .then("it has happened when the turn ends; one `turn.complete`"),
-    Case::spec("A-PRM-03", "permission.2", "a denial prevents it", denial)
-        .needs(&[ASK])
-        .when("a guarded action, denied")
-        .then("it has not happened; one `turn.complete`"),
-    Case::spec("A-PRM-04", "permission.2", "nothing happens before the answer", no_answer)
-        .needs(&[ASK])
-        .when("a guarded action, not answered for 3 s")
-        .then("it has not happened, and the turn goes on"),
-    Case::derived("A-PRM-05", "permission.1", "an answer to another request", other_request)
-        .needs(&[PROBE])
-        .when("an approval with another `request_id`; then the right one")
-        .then("the first is ignored, the second works"),
-    Case::derived("A-PRM-06", "permission.1", "an answer in another session", other_session)
-        .needs(&[PROBE])
-        .when("an approval with the right `request_id` under another session's id; then a denial")
-        .then("the first is ignored"),
-    Case::derived("A-PRM-07", "permission.4", "only true approves", only_true)
-        .needs(&[PROBE])
-        .when("`approved` absent, null, \"true\", 1, 0, {} and [true]")
-        .then("each denies: the action does not happen, and the turn ends"),
-    Case::derived("A-PRM-08", "permission.4", "the first answer stands", first_answer)
-        .should()
-        .needs(&[PROBE])
-        .when("a denial and at once an approval of the same request")
-        .then("the action does not happen"),
-    Case::derived("A-PRM-09", "permission.1", "two requests, answered in reverse", in_reverse)
-        .needs(&[PROBE])
-        .when("two requests in one turn; the second is approved, then the first denied")
-        .then("each answer concerns its own action"),
-    Case::derived("A-PRM-10", "session.3", "requests in two sessions", two_sessions)
-        .needs(&[PROBE, Need::Ability(Ability::ConcurrentTurns)])
-        .when("a request in each of two sessions; one is approved")
-        .then("only its own action happens; the other turn waits"),
-    Case::derived("A-PRM-11", "permission.4", "the ids of a hundred requests", a_hundred)
-        .needs(&[PROBE])
-        .when("20 requests at once in each of 5 sessions")
-        .then("no two that are pending in a session have the same `request_id`"),
-    Case::derived("A-PRM-12", "permission.5", "a request blocks nothing else", blocks_no_one)
-        .needs(&[PROBE, Need::Ability(Ability::ConcurrentTurns)])
-        .when("a request that waits; an ordinary turn in another session")
-        .then("the turn is answered"),
-    Case::choice("A-PRM-13", "permission.3", "a close denies what is pending", close_denies)
-        .needs(&[PROBE])
-        .when("`session.close` while a request waits; then an approval")
-        .then("silence; the action does not happen"),
-    Case::derived("A-PRM-14", "permission.4", "an answer that no one asked for", no_one_asked)
-        .when("`permission.response` in a session where nothing waits; a fence and a quiet window; a turn")
-        .then("it is ignored"),
-    Case::choice("A-PRM-15", "permission.4", "an id whose answer is still to come", id_of_an_earlier_turn)
-        .needs(&[PROBE])
-        .when("`stop` while a request waits; a second turn asks; then the denial of the first request")
-        .then("the second request has another id, or comes after that denial; its own approval works"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-PRM-01", request_says_all),
+    ("A-PRM-02", approval),
+    ("A-PRM-03", denial),
+    ("A-PRM-04", no_answer),
+    ("A-PRM-05", other_request),
+    ("A-PRM-06", other_session),
+    ("A-PRM-07", only_true),
+    ("A-PRM-08", first_answer),
+    ("A-PRM-09", in_reverse),
+    ("A-PRM-10", two_sessions),
+    ("A-PRM-11", a_hundred),
+    ("A-PRM-12", blocks_no_one),
+    ("A-PRM-13", close_denies),
+    ("A-PRM-14", no_one_asked),
+    ("A-PRM-15", id_of_an_earlier_turn),
 ];
 
 const SETTLE_ONE: &str =

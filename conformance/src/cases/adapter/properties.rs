@@ -3,8 +3,7 @@
 use serde_json::json;
 
 use crate::{
-    case::Case,
-    needs::Need,
+    cases::CaseRun,
     property,
     rng::Rng,
     trial::Trial,
@@ -12,14 +11,9 @@ use crate::{
     wire::Parsed,
 };
 
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("A-PROP-01", "turn.3", "500 random actions", property::random_actions)
-        .needs(&[Need::Probe(&["say", "sleep", "burst", "ask", "until_stop"])])
-        .when("500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close")
-        .then("every rule holds; each input has one end; only approved actions happen"),
-    Case::choice("A-PROP-02", "msg.2", "2,000 mutated lines", mutated_lines)
-        .when("1,000 lines that a mutation has made noise, then 1,000 that are still objects, with fences between")
-        .then("the process lives, what is left of valid inputs is answered, no foreign ids are written"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-PROP-01", property::random_actions),
+    ("A-PROP-02", mutated_lines),
 ];
 
 /// The id of the session that mutated lines speak of; no mutation of a few bytes makes it that of a fence.

@@ -3,19 +3,12 @@
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::Trial,
     verdict::{FailureContext, Outcome},
 };
 
-pub(in crate::cases) static CASES: &[Case] = &[Case::choice(
-    "A-SEC-01",
-    "turn.1",
-    "a script is text without the switch",
-    script_is_text,
-)
-.when("a script of the probe to a process whose environment has no CONFORM_PROBE")
-.then("an ordinary turn: no answer of the probe, no file")];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("A-SEC-01", script_is_text)];
 
 const SWITCH: &str = "CONFORM_PROBE";
 /// The file that the script would send.

@@ -8,9 +8,8 @@ use std::{
 use serde_json::json;
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Level,
-    needs::{Ability, Need},
     process::descendants,
     trial::{Seen, Session, Trial, answer_of},
     verdict::{FailureContext, Outcome, Stop, Tier},
@@ -20,62 +19,20 @@ use crate::{
 /// What a turn that lasts until it is stopped says each 50 ms.
 pub(super) const TICK: &str = "tick";
 
-/// A turn that lasts until it is stopped.
-const BUSY: Need = Need::ProbeOr(&["until_stop"], "long");
-
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("A-STP-01", "turn.4", "stop ends the running turn", stop_ends_the_turn)
-        .needs(&[BUSY])
-        .when("`stop` in a running turn; then a fence and a quiet window; by recipe the same turn without a stop")
-        .then("exactly one `turn.complete`, within 5 s (SHOULD); the turn without a stop lasts longer"),
-    Case::derived("A-STP-02", "turn.4", "a stopped session goes on", session_goes_on)
-        .needs(&[BUSY])
-        .when("`stop` in a running turn; then an ordinary input")
-        .then("it is answered"),
-    Case::choice("A-STP-03", "turn.5", "stop after the end", stop_after_the_end)
-        .smoke()
-        .when("a turn; `stop` after its end; a fence and a quiet window; another turn")
-        .then("one `turn.complete` for each input, none for the stop"),
-    Case::choice("A-STP-04", "turn.5", "stop before any input", stop_before_any_input)
-        .when("`stop` in a session without an input; a fence and a quiet window; then a turn")
-        .then("no `turn.complete` for the stop, one for the input"),
-    Case::derived("A-STP-05", "turn.4", "stop concerns its own session", only_its_own_session)
-        .needs(&[BUSY, Need::Ability(Ability::ConcurrentTurns)])
-        .when("two running turns; one is stopped")
-        .then("the other runs on for more than 1 s"),
-    Case::derived("A-STP-06", "turn.1", "five stops, one end", five_stops)
-        .needs(&[BUSY])
-        .when("five `stop` in one write in a running turn")
-        .then("exactly one `turn.complete`; the next turn is answered by its own"),
-    Case::derived("A-STP-07", "turn.5", "stop races completion", stop_races_completion)
-        .needs(&[Need::Probe(&["sleep"])])
-        .when("200 short turns, each with a `stop` at a seeded moment around its natural end")
-        .then("exactly one `turn.complete` for each"),
-    Case::choice("A-STP-08", "permission.3", "stop denies what is pending", stop_denies)
-        .needs(&[Need::Probe(&["ask"])])
-        .when("`stop` while a permission is pending; an approval after the end of the turn")
-        .then("one `turn.complete`; the action does not happen"),
-    Case::derived("A-STP-09", "turn.2", "nothing after a stopped turn", no_tick_after_the_end)
-        .needs(&[Need::Probe(&["until_stop"])])
-        .when("`stop` in a turn that ticks; a fence and a quiet window")
-        .then("no tick after the `turn.complete`"),
-    Case::derived("A-STP-10", "turn.4", "stop during a flood", stop_in_a_flood)
-        .needs(&[Need::Probe(&["burst"])])
-        .when("`stop` at the first piece of a burst of 200 MB that the runner reads")
-        .then("the turn ends long before the burst would"),
-    Case::choice("A-STP-11", "turn.4", "queued turns run after a stop", queued_turn_runs)
-        .should()
-        .needs(&[Need::Probe(&["until_stop", "say"]), Need::Ability(Ability::QueuesInput)])
-        .when("a running turn and a queued input; one `stop`")
-        .then("two `turn.complete`, and the queued turn has run"),
-    Case::choice("A-STP-12", "session.5", "stop for an unknown id", stop_of_a_stranger)
-        .when("`stop` for an id that was never started; a fence and a quiet window")
-        .then("it is ignored"),
-    Case::choice("A-STP-13", "turn.4", "stop ends what the turn started", children_end)
-        .should()
-        .needs(&[Need::Recipe("long")])
-        .when("`stop` in a turn of recipe `long` that has started a process")
-        .then("the processes of the turn are gone within 5 s"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-STP-01", stop_ends_the_turn),
+    ("A-STP-02", session_goes_on),
+    ("A-STP-03", stop_after_the_end),
+    ("A-STP-04", stop_before_any_input),
+    ("A-STP-05", only_its_own_session),
+    ("A-STP-06", five_stops),
+    ("A-STP-07", stop_races_completion),
+    ("A-STP-08", stop_denies),
+    ("A-STP-09", no_tick_after_the_end),
+    ("A-STP-10", stop_in_a_flood),
+    ("A-STP-11", queued_turn_runs),
+    ("A-STP-12", stop_of_a_stranger),
+    ("A-STP-13", children_end),
 ];
 
 /// Stops the running turn and waits for its end, as long as the author said that it may take.

@@ -5,92 +5,25 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Trial, answer_of},
     verdict::Outcome,
 };
 
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec("A-TRN-01", "turn.1", "one input, one end", one_end)
-        .smoke()
-        .when("one input; then a fence and a quiet window")
-        .then("exactly one `turn.complete`"),
-    Case::spec(
-        "A-TRN-02",
-        "turn.1",
-        "five inputs in sequence",
-        five_in_sequence,
-    )
-    .when("five inputs, each after the end of the last")
-    .then("five `turn.complete`"),
-    Case::derived(
-        "A-TRN-03",
-        "turn.2",
-        "no output after the end",
-        nothing_after_the_end,
-    )
-    .when("one turn, named where the adapter has `turns`; then a fence and a quiet window")
-    .then("no output of that turn after its `turn.complete`"),
-    Case::derived("A-TRN-04", "turn.1", "empty content", |t| {
-        exactly_one_each(t, &[""])
-    })
-    .when("an input whose content is the empty string")
-    .then("exactly one `turn.complete`"),
-    Case::derived("A-TRN-05", "turn.1", "odd content", |t| {
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("A-TRN-01", one_end),
+    ("A-TRN-02", five_in_sequence),
+    ("A-TRN-03", nothing_after_the_end),
+    ("A-TRN-04", |t| exactly_one_each(t, &[""])),
+    ("A-TRN-05", |t| {
         exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)])
-    })
-    .when("white space only; a leading slash, dash and brace; 5,000 newlines")
-    .then("one `turn.complete` for each"),
-    Case::derived(
-        "A-TRN-06",
-        "turn.1",
-        "a failure still ends its turn",
-        failure_ends,
-    )
-    .needs(&[Need::ProbeOr(&["fail"], "error")])
-    .when("a turn that fails inside the adapter")
-    .then("exactly one `turn.complete`; the process lives"),
-    Case::choice(
-        "A-TRN-07",
-        "turn.3",
-        "two inputs back to back",
-        two_back_to_back,
-    )
-    .should()
-    .needs(&[Need::Ability(Ability::QueuesInput)])
-    .when("two inputs in one write")
-    .then("exactly two `turn.complete`"),
-    Case::choice(
-        "A-TRN-08",
-        "turn.3",
-        "queued inputs are served in order",
-        queued_in_order,
-    )
-    .should()
-    .needs(&[Need::Ability(Ability::QueuesInput), Need::Probe(&["echo"])])
-    .when("five inputs in one write, each echoed")
-    .then("answered in order, the output of each before its end"),
-    Case::choice(
-        "A-TRN-09",
-        "session.3",
-        "turns of two sessions run at once",
-        quick_overtakes,
-    )
-    .should()
-    .needs(&[
-        Need::Ability(Ability::ConcurrentTurns),
-        Need::Probe(&["sleep"]),
-    ])
-    .when("a turn of 3 s in one session, a quick one in another")
-    .then("the quick one ends first"),
-    Case::derived("A-TRN-10", "turn.1", "no turn without an input", idle)
-        .when("a session is opened and left alone for 3 s")
-        .then("no `turn.complete`"),
-    Case::spec("A-TRN-11", "turn.1", "a turn without output", silent_turn)
-        .needs(&[Need::Probe(&["complete"])])
-        .when("a turn that says nothing")
-        .then("exactly one `turn.complete`"),
+    }),
+    ("A-TRN-06", failure_ends),
+    ("A-TRN-07", two_back_to_back),
+    ("A-TRN-08", queued_in_order),
+    ("A-TRN-09", quick_overtakes),
+    ("A-TRN-10", idle),
+    ("A-TRN-11", silent_turn),
 ];
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {

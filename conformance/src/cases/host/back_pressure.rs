@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Side,
     history::{Event, Link},
     needs::Need,
@@ -16,32 +16,13 @@ use crate::{
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-FLW-01", "session.3", "both pipes full", both_full)
-        .smoke()
-        .when("the adapter stops reading and writes 8 MiB, while 1 MiB of inputs waits for it")
-        .then("all 8 MiB are delivered, then the inputs arrive"),
-    Case::choice("H-FLW-02", "session.3", "one session paused", one_paused)
-        .should()
-        .needs(&[Need::Extension("flow")])
-        .when("the hub pauses one session, into which the adapter writes 8 MiB; another session takes turns")
-        .then("the other's output within 2 s; after `flow.resume` all 8 MiB in order"),
-    Case::derived("H-FLW-03", "session.3", "an adapter that does not read", not_reading)
-        .should()
-        .when("1 MiB of inputs waits for an adapter that does not read; then a stop, a close, a new session")
-        .then("the host takes them within 2 s and serves another adapter meanwhile; all arrive afterwards"),
-    Case::derived("H-FLW-04", "session.3", "100,000 outputs", many_outputs)
-        .when("one turn with 100,000 small outputs")
-        .then("all of them, in order"),
-    Case::choice("H-FLW-05", "flow.3", "memory in a flood", memory)
-        .should()
-        .needs(&[Need::Extension("flow")])
-        .when("the hub pauses a session, into which the adapter writes 256 MiB")
-        .then("the host's memory grows by less than 128 MiB, and others are served"),
-    Case::choice("H-FLW-06", "session.3", "ticks beside a flood", ticks)
-        .should()
-        .when("the hub reads 10 MB a second; one session floods, another says a word every 100 ms")
-        .then("95 % of the words within 2 s"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-FLW-01", both_full),
+    ("H-FLW-02", one_paused),
+    ("H-FLW-03", not_reading),
+    ("H-FLW-04", many_outputs),
+    ("H-FLW-05", memory),
+    ("H-FLW-06", ticks),
 ];
 
 fn both_full(t: &mut Trial<'_>) -> Outcome {

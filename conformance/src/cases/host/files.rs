@@ -10,61 +10,24 @@ use serde_json::{Value, json};
 
 use super::full_hub;
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Seen, Session, Trial, TurnSeen, say_and_complete},
     verdict::{FailureContext, Outcome, Stop},
     wire,
 };
 
-const IN: &[Need] = &[Need::Ability(Ability::FilesIn)];
-const OUT: &[Need] = &[Need::Ability(Ability::FilesOut)];
-
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-FIL-01", "file.2", "a file for the adapter", attached)
-        .needs(IN)
-        .when("the hub attaches a file of 100 kB and an empty one")
-        .then("the announced paths are absolute, and the adapter reads the same bytes there"),
-    Case::derived("H-FIL-02", "file.5", "a file from the adapter", sent)
-        .needs(OUT)
-        .when("the adapter sends files from its temporary and its exchange folder")
-        .then("the hub finds the same bytes at an absolute path, and the same name and type"),
-    Case::choice("H-FIL-03", "file.4", "a file that is not there", missing)
-        .needs(OUT)
-        .when("`file.output` with a path where nothing is, a relative one and an empty one")
-        .then("no file for the hub, which learns of it; the turn goes on"),
-    Case::choice("H-FIL-04", "file.1", "a name is a label", names)
-        .needs(OUT)
-        .when("files with names that lead upwards, absolute ones, with backslashes, with NUL")
-        .then("nothing is written where the names lead to; the turn goes on"),
-    Case::choice("H-FIL-05", "file.4", "files from elsewhere", elsewhere)
-        .should()
-        .needs(OUT)
-        .when("a path outside the adapter's folders, by `..`, by links to a file and a folder, a second hard link")
-        .then("none is taken, and the hub learns of each"),
-    Case::choice("H-FIL-06", "file.5", "no name, no type", defaults)
-        .should()
-        .needs(OUT)
-        .when("`file.output` without name and type")
-        .then("the hub receives the path's base name and `application/octet-stream`, or may conclude them"),
-    Case::choice("H-FIL-07", "file.4", "no regular file", no_regular_file)
-        .needs(OUT)
-        .when("`file.output` of a FIFO, a folder and an endless device, while another session talks")
-        .then("the other session is served within 2 s; no file for the hub, which learns of it; the turn goes on"),
-    Case::choice("H-FIL-08", "session.3", "large files", large)
-        .should()
-        .needs(OUT)
-        .when("four files of 8 MiB and one of 48 MiB, while another session takes turns")
-        .then("each of those turns within 2 s; each file is announced or its refusal told"),
-    Case::choice("H-FIL-09", "large.1", "a file that is not what was announced", held_to_announcement)
-        .needs(OUT)
-        .when("`file.output` with the file's size and SHA-256, with another size, with another SHA-256")
-        .then("the hub receives the first alone, and learns of the others; the turn goes on"),
-    Case::choice("H-FIL-10", "large.3", "a member in a file", member_in_a_file)
-        .needs(&[Need::Extension("events"), Need::Extension("options"), Need::Extension("large")])
-        .when("a `message` whose `content` lies in a file of the exchange folder, then one with another SHA-256")
-        .then("the hub receives the first whole, the second without it and as `truncated`"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-FIL-01", attached),
+    ("H-FIL-02", sent),
+    ("H-FIL-03", missing),
+    ("H-FIL-04", names),
+    ("H-FIL-05", elsewhere),
+    ("H-FIL-06", defaults),
+    ("H-FIL-07", no_regular_file),
+    ("H-FIL-08", large),
+    ("H-FIL-09", held_to_announcement),
+    ("H-FIL-10", member_in_a_file),
 ];
 
 /// Where every Unix has a file that belongs to no adapter.

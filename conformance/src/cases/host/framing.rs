@@ -6,69 +6,32 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case, cases::corpus, needs::Need, process::usage_of, trial::Trial, verdict::Outcome,
+    cases::{CaseRun, corpus},
+    process::usage_of,
+    trial::Trial,
+    verdict::Outcome,
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-FRM-01", "frame.4", "a message byte by byte", byte_by_byte)
-        .when("the adapter writes an output one byte at a time")
-        .then("the text is delivered as it is"),
-    Case::derived("H-FRM-02", "frame.4", "characters cut by reads", cut_characters)
-        .when("characters of two to four bytes cut at every inner byte, and at offsets 4096, 8192 and 65536")
-        .then("the text is delivered as it is, without U+FFFD"),
-    Case::derived("H-FRM-03", "frame.4", "many messages in one write", many_at_once)
-        .when("the adapter writes 100 outputs at once")
-        .then("all are delivered, in order"),
-    Case::json("H-FRM-04", "frame.3", "CR before LF", carriage_return)
-        .when("the adapter ends its lines with CRLF")
-        .then("the text has no CR and the turn ends"),
-    Case::json("H-FRM-05", "frame.2", "line separators inside strings", separators)
-        .smoke()
-        .when("an output with raw U+2028, U+2029 and U+0085")
-        .then("one message, its text as it is"),
-    Case::choice("H-FRM-06", "frame.3", "blank lines", blank_lines)
-        .when("blank lines between two outputs")
-        .then("they are skipped without a report"),
-    Case::choice("H-FRM-07", "frame.6", "malformed lines", malformed_lines)
-        .smoke()
-        .when("every line of the corpus of malformed lines, between valid outputs")
-        .then("the valid outputs and nothing else"),
-    Case::choice("H-FRM-08", "frame.6", "a line that is not UTF-8", not_utf8)
-        .when("an output whose content has the byte 0xFF")
-        .then("it is not delivered; the next output is"),
-    Case::choice("H-FRM-09", "frame.3", "a byte order mark", byte_order_mark)
-        .when("the adapter's first bytes are a BOM")
-        .then("its first message is understood"),
-    Case::choice("H-FRM-10", "frame.5", "lines about 64 KiB and 1 MiB", long_lines)
-        .when("output lines of 65535, 65536, 65537, 1048575 and 1048576 bytes")
-        .then("delivered whole"),
-    Case::choice("H-FRM-11", "frame.5", "a line of 16 MiB", very_long_line)
-        .should()
-        .when("an output line of 16 MiB")
-        .then("delivered whole"),
-    Case::choice("H-FRM-12", "frame.5", "a line that does not end", endless_line)
-        .when("256 MiB without an LF; then an input for another session")
-        .then("memory stays bounded, and the input leaves within 2 s"),
-    Case::choice("H-FRM-13", "frame.5", "a line over the limit", over_the_limit)
-        .when("a line longer than the host's limit, then a valid output")
-        .then("the output is delivered, and the session learns of the line"),
-    Case::choice("H-FRM-14", "frame.7", "a last line without LF", last_line)
-        .when("the adapter exits after a message without LF, while a child of it holds stdout")
-        .then("the turn is ended; the message should be delivered"),
-    Case::json("H-FRM-15", "frame.1", "every escape", escapes)
-        .when("all escapes of JSON, NUL, and a surrogate pair")
-        .then("the text that they mean"),
-    Case::choice("H-FRM-16", "frame.10", "odd JSON", odd_json)
-        .when("an unpaired surrogate, a duplicate key, numbers out of range, 10,000 levels in a field that no one reads")
-        .then("U+FFFD, the last key, and the messages stand"),
-    Case::choice("H-FRM-17", "frame.6", "a banner", banner)
-        .when("the adapter greets with text before its first message")
-        .then("the session works"),
-    Case::choice("H-FRM-18", "frame.11", "no line over the adapter's limit", within_the_adapters_limit)
-        .needs(&[Need::Extension("turns")])
-        .when("the adapter's `max_line` is 1 MiB, and the hub sends an input of 2 MiB")
-        .then("the adapter gets no longer line; the input ends and the hub learns why; the next one is served"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-FRM-01", byte_by_byte),
+    ("H-FRM-02", cut_characters),
+    ("H-FRM-03", many_at_once),
+    ("H-FRM-04", carriage_return),
+    ("H-FRM-05", separators),
+    ("H-FRM-06", blank_lines),
+    ("H-FRM-07", malformed_lines),
+    ("H-FRM-08", not_utf8),
+    ("H-FRM-09", byte_order_mark),
+    ("H-FRM-10", long_lines),
+    ("H-FRM-11", very_long_line),
+    ("H-FRM-12", endless_line),
+    ("H-FRM-13", over_the_limit),
+    ("H-FRM-14", last_line),
+    ("H-FRM-15", escapes),
+    ("H-FRM-16", odd_json),
+    ("H-FRM-17", banner),
+    ("H-FRM-18", within_the_adapters_limit),
 ];
 
 /// Characters of one to four bytes.

@@ -5,7 +5,6 @@
 use serde_json::{Value, json};
 
 use crate::{
-    needs::Need,
     trial::{Hub, Lower, Seen, Session, Trial},
     verdict::Outcome,
 };
@@ -18,11 +17,6 @@ pub(in crate::cases) mod list;
 pub(in crate::cases) mod listeners;
 pub(in crate::cases) mod requests;
 pub(in crate::cases) mod restart;
-
-/// What every case needs.
-const JOURNAL: &[Need] = &[Need::Journal];
-/// What a case with hubs beside the first one needs.
-const HUBS: &[Need] = &[Need::Journal, Need::Hubs];
 
 /// The types that only a relay with a journal says ([journal.4] and the answers beside it).
 const OWN: [&str; 13] = [

@@ -4,40 +4,20 @@ use serde_json::json;
 
 use super::demand_unheard;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Seen, Trial},
     verdict::Outcome,
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-MSG-01", "msg.2", "unknown types", unknown_types)
-        .when("messages of unknown types inside a turn")
-        .then("ignored; the turn goes on"),
-    Case::choice(
-        "H-MSG-02",
-        "msg.2",
-        "unknown fields and odd order",
-        unknown_fields,
-    )
-    .when("outputs with unknown fields, the type last")
-    .then("delivered"),
-    Case::spec("H-MSG-03", "msg.3", "no channel", no_channel)
-        .when("outputs without channel, with null, with an empty one")
-        .then("all are the answer"),
-    Case::choice("H-MSG-04", "msg.2", "an unknown channel", unknown_channel)
-        .should()
-        .when("an output on a channel of its own name")
-        .then("it is not lost"),
-    Case::choice("H-MSG-05", "msg.3", "output without content", no_content)
-        .when("outputs without content, with null, with a number, with an array")
-        .then("dropped and reported; nothing is invented"),
-    Case::choice("H-MSG-06", "msg.3", "no type", no_type)
-        .when("messages without type, with null, with a number")
-        .then("dropped"),
-    Case::derived("H-MSG-07", "turn.7", "empty output", empty_output)
-        .when("an output whose content is empty")
-        .then("the turn ends as usual"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-MSG-01", unknown_types),
+    ("H-MSG-02", unknown_fields),
+    ("H-MSG-03", no_channel),
+    ("H-MSG-04", unknown_channel),
+    ("H-MSG-05", no_content),
+    ("H-MSG-06", no_type),
+    ("H-MSG-07", empty_output),
 ];
 
 fn unknown_types(t: &mut Trial<'_>) -> Outcome {

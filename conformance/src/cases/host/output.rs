@@ -5,43 +5,19 @@ use std::fs;
 use serde_json::json;
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec(
-        "H-OUT-01",
-        "frame.1",
-        "lines are messages",
-        ordinary_traffic,
-    )
-    .smoke()
-    .when("two sessions with turns, a stop, a close")
-    .then("each line to the adapter is one JSON object in UTF-8, ended by LF"),
-    Case::json("H-OUT-02", "frame.1", "texts arrive as they are", texts)
-        .when("inputs with newlines, quotes, tabs, emoji, U+2028, NUL, and nearly 1 MiB")
-        .then("the adapter receives the same strings"),
-    Case::derived("H-OUT-03", "frame.8", "sessions do not mix bytes", at_once)
-        .when("16 sessions send 200 kB at once")
-        .then("every line to the adapter is whole, every text as it was sent"),
-    Case::spec("H-OUT-04", "msg.3", "every type has its fields", every_type)
-        .when("an empty input, a file, a permission, a stop, a close")
-        .then("required fields are there, with their types; an empty content is written"),
-    Case::derived("H-OUT-05", "frame.8", "inputs are flushed", flushed)
-        .when("one short input and then nothing")
-        .then("at the adapter within 1 s"),
-    Case::choice(
-        "H-OUT-06",
-        "ext.2",
-        "nothing but the core to a core-only adapter",
-        core_only,
-    )
-    .should()
-    .when("ordinary traffic with an adapter that sends no `session.ready`")
-    .then("only the six types of the core"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-OUT-01", ordinary_traffic),
+    ("H-OUT-02", texts),
+    ("H-OUT-03", at_once),
+    ("H-OUT-04", every_type),
+    ("H-OUT-05", flushed),
+    ("H-OUT-06", core_only),
 ];
 
 fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {

@@ -3,8 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Lower, Seen, Session, Trial},
     verdict::Outcome,
 };
@@ -13,77 +12,22 @@ mod refused;
 mod several;
 mod unanswered;
 
-const NEEDS: &[Need] = &[Need::Ability(Ability::Permissions)];
-
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec("H-PRM-01", "permission.1", "what is asked is shown", shown_unchanged)
-        .needs(NEEDS)
-        .when("requests with plain, odd, empty and long texts")
-        .then("tool, description and resource reach the hub unchanged"),
-    Case::spec("H-PRM-02", "permission.2", "an approval", |t| decided(t, true))
-        .needs(NEEDS)
-        .when("the hub approves")
-        .then("one response with the request's ids, `approved` is `true`"),
-    Case::spec("H-PRM-03", "permission.4", "a denial", |t| decided(t, false))
-        .needs(NEEDS)
-        .when("the hub denies")
-        .then("one response with the request's ids, `approved` is there and `false`"),
-    Case::choice("H-PRM-04", "permission.3", "no one decides", unanswered::undecided)
-        .needs(NEEDS)
-        .when("the hub leaves requests unanswered; one turn is stopped later, the other ends by itself")
-        .then("no approval, and one `approved: false` for each at the latest with its turn"),
-    Case::spec("H-PRM-05", "permission.1", "two pending", several::two_pending)
-        .needs(NEEDS)
-        .when("two requests of one turn, answered in reverse and differently")
-        .then("each gets its own answer"),
-    Case::spec("H-PRM-06", "permission.1", "one id in two sessions", several::two_sessions)
-        .needs(NEEDS)
-        .when("two sessions ask under the same `request_id`; one is approved, one denied")
-        .then("two requests for the hub, and each session its own answer"),
-    Case::spec("H-PRM-07", "permission.4", "one id twice in a session", several::id_again)
-        .should()
-        .needs(NEEDS)
-        .when("a `request_id` is used again after its approval, and another one while it is pending")
-        .then("nothing is approved by an earlier answer; the pending one stands and is answered once"),
-    Case::choice("H-PRM-08", "permission.2", "requests for no open session", refused::strangers)
-        .needs(NEEDS)
-        .when("requests for an id that was never opened, and for one that is closed")
-        .then("no one is asked and nothing is answered"),
-    Case::choice("H-PRM-09", "permission.2", "bad requests", refused::bad_requests)
-        .needs(NEEDS)
-        .when("requests without an id or a tool, and with wrong types there")
-        .then("no one is asked, nothing is approved, the turn goes on"),
-    Case::choice(
-        "H-PRM-10",
-        "permission.3",
-        "pending at stop, close and crash",
-        unanswered::settled_otherwise,
-    )
-    .should()
-    .needs(NEEDS)
-    .when(
-        "while a request is pending the turn is stopped, the session closed, the process gone; \
-                   then the hub approves",
-    )
-    .then("at stop one denial after the `stop`; after the close and the end nothing; no approval"),
-    Case::derived("H-PRM-11", "permission.5", "a request holds nothing up", several::meanwhile)
-        .needs(NEEDS)
-        .when("while a request is pending its session and another one talk")
-        .then("both are delivered meanwhile, and the other session's input too"),
-    Case::choice("H-PRM-12", "permission.2", "a thousand requests", several::a_thousand)
-        .should()
-        .needs(NEEDS)
-        .when("1,000 requests at once; the hub answers whatever reaches it")
-        .then("another session is served; each request gets one answer, an approval only from the hub"),
-    Case::choice("H-PRM-13", "permission.3", "a request outside a turn", unanswered::outside_a_turn)
-        .needs(NEEDS)
-        .when("a request after the end of a turn; one turn ends, another is stopped; then the hub approves")
-        .then("nothing before the approval, which reaches the adapter once"),
-    Case::choice("H-PRM-14", "permission.6", "requests that say too little", refused::incomplete)
-        .needs(NEEDS)
-        .when("requests without a description, a resource or both, and with wrong types there")
-        .then("each reaches the hub with a description that names the tool, and gets the hub's answer"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-PRM-01", shown_unchanged),
+    ("H-PRM-02", |t| decided(t, true)),
+    ("H-PRM-03", |t| decided(t, false)),
+    ("H-PRM-04", unanswered::undecided),
+    ("H-PRM-05", several::two_pending),
+    ("H-PRM-06", several::two_sessions),
+    ("H-PRM-07", several::id_again),
+    ("H-PRM-08", refused::strangers),
+    ("H-PRM-09", refused::bad_requests),
+    ("H-PRM-10", unanswered::settled_otherwise),
+    ("H-PRM-11", several::meanwhile),
+    ("H-PRM-12", several::a_thousand),
+    ("H-PRM-13", unanswered::outside_a_turn),
+    ("H-PRM-14", refused::incomplete),
 ];
 
 /// An action that asks under an id; its resource is the token by which the hub knows it.

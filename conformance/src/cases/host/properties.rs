@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
 use serde_json::json;
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     property,
     rng::Rng,
     trial::Trial,
@@ -13,18 +13,9 @@ use crate::{
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-PROP-01", "turn.7", "500 random actions", property::random_actions)
-        .when(
-            "500 seeded actions over up to 8 sessions: open, input, stop, answer, file, close; \
-                   the adapter talks, asks, errs, or waits to be stopped",
-        )
-        .then(
-            "every rule holds on both sides; each input has one end; only what the hub approved is approved",
-        ),
-    Case::choice("H-PROP-02", "frame.6", "2,000 mutated lines", mutated_lines)
-        .when("the adapter writes 2,000 lines that a mutation broke, with a valid output after every fourth")
-        .then("the valid outputs in order and nothing else on their channel; the session goes on"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-PROP-01", property::random_actions),
+    ("H-PROP-02", mutated_lines),
 ];
 
 /// How many lines H-PROP-02 has written, and how many stand between two valid ones.

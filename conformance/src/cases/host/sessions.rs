@@ -6,9 +6,8 @@ use serde_json::{Value, json};
 
 use super::{demand_fresh_ids, demand_unheard};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Side,
-    needs::{Ability, Need},
     trial::{Trial, say_and_complete},
     verdict::Outcome,
 };
@@ -16,56 +15,21 @@ use crate::{
 mod closing;
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::spec("H-SES-01", "session.1", "session.start first and once", start_first)
-        .smoke()
-        .when("three sessions with turns")
-        .then("of each id the adapter sees `session.start` first, and once"),
-    Case::derived("H-SES-02", "session.2", "ids are never used again", fresh_ids)
-        .when("25 sessions one after another, then 25 at the same time")
-        .then("no id twice in one adapter process"),
-    Case::spec("H-SES-03", "session.3", "two sessions in one process", one_process)
-        .needs(&[Need::Ability(Ability::Multiplexes)])
-        .when("two sessions on one adapter")
-        .then("one process sees both"),
-    Case::derived("H-SES-04", "session.3", "answers go to their own session", own_session)
-        .smoke()
-        .when("two inputs; the second is answered first")
-        .then("each text in its own session only"),
-    Case::derived("H-SES-05", "session.3", "order within each session", ascending)
-        .when("eight sessions with 500 numbered outputs each, at the same time")
-        .then("each session's outputs complete and ascending"),
-    Case::choice("H-SES-06", "session.5", "an unknown session", unknown_id)
-        .smoke()
-        .when("output and `turn.complete` for ids that the host never opened, `constructor` and `__proto__` among them")
-        .then("delivered nowhere"),
-    Case::derived("H-SES-07", "session.4", "output after the close", closing::after_the_close)
-        .when("the adapter writes for a closed id at once, after 10 ms, 500 ms, and when another session is open")
-        .then("delivered nowhere"),
-    Case::spec("H-SES-08", "session.4", "nothing after session.close", closing::nothing_after_close)
-        .when("the hub closes a session and then sends input, stop, file and an answer for it")
-        .then("no line of that id follows its `session.close`"),
-    Case::derived("H-SES-09", "session.3", "closing one of two", closing::other_goes_on)
-        .when("one of two sessions is closed")
-        .then("the other goes on, in the same process"),
-    Case::choice("H-SES-10", "msg.1", "output without a session", no_session)
-        .when("outputs without, with null, with numeric and with empty session_id")
-        .then("delivered nowhere"),
-    Case::spec("H-SES-11", "msg.1", "nearly the same id", similar_ids)
-        .when("outputs for the id in another case, with a space, with a NUL, without its last character")
-        .then("delivered nowhere"),
-    Case::derived("H-SES-12", "session.4", "closed twice", closing::closed_twice)
-        .should()
-        .when("the hub closes a session twice")
-        .then("one `session.close` at the adapter"),
-    Case::spec("H-SES-13", "session.1", "a file first", file_first)
-        .needs(&[Need::Ability(Ability::FilesIn)])
-        .when("a file is the first thing in a session")
-        .then("`session.start` precedes it, with the same id"),
-    Case::choice("H-SES-14", "session.1", "opened and closed", closing::opened_and_closed)
-        .should()
-        .when("20 sessions are opened and closed without an input")
-        .then("start and close of each, or neither"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-SES-01", start_first),
+    ("H-SES-02", fresh_ids),
+    ("H-SES-03", one_process),
+    ("H-SES-04", own_session),
+    ("H-SES-05", ascending),
+    ("H-SES-06", unknown_id),
+    ("H-SES-07", closing::after_the_close),
+    ("H-SES-08", closing::nothing_after_close),
+    ("H-SES-09", closing::other_goes_on),
+    ("H-SES-10", no_session),
+    ("H-SES-11", similar_ids),
+    ("H-SES-12", closing::closed_twice),
+    ("H-SES-13", file_first),
+    ("H-SES-14", closing::opened_and_closed),
 ];
 
 fn start_first(t: &mut Trial<'_>) -> Outcome {

@@ -5,36 +5,19 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Session, Trial, say_and_complete},
     verdict::{FailureContext, Outcome},
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-STP-01", "turn.4", "one stop at the adapter", one_stop)
-        .smoke()
-        .when("`stop` during a turn, while another session has one too")
-        .then("`stop` with the right id within 1 s, repeated once at most, and one end"),
-    Case::derived("H-STP-02", "turn.4", "the session lives on", lives_on)
-        .when("a turn is stopped; the next input")
-        .then("it is served in the same session; `session.close` was not sent"),
-    Case::choice("H-STP-03", "turn.7", "a stop that no one answers", unanswered)
-        .when("the adapter ignores `stop` in two sessions and goes on talking; one of them is closed")
-        .then(
-            "all others are served and the close reaches the adapter; the other turn is ended by the host \
-                   within the stop's deadline, which says why; the next input begins a new session below",
-        ),
-    Case::derived("H-STP-04", "turn.4", "a stop during a flood", during_a_flood)
-        .when("`stop` while the adapter writes without pause")
-        .then("it reaches the adapter within 2 s, and the turn ends"),
-    Case::derived("H-STP-05", "turn.11", "a stop behind inputs", behind_inputs)
-        .should()
-        .when("the adapter does not read, 1 MiB of inputs waits for it, then `stop` of a silent turn")
-        .then("the host takes the stop within 2 s; it arrives when the adapter reads again"),
-    Case::derived("H-STP-06", "turn.7", "output after the stop", output_after)
-        .when("between `stop` and `turn.complete` the adapter says more")
-        .then("all of it belongs to the turn, which ends at `turn.complete` and not before"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-STP-01", one_stop),
+    ("H-STP-02", lives_on),
+    ("H-STP-03", unanswered),
+    ("H-STP-04", during_a_flood),
+    ("H-STP-05", behind_inputs),
+    ("H-STP-06", output_after),
 ];
 
 /// Begins a turn that has said something.

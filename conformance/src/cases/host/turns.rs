@@ -5,68 +5,23 @@ use std::cell::RefCell;
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Trial, say_and_complete},
     verdict::Outcome,
 };
 
 /// The family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::derived("H-TRN-01", "turn.7", "one end for one input", one_end)
-        .smoke()
-        .when("an input that is answered by output and `turn.complete`")
-        .then("the output and exactly one end"),
-    Case::derived(
-        "H-TRN-02",
-        "turn.7",
-        "no end before the adapter's",
-        not_before,
-    )
-    .when("3 s between the output and `turn.complete`")
-    .then("the output at once, the end after the adapter's"),
-    Case::derived(
-        "H-TRN-03",
-        "session.3",
-        "output before the end",
-        output_before_end,
-    )
-    .when("200 outputs and `turn.complete` in one write")
-    .then("all outputs precede the end"),
-    Case::derived("H-TRN-04", "turn.8", "an end too many", stray_end)
-        .when("`turn.complete` twice; later a second input that is answered late")
-        .then("the stray end does not end the second turn"),
-    Case::derived("H-TRN-05", "turn.7", "an end while idle", idle_end)
-        .when("`turn.complete` when no turn runs")
-        .then("nothing is reported; the next turn has exactly one end"),
-    Case::choice("H-TRN-06", "turn.6", "output between turns", between_turns)
-        .when("an output 200 ms after the end of a turn")
-        .then("it is delivered"),
-    Case::derived("H-TRN-07", "turn.7", "a turn that never ends", never_ends)
-        .should()
-        .when("the adapter neither ends the turn nor answers `stop`")
-        .then("`stop` and `session.close` still reach it"),
-    Case::derived(
-        "H-TRN-08",
-        "session.3",
-        "the end of another session's turn",
-        other_session,
-    )
-    .needs(&[Need::Ability(Ability::Multiplexes)])
-    .when("during a turn of each of two sessions the second one's ends")
-    .then("the first goes on"),
-    Case::derived(
-        "H-TRN-09",
-        "turn.7",
-        "an input during a turn",
-        during_a_turn,
-    )
-    .when("a second input while a turn runs")
-    .then("it reaches the adapter exactly once, and each input has one end"),
-    Case::derived("H-TRN-10", "turn.1", "an empty input", empty_input)
-        .should()
-        .when("an input whose content is empty")
-        .then("one input at the adapter, or a refusal; one end"),
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-TRN-01", one_end),
+    ("H-TRN-02", not_before),
+    ("H-TRN-03", output_before_end),
+    ("H-TRN-04", stray_end),
+    ("H-TRN-05", idle_end),
+    ("H-TRN-06", between_turns),
+    ("H-TRN-07", never_ends),
+    ("H-TRN-08", other_session),
+    ("H-TRN-09", during_a_turn),
+    ("H-TRN-10", empty_input),
 ];
 
 fn one_end(t: &mut Trial<'_>) -> Outcome {

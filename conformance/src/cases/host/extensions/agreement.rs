@@ -6,38 +6,21 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Side,
-    needs::Need,
     run::EXTENSIONS,
     trial::{Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-01", "ext.1", "an offer is whole", whole_offer)
-        .when("sessions of a core-only hub and of one that knows everything")
-        .then("each `session.start` carries `protocol` 1 and `extensions`, or neither"),
-    Case::choice("H-EXT-02", "ext.2", "no waiting for session.ready", no_waiting)
-        .when("an input at once, to an adapter whose `session.ready` takes 800 ms")
-        .then("`user.input` reaches the adapter before its `session.ready`"),
-    Case::choice("H-EXT-03", "ext.2", "no type before it is agreed on", not_before_ready)
-        .needs(&[Need::Extension("options")])
-        .when("the hub sends update, pause, resume and ping; the adapter agrees late, and on `options` only")
-        .then("`session.update` after `session.ready` at most, and nothing else beyond the core"),
-    Case::choice("H-EXT-14", "ext.7", "a restriction that is not honoured", not_honoured)
-        .needs(&[Need::Extension("options")])
-        .when("the hub asks for `max_cost_usd`; the adapter lists `denied_tools` only")
-        .then("the hub learns of a refusal; the adapter gets `session.close` and no input"),
-    Case::choice("H-EXT-19", "ext.2", "fields that were not agreed on", not_agreed)
-        .needs(&[Need::AnyExtension])
-        .when("an adapter without `session.ready` sends types and fields of extensions")
-        .then("its output and the end reach the hub, and nothing of an extension"),
-    Case::choice("H-EXT-31", "ext.9", "messages of the pipe", of_the_pipe)
-        .needs(&[Need::Extension("resume"), Need::Extension("control")])
-        .when("the hub sends `ping` and `sessions.list`; the adapter has agreed on nothing")
-        .then("both are answered once, and none reaches the adapter"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-01", whole_offer),
+    ("H-EXT-02", no_waiting),
+    ("H-EXT-03", not_before_ready),
+    ("H-EXT-14", not_honoured),
+    ("H-EXT-19", not_agreed),
+    ("H-EXT-31", of_the_pipe),
 ];
 
 fn whole_offer(t: &mut Trial<'_>) -> Outcome {

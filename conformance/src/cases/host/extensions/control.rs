@@ -4,31 +4,19 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     history::{Event, Link},
-    needs::{Ability, Need},
     trial::Trial,
     verdict::Outcome,
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-08", "session.8", "the adapter closes a session", closed_from_below)
-        .when("`session.closed` in a turn, while another input waits; then the hub closes where it can")
-        .then("each input has its end, and the host writes nothing more for the id"),
-    Case::choice("H-EXT-15", "relay.5", "a pause holds the session", paused)
-        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
-        .when("a paused session's adapter, which does not know `flow`, says 500 outputs and ends the turn")
-        .then("nothing until `flow.resume`, then all in order"),
-    Case::choice("H-EXT-16", "ext.5", "ping under load", ping_under_load)
-        .needs(&[Need::Extension("control")])
-        .when("8 MiB wait for a hub that does not read; it sends `ping`, then reads")
-        .then("one `pong` with the nonce, before 2 MiB of what waited"),
-    Case::choice("H-EXT-32", "flow.2", "a stop during a pause", stopped_while_paused)
-        .needs(&[Need::Extension("flow")])
-        .when("the hub pauses a session in a turn, stops it, and resumes")
-        .then("`stop` at the adapter while the session is paused; one end after the resume"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-08", closed_from_below),
+    ("H-EXT-15", paused),
+    ("H-EXT-16", ping_under_load),
+    ("H-EXT-32", stopped_while_paused),
 ];
 
 fn closed_from_below(t: &mut Trial<'_>) -> Outcome {

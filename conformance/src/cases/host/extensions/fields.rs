@@ -4,43 +4,18 @@ use serde_json::{Value, json};
 
 use super::super::{demand_unheard, full_hub};
 use crate::{
-    case::Case,
-    needs::Need,
+    cases::CaseRun,
     trial::{Seen, Trial},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-17", "ext.4", "_meta and unknown fields", meta)
-        .needs(&[Need::AnyExtension])
-        .when("messages of both sides with `_meta` and with a field that no one knows")
-        .then("`_meta` reaches the other side untouched, the unknown field does not"),
-    Case::choice(
-        "H-EXT-24",
-        "msg.5",
-        "optional fields of the wrong type",
-        wrong_types,
-    )
-    .needs(&[
-        Need::Extension("turns"),
-        Need::Extension("events"),
-        Need::Extension("control"),
-    ])
-    .when("output, thinking, request and end, each with optional fields of a wrong type")
-    .then("each reaches the hub without those fields"),
-    Case::choice("H-EXT-25", "msg.6", "ids of 257 bytes", long_ids)
-        .needs(&[Need::Extension("turns"), Need::Extension("events")])
-        .when("a request, a tool call and a thought with an id of 256 bytes, and of 257")
-        .then("those of 256 bytes pass unchanged, the others reach no one and are not answered"),
-    Case::choice("H-EXT-27", "msg.7", "_meta that is none", bad_meta)
-        .needs(&[Need::AnyExtension])
-        .when("outputs whose `_meta` is a string, and longer than 64 KiB")
-        .then("the outputs without it"),
-    Case::choice("H-EXT-30", "ext.6", "categories of errors", categories)
-        .needs(&[Need::Extension("turns")])
-        .when("turns that fail with a category of the list, and with another word")
-        .then("the first reaches the hub; the other is absent or `other`, and its text stands"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-17", meta),
+    ("H-EXT-24", wrong_types),
+    ("H-EXT-25", long_ids),
+    ("H-EXT-27", bad_meta),
+    ("H-EXT-30", categories),
 ];
 
 const ALL: &[&str] = &[

@@ -4,40 +4,21 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-09", "permission.2", "a withdrawn request", withdrawn)
-        .needs(&[Need::Ability(Ability::Multiplexes)])
-        .when("the adapter asks, withdraws, and ends the turn later; the hub answers in between")
-        .then("no answer reaches the adapter"),
-    Case::choice("H-EXT-10", "permission.4", "a request_id that is pending", asked_twice)
-        .when("a second request with the id of one that waits; the hub approves")
-        .then("the hub is asked once, for the first; one answer reaches the adapter"),
-    Case::choice("H-EXT-11", "permission.4", "options of a permission", options)
-        .needs(&[Need::Extension("control")])
-        .when("approval by an allow option, by a reject option and by none that was offered; denial by an allow option")
-        .then("the options reach the hub; the first approves with its option, all others deny"),
-    Case::choice("H-EXT-12", "ext.5", "a question is answered once", question)
-        .needs(&[Need::Extension("questions")])
-        .when("a question with fields; the hub answers twice")
-        .then("the hub sees its fields; one `input.response` with the values reaches the adapter"),
-    Case::choice("H-EXT-13", "permission.3", "a question at stop", question_at_stop)
-        .needs(&[Need::Extension("questions")])
-        .when("the hub stops a turn while its question waits, and answers afterwards")
-        .then("`stop`, then one `input.response` with `cancelled: true`"),
-    Case::choice("H-EXT-26", "ext.3", "a question to a core-only hub", question_to_core)
-        .when("a question in a session of a hub without extensions")
-        .then("its text as `output` on channel `question`; at once one `input.response` with `cancelled: true`"),
-    Case::choice("H-EXT-28", "msg.4", "what is not understood is not answered", not_understood)
-        .when("requests without a tool, without an id and with an id that is a number; unknown types with an id")
-        .then("the hub is not asked, and nothing is written to the adapter"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-09", withdrawn),
+    ("H-EXT-10", asked_twice),
+    ("H-EXT-11", options),
+    ("H-EXT-12", question),
+    ("H-EXT-13", question_at_stop),
+    ("H-EXT-26", question_to_core),
+    ("H-EXT-28", not_understood),
 ];
 
 fn ask(request: &str, more: &Value) -> Value {

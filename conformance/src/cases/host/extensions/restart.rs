@@ -4,30 +4,19 @@ use serde_json::json;
 
 use super::super::{demand_fresh_ids, full_hub};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Side,
-    needs::{Ability, Need},
+    needs::Ability,
     trial::{Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-20", "process.5", "an agent that resumes", resumed)
-        .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
-        .when("an adapter tells its own id and parameters, dies, and says `kept` at the next start")
-        .then("`session.start` carries both in `resume`; the hub learns `kept` once, before the answer"),
-    Case::choice("H-EXT-21", "process.5", "a context that is lost", lost)
-        .needs(&[Need::Ability(Ability::Restarts), Need::Extension("resume")])
-        .when("an adapter that cannot resume dies while idle; the next input")
-        .then("the hub learns `lost` once, before the answer"),
-    Case::choice("H-EXT-22", "process.5", "an input is never sent again", never_again)
-        .needs(&[Need::Ability(Ability::Restarts)])
-        .when("the adapter dies of an input while another waits; then a third is sent")
-        .then("the first reaches the adapter once, the second never after its end, the third is answered"),
-    Case::choice("H-EXT-23", "session.2", "no id twice in a process", fresh_ids)
-        .when("sessions that go on after the adapter has ended them or has died")
-        .then("no process sees an id in two `session.start`"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-20", resumed),
+    ("H-EXT-21", lost),
+    ("H-EXT-22", never_again),
+    ("H-EXT-23", fresh_ids),
 ];
 
 /// What the hub was reported of the context since a place, and the first answer since then.

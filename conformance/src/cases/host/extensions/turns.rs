@@ -9,36 +9,19 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Seen, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-EXT-04", "turn.9", "every input has a turn_id", minted)
-        .when("three inputs each of a core-only hub and of one with `turns`, to an adapter with `turns`")
-        .then("each has a `turn_id`, and no session has one twice"),
-    Case::choice("H-EXT-05", "turn.9", "an end of another turn", foreign_end)
-        .when("in a second turn: `turn.complete` with the first one's id, with a foreign id, without one")
-        .then("the second turn goes on to its own end"),
-    Case::choice("H-EXT-06", "turn.9", "late output", late_output)
-        .needs(&[Need::Extension("turns")])
-        .when("in a second turn an output with the first one's id")
-        .then("it is delivered, and is not part of the second turn"),
-    Case::choice("H-EXT-07", "turn.10", "a steer where it can be taken", steered)
-        .needs(&[Need::Extension("turns"), Need::Ability(Ability::Multiplexes)])
-        .when("a steer to an agent that takes none, and to the same agent when it says that it does")
-        .then("`delivered: false` and nothing at the adapter; then it is passed on"),
-    Case::choice("H-EXT-18", "ext.5", "tool calls that are left open", tools_closed)
-        .needs(&[Need::Extension("events"), Need::Extension("turns")])
-        .when("a turn ends while one of its two tool calls is open")
-        .then("one `tool.end` with `is_error` before the end of the turn, and none for the other"),
-    Case::choice("H-EXT-29", "turn.3", "one turn at a time", one_at_a_time)
-        .should()
-        .when("a second input during a turn of an adapter that does not list `queue`")
-        .then("it is written after the first turn has ended"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-04", minted),
+    ("H-EXT-05", foreign_end),
+    ("H-EXT-06", late_output),
+    ("H-EXT-07", steered),
+    ("H-EXT-18", tools_closed),
+    ("H-EXT-29", one_at_a_time),
 ];
 
 fn minted(t: &mut Trial<'_>) -> Outcome {

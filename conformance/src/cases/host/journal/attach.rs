@@ -2,35 +2,20 @@
 
 use serde_json::json;
 
-use super::{JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open};
+use super::{act, again, attach, catch_up, demand_completed, instruct, last_of, open};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-11", "journal.5", "an attach behind each entry", behind_each)
-        .needs(JOURNAL)
-        .when("`session.attach` behind each entry of a turn, from none to the last; then a turn")
-        .then("`session.attached`, then each later entry once, the same line; then the new ones"),
-    Case::choice("H-JRN-12", "journal.5", "a second attach", second_attach)
-        .needs(JOURNAL)
-        .when("an attach of role `observe`, then one of role `control`, while a turn runs")
-        .then("each in force from its answer on; new entries come once"),
-    Case::choice("H-JRN-13", "journal.5", "what may not be attached", refused)
-        .needs(JOURNAL)
-        .when("an attach of an unknown id, behind more than there is, and behind an entry of another epoch")
-        .then("`session.refused` with `unknown`, `ahead` and `forked`, the last two with `last_seq`"),
-    Case::choice("H-JRN-14", "journal.5", "an attach starts nothing", starts_nothing)
-        .needs(JOURNAL)
-        .when("SIGKILL of the host; an attach; later an input right behind another attach")
-        .then("no process before the input; then the turn is served"),
-    Case::choice("H-JRN-15", "journal.9", "session.history", history)
-        .needs(JOURNAL)
-        .when("`session.history` of some entries, of all that there are, and of an unknown id, without an attach")
-        .then("one result each, of 1 MiB at most, with the same lines as entries; `next` where there are more"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-11", behind_each),
+    ("H-JRN-12", second_attach),
+    ("H-JRN-13", refused),
+    ("H-JRN-14", starts_nothing),
+    ("H-JRN-15", history),
 ];
 
 fn behind_each(t: &mut Trial<'_>) -> Outcome {

@@ -2,27 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{
-    HUBS, JOURNAL, act, attach, attach::refusal, catch_up, demand_completed, last_of, open,
-};
+use super::{act, attach, attach::refusal, catch_up, demand_completed, last_of, open};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{self, Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-33", "journal.13", "session.edit", edited)
-        .needs(HUBS)
-        .when("a title, and the same again; a title of 201 bytes, an edit of an unknown session, one of an observer")
-        .then("one result each; the title is one `session.edited` for both hubs, or an error; the others are errors"),
-    Case::choice("H-JRN-34", "journal.14", "session.fork", forked)
-        .needs(JOURNAL)
-        .when("`session.fork` of a session, of an unknown one, and up to more than there is")
-        .then("one answer each: the copied entries and `forked_from`, or a refusal and no session; the source is as before"),
-];
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-33", edited), ("H-JRN-34", forked)];
 
 /// The title that the case gives.
 const TITLE: &str = "Logs of March";

@@ -3,63 +3,30 @@
 use serde_json::json;
 
 use super::{
-    HUBS, JOURNAL, OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of,
-    open, open_more, prepare,
+    OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of, open,
+    open_more, prepare,
 };
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
+    needs::Ability,
     run::EXTENSIONS,
     trial::{Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-01", "journal.1", "who asks for the journal", asked_for)
-        .needs(JOURNAL)
-        .when("sessions with the journal and without; the adapter writes `seq`, `epoch` and `time` of its own")
-        .then("listed to the first alone; the other has nothing of it, and no adapter is offered it"),
-    Case::choice("H-JRN-02", "journal.2", "the first entry", first_entry)
-        .needs(JOURNAL)
-        .when("`session.start`, with an input right behind it")
-        .then("`session.ready`, then within 1 s `host.fact` with `fact: opened` and `seq` 1, then the input"),
-    Case::choice("H-JRN-03", "journal.2", "an id that is known", known_id)
-        .needs(JOURNAL)
-        .when("`session.start` of an open session, of a closed one, and of both after SIGKILL")
-        .then("`session.refused` with `exists` each time, and no session at the adapter"),
-    Case::choice("H-JRN-04", "journal.2", "what is not stored", not_stored)
-        .needs(JOURNAL)
-        .when("a start with `env`; SIGKILL; an attach without it and an input, then an attach with it and another")
-        .then("its value is in no file of the journal; the first input is refused with the name, the other runs"),
-    Case::choice("H-JRN-05", "journal.3", "numbers, epochs and times", numbers)
-        .needs(JOURNAL)
-        .when("turns of two sessions at one host, then at the next")
-        .then("`seq` from 1 without a gap in each; an `epoch` that grows with each host; a `time`"),
-    Case::choice("H-JRN-06", "journal.3", "SIGKILL at every point of a turn", killed_anywhere)
-        .needs(JOURNAL)
-        .when("the host is killed behind each entry of a turn; the next host is asked for all")
-        .then("each entry that was heard is there, the same line; each turn has one end"),
-    Case::choice("H-JRN-07", "journal.4", "what an adapter says", of_the_adapter)
-        .needs(JOURNAL)
-        .when("a turn with every kind of event, then the end of the adapter's process")
-        .then("an entry for each but `session.ready` and `working`; `host.fact` in the place of `error`"),
-    Case::choice("H-JRN-08", "journal.4", "what a hub says", of_the_hub)
-        .needs(JOURNAL)
-        .when("an input, a file, a steer, an answer, an unanswered request and a stop")
-        .then("an entry for each; `request.decided` in the place of `permission.cancel`"),
-    Case::choice("H-JRN-09", "journal.4", "a secret answer", secret)
-        .needs(JOURNAL)
-        .when("a question with a field of kind `secret` is answered")
-        .then("the adapter has the value; the entry says `redacted`, and no file of the journal holds it"),
-    Case::choice("H-JRN-10", "journal.1", "a hub beside the journal", beside)
-        .needs(HUBS)
-        .when("a hub with the journal takes turns, while another one without it has a session of its own")
-        .then("nothing of the first session reaches the second hub"),
-    Case::choice("H-JRN-31", "journal.3", "the file of an entry", file_kept)
-        .needs(&[Need::Journal, Need::Ability(Ability::FilesOut)])
-        .when("the adapter gives a file; SIGKILL; an attach at the next host")
-        .then("the file stands where its entry says, with the same bytes"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-01", asked_for),
+    ("H-JRN-02", first_entry),
+    ("H-JRN-03", known_id),
+    ("H-JRN-04", not_stored),
+    ("H-JRN-05", numbers),
+    ("H-JRN-06", killed_anywhere),
+    ("H-JRN-07", of_the_adapter),
+    ("H-JRN-08", of_the_hub),
+    ("H-JRN-09", secret),
+    ("H-JRN-10", beside),
+    ("H-JRN-31", file_kept),
 ];
 
 fn asked_for(t: &mut Trial<'_>) -> Outcome {

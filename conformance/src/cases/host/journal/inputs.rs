@@ -2,31 +2,19 @@
 
 use serde_json::json;
 
-use super::{HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, open};
+use super::{act, again, attach, catch_up, demand_completed, instruct, open};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-24", "journal.7", "an input is stored first", stored_first)
-        .needs(JOURNAL)
-        .when("the host is killed as soon as the adapter has an input")
-        .then("its `turn.begin` is in the journal"),
-    Case::choice("H-JRN-25", "journal.7", "the answer to an input", answered)
-        .needs(HUBS)
-        .when("an input, a steer and the same steer again by one of two hubs")
-        .then("one `input.result` for each, with the `seq` of its entry, the last a duplicate; none for the other hub"),
-    Case::choice("H-JRN-26", "journal.7", "the same input again", same_again)
-        .needs(JOURNAL)
-        .when("an input is sent twice at once, again behind its end, and again to the next host; then its id with another text")
-        .then("one turn; each time `input.result` with `duplicate: true`; the other text is refused (`protocol`)"),
-    Case::choice("H-JRN-27", "journal.7", "ids of turns", turn_ids)
-        .needs(JOURNAL)
-        .when("inputs with a new `turn_id`, with a used one, and without")
-        .then("the new one is kept; the others get ids of their own, which `input.result` names"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-24", stored_first),
+    ("H-JRN-25", answered),
+    ("H-JRN-26", same_again),
+    ("H-JRN-27", turn_ids),
 ];
 
 fn stored_first(t: &mut Trial<'_>) -> Outcome {

@@ -2,20 +2,16 @@
 
 use serde_json::{Value, json};
 
-use super::{JOURNAL, act, again, instruct, open, open_more, starts};
+use super::{act, again, instruct, open, open_more, starts};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] =
-    &[Case::choice("H-JRN-32", "journal.12", "the list of sessions", listed)
-        .needs(JOURNAL)
-        .when("`sessions.list` of a detached, an idle, a running and a closed session, by each filter and by pages of one")
-        .then("each that fits comes once over all pages; none is opened; a wrong `cursor` is answered by `error`")];
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-32", listed)];
 
 /// The most pages that a list of a few sessions may have.
 const PAGES: usize = 100;

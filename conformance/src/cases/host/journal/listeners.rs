@@ -2,33 +2,19 @@
 
 use serde_json::json;
 
-use super::{
-    HUBS, JOURNAL, act, again, attach, catch_up, demand_completed, instruct, last_of, open,
-};
+use super::{act, again, attach, catch_up, demand_completed, instruct, last_of, open};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-20", "journal.6", "several hubs", several)
-        .needs(HUBS)
-        .when("a second hub attaches; turns of both; the second one leaves")
-        .then("the same lines in the same order for both; the session goes on"),
-    Case::choice("H-JRN-21", "journal.6", "a closed session", closed)
-        .needs(JOURNAL)
-        .when("`session.close`; then, at this host and at the next, an attach and an input")
-        .then("`state: closed` and all entries; the input is refused"),
-    Case::choice("H-JRN-22", "journal.8", "a hub that reads slowly", slow)
-        .needs(HUBS)
-        .when("one hub stops reading during a turn of 4 MB, with `on_slow: wait`")
-        .then("the other hub and the turn are not delayed; later it gets every entry"),
-    Case::choice("H-JRN-23", "journal.8", "a hub that skips", skipping)
-        .needs(HUBS)
-        .when("the same with `on_slow: skip`")
-        .then("`lag` in the stead of what it did not get, then what is new"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-20", several),
+    ("H-JRN-21", closed),
+    ("H-JRN-22", slow),
+    ("H-JRN-23", skipping),
 ];
 
 fn several(t: &mut Trial<'_>) -> Outcome {

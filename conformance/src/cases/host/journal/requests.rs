@@ -2,31 +2,19 @@
 
 use serde_json::{Value, json};
 
-use super::{HUBS, JOURNAL, answers, asked, attach, catch_up, instruct, open};
+use super::{answers, asked, attach, catch_up, instruct, open};
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Hub, Seen, Session, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-16", "journal.6", "an observer", observer)
-        .needs(JOURNAL)
-        .when("an observer approves, sends an input, a stop and an update, and closes, while a permission waits")
-        .then("nothing reaches the adapter and no entry comes of it; a controller decides later"),
-    Case::choice("H-JRN-17", "journal.6", "two answers at once", race)
-        .needs(HUBS)
-        .when("two hubs answer one permission at the same time, one with yes and one with no")
-        .then("one answer at the adapter, one entry; the other hub gets that entry without `seq`"),
-    Case::choice("H-JRN-18", "journal.6", "a late answer", late_answer)
-        .needs(JOURNAL)
-        .when("a permission is approved, then denied by the same hub")
-        .then("`request.decided` of the approval without `seq`; nothing more at the adapter"),
-    Case::choice("H-JRN-19", "journal.6", "a request without a listener", unheard)
-        .needs(JOURNAL)
-        .when("`session.detach` while a permission waits; the adapter goes on; an attach and the answer")
-        .then("nothing on the pipe meanwhile, and nothing decided; the answer of the hub that came back counts"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-16", observer),
+    ("H-JRN-17", race),
+    ("H-JRN-18", late_answer),
+    ("H-JRN-19", unheard),
 ];
 
 /// A turn that waits for a permission, and then says what it was answered.

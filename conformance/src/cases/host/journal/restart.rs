@@ -3,29 +3,19 @@
 use serde_json::{Value, json};
 
 use super::{
-    JOURNAL, act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open,
-    open_more,
+    act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open, open_more,
 };
 use crate::{
-    case::Case,
+    cases::CaseRun,
     trial::{Seen, Trial, say_and_complete},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-JRN-28", "journal.10", "what was open is closed", closings)
-        .needs(JOURNAL)
-        .when("SIGKILL during a turn with an open call, a request and a steer, and an input that waits; later once more")
-        .then("`host_restarted`, then the request, the call, the steer and both turns, in this order and once"),
-    Case::choice("H-JRN-29", "journal.10", "delivered", delivered)
-        .needs(JOURNAL)
-        .when("SIGKILL while one adapter has answered, one has not, and one input waits")
-        .then("`delivered`: `yes`, `unknown` and `no`; status `failed`, category `host_restart`"),
-    Case::choice("H-JRN-30", "journal.10", "the context after a restart", context)
-        .needs(JOURNAL)
-        .when("the adapter has told its own id of the session; SIGKILL; an attach and an input")
-        .then("`resume` with that id at the adapter; `host.fact` with `resumed` and `context` before the first output"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-28", closings),
+    ("H-JRN-29", delivered),
+    ("H-JRN-30", context),
 ];
 
 fn closings(t: &mut Trial<'_>) -> Outcome {

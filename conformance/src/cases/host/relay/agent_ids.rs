@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use crate::{
-    case::Case,
+    cases::CaseRun,
     needs::Need,
     run::EXTENSIONS,
     trial::{Seen, Session, Trial},
@@ -13,35 +13,13 @@ use crate::{
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice(
-        "H-RLY-01",
-        "relay.1",
-        "an agent that there is not",
-        unknown_agent,
-    )
-    .needs(&[Need::Extension("options")])
-    .when(
-        "sessions that ask for an unknown agent, with `control` and without, and an input in each",
-    )
-    .then("`session.closed` with `unknown_agent`, or the same as text; nothing reaches an adapter"),
-    Case::choice("H-RLY-02", "relay.2", "ids are the hub's", mapped)
-        .needs(&[Need::AnyExtension])
-        .when("a session is closed and opened again under the same id")
-        .then("the id unchanged at the adapter, then another"),
-    Case::choice("H-RLY-03", "relay.4", "agents.list", agents)
-        .needs(&[Need::AnyExtension])
-        .when("`agents.list` before any session; then a session for each agent that is named")
-        .then("one result with the same request_id and an id for each agent; each agent answers"),
-    Case::choice("H-RLY-31", "relay.3", "reserved names", reserved)
-        .needs(&[Need::AnyExtension])
-        .when("the hub offers `journal` and sends `session.attach`")
-        .then("neither is agreed on, offered or passed on, and no message has a `seq`"),
-    Case::choice("H-RLY-33", "relay.10", "an agent's own list", own_list)
-        .needs(&[Need::AnyExtension])
-        .when("`sessions.list` without `journal`, of the default agent and of an unknown one")
-        .then("one result each: `error`, or `entries` with an `agent_id` each; only `error` for the unknown agent"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-01", unknown_agent),
+    ("H-RLY-02", mapped),
+    ("H-RLY-03", agents),
+    ("H-RLY-31", reserved),
+    ("H-RLY-33", own_list),
 ];
 
 /// An agent that no host has.

@@ -7,33 +7,19 @@ use super::{
     extended_relay::{demand_noise_ignored, refusals},
 };
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Seen, Session, Trial},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-08", "relay.7", "a turn that the host ended, in the core", turn_ended)
-        .when("the adapter exits with status 3 in a turn")
-        .then("`output` on `system` that says so, then `turn.complete`"),
-    Case::choice("H-RLY-10", "relay.7", "a process that ended, in the core", process_ended)
-        .when("the adapter exits while two sessions are idle")
-        .then("`output` on `system` in each, within 1 s"),
-    Case::choice("H-RLY-12", "relay.7", "a request that the hub did not settle, in the core", request_settled)
-        .needs(&[Need::Ability(Ability::Multiplexes)])
-        .when("the adapter ends a turn while a permission waits; the hub approves later")
-        .then("nothing for the hub; the request is denied once at the adapter"),
-    Case::choice("H-RLY-14", "relay.7", "what was refused, in the core", refused)
-        .when("a file that is not there, a bad message and a line beyond the limit, each naming a session")
-        .then("`output` on `system` for each"),
-    Case::choice("H-RLY-16", "relay.7", "noise, in the core", noise)
-        .when("noise, unknown ids and unknown types during a turn")
-        .then("nothing of it on the wire"),
-    Case::choice("H-RLY-18", "session.8", "a session that has ended, in the core", session_ended)
-        .when("the adapter ends a session; the hub sends two inputs and closes it")
-        .then("`output` on `system`; each input is answered by `output` on `system` and `turn.complete`; nothing below"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-08", turn_ended),
+    ("H-RLY-10", process_ended),
+    ("H-RLY-12", request_settled),
+    ("H-RLY-14", refused),
+    ("H-RLY-16", noise),
+    ("H-RLY-18", session_ended),
 ];
 
 fn system(s: &Session) -> impl Fn(&Seen) -> bool {

@@ -7,30 +7,18 @@ use serde_json::json;
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     history::{Event, Link, Record},
     trial::{Session, Trial},
     verdict::{FailureContext, Outcome},
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-19", "relay.9", "the end of stdin", end_of_stdin)
-        .when("stdin is closed during turns of a core-only hub and of one with extensions")
-        .then(
-            "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
-        ),
-    Case::choice("H-RLY-20", "relay.9", "SIGTERM", sigterm)
-        .when("SIGTERM during turns of a core-only hub and of one with extensions")
-        .then(
-            "each turn gets its end; `session.close` below; gone within 4 s with status 0, and nothing left",
-        ),
-    Case::choice("H-RLY-21", "relay.9", "no one reads stdout", broken_stdout)
-        .when("the reader of its stdout goes away during a turn with output")
-        .then("gone within 4 s with status 0, and nothing left"),
-    Case::choice("H-RLY-22", "relay.9", "an adapter that stays", adapter_stays)
-        .when("the end of stdin, and an adapter that ignores its own and SIGTERM")
-        .then("gone within 4 s with status 0, and nothing left"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-19", end_of_stdin),
+    ("H-RLY-20", sigterm),
+    ("H-RLY-21", broken_stdout),
+    ("H-RLY-22", adapter_stays),
 ];
 
 /// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of many processes.

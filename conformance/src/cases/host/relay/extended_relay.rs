@@ -4,42 +4,19 @@ use serde_json::{Value, json};
 
 use super::super::{demand_unheard, full_hub};
 use crate::{
-    case::Case,
-    needs::{Ability, Need},
+    cases::CaseRun,
     trial::{Seen, Session, Trial},
     verdict::{FailureContext, Outcome},
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-07", "relay.7", "a turn that the host ended", turn_ended)
-        .needs(&[Need::Extension("turns"), Need::Ability(Ability::Restarts)])
-        .when("the adapter exits with status 3 in a turn after a word on stderr; later it is killed before it says anything")
-        .then("`failed`, `process_exit`, the text with the words of stderr; `exit_code` and `yes`, then `signal` and `unknown`"),
-    Case::choice("H-RLY-09", "relay.7", "a process that ended", process_ended)
-        .needs(&[Need::Extension("events")])
-        .when("the adapter exits while two sessions are idle")
-        .then("`error` with `process_exit` and `fatal: false` in each, within 1 s"),
-    Case::choice("H-RLY-11", "relay.7", "a request that the hub did not settle", request_settled)
-        .needs(&[
-            Need::Extension("control"),
-            Need::Extension("questions"),
-            Need::Ability(Ability::Multiplexes),
-        ])
-        .when("the adapter ends a turn while a permission and a question wait; the hub answers later")
-        .then("`permission.cancel` for each; each is denied once at the adapter"),
-    Case::choice("H-RLY-13", "relay.7", "what was refused", refused)
-        .needs(&[Need::Extension("events")])
-        .when("a file that is not there, a bad message and a line beyond the limit, each naming a session")
-        .then("`error` with `file_refused`, `protocol` and `oversize`, each `fatal: false`"),
-    Case::choice("H-RLY-15", "relay.7", "noise", noise)
-        .needs(&[Need::AnyExtension])
-        .when("noise, unknown ids, unknown types and a late end during a turn")
-        .then("nothing of it on the wire"),
-    Case::choice("H-RLY-17", "relay.7", "a session that has ended", session_ended)
-        .needs(&[Need::Extension("control")])
-        .when("the adapter ends an idle session with reason `failed`")
-        .then("`session.closed` with that reason and its error, and nothing more"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-07", turn_ended),
+    ("H-RLY-09", process_ended),
+    ("H-RLY-11", request_settled),
+    ("H-RLY-13", refused),
+    ("H-RLY-15", noise),
+    ("H-RLY-17", session_ended),
 ];
 
 fn error_of(

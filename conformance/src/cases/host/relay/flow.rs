@@ -4,32 +4,19 @@ use serde_json::json;
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     history::{Event, Link},
-    needs::{Ability, Need},
     trial::{Session, Trial, say_and_complete},
     verdict::Outcome,
     wire,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-23", "relay.6", "fair by bytes", fair)
-        .needs(&[Need::AnyExtension])
-        .when("4 MiB in long lines and 4 MiB in short ones wait for a hub that does not read, then a word of a third session")
-        .then("the word within the first 2 MiB; the two sessions get their bytes side by side"),
-    Case::choice("H-RLY-24", "relay.5", "64 MiB held", much_held)
-        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
-        .when("a paused session's adapter says 66 MiB; another session goes on; then `flow.resume`")
-        .then("the other is answered meanwhile, memory stays bounded, and all 66 MiB come in order"),
-    Case::choice("H-RLY-25", "flow.1", "closed while paused", closed_while_paused)
-        .needs(&[Need::Extension("flow"), Need::Ability(Ability::Multiplexes)])
-        .when("a session is closed while 200 outputs are held")
-        .then("nothing of it comes"),
-    Case::choice("H-RLY-27", "flow.1", "held first", held_first)
-        .needs(&[Need::Extension("flow")])
-        .when("a turn of 4 MiB and half of the next are held; the session is resumed while that goes on")
-        .then("both turns in order, each with its end behind its output"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-23", fair),
+    ("H-RLY-24", much_held),
+    ("H-RLY-25", closed_while_paused),
+    ("H-RLY-27", held_first),
 ];
 
 /// Opens a session, names it to the stub, and pauses it.

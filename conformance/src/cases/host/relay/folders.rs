@@ -10,26 +10,13 @@ use std::{
 use serde_json::{Value, json};
 
 use super::super::full_hub;
-use crate::{
-    case::Case,
-    needs::{Ability, Need},
-    trial::Trial,
-    verdict::Outcome,
-};
+use crate::{cases::CaseRun, needs::Ability, trial::Trial, verdict::Outcome};
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-28", "process.6", "the environment is chosen", environment)
-        .when("the host itself has a variable that no one configured")
-        .then("the adapter does not see it"),
-    Case::choice("H-RLY-29", "file.6", "folders of its own", folders)
-        .needs(&[Need::Ability(Ability::FilesOut)])
-        .when("the adapter writes a file to TMPDIR and one to `exchange_dir`; the session is closed")
-        .then("both are private and taken from; the exchange folder is removed after the close"),
-    Case::choice("H-RLY-30", "file.7", "a copy is announced", copied)
-        .needs(&[Need::Ability(Ability::FilesOut)])
-        .when("the adapter sends a file and overwrites it afterwards; the hub sends a file")
-        .then("the hub opens another file with the first content; the adapter is given a copy in its exchange folder"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-28", environment),
+    ("H-RLY-29", folders),
+    ("H-RLY-30", copied),
 ];
 
 /// A variable that a host has and no one configured.

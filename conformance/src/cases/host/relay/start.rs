@@ -4,52 +4,20 @@ use serde_json::{Value, json};
 
 use super::super::full_hub;
 use crate::{
-    case::Case,
+    cases::CaseRun,
     clauses::Side,
-    needs::Need,
     run::EXTENSIONS,
     trial::{Seen, Trial},
     verdict::Outcome,
 };
 
-/// This part of the family.
-pub(in crate::cases) static CASES: &[Case] = &[
-    Case::choice("H-RLY-04", "relay.8", "ready at once", ready_at_once)
-        .needs(&[Need::AnyExtension])
-        .when("a session with an adapter whose `session.ready` takes 800 ms")
-        .then("`session.ready` first and before the adapter's, naming no more than the hub knows"),
-    Case::choice(
-        "H-RLY-05",
-        "relay.8",
-        "the offer is the relay's own",
-        own_offer,
-    )
-    .needs(&[Need::AnyExtension])
-    .when(
-        "sessions of a core-only hub, of one that knows `turns`, and of one that knows everything",
-    )
-    .then("the same `extensions` in each `session.start` at the adapter"),
-    Case::choice(
-        "H-RLY-06",
-        "relay.8",
-        "what the agent cannot do",
-        answered_by_relay,
-    )
-    .needs(&[Need::Extension("options"), Need::Extension("turns")])
-    .when("an update and a steer for an adapter without extensions")
-    .then("one `session.info`, one `steer.result` with `delivered: false`, nothing at the adapter"),
-    Case::choice(
-        "H-RLY-26",
-        "ext.2",
-        "the core for a core-only hub",
-        core_alone,
-    )
-    .when("an adapter with every extension says everything that there is")
-    .then("only the four types of the core, with the fields of the core"),
-    Case::choice("H-RLY-32", "relay.8", "facts of the agent", facts)
-        .needs(&[Need::Extension("options")])
-        .when("an adapter names its models in `session.ready`, and the one in force later")
-        .then("both reach the hub by `session.info`"),
+/// The cases of this part of the family, and their functions.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-RLY-04", ready_at_once),
+    ("H-RLY-05", own_offer),
+    ("H-RLY-06", answered_by_relay),
+    ("H-RLY-26", core_alone),
+    ("H-RLY-32", facts),
 ];
 
 fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
