@@ -33,11 +33,7 @@ mod tools;
 mod turns;
 
 #[cfg(test)]
-mod crossing;
-#[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod walk;
 
 /// The most ids that are remembered of those that the host wrote to without starting them.
 const MAX_STRANGERS: usize = 65_536;

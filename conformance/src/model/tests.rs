@@ -1,3 +1,8 @@
+//! The model, by scripts of messages and by plays at random.
+
+mod crossing;
+mod walk;
+
 use super::*;
 
 /// Plays a script of lines such as `> s user.input turn_id=t-1`, with what is required filled in.

@@ -2,8 +2,9 @@
 
 use serde_json::json;
 
-use super::{ALL, Play, Seat, Talk, field};
+use super::{Play, Seat, Talk, field};
 use crate::clauses::Side;
+use crate::run::EXTENSIONS;
 
 impl Play {
     pub(super) fn host_acts(&mut self) {
@@ -12,7 +13,7 @@ impl Play {
             let id = format!("s-{}", self.started);
             let rich = self.dice.one_in(2);
             let start = if rich {
-                json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": ALL})
+                json!({"type": "session.start", "session_id": id, "protocol": 1, "extensions": EXTENSIONS})
             } else {
                 json!({"type": "session.start", "session_id": id})
             };

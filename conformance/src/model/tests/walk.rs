@@ -18,23 +18,12 @@ use trunkline_protocol::{AdapterKind, HostKind};
 
 use self::messages::brief;
 use self::seats::Seat;
-use super::{Breach, Debt, Message, Model, ModelKind};
 use crate::clauses::{Level, Side};
+use crate::model::{Breach, Debt, Message, Model, ModelKind};
 use crate::rng::Rng;
 
 const SESSIONS: [&str; 4] = ["s-0", "s-1", "s-2", "s-3"];
 const REQUESTS: [&str; 4] = ["r-0", "r-1", "r-2", "r-3"];
-const EXTENSIONS: [&str; 9] = [
-    "turns",
-    "events",
-    "usage",
-    "resume",
-    "options",
-    "questions",
-    "flow",
-    "control",
-    "large",
-];
 
 /// The tables under comparison; a test may twist one.
 #[derive(Clone, Copy)]

@@ -10,21 +10,9 @@ use std::collections::{BTreeMap, VecDeque};
 
 use serde_json::{Value, json};
 
-use super::{Mark, Message, Model, ModelKind};
 use crate::clauses::{Level, Side};
+use crate::model::{Mark, Message, Model, ModelKind};
 use crate::rng::Rng;
-
-const ALL: [&str; 9] = [
-    "turns",
-    "events",
-    "usage",
-    "resume",
-    "options",
-    "questions",
-    "flow",
-    "control",
-    "large",
-];
 
 /// Where the recorder sits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,10 @@ use trunkline_protocol::rules::{
 
 use super::messages::{fill, message, put};
 use super::seats::{Past, Seat, Turn, UNASKED};
-use super::{EXTENSIONS, REQUESTS, SESSIONS, Step, Walk};
+use super::{REQUESTS, SESSIONS, Step, Walk};
 use crate::clauses::Side;
 use crate::model::Message;
+use crate::run::EXTENSIONS;
 
 impl Walk {
     pub(super) fn host_step(&mut self, at: usize) -> Step {

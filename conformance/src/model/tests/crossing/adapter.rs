@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::{ALL, Play, Seat, Turn, field};
+use super::{Play, Seat, Turn, field};
 use crate::clauses::Side;
+use crate::run::EXTENSIONS;
 
 const REQUESTS: [&str; 3] = ["r-0", "r-1", "r-2"];
 
@@ -30,7 +31,7 @@ impl Play {
             if talk.rich {
                 self.adapter_writes(
                     json!({"type": "session.ready", "session_id": id, "protocol": 1,
-                    "extensions": ALL, "input_modes": ["queue", "steer"]}),
+                    "extensions": EXTENSIONS, "input_modes": ["queue", "steer"]}),
                 );
             }
             return;
