@@ -6,7 +6,7 @@ use crate::{
     clauses::{Basis, Level, Side},
     needs::Need,
     trial::Trial,
-    verdict::{Outcome, Stop},
+    verdict::Outcome,
 };
 
 /// Drives the program and judges what is special to a case; the oracles judge the rest.
@@ -37,17 +37,41 @@ pub(crate) struct Case {
     pub stimulus: &'static str,
     /// The behaviour that is accepted.
     pub expected: &'static str,
-    /// The function of the case, which the catalogue finds by the id.
-    #[serde(skip, default = "unassigned")]
+    /// The turns of a host case without a function of its own.
+    pub dialogue: Option<Dialogue>,
+    /// The function of the case, which the catalogue finds by the id; without one, the dialogue is played.
+    #[serde(skip, default = "dialogue_player")]
     pub run: Run,
+}
+
+/// The turns of one session with a host, and the answers that its hub must get.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Dialogue {
+    /// The script of the stub, in JSON.
+    pub script: Option<&'static str>,
+    /// The turns, in their order.
+    pub turns: Vec<ScriptedTurn>,
+    /// The number of `turn.complete` that the hub gets in all, if it is checked.
+    pub ends: Option<usize>,
+}
+
+/// A turn in which the stub carries out actions.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ScriptedTurn {
+    /// The actions, in JSON.
+    pub actions: &'static str,
+    /// The text of the answer that the hub must get.
+    pub answer: String,
 }
 
 fn must() -> Level {
     Level::Must
 }
 
-fn unassigned() -> Run {
-    |_| Err(Stop::Inconclusive("the case has no function".to_owned()))
+fn dialogue_player() -> Run {
+    |t| t.play_dialogue()
 }
 
 impl Case {
@@ -68,6 +92,7 @@ impl Case {
             smoke: false,
             stimulus: "",
             expected: "",
+            dialogue: None,
             run: |_| Ok(()),
         }
     }

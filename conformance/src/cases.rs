@@ -113,9 +113,10 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::stub;
 
     #[test]
-    fn each_case_has_one_description_and_one_function() {
+    fn each_case_has_one_function_or_dialogue() {
         for (side, families) in [(Side::Adapter, ADAPTER), (Side::Host, HOST)] {
             let runs: Vec<&str> = families
                 .iter()
@@ -123,10 +124,30 @@ mod tests {
                 .flatten()
                 .map(|run| run.0)
                 .collect();
-            let described: BTreeSet<&str> = of(side).map(|case| case.id).collect();
             let with_function: BTreeSet<&str> = runs.iter().copied().collect();
-            assert_eq!(described, with_function);
+            let without_dialogue: BTreeSet<&str> = of(side)
+                .filter(|case| case.dialogue.is_none())
+                .map(|case| case.id)
+                .collect();
+            assert_eq!(without_dialogue, with_function);
             assert_eq!(with_function.len(), runs.len(), "an id has two functions");
+        }
+    }
+
+    #[test]
+    fn the_stub_accepts_each_dialogue() {
+        for case in all() {
+            let Some(dialogue) = &case.dialogue else {
+                continue;
+            };
+            assert_eq!(case.side(), Side::Host, "{}", case.id);
+            if let Some(script) = dialogue.script {
+                stub::check_script(script).expect(case.id);
+            }
+            for turn in &dialogue.turns {
+                let actions = serde_json::from_str(turn.actions).expect(case.id);
+                stub::check_actions(&actions).expect(case.id);
+            }
         }
     }
 }

@@ -14,23 +14,17 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-FRM-01", byte_by_byte),
     ("H-FRM-02", cut_characters),
     ("H-FRM-03", many_at_once),
-    ("H-FRM-04", carriage_return),
-    ("H-FRM-05", separators),
     ("H-FRM-06", blank_lines),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
-    ("H-FRM-09", byte_order_mark),
     ("H-FRM-10", long_lines),
     ("H-FRM-11", very_long_line),
     ("H-FRM-12", endless_line),
     ("H-FRM-13", over_the_limit),
     ("H-FRM-14", last_line),
-    ("H-FRM-15", escapes),
     ("H-FRM-16", odd_json),
-    ("H-FRM-17", banner),
     ("H-FRM-18", within_the_adapters_limit),
 ];
 
@@ -71,13 +65,6 @@ fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
     t.demand_served(&s, "served")
 }
 
-fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let turn =
-        t.act(&s, &json!([["bytewise", {"type":"output","content":MIXED}, 200], ["bytewise", {"type":"turn.complete"}]]))?;
-    t.demand_text(&turn, MIXED)
-}
-
 fn cut_characters(t: &mut Trial<'_>) -> Outcome {
     let s = t.open()?;
     t.demand_answer(
@@ -104,36 +91,6 @@ fn many_at_once(t: &mut Trial<'_>) -> Outcome {
         &json!([["many", outputs], ["complete"]]),
         &(0..100).map(word).collect::<String>(),
     )
-}
-
-fn carriage_return(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &json!([
-            [
-                "raw",
-                "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"a\"}\r\n"
-            ],
-            [
-                "raw",
-                "{\"type\":\"turn.complete\",\"session_id\":\"{session_id}\"}\r\n"
-            ],
-            ["done"]
-        ]),
-        "a",
-    )
-}
-
-fn separators(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let text = "a\u{2028}b\u{2029}c\u{85}d\u{b}e\u{c}f";
-    // VT and FF are control characters, which JSON wants escaped; the others may stand as they are.
-    let raw = text.replace('\u{b}', "\\u000b").replace('\u{c}', "\\f");
-    let line = format!(
-        "{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n"
-    );
-    t.demand_answer(&s, &json!([["raw", line], ["complete"]]), text)
 }
 
 fn blank_lines(t: &mut Trial<'_>) -> Outcome {
@@ -202,16 +159,6 @@ fn not_utf8(t: &mut Trial<'_>) -> Outcome {
             ["complete"]
         ]),
         "good",
-    )
-}
-
-fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
-    t.stub_script(&json!({"at_start":[["raw64", BASE64.encode(b"\xef\xbb\xbf")]]}))?;
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &json!([["say", "first"], ["say", " second"], ["complete"]]),
-        "first second",
     )
 }
 
@@ -328,19 +275,6 @@ fn last_line(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn escapes(t: &mut Trial<'_>) -> Outcome {
-    let s = t.open()?;
-    let raw = r#"\u0041\n\t\r\"\\\/\b\f\u0000\u00e9\ud83d\ude00\u2028"#;
-    let line = format!(
-        "{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",\"content\":\"{raw}\"}}\n"
-    );
-    t.demand_answer(
-        &s,
-        &json!([["raw", line], ["complete"]]),
-        "A\n\t\r\"\\/\u{8}\u{c}\0\u{e9}\u{1f600}\u{2028}",
-    )
-}
-
 fn odd_json(t: &mut Trial<'_>) -> Outcome {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line =
@@ -372,18 +306,5 @@ fn odd_json(t: &mut Trial<'_>) -> Outcome {
         &s,
         &actions,
         "a\u{fffd}b c\u{fffd}\u{fffd} \u{fffd}\u{fffd} \u{fffd}\u{1f600} last numbers deep end",
-    )
-}
-
-fn banner(t: &mut Trial<'_>) -> Outcome {
-    t.stub_script(
-        &json!({"at_start":[["raw", "Welcome!\nDebugger listening on ws://127.0.0.1:9229\n\n"]]}),
-    )?;
-    let s = t.open()?;
-    // It has time to do what it does about a banner.
-    t.demand_answer(
-        &s,
-        &json!([["delay", 300], ["say", "works"], ["complete"]]),
-        "works",
     )
 }

@@ -21,7 +21,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-LIF-09", shutdown::will_not_go),
     ("H-LIF-10", restarts::crash_after_crash),
     ("H-LIF-11", restarts::writing_to_the_dead),
-    ("H-LIF-12", ends::much_on_stderr),
     ("H-LIF-13", restarts::begun_anew),
     ("H-LIF-14", restarts::no_storm),
     ("H-LIF-15", restarts::slow_start),

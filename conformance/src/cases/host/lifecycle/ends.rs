@@ -32,21 +32,6 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     Ok(turns.swap_remove(0))
 }
 
-pub(super) fn much_on_stderr(t: &mut Trial<'_>) -> Outcome {
-    t.stub_script(&json!({"at_start":[["stderr", 4 << 20]]}))?;
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &json!([
-            ["say", "one"],
-            ["stderr", 4 << 20],
-            ["say", " two"],
-            ["complete"]
-        ]),
-        "one two",
-    )
-}
-
 pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
     let turn = end_in_turn(t, &json!(["abort"]))?;
     t.demand_text(&turn, "last words")?;
