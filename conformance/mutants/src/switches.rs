@@ -39,6 +39,13 @@ macro_rules! program {
                 CHOSEN.get().is_some_and(|chosen| chosen.1 == Some(variant))
             }
 
+            /// Finds the fault of this process among the faults of several mutants.
+            #[must_use]
+            pub fn find_fault<T, const N: usize>(faults: [(Mutant, T); N]) -> Option<T> {
+                let fault = faults.into_iter().find(|(mutant, _)| broken(*mutant));
+                fault.map(|(_, fault)| fault)
+            }
+
             /// Writes every switch to stdout, with what it does.
             pub fn list() {
                 let mutants = MUTANTS.iter().map(|(_, name, about)| (name, about));

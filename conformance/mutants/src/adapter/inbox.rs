@@ -476,28 +476,27 @@ fn in_a_file(fields: &Fields<'_>) -> Option<Result<String, String>> {
     Some(read())
 }
 
-/// What a session learns of a file that is not what was announced ([large.1]).
+/// Reports to a session a file that is not what was announced ([large.1]).
 fn refused(session: &Session, name: &str) -> Message {
     let text = format!("{name} was not taken: it is not what was announced");
-    match session.has(Extension::Events) {
-        true => Message::new("error")
-            .with("category", "file_refused")
-            .with("message", text)
-            .with("fatal", false),
-        false => Message::system(&text),
-    }
+    report_error(session, "file_refused", &text)
 }
 
-/// What a session learns of a line that was too long for it ([frame.5]).
+/// Reports to a session a line that was too long for it ([frame.5]).
 fn too_long(session: &Session) -> Message {
     let text = "a line over the limit of 16 MiB was skipped";
-    match session.has(Extension::Events) {
-        true => Message::new("error")
-            .with("category", "oversize")
-            .with("message", text)
-            .with("fatal", false),
-        false => Message::system(text),
+    report_error(session, "oversize", text)
+}
+
+/// An `error` that ends nothing, or its text if the session does not take events.
+fn report_error(session: &Session, category: &str, text: &str) -> Message {
+    if !session.has(Extension::Events) {
+        return Message::system(text);
     }
+    Message::new("error")
+        .with("category", category)
+        .with("message", text)
+        .with("fatal", false)
 }
 
 fn exit_if(mutant: Mutant) {

@@ -13,7 +13,7 @@ use trunkline_conformance_mutants::{
     outbox::{Fault, Outbox},
 };
 
-use crate::switches::{Mutant, broken};
+use crate::switches::{Mutant, broken, find_fault};
 
 /// The lines of the host.
 pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
@@ -32,8 +32,8 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
     ];
     Lines::new(
         Reading(io::stdin().lock()),
-        chosen(longest).unwrap_or(LONGEST),
-        chosen(faults),
+        find_fault(longest).unwrap_or(LONGEST),
+        find_fault(faults),
     )
 }
 
@@ -76,18 +76,11 @@ pub(crate) fn stdout() -> io::Result<Outbox> {
         (Mutant::UnlockedWrites, Fault::Unlocked),
     ];
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
-    Ok(Outbox::start(stdout, chosen(faults), |written| {
+    Ok(Outbox::start(stdout, find_fault(faults), |written| {
         if written.is_err() {
             broken_stdout();
         }
     }))
-}
-
-fn chosen<T, const N: usize>(faults: [(Mutant, T); N]) -> Option<T> {
-    faults
-        .into_iter()
-        .find(|(mutant, _)| broken(*mutant))
-        .map(|(_, fault)| fault)
 }
 
 /// Ends the process when no one reads it, even while it has nothing to say ([process.1]).

@@ -105,6 +105,12 @@ impl Message {
         self.raw(name).map(|raw| json::decode(raw).0)
     }
 
+    /// The text of the member `error`.
+    pub(crate) fn error_message(&self) -> Option<String> {
+        let error: serde_json::Value = serde_json::from_str(self.raw("error")?).ok()?;
+        Some(error.get("message")?.as_str()?.to_owned())
+    }
+
     pub(crate) fn is_true(&self, name: &str) -> bool {
         self.raw(name) == Some("true")
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use trunkline_conformance_mutants::lines::{Fault as ReadFault, LONGEST, Line, Lines};
 use trunkline_conformance_mutants::outbox::{Fault, Outbox};
 
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant as M, Variant as V, broken, find_fault, varied};
 
 /// What a reader with a fixed buffer takes.
 const FIXED: usize = 1024 * 1024 + 64 * 1024;
@@ -26,7 +26,7 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
     } else {
         LONGEST
     };
-    let lines = Lines::new(pipe, longest, chosen(faults)).map_while(Result::ok);
+    let lines = Lines::new(pipe, longest, find_fault(faults)).map_while(Result::ok);
     let lines =
         until_too_long(lines).filter(|line| !broken(M::Line64k) || line.bytes().len() <= 64 * 1024);
     let lines = lines.map(|line| match line {
@@ -58,12 +58,5 @@ pub(crate) fn writer(pipe: OwnedFd, written: impl Fn(io::Result<()>) + Send + 's
         (M::WriteBlocks, Fault::PushWaits),
     ];
     let slow = varied(V::Vh04).then_some(Fault::Slow(Duration::from_millis(5)));
-    Outbox::start(pipe, chosen(faults).or(slow), written)
-}
-
-fn chosen<T, const N: usize>(faults: [(M, T); N]) -> Option<T> {
-    faults
-        .into_iter()
-        .find(|(mutant, _)| broken(*mutant))
-        .map(|(_, fault)| fault)
+    Outbox::start(pipe, find_fault(faults).or(slow), written)
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::child::Step;
+use crate::child::{Process, Step};
 use crate::event::Exit;
 use crate::relay::Relay;
 use crate::schema::Exts;
@@ -132,23 +132,23 @@ impl Relay {
 
     /// The stdout of a process has ended.
     pub(crate) fn stdout_ended(&mut self, number: u64) {
-        self.unpark();
-        let now = Instant::now();
-        if let Some(process) = self.processes.get_mut(&number) {
-            process.ended = Some(now);
-            if process.exited.is_some() {
-                self.process_gone(number, "the adapter exited");
-            }
-        }
+        self.note_end(number, |process, now| process.ended = Some(now));
     }
 
     /// A process has exited; what its pipe holds still comes.
     pub(crate) fn exited(&mut self, number: u64) {
+        self.note_end(number, |process, now| {
+            process.exited = Some((Exit::default(), now));
+        });
+    }
+
+    /// Notes that a process has exited or that its stdout has ended. After both, the process is gone.
+    fn note_end(&mut self, number: u64, note: impl FnOnce(&mut Process, Instant)) {
         self.unpark();
         let now = Instant::now();
         if let Some(process) = self.processes.get_mut(&number) {
-            process.exited = Some((Exit::default(), now));
-            if process.ended.is_some() {
+            note(process, now);
+            if process.ended.is_some() && process.exited.is_some() {
                 self.process_gone(number, "the adapter exited");
             }
         }

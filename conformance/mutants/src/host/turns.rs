@@ -226,9 +226,7 @@ impl Relay {
         );
         if failed && !session.hub.has(Exts::TURNS) {
             let text = message
-                .raw("error")
-                .and_then(|raw| serde_json::from_str::<serde_json::Value>(raw).ok())
-                .and_then(|error| error.get("message")?.as_str().map(str::to_owned))
+                .error_message()
                 .unwrap_or_else(|| "the turn failed".to_owned());
             self.say_text(session, "system", &text);
         }

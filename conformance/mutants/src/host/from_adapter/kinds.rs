@@ -249,9 +249,7 @@ impl Relay {
             }
         }
         let text = message
-            .raw("error")
-            .and_then(|raw| serde_json::from_str::<serde_json::Value>(raw).ok())
-            .and_then(|error| error.get("message")?.as_str().map(str::to_owned))
+            .error_message()
             .unwrap_or_else(|| "the agent ended the session".to_owned());
         self.settle(session, "policy", |_| true);
         self.end_all(session, &End::failed("other", text.clone()));
