@@ -1,4 +1,4 @@
-//! PendingPermission requests and questions: their form for an editor, and the meaning of its answer.
+//! Permission requests and questions: their form for an editor, and the meaning of its answer.
 
 use std::collections::BTreeMap;
 
@@ -68,9 +68,10 @@ impl PendingPermission {
                 .iter()
                 .all(|choice| choice.kind.allows() != kind.allows())
             {
-                let id = match choices.iter().any(|choice| choice.id == id) {
-                    true => format!("trunkline-{id}"),
-                    false => id.to_owned(),
+                let id = if choices.iter().any(|choice| choice.id == id) {
+                    format!("trunkline-{id}")
+                } else {
+                    id.to_owned()
                 };
                 choices.push(Choice {
                     id,
