@@ -1,30 +1,22 @@
 //! Transports: how a client connects, and connects again.
 
 #[cfg(feature = "websocket")]
-mod address;
-mod child;
-mod streams;
-#[cfg(unix)]
-mod unix;
-#[cfg(feature = "websocket")]
 mod websocket;
 
-use std::{future::Future, time::Duration};
+#[cfg(unix)]
+use std::path::PathBuf;
+use std::{ffi::OsStr, future::Future, process::Stdio, time::Duration};
 
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    process::Child,
+    process::{Child, Command},
     time::timeout,
 };
 
 #[cfg(feature = "websocket")]
-pub use self::address::{AddressError, ByteStream, ServerAddress, tls_config};
-pub use self::child::ChildProcess;
-pub use self::streams::Streams;
-#[cfg(unix)]
-pub use self::unix::UnixSocket;
-#[cfg(feature = "websocket")]
-pub use self::websocket::WebSocket;
+pub use self::websocket::{AddressError, ByteStream, ServerAddress, WebSocket, tls_config};
 use crate::ConnectError;
 
 /// Timeout for the exit of a command whose streams have ended, and of one that is closed. Then it
@@ -145,4 +137,114 @@ async fn end_child(child: &mut Child) -> Option<std::process::ExitStatus> {
     // It may have ended just now.
     let _ = child.kill().await;
     None
+}
+
+/// A command such as `trunkline serve --journal FOLDER`, which is started, and started again when
+/// it ends.
+///
+/// Its stderr is this program's, unless the command redirects it. It ends with the client. Exit
+/// status 2, a wrong configuration, is permanent, and so is a program that cannot be started.
+#[derive(Debug)]
+pub struct ChildProcess {
+    command: Command,
+}
+
+impl ChildProcess {
+    /// A program with arguments.
+    #[must_use]
+    pub fn new<S: AsRef<OsStr>>(
+        program: impl AsRef<OsStr>,
+        arguments: impl IntoIterator<Item = S>,
+    ) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments);
+        Self::from_command(command)
+    }
+
+    /// A command with an environment, a folder or a stderr of its own. Its stdin and stdout are the
+    /// connection.
+    #[must_use]
+    pub fn from_command(command: impl Into<Command>) -> Self {
+        let mut command = command.into();
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true);
+        Self { command }
+    }
+}
+
+impl Connect for ChildProcess {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let program = self.command.as_std().get_program().display().to_string();
+        let mut child = self.command.spawn().map_err(|error| {
+            ConnectError::permanent(format!("the command {program} was not started: {error}"))
+        })?;
+        let (Some(input), Some(output)) = (child.stdout.take(), child.stdin.take()) else {
+            return Err(ConnectError::permanent(format!(
+                "the command {program} has no pipes"
+            )));
+        };
+        Ok(Pipe::new(input, output).of_child(child))
+    }
+}
+
+/// Two streams to a host, such as the halves of a [`tokio::io::duplex`] to a relay in this process.
+/// When they end, the client gives up.
+#[derive(Debug)]
+pub struct Streams {
+    pipe: Option<Pipe>,
+}
+
+impl Streams {
+    /// The stream that the host writes to, and the stream that it reads from.
+    #[must_use]
+    pub fn new(
+        input: impl AsyncRead + Send + Unpin + 'static,
+        output: impl AsyncWrite + Send + Unpin + 'static,
+    ) -> Self {
+        Self {
+            pipe: Some(Pipe::new(input, output)),
+        }
+    }
+}
+
+impl Connect for Streams {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let ended = || ConnectError::permanent("the streams to the host have ended");
+        self.pipe.take().ok_or_else(ended)
+    }
+}
+
+/// The socket of a daemon (`journal/host.sock` in its folder), or of `trunkline serve --listen
+/// unix:PATH`.
+#[cfg(unix)]
+#[derive(Debug, Clone)]
+pub struct UnixSocket {
+    path: PathBuf,
+}
+
+#[cfg(unix)]
+impl UnixSocket {
+    /// The socket at a path.
+    #[must_use]
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+}
+
+#[cfg(unix)]
+impl Connect for UnixSocket {
+    async fn connect(&mut self) -> Result<Pipe, ConnectError> {
+        let connected = UnixStream::connect(&self.path).await;
+        let stream = connected.map_err(|error| {
+            let message = format!("the socket {}: {error}", self.path.display());
+            match error.kind() {
+                std::io::ErrorKind::PermissionDenied => ConnectError::permanent(message),
+                _ => ConnectError::transient(message),
+            }
+        })?;
+        let (input, output) = stream.into_split();
+        Ok(Pipe::new(input, output))
+    }
 }

@@ -34,7 +34,6 @@ mod activity;
 mod actor;
 mod archive;
 pub mod ends;
-mod entries;
 mod entry;
 mod facts;
 mod files;

@@ -8,10 +8,10 @@ use trunkline_protocol::{
 
 use crate::{
     ends,
-    entries::{EntryBlock, EntryWriter},
     facts::SessionFacts,
     open::OpenItems,
     record::Batch,
+    recorder::{EntryBlock, EntryWriter},
 };
 
 /// Error text for turns that the host finds without an end.
