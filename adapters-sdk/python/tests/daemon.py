@@ -20,6 +20,10 @@ def answer(turn):
     if turn.text == "steers":
         turn.output("ready")
         return turn.output(turn.next_steer().accept())
+    if turn.text == "messages":
+        for message, text in [("m1", "a"), ("m1", "b"), ("m2", "c"), (None, "d"), ("m2", "e")]:
+            turn.emit("output", content=text, message_id=message)
+        return
     if turn.text == "long":
         turn.output("begun")
         return turn.wait(60)

@@ -33,6 +33,7 @@ def test_turns_permissions_questions_steers_files_and_stops(tmp_path, host):
         assert session.send("ask").text() == "True"
         assert inside == [NUMBERS] and threading.current_thread() not in threads
         assert session.send("question").text() == "this one"
+        assert session.send("messages").text() == "ab\n\ncde"
 
         turn, heard = session.send("steers"), []
         for entry in turn:

@@ -26,6 +26,7 @@ export interface Pending {
   readonly input: Message;
   readonly files: readonly GivenFile[];
   text: string;
+  message?: string; // the id of the text's last message
   truncated: boolean;
   resolve(done: Done): void;
   reject(error: Error): void;
@@ -310,7 +311,11 @@ export class Conversation {
       steer.resolve(message["delivered"] === true);
     }
     const turn = this.#turns.get(turn_id);
-    if (type === "output" && turn && (message["channel"] ?? "stdout") === "stdout") add(turn, message["content"]);
+    if (type === "output" && turn && (message["channel"] ?? "stdout") === "stdout") {
+      const isNext = turn.message !== undefined && message_id !== undefined && message_id !== turn.message;
+      if (message_id !== undefined) turn.message = message_id;
+      add(turn, (isNext ? "\n\n" : "") + message["content"]);
+    }
     if (type === "request.decided") this.#answers.delete(message["request_id"]);
     if (type === "turn.complete" && turn) {
       this.#turns.delete(turn_id);

@@ -67,6 +67,18 @@ test("the text of a turn is cut at its bound, and says so; its end comes", async
   client.close();
 });
 
+test("two messages of one answer have an empty line between them, and pieces of one message none", async () => {
+  const { client, session, inputs, say } = await clientOf();
+  const turn = session.turn("");
+  const { turn_id } = inputs().at(-1);
+  for (const [message_id, content] of [["m1", "a"], ["m1", "b"], ["m2", "c"], [undefined, "d"], ["m2", "e"]]) {
+    say({ type: "output", turn_id, message_id, content });
+  }
+  say({ type: "turn.complete", turn_id, status: "completed" });
+  assert.equal((await turn).text, "ab\n\ncde");
+  client.close();
+});
+
 test("inputs that wait for their ends are bounded, by number and by size", async () => {
   const { client, session, inputs, say } = await clientOf();
   const large = "x".repeat(40 * 1024 * 1024);

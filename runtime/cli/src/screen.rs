@@ -10,7 +10,10 @@ use std::{
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use indicatif::{ProgressBar, ProgressStyle};
-use trunkline_host::{Event, EventKind, TurnScope, protocol::Channel};
+use trunkline_host::{
+    Event, EventKind, TurnScope,
+    protocol::{Channel, MessageId, Output},
+};
 
 use crate::{
     paint,
@@ -45,6 +48,8 @@ pub(crate) struct Screen {
     block: Block,
     /// Whether the cursor is at the start of a line.
     fresh: bool,
+    /// The id of the answer's last message.
+    message: Option<MessageId>,
     /// Whether the answer's last byte was a line's end, or there was none.
     answer_ended: bool,
     tools: tools::Tools,
@@ -118,6 +123,7 @@ impl Screen {
             detail,
             block: Block::None,
             fresh: true,
+            message: None,
             answer_ended: true,
             tools: tools::Tools::default(),
             spinner: None,
@@ -149,7 +155,8 @@ impl Screen {
             && *output.channel() == Channel::Stdout
             && output.history != Some(true)
         {
-            return self.answer(&output.content, event.scope);
+            let gap = self.gap_before(output);
+            return self.answer(&format!("{gap}{}", output.content), event.scope);
         }
         self.aside_event(event);
         Ok(())
@@ -180,6 +187,7 @@ impl Screen {
                 self.fresh = true;
             }
         }
+        self.message = None;
         self.answer_ended = true;
         self.answer.flush()
     }
@@ -289,6 +297,24 @@ impl Screen {
         self.pause();
         let _ = self.aside.write_all(b"\n");
         let _ = self.aside.flush();
+    }
+
+    /// Returns what puts an empty line between two messages of one answer.
+    fn gap_before(&mut self, output: &Output) -> &'static str {
+        if output.message_id.is_none() || output.content.is_empty() {
+            return "";
+        }
+        let last = std::mem::replace(&mut self.message, output.message_id.clone());
+        let is_next = last.is_some() && last != self.message;
+        // Otherwise other lines separate the messages.
+        let is_joined = !self.is_one_sink || self.block == Block::Answer;
+        if !is_next || !is_joined {
+            ""
+        } else if self.answer_ended && self.markdown.is_none() {
+            "\n"
+        } else {
+            "\n\n"
+        }
     }
 
     fn answer(&mut self, text: &str, scope: TurnScope) -> io::Result<()> {

@@ -25,9 +25,7 @@ impl Input {
     pub fn text(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
-            message_id: None,
-            files: Vec::new(),
-            meta: None,
+            ..Self::default()
         }
     }
 

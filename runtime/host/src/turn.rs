@@ -75,18 +75,25 @@ impl Turn {
         }
     }
 
-    /// Waits for the end and gathers the answer: all `output` on stdout.
+    /// Waits for the end and gathers the answer: all `output` on stdout, with an empty line between
+    /// two messages.
     ///
     /// # Cancel safety
     /// Dropping the future stops the turn, and loses the text.
     pub async fn text(mut self) -> (String, TurnEnd) {
         let mut text = String::new();
+        let mut message = None;
         loop {
             match self.next().await {
                 Some(Event {
                     kind: EventKind::Output(output),
                     ..
                 }) if *output.channel() == Channel::Stdout => {
+                    let id = output.message_id.or_else(|| message.clone());
+                    if message.is_some() && id != message {
+                        text.push_str("\n\n");
+                    }
+                    message = id;
                     text.push_str(&output.content);
                 }
                 Some(Event {

@@ -168,3 +168,28 @@ async fn what_the_host_tells_is_a_message_too() {
         json!({ "type": "session.closed", "reason": "finished" })
     );
 }
+
+#[tokio::test]
+async fn two_messages_of_one_answer_have_an_empty_line_between_them() {
+    let mut talk = talk(agent()).await;
+    for piece in [
+        r#""content":"a","message_id":"m1""#,
+        r#""content":"b","message_id":"m1""#,
+        r#""content":"c","message_id":"m2""#,
+        r#""content":"d""#,
+        r#""content":"e","message_id":"m2""#,
+    ] {
+        talk.peer
+            .say("output", "s", &format!(",\"turn_id\":\"t1\",{piece}"))
+            .await;
+    }
+    talk.peer
+        .say(
+            "turn.complete",
+            "s",
+            ",\"turn_id\":\"t1\",\"status\":\"completed\"",
+        )
+        .await;
+    let (text, _) = soon(talk.turn.text()).await;
+    assert_eq!(text, "ab\n\ncde");
+}

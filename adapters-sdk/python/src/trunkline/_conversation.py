@@ -71,10 +71,15 @@ class ClientTurn:
             self._inbox.leave()
 
     async def text(self) -> str:
-        """Waits for the end, and returns the answer: all `output` on channel `stdout`. Raises as iterating does."""
-        said = []
+        """Waits for the end, and returns the answer: all `output` on channel `stdout`, with an empty line between two
+        messages. Raises as iterating does."""
+        said: list[str] = []
+        message = None
         async for entry in self:
             if entry["type"] == "output" and (entry.get("channel") or "stdout") == "stdout":
+                last, message = message, entry.get("message_id") or message
+                if last is not None and message != last:
+                    said.append("\n\n")
                 said.append(entry["content"])
         return "".join(said)
 

@@ -1,6 +1,6 @@
 use std::sync::{Arc, Mutex};
 
-use trunkline_host::protocol::{Output, Thinking};
+use trunkline_host::protocol::{MessageId, Output, Thinking};
 
 use super::*;
 
@@ -63,6 +63,40 @@ fn a_piped_answer_is_what_the_agent_said_and_a_line_end() {
         vec![output("a\u{1b}[1m"), thinking("hm"), output("b")],
     );
     assert_eq!(answer, "a\u{1b}[1mb\n");
+}
+
+#[test]
+fn two_messages_of_one_answer_have_an_empty_line_between_them() {
+    let pieces = [
+        (Some("m1"), "a"),
+        (Some("m1"), "b"),
+        (Some("m2"), "c\n"),
+        (None, "d\n"),
+        (Some("m3"), "e"),
+    ];
+    let kinds = || {
+        let piece = |(id, text): (Option<&str>, &str)| {
+            EventKind::Output(Output {
+                message_id: id.map(|id| MessageId::new(id).unwrap()),
+                ..Output::text(text)
+            })
+        };
+        Vec::from(pieces.map(piece))
+    };
+    for terminals in [(false, false), (true, true)] {
+        let (answer, _) = shown_on(terminals, kinds());
+        assert_eq!(answer, "ab\n\nc\nd\n\ne\n", "{terminals:?}");
+    }
+    // On a terminal another line separates them already.
+    for (terminals, expected) in [
+        ((false, false), "ab\n\nc\nd\n\ne\n"),
+        ((true, true), "abc\nd\n\ne\n"),
+    ] {
+        let mut kinds = kinds();
+        kinds.insert(2, thinking("hm"));
+        let (answer, _) = shown_on(terminals, kinds);
+        assert_eq!(answer, expected, "{terminals:?}");
+    }
 }
 
 #[test]
