@@ -621,6 +621,7 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
                 r#","extensions":["turns","events","options","large"]"#,
             )
             .await;
+            peer.read("user.input").await;
             let large = serde_json::json!({ "result": by_file(&folder, "1", "[7]") });
             peer.say(
                 "turn.complete",
