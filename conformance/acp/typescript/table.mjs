@@ -120,7 +120,14 @@ for (const record of process.argv.slice(2)) {
   }
 }
 
-const names = { agent: sources("runtime/acp/src/"), client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs") };
+const names = {
+  agent: sources("runtime/acp/src/"),
+  client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs", "runtime/profiles/src/agent/end.rs"),
+};
+// The client takes these from the protocol, which has the same words.
+for (const kind of ["PermissionOptionKind", "PlanEntryStatus", "ToolCallStatus"]) {
+  for (const { const: word } of defs[kind].oneOf ?? defs[kind].anyOf) names.client.add(word);
+}
 const wire = (item) => item.split(/[.=]/).pop();
 const has = {
   agent: (item) => seen.agent.has(item) || (seen.client.has(item) && names.agent.has(wire(item))),
