@@ -12,7 +12,7 @@ use crate::{
 /// Drives the program and judges what is special to a case; the oracles judge the rest.
 pub(crate) type Run = fn(&mut Trial<'_>) -> Outcome;
 
-/// One case of the catalogue. Its texts are in `cases/adapter.toml` and `cases/host.toml`.
+/// Case of the catalogue. Its texts are in `cases/adapter.toml` and `cases/host.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Case {
@@ -56,7 +56,7 @@ pub(crate) struct Dialogue {
     pub ends: Option<usize>,
 }
 
-/// A turn in which the stub carries out actions.
+/// Turn of a dialogue: what the stub does when it gets an input.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScriptedTurn {

@@ -45,7 +45,7 @@ pub(crate) struct Facts {
 impl Setting {
     const ALL: [Self; 3] = [Self::Mode, Self::Model, Self::Effort];
 
-    /// Its name in ACP: the id and the category of the option.
+    /// The id and the category of the option in ACP.
     fn id(self) -> &'static str {
         match self {
             Self::Mode => "mode",

@@ -86,8 +86,8 @@ impl fmt::Debug for Options {
     }
 }
 
-/// The host whose sessions an editor gets: a way to connect to a relay of its journal, which may
-/// have to be started, and the operations on sessions for which hubs have no message.
+/// The host of an editor's sessions: connects to the relay of its journal, which it may start, and
+/// has the operations on sessions that no message of the protocol covers.
 pub trait Host: Connect + Clone {
     /// Closes a session and removes it from the journal. Removing an unknown session succeeds.
     ///

@@ -603,7 +603,7 @@ async fn a_picture_of_a_prompt_is_stored_with_its_session() {
     assert_eq!(stage.update().await["content"]["type"], "image");
 }
 
-/// A prompt whose files do not fit beside those of prompts before it leaves nothing behind.
+/// A prompt is refused whole if its files and the files of open prompts exceed the bound.
 #[tokio::test(start_paused = true)]
 async fn the_files_of_open_prompts_are_bounded() {
     let (mut stage, session) = Stage::with_session().await;

@@ -67,7 +67,7 @@ impl DisplayEvent {
     }
 }
 
-/// The way in which a session is attached.
+/// The entries of a session that a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttachMode {
     /// All entries, then what is new; the person takes part.
@@ -100,7 +100,7 @@ pub(crate) struct SessionBackend {
     calls: BackgroundCalls,
     is_silent: bool,
     is_closed: bool,
-    /// The cause of the session's loss, with which its events ended.
+    /// The error that ended the events, if the session was lost.
     lost: Option<ClientError>,
 }
 

@@ -32,7 +32,7 @@ const BEHIND_ALL_ENTRIES: u64 = 1 << 53;
 #[derive(Debug, Clone)]
 pub struct Client {
     commands: mpsc::Sender<Command>,
-    attention: Arc<SessionsToVisit>,
+    to_visit: Arc<SessionsToVisit>,
     /// The cause of the connection's end.
     cause: Arc<OnceLock<ClientError>>,
     is_remote: bool,
@@ -95,12 +95,12 @@ impl Client {
         let (commands, receiver) = mpsc::channel(COMMAND_QUEUE);
         let client = Self {
             commands,
-            attention: Arc::default(),
+            to_visit: Arc::default(),
             cause: Arc::default(),
             is_remote: pipe.is_remote(),
         };
-        let attention = client.attention.clone();
-        let connection = ConnectionTask::new(receiver, attention, policy, client.cause.clone());
+        let to_visit = client.to_visit.clone();
+        let connection = ConnectionTask::new(receiver, to_visit, policy, client.cause.clone());
         tokio::spawn(connection.run(transport, pipe));
         Ok(client)
     }
@@ -362,8 +362,8 @@ impl Client {
         let (opened_sender, opened) = oneshot::channel();
         let state = Box::new(state(id.clone(), queue.clone(), opened_sender));
         // A cancelled call leaves the session by dropping this handle.
-        let attention = self.attention.clone();
-        let mut session = Session::new(id, self.clone(), queue, attention, role);
+        let to_visit = self.to_visit.clone();
+        let mut session = Session::new(id, self.clone(), queue, to_visit, role);
         let (reply, added) = oneshot::channel();
         self.command(Command::Add { state, reply }).await?;
         added.await.unwrap_or_else(|_| Err(self.cause()))?;

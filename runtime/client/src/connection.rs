@@ -92,7 +92,7 @@ enum ServeEnd {
 #[derive(Debug)]
 pub(crate) struct ConnectionTask {
     commands: mpsc::Receiver<Command>,
-    attention: Arc<SessionsToVisit>,
+    to_visit: Arc<SessionsToVisit>,
     policy: ReconnectPolicy,
     cause: Arc<OnceLock<ClientError>>,
     sessions: HashMap<SessionId, SessionState>,
@@ -126,13 +126,13 @@ pub(crate) async fn dial<C: Connect>(transport: &mut C) -> Result<Pipe, ConnectE
 impl ConnectionTask {
     pub(crate) fn new(
         commands: mpsc::Receiver<Command>,
-        attention: Arc<SessionsToVisit>,
+        to_visit: Arc<SessionsToVisit>,
         policy: ReconnectPolicy,
         cause: Arc<OnceLock<ClientError>>,
     ) -> Self {
         Self {
             commands,
-            attention,
+            to_visit,
             policy,
             cause,
             sessions: HashMap::new(),
@@ -202,7 +202,7 @@ impl ConnectionTask {
             let (input, output) = pipe.ends();
             tokio::select! {
                 biased;
-                () = self.attention.requested() => self.attend(),
+                () = self.to_visit.requested() => self.attend(),
                 command = self.commands.recv(),
                     if !self.is_abandoned && self.out.len() - self.written < MAX_UNWRITTEN_BYTES => {
                     self.execute(command);
@@ -278,7 +278,7 @@ impl ConnectionTask {
                 }
                 tokio::select! {
                     biased;
-                    () = self.attention.requested() => self.attend(),
+                    () = self.to_visit.requested() => self.attend(),
                     command = self.commands.recv(), if !self.is_abandoned => self.execute(command),
                     attempted = &mut attempt => break attempted,
                 }
@@ -350,7 +350,7 @@ impl ConnectionTask {
     }
 
     fn attend(&mut self) {
-        let sessions = self.attention.take();
+        let sessions = self.to_visit.take();
         // Calls that came before the last handle was dropped are still in the queue.
         for _ in 0..self.commands.len() {
             if let Ok(command) = self.commands.try_recv() {

@@ -47,7 +47,7 @@ struct SharedSession {
     id: SessionId,
     client: Client,
     queue: Arc<EventQueue>,
-    attention: Arc<SessionsToVisit>,
+    to_visit: Arc<SessionsToVisit>,
     role: Role,
     opened: Option<OpeningResult>,
     /// Room for inputs, in bytes.
@@ -57,7 +57,7 @@ struct SharedSession {
 impl Drop for SharedSession {
     fn drop(&mut self) {
         self.queue.abandon();
-        self.attention.request(self.id.clone());
+        self.to_visit.request(self.id.clone());
     }
 }
 
@@ -66,7 +66,7 @@ impl Session {
         id: SessionId,
         client: Client,
         queue: Arc<EventQueue>,
-        attention: Arc<SessionsToVisit>,
+        to_visit: Arc<SessionsToVisit>,
         role: Role,
     ) -> Self {
         Self {
@@ -74,7 +74,7 @@ impl Session {
                 id,
                 client,
                 queue,
-                attention,
+                to_visit,
                 role,
                 opened: None,
                 room: Arc::new(Semaphore::new(MAX_OPEN_INPUT_BYTES as usize)),
@@ -94,7 +94,7 @@ impl Session {
     }
 
     pub(crate) fn request_attention(&self) {
-        self.shared.attention.request(self.shared.id.clone());
+        self.shared.to_visit.request(self.shared.id.clone());
     }
 
     pub(crate) fn cause(&self) -> ClientError {

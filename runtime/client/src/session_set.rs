@@ -28,7 +28,7 @@ pub enum SetItem<K, S> {
 ///
 /// A program that translates between sessions and one other party polls this in its only loop: no
 /// event and no result is handled while another one is. Calls begin in the order of
-/// [`SessionSet::call`], so those of a session reach its host in that order.
+/// [`SessionSet::call`], so a host gets the calls of a session in that order.
 #[expect(missing_debug_implementations, reason = "a call has none")]
 pub struct SessionSet<K, S> {
     streams: FuturesUnordered<BoxFuture<StreamItem<K>>>,
@@ -59,8 +59,7 @@ impl<K: Send + Clone + 'static, S: 'static> SessionSet<K, S> {
         !self.streams.is_empty()
     }
 
-    /// Adds a call. It begins when the set is next polled, and `finish` gets its
-    /// result.
+    /// Adds a call. It begins when the set is next polled, and `finish` gets its result.
     pub fn call<T: Send + 'static>(
         &self,
         call: impl Future<Output = T> + Send + 'static,
@@ -98,7 +97,7 @@ impl<K: Send + Clone + 'static, S: 'static> SessionSet<K, S> {
         Some(SetItem::Event(key, next))
     }
 
-    /// Begins the new calls. Returns a result if one is there.
+    /// Begins the new calls. Returns the next result without waiting.
     pub fn try_next_result(&mut self) -> Option<FinishCall<S>> {
         self.calls.next().now_or_never().flatten()
     }

@@ -150,7 +150,7 @@ impl Bridge {
         self.agents = agents.into_iter().filter(is_wanted).collect();
     }
 
-    /// Returns an agent that the hub is to get and that the host does not have.
+    /// Returns a configured agent that the host does not have.
     pub(crate) fn missing_agent(&self) -> Option<String> {
         let has = |id: &String| self.agents.iter().any(|agent| agent.id == *id);
         let mut wanted = self.options.agents.iter().flatten();

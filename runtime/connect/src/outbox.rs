@@ -36,7 +36,7 @@ pub(crate) struct Outbox {
     unread: VecDeque<Frame>,
     /// Frames that were written to this connection.
     sent: u64,
-    /// Those of them that the hub has read.
+    /// The number of frames that the hub has read.
     read: u64,
     /// The value of `sent` at the last ping.
     asked: u64,

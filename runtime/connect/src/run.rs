@@ -142,7 +142,7 @@ impl Connector {
         let listing = timeout(AGENTS_TIMEOUT, async move { client.agents(false).await });
         match self.serve_host(stop, listing).await {
             Ok(Ok(Ok(agents))) => self.bridge.set_agents(agents),
-            // The hub gets those of the last list.
+            // The hub gets the last list of agents.
             Ok(_) => {}
             Err(ended) => return Ok(ConnectionEnd::Ended(ended)),
         }

@@ -473,8 +473,7 @@ impl Journal {
         }
     }
 
-    /// Returns true to one caller for each write: the one that is to call
-    /// [`Journal::write_gathered`].
+    /// Returns true to one caller for each write, which then calls [`Journal::write_gathered`].
     #[must_use]
     pub fn leads_gathering(&self) -> bool {
         self.state.has_gathered.swap(false, Ordering::Relaxed)
@@ -656,6 +655,7 @@ impl Journal {
     /// # Errors
     /// Why it is not stored.
     pub fn wait(&self, ticket: &Ticket) -> Result<(), NotStored> {
+        self.write_gathered();
         self.state.wait_stored(ticket)
     }
 

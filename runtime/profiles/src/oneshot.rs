@@ -70,7 +70,7 @@ pub(crate) fn read_line(reader: &mut impl Reader, line: &Value, out: &mut Vec<Ru
     reader.line(line, out);
     for event in &out[before..] {
         if let RunEvent::Event(event) = event {
-            reader.signs().see(event);
+            reader.signs().note_event(event);
         }
     }
 }

@@ -241,7 +241,7 @@ pub(crate) struct SessionActor {
     unstored_ends: VecDeque<(u64, TurnId, Box<TurnComplete>)>,
     /// Time at which changed facts are written.
     facts_due: Option<Instant>,
-    /// Time at which the session became idle: without work and without listeners.
+    /// Time at which a stored session became idle: without work and without listeners.
     idle_since: Option<Instant>,
     ending: Vec<oneshot::Sender<()>>,
 }
@@ -310,13 +310,14 @@ impl SessionActor {
             tail,
             shown,
         };
-        let actor = Self::with_log(
+        let mut actor = Self::with_log(
             id,
             facts,
             SessionLog::Journal(Box::new(log)),
             session,
             secrets,
         );
+        actor.idle_since = Some(Instant::now());
         actor.publish_activity();
         actor
     }
@@ -351,7 +352,7 @@ impl SessionActor {
             stall: JournalStall::default(),
             unstored_ends: VecDeque::new(),
             facts_due: None,
-            idle_since: Some(Instant::now()),
+            idle_since: None,
             ending: Vec::new(),
         }
     }

@@ -31,7 +31,7 @@ pub(crate) struct EntryRecorder<T> {
     /// Blocks that were put into the journal but are not known to be stored there.
     unstored: VecDeque<PendingBlock<T>>,
     unstored_bytes: usize,
-    /// Set if this session is to make the journal write what all sessions have put.
+    /// Set if this session wakes the journal for all sessions that have put something.
     leads_gathering: bool,
     /// Set if the journal has rejected a block: the session has another writer.
     is_refused: bool,
@@ -400,8 +400,7 @@ impl<T> EntryRecorder<T> {
         let mut ticket = self.last_ticket();
         if !batch.is_empty() && !is_refused(&ticket) {
             ticket = batch.put(&self.journal, self.key, batch.first - 1);
-            self.leads_gathering |= self.journal.leads_gathering();
-            self.write_gathered();
+            self.journal.write_gathered();
         }
         self.is_refused |= is_refused(&ticket);
         let (first, last) = (batch.first, batch.last());

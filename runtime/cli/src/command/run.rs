@@ -228,7 +228,7 @@ pub(super) fn own_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
 
-/// Returns the option with which an agent gets a file that is too large for it.
+/// Returns the option that raises an agent's limit, if a file exceeds it.
 pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<String> {
     let size = fs::metadata(path).ok()?.len();
     (size > agent.limits.max_file_bytes).then(|| {

@@ -351,7 +351,7 @@ impl fmt::Display for ServerAddress {
 /// `SSL_CERT_FILE` names.
 ///
 /// # Errors
-/// There are none.
+/// This machine has no authorities.
 pub fn tls_config() -> io::Result<Arc<ClientConfig>> {
     let found = rustls_native_certs::load_native_certs();
     let mut roots = RootCertStore::empty();

@@ -551,7 +551,7 @@ impl Bridge {
         Ok(())
     }
 
-    /// Answers with the sessions that this connector has had: a host does not list those of agents.
+    /// Answers with the sessions that this connector has had: a host does not list the agents' own.
     fn native_list(&mut self, list: NativeList) {
         let agent = self.agent(&list.agent_id);
         let known = self

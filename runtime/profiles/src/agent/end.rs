@@ -68,7 +68,7 @@ pub(crate) enum PendingWork {
 
 /// The agent's own report of the end.
 #[derive(Debug, Default)]
-enum Report {
+enum EndReport {
     /// There is none.
     #[default]
     Missing,
@@ -80,7 +80,7 @@ enum Report {
 
 /// The last step of the model.
 #[derive(Debug, Default)]
-enum Step {
+enum ModelStep {
     /// The agent reports none.
     #[default]
     Unknown,
@@ -92,8 +92,8 @@ enum Step {
 /// Everything about a turn that bears on how it ended, collected while it runs.
 #[derive(Debug, Default)]
 pub(crate) struct EndSigns {
-    report: Report,
-    step: Step,
+    report: EndReport,
+    step: ModelStep,
     /// The reason for an early end.
     cut: Option<Error>,
     /// The end of the process, when it ended with the turn.
@@ -105,7 +105,7 @@ pub(crate) struct EndSigns {
     pending: HashSet<PendingWork>,
     open_calls: HashSet<String>,
     has_worked: bool,
-    /// Lines that were to be an event and could not be read.
+    /// Lines that begin as an event and cannot be parsed.
     broken_lines: u64,
     /// Text has come since the last tool call or step began.
     has_answer: bool,
@@ -115,7 +115,7 @@ pub(crate) struct EndSigns {
 
 impl EndSigns {
     /// Notes an event of the turn: pieces of the answer, and tool calls of the agent itself.
-    pub(crate) fn see(&mut self, event: &AdapterBody) {
+    pub(crate) fn note_event(&mut self, event: &AdapterBody) {
         match event {
             AdapterBody::Output(output)
                 if *output.channel() == Channel::Stdout
@@ -165,12 +165,12 @@ impl EndSigns {
 
     /// A step of the model begins.
     pub(crate) fn begin_step(&mut self) {
-        (self.step, self.has_answer, self.has_worked) = (Step::Open, false, true);
+        (self.step, self.has_answer, self.has_worked) = (ModelStep::Open, false, true);
     }
 
     /// A step of the model has ended, for this reason in the agent's words.
     pub(crate) fn end_step(&mut self, reason: &str) {
-        self.step = Step::Ended(reason.chars().take(MAX_REASON_CHARS).collect());
+        self.step = ModelStep::Ended(reason.chars().take(MAX_REASON_CHARS).collect());
         self.has_worked = true;
         if matches!(StepEnd::of(reason), StepEnd::Finished | StepEnd::InWork) {
             self.note_success();
@@ -224,14 +224,14 @@ impl EndSigns {
     /// The agent reports the end of the turn.
     pub(crate) fn report(&mut self, report: Result<(), Error>) {
         self.report = match report {
-            Ok(()) => Report::Success,
-            Err(error) => Report::Failure(error),
+            Ok(()) => EndReport::Success,
+            Err(error) => EndReport::Failure(error),
         };
     }
 
     /// The agent reports the end of a turn by nothing but its exit.
     pub(crate) fn report_by_exit(&mut self) {
-        self.report = Report::Exit;
+        self.report = EndReport::Exit;
     }
 
     /// The process has ended with the turn.
@@ -251,8 +251,8 @@ impl EndSigns {
 
     /// Judges the end of the turn.
     pub(crate) fn judge(mut self) -> TurnEnd {
-        let is_reported = !matches!(self.report, Report::Missing);
-        let has_succeeded = matches!(self.report, Report::Success);
+        let is_reported = !matches!(self.report, EndReport::Missing);
+        let has_succeeded = matches!(self.report, EndReport::Success);
         match self.cut.take() {
             // What was complete before the stop reached the agent stays so.
             Some(stop) if stop.status() == Status::Stopped && has_succeeded => {
@@ -268,7 +268,7 @@ impl EndSigns {
     }
 
     fn judge_signs(self) -> TurnEnd {
-        if let Report::Failure(error) = self.report {
+        if let EndReport::Failure(error) = self.report {
             return TurnEnd::Ended(error);
         }
         if let Some(error) = self.error {
@@ -276,9 +276,9 @@ impl EndSigns {
         }
         if let Some(ended) = &self.exit {
             let is_reported = match self.report {
-                Report::Missing => false,
-                Report::Exit => self.has_worked && ended.exit.success(),
-                Report::Success | Report::Failure(_) => true,
+                EndReport::Missing => false,
+                EndReport::Exit => self.has_worked && ended.exit.success(),
+                EndReport::Success | EndReport::Failure(_) => true,
             };
             let is_failure = !ended.is_forced && ended.exit.code.is_some_and(|code| code != 0);
             if !is_reported || is_failure {
@@ -294,8 +294,8 @@ impl EndSigns {
             return unfinished("another attempt was pending");
         }
         let reason = match &self.step {
-            Step::Ended(reason) => reason.as_str(),
-            Step::Unknown | Step::Open => "",
+            ModelStep::Ended(reason) => reason.as_str(),
+            ModelStep::Unknown | ModelStep::Open => "",
         };
         match StepEnd::of(reason) {
             StepEnd::InWork => return unfinished(&format!("its last step ended for {reason:?}")),
@@ -326,7 +326,7 @@ impl EndSigns {
             if let Some(doubt) = self.doubt {
                 return TurnEnd::Ended(doubt);
             }
-            if matches!(self.step, Step::Open) {
+            if matches!(self.step, ModelStep::Open) {
                 return unfinished("its last step did not end");
             }
             if !self.open_calls.is_empty() {

@@ -194,7 +194,7 @@ impl<'c> Running<'c> {
         let answer = answer.into_iter().find(|answer| !answer.is_empty());
         if let Some(answer) = answer.filter(|_| !translator.answered && outcome.is_good()) {
             let output = Output::text(answer.clone());
-            self.signs.see(&output.clone().into());
+            self.signs.note_event(&output.clone().into());
             out.output(output);
         }
         outcome.sign(&mut self.signs);
@@ -248,7 +248,7 @@ impl Dialect for Running<'_> {
         for event in events {
             match event {
                 ClaudeEvent::Event(event) => {
-                    self.signs.see(&event);
+                    self.signs.note_event(&event);
                     self.memory.remembered(out);
                     let is_a_sub_agents = matches!(
                         &event, AdapterBody::Output(output) if output.parent_tool_call_id.is_some());

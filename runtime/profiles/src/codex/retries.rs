@@ -50,7 +50,7 @@ impl<'s> Retries<'s> {
     ) -> bool {
         match event {
             Event::Tell(body) => {
-                signs.see(&body);
+                signs.note_event(&body);
                 if is_work(&body) {
                     self.works(out);
                 }

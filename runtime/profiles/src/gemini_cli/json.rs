@@ -147,7 +147,7 @@ impl Reader for GeminiReader {
             && !rest.is_empty()
         {
             let rest = Output::text(rest).into();
-            self.signs.see(&rest);
+            self.signs.note_event(&rest);
             out.push(RunEvent::Event(rest));
         }
         match status {

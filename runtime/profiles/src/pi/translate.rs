@@ -213,7 +213,7 @@ impl Reader {
     /// Pushes an event, and notes it as a sign of the turn's end.
     fn tell(&mut self, told: Option<impl Into<AdapterBody>>, out: &mut Vec<PiEvent>) {
         if let Some(told) = told.map(Into::into) {
-            self.signs.see(&told);
+            self.signs.note_event(&told);
             out.push(PiEvent::Event(told));
         }
     }

@@ -69,8 +69,6 @@ pub fn serve_in_memory(
         Err(closed) => (None, Some(closed)),
     };
     let mut actor = Box::new(SessionActor::with_log(id, facts, log, session, None));
-    // It ends with its client, however long it is idle.
-    actor.idle_since = None;
     if let Some(closed) = refused {
         actor.session_ended_in_memory(closed);
     }

@@ -203,7 +203,7 @@ impl Dialect for Running<'_> {
                 // A call that is only asked about has not begun.
                 for event in &told {
                     if let UpdateEvent::Event(event) = event {
-                        self.signs.see(event);
+                        self.signs.note_event(event);
                     }
                 }
             }

@@ -37,10 +37,10 @@ fn judged(given: &[Sign]) -> (&'static str, String) {
     let mut signs = EndSigns::default();
     for sign in given {
         match sign {
-            Text => signs.see(&event(Output::text("An answer."))),
-            Call => signs.see(&event(ToolStart::new(call(), "bash"))),
-            CallEnds => signs.see(&event(ToolEnd::new(call()))),
-            CallFails => signs.see(&event(ToolEnd {
+            Text => signs.note_event(&event(Output::text("An answer."))),
+            Call => signs.note_event(&event(ToolStart::new(call(), "bash"))),
+            CallEnds => signs.note_event(&event(ToolEnd::new(call()))),
+            CallFails => signs.note_event(&event(ToolEnd {
                 is_error: Some(true),
                 content: Some("not allowed".to_owned()),
                 ..ToolEnd::new(call())

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// The end of a turn by this result alone.
+/// The end of a turn without signs other than this result.
 fn ended(
     result: &Value,
     api_error: Option<ApiError>,
@@ -276,7 +276,7 @@ fn a_reason_that_is_not_known_is_kept_beside_an_answer() {
     let unknown = json!({"subtype": "success", "terminal_reason": "completed", "stop_reason": "of_the_future"});
     let outcome = Outcome::read(&unknown, None, None);
     let mut signs = EndSigns::default();
-    signs.see(&trunkline_sdk::protocol::Output::text("Four.").into());
+    signs.note_event(&trunkline_sdk::protocol::Output::text("Four.").into());
     outcome.sign(&mut signs);
     let answered = outcome.complete(signs.judge());
     assert_eq!(answered.status, Some(Status::Completed));
