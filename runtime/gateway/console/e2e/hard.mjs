@@ -278,7 +278,12 @@ export const flows = {
           // The policy would stop the checker, which is no part of the page.
           const { page } = await open(it, hash, { colorScheme, viewport: { width, height: 800 }, bypassCSP: true, reducedMotion: "reduce" });
           await page.waitForSelector(".composer");
-          if (!filled) {
+          if (filled) {
+            await page.waitForSelector(".rows article");
+          } else {
+            // A feed must have articles, so an empty transcript is no feed.
+            const [feed, articles] = await page.locator(".rows").evaluate((rows) => [rows.getAttribute("role") === "feed", rows.children.length]);
+            assert.equal(feed, articles > 0);
             filled = true;
             for (const [at, text] of ["stream", "work", "crash"].entries()) {
               await send(page, text);

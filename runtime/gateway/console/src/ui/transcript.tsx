@@ -161,7 +161,7 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     return (
       <div class="transcript">
         <div class="scroller" ref={this.scroller} onScroll={this.scrolled} tabIndex={0} aria-label="Transcript" role="region">
-          <div class="rows" ref={this.inner} role="feed" aria-busy={busy} aria-label="Entries">
+          <div class="rows" ref={this.inner} {...(to > from ? { role: "feed", "aria-busy": busy, "aria-label": "Entries" } : {})}>
             {rows.slice(from, to).map((row, at) => (
               <article key={row.key} class={from + at === goal ? "goal" : ""} aria-posinset={from + at + 1} aria-setsize={rows.length} aria-label={row.kind} tabIndex={-1}>
                 <RowView row={row} version={row.version} turned={turned.get(row.key) ?? 0} />
