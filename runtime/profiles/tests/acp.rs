@@ -839,25 +839,37 @@ fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
             told("write", json!({ "title": "Writing it", "kind": "edit", "content": [diff], "locations": [{ "path": "/it.txt" }] })),
             { "ask": [bare("write")] },
             { "ask": [bare("run")] },
-            // The program that the call runs needs no second word.
-            { "ask": [["terminal/create", { "command": "true", "cwd": folder.path() }]] },
+            // The command that was shown needs no second approval.
+            { "ask": [["terminal/create", { "command": "touch", "args": ["it"], "cwd": folder.path() }]] },
+            { "ask": [["terminal/create", { "command": "rm", "args": ["it"], "cwd": folder.path() }]] },
         ])),
     );
     for (resource, title, shown, value) in [
-        ("/it.txt", "Writing it", "/diffs/0/path", "/it.txt"),
-        ("touch it", "bash: touch it", "/input/command", "touch it"),
+        (
+            "/it.txt",
+            json!("Writing it"),
+            "/diffs/0/path",
+            json!("/it.txt"),
+        ),
+        (
+            "touch it",
+            json!("bash: touch it"),
+            "/input/command",
+            json!("touch it"),
+        ),
+        ("rm it", Value::Null, "/input/args", json!(["it"])),
     ] {
         let request = adapter.wait_for("s", "permission.request");
         assert_eq!(
             (&request["resource"], &request["title"]),
-            (&json!(resource), &json!(title))
+            (&json!(resource), &title)
         );
-        assert_eq!(request.pointer(shown), Some(&json!(value)), "{request}");
+        assert_eq!(request.pointer(shown), Some(&value), "{request}");
         adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": request["request_id"], "approved": true }));
     }
     let turn = adapter.finish("s");
     assert!(
-        turn.text().contains("terminal-1") && of(&turn, "permission.request").is_empty(),
+        turn.text().contains("terminal-2") && of(&turn, "permission.request").is_empty(),
         "{}",
         turn.text()
     );

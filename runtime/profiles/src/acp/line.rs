@@ -143,8 +143,12 @@ impl<'s> SessionLine<'s> {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let request = match method.as_str() {
                     "session/request_permission" => Ok(Request::Tool(params)),
-                    "terminal/create" => Order::of(&params).and_then(|order| {
-                        let cwd = self.session.directories.directory(order.cwd.as_deref())?;
+                    "terminal/create" => Order::of(&params).and_then(|mut order| {
+                        let directories = &self.session.directories;
+                        let cwd = directories.directory(order.cwd.as_deref())?;
+                        if cwd == directories.directory(None)? {
+                            order.cwd = None;
+                        }
                         Ok(Request::Terminal(Box::new(order), cwd))
                     }),
                     _ => {

@@ -95,7 +95,7 @@ pub(crate) fn request(
 }
 
 /// What the tool acts on: its command, its path, its address.
-fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v str> {
+pub(crate) fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v str> {
     [
         "command",
         "cmd",

@@ -2,26 +2,59 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use trunkline_sdk::{Permission, ToolCallId};
 
 use super::files::Answer;
 use super::line::{Command, Request, TURN_OVER};
 use super::permission::{self, Offered, Outcome, Word};
+use super::read::text;
 use super::session::{MOST_REQUESTS, Permissions};
 use super::terminals::Order;
 use super::translate::{Reader, UpdateEvent};
+use crate::agent::locked;
 use crate::agent::rpc::{INTERNAL_ERROR, Id};
 use crate::agent::turn::{Out, Reply};
 
 /// What is asked of a person at the moment.
 pub(crate) struct Requests<'s> {
     permissions: Permissions,
-    /// Programs that were allowed with their tool call, and have not been run through a terminal yet.
-    allowed_runs: &'s AtomicUsize,
+    allowed_commands: &'s AllowedCommands,
     open: HashMap<String, (Id, What)>,
+}
+
+/// Commands that were allowed with their tool call and have not run in a terminal yet, as a person saw them: each with its
+/// directory, if the call names one.
+#[derive(Debug, Default)]
+pub(crate) struct AllowedCommands(Mutex<Vec<(String, Option<String>)>>);
+
+impl AllowedCommands {
+    pub(crate) fn clear(&self) {
+        locked(&self.0).clear();
+    }
+
+    pub(crate) fn add(&self, tool_call: &Value) {
+        let input = &tool_call["rawInput"];
+        let shown = permission::resource(tool_call, input).or_else(|| text(tool_call, "title"));
+        let mut commands = locked(&self.0);
+        if let Some(line) = shown
+            && commands.len() < MOST_REQUESTS
+        {
+            let cwd = ["cwd", "workdir"].iter().find_map(|name| text(input, name));
+            commands.push((line.to_owned(), cwd.map(str::to_owned)));
+        }
+    }
+
+    /// Whether it was allowed; each allowed command runs once.
+    fn take(&self, order: &Order) -> bool {
+        let mut commands = locked(&self.0);
+        let found = commands
+            .iter()
+            .position(|(line, cwd)| order.is_shown(line, cwd.as_deref()));
+        found.map(|at| commands.remove(at)).is_some()
+    }
 }
 
 /// What is asked for.
@@ -36,7 +69,8 @@ enum What {
 struct ToolRequest {
     call: Option<ToolCallId>,
     offered: Vec<Offered>,
-    is_run: bool,
+    /// The tool call, if it runs a command.
+    execute: Option<Value>,
 }
 
 /// How a request of permission ended.
@@ -50,10 +84,10 @@ pub(crate) struct Settled {
 }
 
 impl<'s> Requests<'s> {
-    pub(crate) fn new(permissions: Permissions, allowed_runs: &'s AtomicUsize) -> Self {
+    pub(crate) fn new(permissions: Permissions, allowed_commands: &'s AllowedCommands) -> Self {
         Self {
             permissions,
-            allowed_runs,
+            allowed_commands,
             open: HashMap::new(),
         }
     }
@@ -80,13 +114,14 @@ impl<'s> Requests<'s> {
                     None => (None, "tool".to_owned()),
                 };
                 let offered = permission::offered(&params);
-                let is_run = params["toolCall"]["kind"].as_str() == Some("execute");
                 let permission = permission::request(&params, &tool, call.clone(), &offered);
+                let execute = Some(params["toolCall"].take())
+                    .filter(|tool_call| text(tool_call, "kind") == Some("execute"));
                 (
                     What::Tool(ToolRequest {
                         call,
                         offered,
-                        is_run,
+                        execute,
                     }),
                     permission,
                 )
@@ -100,17 +135,10 @@ impl<'s> Requests<'s> {
             out.send(Command::Answer(id, what.declined()));
             return None;
         }
-        let less = |runs: usize| runs.checked_sub(1);
         let is_allowed = match (self.permissions, &what) {
             (Permissions::Deny, _) => false,
             (Permissions::DangerousAllow, _) => true,
-            // The host has allowed a tool call that runs programs: one run for each such word.
-            (Permissions::Ask, What::Terminal(..))
-                if self
-                    .allowed_runs
-                    .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
-                    .is_ok() =>
-            {
+            (Permissions::Ask, What::Terminal(order, _)) if self.allowed_commands.take(order) => {
                 true
             }
             (Permissions::Ask, _) => {
@@ -157,8 +185,8 @@ impl<'s> Requests<'s> {
         out: &mut Out<Command>,
     ) -> Settled {
         let is_allowed = permission::allows(outcome, &request.offered);
-        if is_allowed && request.is_run {
-            self.allowed_runs.fetch_add(1, Ordering::Relaxed);
+        if is_allowed && let Some(tool_call) = &request.execute {
+            self.allowed_commands.add(tool_call);
         }
         out.send(Command::Answer(id, Ok(outcome.to_json())));
         Settled {

@@ -1,6 +1,5 @@
 //! A session of an agent: its queue, its directories and terminals, and the answers to its requests.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -9,7 +8,7 @@ use tokio::task::JoinSet;
 use super::files::Directories;
 use super::inbox::Inbox;
 use super::process::Link;
-use super::requests::Requests;
+use super::requests::{AllowedCommands, Requests};
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
@@ -42,8 +41,7 @@ pub(crate) struct AcpSession {
     pub(crate) terminals: Arc<Terminals>,
     pub(crate) launch: Launch,
     pub(crate) permissions: Permissions,
-    /// Programs that were allowed with their tool call, and have not been run through a terminal yet.
-    allowed_runs: AtomicUsize,
+    allowed_commands: AllowedCommands,
     tasks: Mutex<JoinSet<()>>,
 }
 
@@ -64,7 +62,7 @@ impl AcpSession {
             terminals: Arc::default(),
             launch,
             permissions,
-            allowed_runs: AtomicUsize::new(0),
+            allowed_commands: AllowedCommands::default(),
             tasks: Mutex::default(),
         }
     }
@@ -76,7 +74,7 @@ impl AcpSession {
 
     /// A turn begins: what was allowed before is over.
     pub(crate) fn begin(&self) {
-        self.allowed_runs.store(0, Ordering::Relaxed);
+        self.allowed_commands.clear();
     }
 
     /// Answers a request about files, or about a terminal that there is. These need no permission: files are
@@ -116,7 +114,7 @@ impl AcpSession {
 
     /// The permissions that it waits for: none yet.
     pub(crate) fn requests(&self) -> Requests<'_> {
-        Requests::new(self.permissions, &self.allowed_runs)
+        Requests::new(self.permissions, &self.allowed_commands)
     }
 
     /// Answers what was not decided, and will not be any more.

@@ -36,9 +36,14 @@ pub(crate) struct Order {
     pub(crate) command: String,
     pub(crate) args: Vec<String>,
     env: Vec<(OsString, OsString)>,
+    /// The directory; `None` is the session's.
     pub(crate) cwd: Option<String>,
     keeps: usize,
 }
+
+/// Shells that may run an allowed command line, and their options for that.
+const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
+const SHELL_OPTIONS: [&str; 2] = ["-c", "-lc"];
 
 impl Order {
     /// Reads `terminal/create`.
@@ -63,6 +68,30 @@ impl Order {
             cwd: text(params, "cwd").map(str::to_owned),
             keeps: keeps.unwrap_or(MOST_OUTPUT).min(MOST_OUTPUT),
         })
+    }
+
+    /// Whether it is the command line that a person saw, in that directory and without variables of its own. A shell may be
+    /// asked to run the line.
+    pub(crate) fn is_shown(&self, line: &str, cwd: Option<&str>) -> bool {
+        let through_shell = || match &self.args[..] {
+            [option, command] => {
+                let shell = self.command.rsplit('/').next().unwrap_or_default();
+                SHELLS.contains(&shell)
+                    && SHELL_OPTIONS.contains(&option.as_str())
+                    && command == line
+            }
+            _ => false,
+        };
+        // A word with a space, a quote or a shell's sign in it is not what the joined line shows.
+        let is_plain = |word: &String| {
+            !word.is_empty()
+                && word
+                    .bytes()
+                    .all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte))
+        };
+        self.env.is_empty()
+            && self.cwd.as_deref() == cwd
+            && (through_shell() || self.line() == line && self.args.iter().all(is_plain))
     }
 
     /// The command line, for a person to read.

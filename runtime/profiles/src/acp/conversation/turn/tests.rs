@@ -1,13 +1,12 @@
 //! Turns by recordings alone: messages in, events and commands out.
 
-use std::sync::atomic::AtomicUsize;
-
 use serde_json::json;
 use serde_json::value::to_raw_value;
 use trunkline_sdk::Decision;
 
 use super::super::super::initialize::{InitializeResponse, Quirks};
 use super::super::super::line::Request;
+use super::super::super::requests::AllowedCommands;
 use super::super::super::session::Permissions;
 use super::super::super::terminals::Order;
 use super::super::earlier::Earlier;
@@ -114,14 +113,14 @@ fn turn_of(
     is_prompted: bool,
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, usize) {
-    let allowed_runs = AtomicUsize::new(0);
+    let allowed_commands = AllowedCommands::default();
     let terminals = Terminals::default();
     let now = Instant::now();
     let wait = Duration::from_secs(9);
     let mut running = running(
         &mut reader,
         &terminals,
-        Requests::new(permissions, &allowed_runs),
+        Requests::new(permissions, &allowed_commands),
     );
     running.first_word = Some((now + wait, wait));
     (running.has_answered, running.is_prompted) = (has_answered, is_prompted);
@@ -148,11 +147,11 @@ fn ask(inputs: impl IntoIterator<Item = Input<Message>>) -> Vec<String> {
 fn ended(inputs: impl IntoIterator<Item = Input<Message>>) -> (&'static str, String) {
     let initialized = InitializeResponse::of(&json!({"protocolVersion": 1})).unwrap();
     let (mut reader, terminals) = (Reader::default(), Terminals::default());
-    let allowed_runs = AtomicUsize::new(0);
+    let allowed_commands = AllowedCommands::default();
     let running = running(
         &mut reader,
         &terminals,
-        Requests::new(Permissions::Ask, &allowed_runs),
+        Requests::new(Permissions::Ask, &allowed_commands),
     );
     let engine = Engine::new(running, Watch::new(Deadlines::default()));
     let (mut running, finish) = play(engine, Instant::now(), inputs).end.unwrap();
@@ -347,28 +346,108 @@ fn a_policy_asks_no_one() {
 }
 
 #[test]
-fn a_tool_call_that_was_allowed_runs_one_program_unasked() {
-    let (mut reader, allowed_runs) = (Reader::default(), AtomicUsize::new(1));
-    let mut requests = Requests::new(Permissions::Ask, &allowed_runs);
-    let mut take = |number: u64| {
-        let Says(Message::Request(id, request)) = runs(number) else {
-            return None;
-        };
-        requests.take(
-            id,
-            request,
-            &mut reader,
-            &mut Vec::new(),
-            &mut Out::default(),
-        )
-    };
-    assert_eq!(
+fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
+    let shown =
+        json!({"title": "List files", "kind": "execute", "rawInput": {"command": "ls -la"}});
+    let in_folder = json!({"kind": "execute", "rawInput": {"command": "ls -la", "cwd": "/w/sub"}});
+    let titled = json!({"title": "ls -la", "kind": "execute"});
+    let words = json!({"kind": "execute", "rawInput": {"command": "rm a b"}});
+    for (allowed, terminal, runs) in [
+        (&shown, json!({"command": "ls", "args": ["-la"]}), true),
+        (&shown, json!({"command": "ls -la"}), true),
         (
-            take(7).map(|settled| settled.was_denied),
-            take(8).map(|_| ())
+            &shown,
+            json!({"command": "/bin/sh", "args": ["-c", "ls -la"]}),
+            true,
         ),
-        (Some(false), None)
+        (
+            &shown,
+            json!({"command": "bash", "args": ["-lc", "ls -la"]}),
+            true,
+        ),
+        (&titled, json!({"command": "ls", "args": ["-la"]}), true),
+        (
+            &in_folder,
+            json!({"command": "ls", "args": ["-la"], "cwd": "/w/sub"}),
+            true,
+        ),
+        (
+            &shown,
+            json!({"command": "rm", "args": ["-rf", "."]}),
+            false,
+        ),
+        (
+            &shown,
+            json!({"command": "ls", "args": ["-la", "/etc"]}),
+            false,
+        ),
+        (
+            &shown,
+            json!({"command": "ls", "args": ["-la; rm -rf ."]}),
+            false,
+        ),
+        (
+            &shown,
+            json!({"command": "python3", "args": ["-c", "ls -la"]}),
+            false,
+        ),
+        (
+            &shown,
+            json!({"command": "sh", "args": ["-c", "ls -la", "x"]}),
+            false,
+        ),
+        (
+            &shown,
+            json!({"command": "ls", "args": ["-la"], "cwd": "/w/sub"}),
+            false,
+        ),
+        (&in_folder, json!({"command": "ls", "args": ["-la"]}), false),
+        (
+            &shown,
+            json!({"command": "ls", "args": ["-la"], "env": [{"name": "LD_PRELOAD", "value": "x"}]}),
+            false,
+        ),
+        (&json!({"kind": "execute"}), json!({"command": "ls"}), false),
+        (&words, json!({"command": "rm", "args": ["a", "b"]}), true),
+        (&words, json!({"command": "rm", "args": ["a b"]}), false),
+    ] {
+        let allowed_commands = AllowedCommands::default();
+        allowed_commands.add(allowed);
+        let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
+        let mut take = |number: u64| {
+            let order = Box::new(Order::of(&terminal).unwrap());
+            let request = Request::Terminal(order, None);
+            let out = &mut Out::default();
+            requests
+                .take(
+                    id(number),
+                    request,
+                    &mut Reader::default(),
+                    &mut Vec::new(),
+                    out,
+                )
+                .is_some()
+        };
+        assert_eq!(take(7), runs, "{allowed} {terminal}");
+        assert!(
+            !take(8),
+            "an allowed command runs once: {allowed} {terminal}"
+        );
+    }
+    let allowed_commands = AllowedCommands::default();
+    allowed_commands.add(&words);
+    allowed_commands.clear();
+    let order = Order::of(&json!({"command": "rm", "args": ["a", "b"]})).unwrap();
+    let request = Request::Terminal(Box::new(order), None);
+    let mut requests = Requests::new(Permissions::Ask, &allowed_commands);
+    let taken = requests.take(
+        id(9),
+        request,
+        &mut Reader::default(),
+        &mut Vec::new(),
+        &mut Out::default(),
     );
+    assert!(taken.is_none(), "what was allowed ends with its turn");
 }
 
 #[test]
