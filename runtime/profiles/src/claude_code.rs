@@ -10,6 +10,7 @@
 //! - `process`, `conversation`: a process, and the session that outlives it
 
 mod agent_file;
+mod allow_list;
 mod answer;
 mod command_line;
 mod config;
@@ -176,32 +177,10 @@ impl Adapter for ClaudeCode {
     }
 
     fn greet(&self, start: &SessionStart) -> SessionInfo {
-        let asked = serde_json::to_value(start).unwrap_or_default();
-        let holds = |name: &str| match name {
-            // A list of patterns bounds what is asked for, and not what runs unasked.
-            "allowed_tools" => start.allowed_tools.as_ref().is_none_or(|tools| {
-                let servers = self.has_servers(start);
-                tools
-                    .iter()
-                    .all(|tool| !tool.contains(['(', ',']) && !tool.starts_with("mcp__"))
-                    && !servers
-            }),
+        describe::greeting(&HONOURED, start, |option| match option {
             "allowed_domains" => self.holds_domains(start),
             _ => true,
-        };
-        let applied = describe::HONOURED
-            .iter()
-            .chain(&HONOURED)
-            .filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()));
-        SessionInfo {
-            options_applied: Some(
-                applied
-                    .filter(|name| holds(name))
-                    .map(|name| (*name).to_owned())
-                    .collect(),
-            ),
-            ..SessionInfo::default()
-        }
+        })
     }
 
     async fn diagnose(&self) -> Vec<Check> {

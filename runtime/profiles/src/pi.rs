@@ -46,6 +46,21 @@ impl PiAdapter {
     }
 }
 
+/// The options of `session.start` that hold.
+const HONOURED: [&str; 4] = [
+    "reasoning_effort",
+    "system_prompt_mode",
+    "allowed_tools",
+    "skills",
+];
+
+/// Whether the list names tools only, without patterns of their arguments.
+fn are_names(tools: &[String]) -> bool {
+    tools
+        .iter()
+        .all(|tool| !tool.contains(['(', ',']) && !tool.starts_with('-'))
+}
+
 impl Adapter for PiAdapter {
     type State = Option<Conversation>;
 
@@ -72,6 +87,14 @@ impl Adapter for PiAdapter {
         update: SessionUpdate,
         state: &mut Self::State,
     ) -> Result<SessionInfo, Error> {
+        if update
+            .allowed_tools
+            .as_deref()
+            .is_some_and(|tools| !are_names(tools))
+        {
+            let why = "`allowed_tools`: pi asks no one before a tool runs, so only names of tools can be enforced";
+            return Err(Error::other(why));
+        }
         let aliases = &self.settings.model_aliases;
         let info = started(state)?
             .change(|options| {
@@ -99,13 +122,16 @@ impl Adapter for PiAdapter {
                 "a small coding agent with few tools is wanted, whose turns take steers",
                 "a person must be asked before tools run: pi asks no one",
             )
-            .honours([
-                "reasoning_effort",
-                "system_prompt_mode",
-                "allowed_tools",
-                "skills",
-            ])
+            .honours(HONOURED)
             .steerable()
+    }
+
+    /// pi asks no one before a tool runs, so a pattern cannot be enforced: only names of tools are.
+    fn greet(&self, start: &SessionStart) -> SessionInfo {
+        describe::greeting(&HONOURED, start, |option| match option {
+            "allowed_tools" => start.allowed_tools.as_deref().is_none_or(are_names),
+            _ => true,
+        })
     }
 
     async fn diagnose(&self) -> Vec<Check> {

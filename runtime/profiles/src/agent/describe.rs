@@ -1,7 +1,7 @@
 //! What adapters of programs say of themselves alike.
 
-use trunkline_sdk::Description;
 use trunkline_sdk::protocol::Capabilities;
+use trunkline_sdk::{Description, SessionInfo, SessionStart};
 
 use super::credentials;
 
@@ -36,6 +36,25 @@ pub(crate) fn wrapped(
         None => description,
     };
     description.resumes().honours(HONOURED)
+}
+
+/// The greeting of a session: the options that it asks for, that the agent honours, and of which `holds` says that their value
+/// is one that can be enforced.
+pub(crate) fn greeting(
+    honoured: &[&str],
+    start: &SessionStart,
+    holds: impl Fn(&str) -> bool,
+) -> SessionInfo {
+    let asked = serde_json::to_value(start).unwrap_or_default();
+    let applied = HONOURED
+        .iter()
+        .chain(honoured)
+        .filter(|name| asked.get(**name).is_some_and(|value| !value.is_null()))
+        .filter(|name| holds(name));
+    SessionInfo {
+        options_applied: Some(applied.map(|name| (*name).to_owned()).collect()),
+        ..SessionInfo::default()
+    }
 }
 
 /// A program or server that keeps nothing; `tells_ends`: it says where an answer ends.

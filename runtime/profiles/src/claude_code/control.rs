@@ -201,8 +201,7 @@ impl Ask {
             }
             Reply::Answer(answer) => self.answers(answer),
         };
-        json!({"type": "control_response", "response":
-            {"subtype": "success", "request_id": self.request_id, "response": response}})
+        self::response(&self.request_id, &response)
     }
 
     fn allowed(&self, changed: Option<Value>, option: Option<&str>) -> Value {
@@ -333,6 +332,12 @@ fn field_id(at: usize) -> String {
 /// A request to Claude.
 pub(super) fn request(request_id: &str, request: &Value) -> Value {
     json!({"type": "control_request", "request_id": request_id, "request": request})
+}
+
+/// The answer to a request of Claude.
+pub(super) fn response(request_id: &str, response: &Value) -> Value {
+    json!({"type": "control_response", "response":
+        {"subtype": "success", "request_id": request_id, "response": response}})
 }
 
 /// The answer to a request that is not known here.

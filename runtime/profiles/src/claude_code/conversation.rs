@@ -10,6 +10,7 @@ use trunkline_sdk::{
 };
 use uuid::Uuid;
 
+use super::allow_list::AllowList;
 use super::command_line::{self, Begin, Mode};
 use super::config::ClaudeCode;
 use super::given::Given;
@@ -61,6 +62,7 @@ impl Conversation {
             |resumed| resumed.native_session_id,
         );
         let given = Given::new(&settings, &options, session.id().as_str(), &mut warnings)?;
+        AllowList::new(&options)?;
         // What is wrong with the options is reported before anything is asked of the session.
         command_line::launch(
             &settings,
@@ -204,8 +206,12 @@ impl Conversation {
             self.options.reasoning_effort = Some(effort);
         }
         if let Some(tools) = update.allowed_tools {
-            restarts |= self.options.allowed_tools.as_ref() != Some(&tools);
-            self.options.allowed_tools = Some(tools);
+            let before = self.options.allowed_tools.replace(tools);
+            if let Err(error) = AllowList::new(&self.options) {
+                self.options.allowed_tools = before;
+                return Err(error);
+            }
+            restarts |= self.options.allowed_tools != before;
         }
         if let Some(tools) = update.denied_tools {
             restarts |= self.options.denied_tools.as_ref() != Some(&tools);
@@ -257,7 +263,7 @@ impl Conversation {
             &files,
             is_set,
         )?;
-        RunningProcess::start(&launch).await
+        RunningProcess::start(&launch, AllowList::new(&self.options)?).await
     }
 
     /// The conversation that was to go on is not there: begins a new one, and says so.

@@ -17,6 +17,8 @@ pub(super) enum ClaudeEvent {
     Native(String),
     /// It asks for permission, or the user.
     Request(Box<Ask>),
+    /// It calls a hook of ours.
+    Hook { request_id: String, request: Value },
     /// A request of this id is withdrawn.
     Withdrawn(String),
     /// It asks for something that is not known here.

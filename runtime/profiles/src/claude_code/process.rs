@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::{Error, Session};
 
+use super::allow_list::AllowList;
 use super::talk::{Idle, Talk};
 use crate::agent::launch::Launch;
 use crate::agent::process::{Agent, Ended, Stdin};
@@ -28,9 +29,12 @@ pub(super) struct RunningProcess {
 
 impl RunningProcess {
     /// Starts it, and asks for what it can do. Inputs may follow at once.
-    pub(super) async fn start(launch: &Launch) -> Result<Self, Error> {
+    pub(super) async fn start(
+        launch: &Launch,
+        allow_list: Option<AllowList>,
+    ) -> Result<Self, Error> {
         let mut agent = Agent::start(launch, Stdin::Owned).await?;
-        let (talk, line) = Talk::begin();
+        let (talk, line) = Talk::begin(allow_list);
         // One that cannot take it has ended, which its stdout says.
         let _ = agent.send((&line).into()).await;
         Ok(Self { agent, talk })

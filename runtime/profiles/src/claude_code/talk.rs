@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use trunkline_sdk::protocol::AdapterBody;
 
+use super::allow_list::AllowList;
 use super::control::{self, Ask};
 use super::event::ClaudeEvent;
 use super::translate::Translator;
@@ -31,11 +32,13 @@ pub(super) struct Talk {
     /// Requests of ours so far.
     requests: u64,
     initialize: String,
+    /// Judges each call of a tool; `None` if the session does not restrict them.
+    allow_list: Option<AllowList>,
 }
 
 impl Talk {
-    /// With a process that starts: what it is asked first. Inputs may follow at once.
-    pub(super) fn begin() -> (Self, Value) {
+    /// Begins with a process that starts, and returns the first request to it. Inputs may follow at once.
+    pub(super) fn begin(allow_list: Option<AllowList>) -> (Self, Value) {
         let mut talk = Self {
             translator: Translator::default(),
             asks: HashMap::new(),
@@ -43,8 +46,13 @@ impl Talk {
             has_spoken: false,
             requests: 0,
             initialize: String::new(),
+            allow_list,
         };
-        let (id, line) = talk.request(&json!({"subtype": "initialize"}));
+        let mut request = json!({"subtype": "initialize"});
+        if talk.allow_list.is_some() {
+            request["hooks"] = AllowList::hooks();
+        }
+        let (id, line) = talk.request(&request);
         talk.initialize = id;
         (talk, line)
     }
@@ -84,6 +92,16 @@ impl Talk {
                         out.withdraw(id);
                     }
                 }
+                ClaudeEvent::Hook {
+                    request_id,
+                    request,
+                } => match &self.allow_list {
+                    Some(allow_list) => {
+                        let judgement = allow_list.judge(&request);
+                        out.send((&control::response(&request_id, &judgement)).into());
+                    }
+                    None => refuse(&request_id, "hook_callback", out),
+                },
                 ClaudeEvent::Unsupported {
                     request_id,
                     subtype,

@@ -103,11 +103,16 @@ impl Translator {
         };
         let request = &value["request"];
         let subtype = text(request, "subtype").unwrap_or_default();
+        if subtype == "hook_callback" {
+            return said.push(ClaudeEvent::Hook {
+                request_id: request_id.to_owned(),
+                request: request.clone(),
+            });
+        }
         if subtype != "can_use_tool" {
-            let (request_id, subtype) = (request_id.to_owned(), subtype.to_owned());
             return said.push(ClaudeEvent::Unsupported {
-                request_id,
-                subtype,
+                request_id: request_id.to_owned(),
+                subtype: subtype.to_owned(),
             });
         }
         let mut ask = Ask::of(request_id, request);

@@ -129,7 +129,7 @@ impl Place {
             .collect();
         let mut entry = json!({
             "id": ID, "profile": self.agent.profile, "env": environment, "allowed_dirs": [self.work(), self.path("elsewhere")],
-            "session_may": ["mcp_servers", "mode"], "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
+            "session_may": ["mcp_servers", "mode", "allowed_tools"], "start_timeout": "90s", "turn_timeout": "150s", "stop_timeout": "30s",
         });
         if let Some((key, object)) = (self.agent.configuration)(self) {
             entry[key] = object;

@@ -208,6 +208,11 @@ pub(crate) const FURTHER: &[Scenario] = &[
         run: kept::mode,
     },
     Scenario {
+        name: "allowed tools",
+        means: "with a pattern in the session's `allowed_tools` a command that matches runs, and another does not and is asked of no one; or the session is refused by that option",
+        run: replies::allowed_tools,
+    },
+    Scenario {
         name: "native id",
         means: "a session tells one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
         run: kept::native_id,

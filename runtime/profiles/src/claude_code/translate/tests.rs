@@ -33,6 +33,7 @@ fn shown(translator: &mut Translator, said: ClaudeEvent) -> String {
                 ask.parent
             )
         }
+        ClaudeEvent::Hook { request_id, .. } => format!("hook {request_id}"),
         ClaudeEvent::Withdrawn(id) => format!("withdrawn {id}"),
         ClaudeEvent::Unsupported {
             request_id,

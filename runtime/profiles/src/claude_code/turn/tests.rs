@@ -4,6 +4,7 @@ use bytes::Bytes;
 use tokio::time::Instant;
 use trunkline_sdk::{Category, Decision, Status};
 
+use super::super::allow_list::AllowList;
 use super::super::talk::Idle;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
@@ -29,7 +30,7 @@ fn turn(
     has_spoken: bool,
     inputs: impl IntoIterator<Item = Input<Line>>,
 ) -> (Vec<String>, Option<TurnComplete>) {
-    let (mut talk, _) = Talk::begin();
+    let (mut talk, _) = Talk::begin(None);
     talk.has_spoken = has_spoken;
     let (native, cost) = ("n".to_owned(), Total::NEW);
     let mut memory = Memory {
@@ -144,7 +145,7 @@ fn a_failure_of_ours_outweighs_the_result() {
 
 #[test]
 fn between_turns_events_are_sent_unless_an_answer_is_waited_for() {
-    let (mut talk, _) = Talk::begin();
+    let (mut talk, _) = Talk::begin(None);
     let now = Instant::now();
     let idle = Idle {
         talk: &mut talk,
@@ -180,5 +181,41 @@ fn between_turns_events_are_sent_unless_an_answer_is_waited_for() {
     assert_eq!(
         play(Engine::between_turns(idle), now, [Wait(1)]).done,
         ["late: stopped"]
+    );
+}
+
+#[test]
+fn a_session_that_restricts_tools_hooks_each_call() {
+    const HOOK: &str = r#"{"type":"control_request","request_id":"h","request":{"subtype":"hook_callback","callback_id":"allowed-tools","input":{"hook_event_name":"PreToolUse","tool_name":"Bash","tool_input":{"command":"ls"}}}}"#;
+    let answers = |tools: Option<&str>| {
+        let start = trunkline_sdk::SessionStart {
+            allowed_tools: tools.map(|tool| vec![tool.to_owned()]),
+            ..trunkline_sdk::SessionStart::default()
+        };
+        let common = super::super::config::ClaudeCode::default().common();
+        let options = crate::agent::options::Options::of(&common, start).unwrap();
+        let (mut talk, initialize) = Talk::begin(AllowList::new(&options).unwrap());
+        let idle = Idle {
+            talk: &mut talk,
+            awaited: None,
+            answer: None,
+        };
+        let played = play(Engine::between_turns(idle), Instant::now(), [says(HOOK)]);
+        (
+            initialize["request"].get("hooks").is_some(),
+            played.done.concat(),
+        )
+    };
+    let (is_hooked, answer) = answers(Some("Read"));
+    assert!(is_hooked && answer.contains("deny"), "{answer}");
+    let (is_hooked, answer) = answers(Some("Bash(ls*)"));
+    assert!(
+        is_hooked && answer.contains("success") && !answer.contains("deny"),
+        "{answer}"
+    );
+    let (is_hooked, answer) = answers(None);
+    assert!(
+        !is_hooked && answer.contains("unsupported request"),
+        "{answer}"
     );
 }

@@ -61,6 +61,49 @@ pub(super) fn changed_command(place: &Place) -> Step {
     place.end(hub)
 }
 
+/// The pattern is refused, or judges each call.
+pub(super) fn allowed_tools(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(
+        &mut hub,
+        "s",
+        &json!({"allowed_tools": ["Bash(touch allowed-*)"]}),
+    )?;
+    let turn = hub.input("s", &super::touch(place, "allowed-one"))?;
+    let allowed = hub.follow("s", &turn, |_| true)?;
+    if allowed.status() == "refused" {
+        expect(
+            allowed.told().contains("allowed_tools"),
+            "a refusal that names the option",
+            allowed.told(),
+        )?;
+        return place.end(hub);
+    }
+    let exists = |file: &str| place.work().join(file).exists();
+    expect(
+        exists("allowed-one"),
+        "the file of the command that matches",
+        allowed.told(),
+    )?;
+    for other in ["other-one", "allowed-two; touch other-two"] {
+        let turn = hub.input("s", &super::touch(place, other))?;
+        let mut requests = 0;
+        let turn = hub.follow("s", &turn, |_| {
+            requests += 1;
+            true
+        })?;
+        expect(requests == 0, "no permission request", turn.told())?;
+        tools_are_whole(&turn)?;
+    }
+    let others = ["other-one", "other-two", "allowed-two"];
+    expect(
+        !others.into_iter().any(exists),
+        "no file of a command that does not match",
+        "one",
+    )?;
+    place.end(hub)
+}
+
 /// What a session said last of a member, of what came up to the end of a turn.
 pub(super) fn said(turn: &Turn, member: &str) -> Option<Value> {
     turn.messages
