@@ -67,6 +67,24 @@ const HONOURED: [&str; 13] = [
     "resume",
 ];
 
+/// Checks what the opening of a session checks of the configuration.
+///
+/// # Errors
+/// As of [`command_line::launch`].
+pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
+    let options = Options::configured(&settings.common());
+    let files = command_line::Files::default();
+    command_line::launch(
+        settings,
+        &options,
+        None,
+        command_line::Begin::New(""),
+        &files,
+        |_| false,
+    )
+    .map(drop)
+}
+
 /// The modes that a session may ask for.
 const MODES: &[(&str, &str)] = &[
     ("default", "Asks before it changes anything"),

@@ -57,8 +57,10 @@ settings! {
     struct Settings, "codex";
     {
         /// When Codex asks: `untrusted`, `on-request` or `never`. Empty: as Codex itself is configured.
+        #[cfg_attr(test, schemars(extend("enum" = policy::Approval::NAMES)))]
         approval_mode: String = String::new(),
         /// What confines commands: `read-only` or `workspace-write`. Empty: as Codex itself is configured.
+        #[cfg_attr(test, schemars(extend("enum" = policy::Sandbox::NAMES)))]
         sandbox_mode: String = String::new(),
         /// A profile of Codex's own configuration. Such sessions run by `codex exec`, which alone knows profiles.
         profile: String = String::new(),
@@ -73,6 +75,14 @@ settings! {
         /// The longest time in which Codex does nothing but try to reach its model again.
         retry_timeout: Wait = Wait::seconds(180),
     }
+}
+
+/// Checks what the opening of a session checks of the configuration.
+///
+/// # Errors
+/// As of [`Policy::of`].
+pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
+    Policy::of(settings, &Options::configured(&settings.common())).map(drop)
 }
 
 /// How Codex is driven.

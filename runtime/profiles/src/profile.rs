@@ -2,9 +2,10 @@
 
 use std::{ffi::OsString, marker::PhantomData, process::ExitCode, time::Duration};
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
-use trunkline_sdk::{Adapter, Program};
+use serde_path_to_error::Track;
+use trunkline_sdk::{Adapter, Error, Program};
 
 use crate::agent::credentials::{self, Credentials};
 use crate::agent::model;
@@ -33,7 +34,7 @@ pub struct Profile {
 }
 
 impl Profile {
-    /// Reads an object as the adapter does when it starts, and changes nothing.
+    /// Reads an object as the adapter does when it starts, checks it as the opening of a session does, and changes nothing.
     ///
     /// # Errors
     /// The first thing that is wrong with it.
@@ -86,16 +87,26 @@ impl<C: DeserializeOwned> Configured<C> {
     }
 }
 
-/// An entry of the table. What is read, what is checked and what the schema describes are the one type that it names.
+/// The error for a configuration that can be read, and with which no session could be opened.
+fn unusable(error: &Error) -> Refused {
+    Refused::new(Track::new().path(), serde_json::Error::custom(error))
+}
+
+/// An entry of the table. `opens` checks what the opening of each session checks of the configuration. What is read, what is checked and what the schema describes are the one type that it names.
 /// The closure makes the program of a configuration; `before` answers arguments for which no adapter is run.
 macro_rules! profile {
-    ($name:literal, $description:literal, $Config:ty, $program:expr $(, before $before:path)?) => {{
+    ($name:literal, $description:literal, $Config:ty, $program:expr $(, before $before:path)? $(, opens $opens:path)?) => {{
         // Checked in, and held against the type by a test, so that no schema generator is in the build.
         const SCHEMA: &str = include_str!(concat!("../schema/", $name, ".schema.json"));
         Profile {
             name: $name,
             description: $description,
-            check: |config| serde_path_to_error::deserialize::<_, $Config>(config).map(drop),
+            check: |config| {
+                let config: $Config = serde_path_to_error::deserialize(config)?;
+                $($opens(&config).map_err(|error| unusable(&error))?;)?
+                drop(config);
+                Ok(())
+            },
             run: |arguments| {
                 $(if let Some(code) = $before(&arguments) {
                     return code;
@@ -115,9 +126,9 @@ pub static PROFILES: &[Profile] = &[
     profile! { "claude-code", "Claude Code: one long-lived `claude` process for each session",
     claude_code::Settings, |config, _| {
         config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE)
-    } },
+    }, opens claude_code::check },
     profile! { "codex", "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-    codex::Settings, |config, _| config.by(codex::Codex::new) },
+    codex::Settings, |config, _| config.by(codex::Codex::new), opens codex::check },
     profile! { "gemini-cli", "Gemini CLI over ACP, else one process a turn",
     gemini_cli::Gemini, |config, _| config.by(oneshot::adapter) },
     profile! { "github-copilot", "GitHub Copilot CLI over ACP, else one process a turn",
@@ -222,6 +233,39 @@ mod tests {
                 .map_err(|refused| (refused.path().to_string(), refused.to_string()))
         };
         assert!(check("codex", serde_json::json!({ "model": "m" })).is_ok());
+        for (profile, config, option) in [
+            (
+                "codex",
+                serde_json::json!({ "sandbox_mode": "danger-full-access" }),
+                "dangerous_full_access",
+            ),
+            (
+                "codex",
+                serde_json::json!({ "approval_mode": "sometimes" }),
+                "approval",
+            ),
+            (
+                "claude-code",
+                serde_json::json!({ "permission_mode": "bypassPermissions" }),
+                "dangerous",
+            ),
+            (
+                "claude-code",
+                serde_json::json!({ "permission_mode": "sometimes" }),
+                "permission mode",
+            ),
+            (
+                "claude-code",
+                serde_json::json!({ "args": ["--dangerously-skip-permissions"] }),
+                "dangerous",
+            ),
+        ] {
+            let (_, why) = check(profile, config.clone()).unwrap_err();
+            assert!(
+                why.contains(option),
+                "what refuses every session is an error of the file: {config}: {why}"
+            );
+        }
         let (path, why) =
             check("mock", serde_json::json!({ "turns": [{ "stps": [] }] })).unwrap_err();
         assert!(

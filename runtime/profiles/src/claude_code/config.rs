@@ -20,11 +20,29 @@ pub(crate) enum PromptMode {
 /// The published spelling of the mode that asks for nothing.
 const DANGEROUS_MODE: &str = "dangerously-skip-permissions";
 
+/// The values of `permission_mode`, for the schema.
+#[cfg(test)]
+pub(super) const PERMISSION_MODES: [&str; 12] = [
+    "",
+    "default",
+    "manual",
+    "ask",
+    "plan",
+    "acceptEdits",
+    "accept-edits",
+    "dontAsk",
+    "dont-ask",
+    "auto",
+    "bypassPermissions",
+    DANGEROUS_MODE,
+];
+
 settings! {
     /// Claude Code: one `claude` process for each session.
     struct ClaudeCode, "claude";
     {
         /// How tools are permitted: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: as Claude's settings say.
+        #[cfg_attr(test, schemars(extend("enum" = PERMISSION_MODES)))]
         permission_mode: String = String::new(),
         /// The most turns of the model within one turn. 0: no limit.
         max_turns: u64 = 0,

@@ -58,6 +58,29 @@ const MODES: &[(&str, &str, Approval, Sandbox)] = &[
 /// The mode without a sandbox.
 const DANGEROUS: &str = "dangerous-full-access";
 
+#[cfg(test)]
+impl Sandbox {
+    /// The values of `sandbox_mode`, for the schema.
+    pub(super) const NAMES: [&str; 4] = [
+        "",
+        Self::ReadOnly.name(),
+        Self::WorkspaceWrite.name(),
+        Self::Danger.name(),
+    ];
+}
+
+#[cfg(test)]
+impl Approval {
+    /// The values of `approval_mode`, for the schema.
+    pub(super) const NAMES: [&str; 5] = [
+        "",
+        Self::Untrusted.name(),
+        Self::OnFailure.name(),
+        Self::OnRequest.name(),
+        Self::Never.name(),
+    ];
+}
+
 impl Sandbox {
     pub(super) const fn name(self) -> &'static str {
         match self {

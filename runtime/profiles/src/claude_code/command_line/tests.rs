@@ -376,3 +376,13 @@ fn the_environment_keeps_it_quiet_and_hides_another_claude() {
             .any(|name| name == "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS")
     );
 }
+
+#[test]
+fn each_mode_of_the_schema_is_known() {
+    for mode in super::super::config::PERMISSION_MODES {
+        let configured = json!({"permission_mode": mode, "dangerous": true});
+        let settings: ClaudeCode = serde_json::from_value(configured).unwrap();
+        let options = Options::configured(&settings.common());
+        assert!(permission_mode(&settings, &options).is_ok(), "{mode}");
+    }
+}
