@@ -183,6 +183,15 @@ impl Version {
 impl Request {
     /// Reads a whole head, its empty line included.
     pub(crate) fn parse(head: &[u8]) -> Result<Self, HeadProblem> {
+        Self::parse_in(head, None)
+    }
+
+    /// Reads a head that came through a tunnel to this target: a plain request, in origin-form, for that target.
+    pub(crate) fn parse_in_tunnel(head: &[u8], target: &Target) -> Result<Self, HeadProblem> {
+        Self::parse_in(head, Some(target))
+    }
+
+    fn parse_in(head: &[u8], tunnel: Option<&Target>) -> Result<Self, HeadProblem> {
         let (line, headers) = split(head)?;
         let line = std::str::from_utf8(line).map_err(|_| HeadProblem::NotHttp)?;
         let mut words = line.split(' ');
@@ -197,7 +206,7 @@ impl Request {
         }
         let host = single(&headers, "host").map_err(|Repeated| HeadProblem::Host)?;
         let body = framing(&headers, version)?.unwrap_or(Framing::Length(0));
-        if method == "CONNECT" {
+        if method == "CONNECT" && tunnel.is_none() {
             return match body {
                 Framing::Length(0) => Ok(Self::Connect(Target::parse(url, None)?)),
                 Framing::Length(_) | Framing::Chunked | Framing::UntilClose => {
@@ -205,7 +214,10 @@ impl Request {
                 }
             };
         }
-        let (target, path) = split_url(method, url)?;
+        let (target, path) = match tunnel {
+            None => split_url(method, url)?,
+            Some(target) => (target.clone(), origin_form(method, url)?.to_owned()),
+        };
         match host.map(|host| host.text().map(|text| Target::parse(text, Some(80)))) {
             Some(Some(Ok(host))) if host == target => {}
             None if version == Version::Http10 => {}
@@ -348,6 +360,17 @@ fn is_token(text: &str) -> bool {
         && text
             .bytes()
             .all(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte))
+}
+
+/// Checks that a request's target is in origin-form, or the `*` of OPTIONS.
+fn origin_form<'a>(method: &str, path: &'a str) -> Result<&'a str, HeadProblem> {
+    if method == "CONNECT" || !(path.starts_with('/') || path == "*" && method == "OPTIONS") {
+        return Err(HeadProblem::NoTarget);
+    }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic()) || path.contains(['#', '\\']) {
+        return Err(HeadProblem::Path);
+    }
+    Ok(path)
 }
 
 /// Reads `http://host[:port]/path?query` into target and origin-form.

@@ -140,7 +140,7 @@ impl Reason {
                 "TLS hides the server's name. Turn Encrypted Client Hello off, or CONNECT to an address on the list.".into()
             }
             Self::NotTls => {
-                "a tunnel to a name carries TLS only. Use `http://` requests, or CONNECT to an address on the list.".into()
+                "a tunnel to a name carries TLS or plain HTTP only. For anything else, CONNECT to an address on the list.".into()
             }
             Self::MalformedTls => "the TLS ClientHello is malformed.".into(),
             Self::Head(problem) => format!("{problem}."),

@@ -103,6 +103,14 @@ async fn curl_reaches_what_is_allowed_and_nothing_else() {
     ];
     let (text, fine) = run(&world, "curl", &chunked).await;
     assert!(fine && text == "hello", "{text}");
+    let tunnelled = [
+        "-sS",
+        "--proxytunnel",
+        &url("allowed.test", "/t"),
+        &url("allowed.test", "/u"),
+    ];
+    let (text, fine) = run(&world, "curl", &tunnelled).await;
+    assert!(fine && text == "/t/u", "{text}");
     let (text, _) = run(&world, "curl", &["-sS", "-i", &url("other.test", "/")]).await;
     assert!(
         text.contains("403 Forbidden") && text.contains("not-listed"),

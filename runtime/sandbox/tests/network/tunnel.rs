@@ -3,7 +3,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio_rustls::rustls::{ClientConfig, version};
 
-use super::server::{Server, echo, serve};
+use super::server::{Server, echo, http, serve};
 use super::tls::{Dribble, Identity, connector, first_bytes, name, with_extension};
 use super::world::{SERVED, USUAL, World, read_all, reason, within, world};
 
@@ -154,16 +154,59 @@ async fn tls_to_another_server_or_none_reaches_no_one() {
             .counted(says, |counters| counters.denied == before + 1)
             .await;
     }
-    for garbage in [
-        &b"GET / HTTP/1.1\r\nHost: allowed.test\r\n\r\n"[..],
-        b"\0\0\0",
-        b"SSH-2.0-x\r\n",
-        &[22, 9],
-    ] {
+    for garbage in [&b"\0\0\0"[..], b"SSH-2.0-x\r\n", &[22, 9]] {
         let answer = say(&world, &to, garbage).await;
         assert_eq!(reason(&String::from_utf8_lossy(&answer)), "not-tls");
     }
     assert!(server.heads().is_empty(), "nothing was sent");
+}
+
+#[tokio::test]
+async fn plain_http_in_a_tunnel_is_judged_as_outside_of_one() {
+    let server = http().await;
+    let world = world(&server, &USUAL);
+    let to = format!("allowed.test:{}", server.port);
+    let get = |host: &str| format!("GET /inside HTTP/1.1\r\nHost: {host}\r\n\r\n");
+    let answer = say(&world, &to, get(&to).as_bytes()).await;
+    let answer = String::from_utf8_lossy(&answer);
+    assert!(
+        answer.starts_with("HTTP/1.1 200") && answer.ends_with("/inside"),
+        "{answer}"
+    );
+    let twice = get(&to) + &get("other.test");
+    let answer = say(&world, &to, twice.as_bytes()).await;
+    assert_eq!(
+        String::from_utf8_lossy(&answer).matches("HTTP/1.1").count(),
+        1,
+        "one request of each tunnel is served"
+    );
+    assert_eq!(server.heads().len(), 2);
+    for (request, why) in [
+        (get("other.test"), "host-mismatch"),
+        (get("allowed.test"), "host-mismatch"),
+        (
+            format!("GET http://other.test/ HTTP/1.1\r\nHost: {to}\r\n\r\n"),
+            "no-target",
+        ),
+        (
+            format!("OPTIONS CONNECT HTTP/1.1\r\nHost: {to}\r\n\r\n"),
+            "no-target",
+        ),
+        (
+            format!("GET / HTTP/1.1\r\nHost: {to}\r\nUpgrade: websocket\r\n\r\n"),
+            "upgrade",
+        ),
+        (
+            format!(
+                "POST / HTTP/1.1\r\nHost: {to}\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n"
+            ),
+            "ambiguous-body",
+        ),
+    ] {
+        let answer = say(&world, &to, request.as_bytes()).await;
+        assert_eq!(reason(&String::from_utf8_lossy(&answer)), why, "{request}");
+    }
+    assert_eq!(server.heads().len(), 2, "nothing more was sent");
 }
 
 #[tokio::test]

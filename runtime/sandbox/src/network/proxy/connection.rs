@@ -55,7 +55,7 @@ impl Connection {
     }
 
     async fn serve(&mut self) -> Result<(), Stop> {
-        let Ok(read) = timeout(self.shared.limits.head, self.read_request()).await else {
+        let Ok(read) = timeout(self.shared.limits.head, self.read_request(&[], None)).await else {
             return Err(Stop::Failed(Failure::Slow));
         };
         match read? {
@@ -65,31 +65,68 @@ impl Connection {
         }
     }
 
-    /// Reads a request's head, and what came with it; `None` if the client went without asking for anything.
-    async fn read_request(&mut self) -> Result<Option<(Request, Vec<u8>)>, Stop> {
+    /// Reads a request's head, which begins with `held`, and what came with it; `None` if the client went without a request.
+    /// In a tunnel the request must be a plain one for the tunnel's target.
+    async fn read_request(
+        &mut self,
+        held: &[u8],
+        tunnel: Option<&Target>,
+    ) -> Result<Option<(Request, Vec<u8>)>, Stop> {
+        let denied = |problem, target| {
+            Stop::Denied(Denial {
+                reason: Reason::Head(problem),
+                target,
+            })
+        };
         let mut head = HeadBuffer::default();
         let mut buffer = [0; 4 * 1024];
+        let mut whole = head
+            .push(held)
+            .map_err(|problem| denied(problem, tunnel.cloned()))?;
         loop {
-            let denied = |problem, target| {
-                Stop::Denied(Denial {
-                    reason: Reason::Head(problem),
-                    target,
-                })
-            };
+            if let Some(Whole { head, rest }) = whole {
+                let request = match tunnel {
+                    None => Request::parse(&head),
+                    Some(target) => Request::parse_in_tunnel(&head, target),
+                };
+                let request = request.map_err(|problem| {
+                    denied(problem, tunnel.cloned().or_else(|| target_of(&head)))
+                })?;
+                return Ok(Some((request, rest)));
+            }
             match self.client.read(&mut buffer).await {
                 Ok(0) | Err(_) if head.is_empty() => return Ok(None),
                 Ok(0) | Err(_) => return Err(Stop::Failed(Failure::ClientGone)),
                 Ok(count) => {
                     let bytes = buffer.get(..count).unwrap_or_default();
-                    if let Some(Whole { head, rest }) =
-                        head.push(bytes).map_err(|problem| denied(problem, None))?
-                    {
-                        let request = Request::parse(&head)
-                            .map_err(|problem| denied(problem, target_of(&head)))?;
-                        return Ok(Some((request, rest)));
-                    }
+                    whole = head
+                        .push(bytes)
+                        .map_err(|problem| denied(problem, tunnel.cloned()))?;
                 }
             }
+        }
+    }
+
+    /// Serves one plain HTTP request in a tunnel, `held` being its beginning. It is judged as one outside of a tunnel: its
+    /// `Host` must be the tunnel's target. Some clients, such as Node's `fetch`, tunnel `http://` URLs too.
+    pub(super) async fn forward_in_tunnel(
+        &mut self,
+        target: &Target,
+        held: &[u8],
+    ) -> Result<(), Stop> {
+        // The client waits for an answer to this request; that to CONNECT it has.
+        self.answered = false;
+        let Ok(read) = timeout(
+            self.shared.limits.head,
+            self.read_request(held, Some(target)),
+        )
+        .await
+        else {
+            return Err(Stop::Failed(Failure::Slow));
+        };
+        match read? {
+            Some((Request::Plain(request), rest)) => self.forward(request, rest).await,
+            Some((Request::Connect(_), _)) | None => Ok(()),
         }
     }
 

@@ -1,4 +1,4 @@
-//! A tunnel (CONNECT): opaque bytes, once TLS has named the server that was asked for.
+//! A tunnel (CONNECT): opaque bytes, once TLS has named the server that was asked for, or one plain HTTP request to it.
 
 use std::pin::pin;
 
@@ -47,6 +47,10 @@ impl Connection {
                 checked = self.check(&mut handshake, &target, &activity) => checked?,
                 () = activity.ceases(limits.idle) => return Err(Stop::Failed(Failure::Idle(target))),
             };
+            if matches!(checked, Err(Reason::NotTls)) && begins_http(&held) {
+                drop(upstream);
+                return self.forward_in_tunnel(&target, &held).await;
+            }
             if let Err(reason) = checked {
                 let denial = Denial {
                     reason,
@@ -185,6 +189,22 @@ impl Connection {
             }
         }
     }
+}
+
+/// Whether these first bytes may be those of a plain HTTP request.
+fn begins_http(held: &[u8]) -> bool {
+    const METHODS: [&[u8]; 7] = [
+        b"GET ",
+        b"HEAD ",
+        b"POST ",
+        b"PUT ",
+        b"PATCH ",
+        b"DELETE ",
+        b"OPTIONS ",
+    ];
+    METHODS
+        .iter()
+        .any(|method| held.starts_with(method) || method.starts_with(held))
 }
 
 /// A tunnel whose server was not named yet.
