@@ -27,8 +27,10 @@
 
 mod fair;
 mod large;
+mod socket_path;
 mod stdio;
 
 pub use fair::{Class, Fair, Flow, Key, Rounds, Turns};
 pub use large::{keep_json, place_large, place_large_aside, take_json};
+pub use socket_path::SocketPath;
 pub use stdio::{Input, Output, take_stdio};

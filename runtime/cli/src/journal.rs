@@ -9,10 +9,9 @@ use std::{
 use anyhow::{Context, anyhow};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::UnixStream,
     task::JoinHandle,
 };
-use trunkline_client::{Client, ReconnectPolicy, Streams};
+use trunkline_client::{Client, ReconnectPolicy, SocketPath, Streams, connect_unix};
 use trunkline_host::{
     Host,
     config::{Config, JournalSync},
@@ -92,7 +91,9 @@ pub(crate) fn refused(error: OpenError, folder: &Path) -> CliError {
 
 /// Whether a host listens in the folder of a journal.
 pub(crate) fn has_host(folder: &Path) -> bool {
-    std::os::unix::net::UnixStream::connect(folder.join(SOCKET)).is_ok()
+    SocketPath::new(&folder.join(SOCKET))
+        .and_then(|path| std::os::unix::net::UnixStream::connect(path.as_path()))
+        .is_ok()
 }
 
 /// A client of the host at the other end of these streams. It is lost with them: a host that ends
@@ -115,7 +116,7 @@ pub(crate) async fn client(
 /// There is a host that accepts no connection.
 pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
     let socket = folder.join(SOCKET);
-    match UnixStream::connect(&socket).await {
+    match connect_unix(&socket).await {
         Ok(stream) => {
             let (input, output) = stream.into_split();
             client(input, output).await.map(Some)

@@ -4,6 +4,7 @@ use std::{io, path::Path, time::Duration};
 
 use clap::Args;
 use tokio::{net::UnixStream, time::timeout};
+use trunkline_client::connect_unix;
 use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 
 use crate::{
@@ -217,7 +218,7 @@ impl MatchingDaemon {
 
 /// Connects to the daemon itself: another host may listen in its journal's folder.
 async fn connect(running: &Running) -> io::Result<UnixStream> {
-    let stream = UnixStream::connect(&running.socket).await?;
+    let stream = connect_unix(&running.socket).await?;
     let pid = stream
         .peer_cred()?
         .pid()

@@ -81,9 +81,11 @@ pub use event::{
 pub use reconnect::ReconnectPolicy;
 pub use session::{MAX_FILE_BYTES, MAX_OPEN_INPUT_BYTES, Session};
 pub use session_set::{FinishCall, SessionSet, SetItem};
-#[cfg(unix)]
-pub use transport::UnixSocket;
 #[cfg(feature = "websocket")]
 pub use transport::{AddressError, ByteStream, ServerAddress, WebSocket, tls_config};
 pub use transport::{ChildProcess, Connect, Pipe, Streams};
+#[cfg(unix)]
+pub use transport::{UnixSocket, connect_unix};
+#[cfg(unix)]
+pub use trunkline_pipe::SocketPath;
 pub use turn::{Acceptance, Input, Turn};

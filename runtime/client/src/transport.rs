@@ -3,9 +3,12 @@
 #[cfg(feature = "websocket")]
 mod websocket;
 
-#[cfg(unix)]
-use std::path::PathBuf;
 use std::{ffi::OsStr, future::Future, process::Stdio, time::Duration};
+#[cfg(unix)]
+use std::{
+    io,
+    path::{Path, PathBuf},
+};
 
 #[cfg(unix)]
 use tokio::net::UnixStream;
@@ -14,6 +17,8 @@ use tokio::{
     process::{Child, Command},
     time::timeout,
 };
+#[cfg(unix)]
+use trunkline_pipe::SocketPath;
 
 #[cfg(feature = "websocket")]
 pub use self::websocket::{AddressError, ByteStream, ServerAddress, WebSocket, tls_config};
@@ -224,6 +229,19 @@ pub struct UnixSocket {
     path: PathBuf,
 }
 
+/// Connects to the Unix socket at a path of any length.
+///
+/// # Errors
+/// No one listens there, or this user may not connect.
+///
+/// # Panics
+/// Outside a tokio runtime with I/O.
+#[cfg(unix)]
+pub async fn connect_unix(path: &Path) -> io::Result<UnixStream> {
+    let path = SocketPath::new(path)?;
+    UnixStream::connect(path.as_path()).await
+}
+
 #[cfg(unix)]
 impl UnixSocket {
     /// The socket at a path.
@@ -236,7 +254,7 @@ impl UnixSocket {
 #[cfg(unix)]
 impl Connect for UnixSocket {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let connected = UnixStream::connect(&self.path).await;
+        let connected = connect_unix(&self.path).await;
         let stream = connected.map_err(|error| {
             let message = format!("the socket {}: {error}", self.path.display());
             match error.kind() {

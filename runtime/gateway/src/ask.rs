@@ -10,9 +10,9 @@ use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
-    net::UnixStream,
     time::timeout,
 };
+use trunkline_client::connect_unix;
 
 /// How long an answer may take.
 const ANSWERED: Duration = Duration::from_secs(30);
@@ -35,7 +35,7 @@ pub async fn ask(
     body: Vec<u8>,
 ) -> io::Result<(StatusCode, Bytes)> {
     let asked = async {
-        let stream = UnixStream::connect(socket).await?;
+        let stream = connect_unix(socket).await?;
         ask_over(stream, "daemon", method, path, body).await
     };
     timeout(ANSWERED, asked)

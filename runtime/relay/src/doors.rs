@@ -19,6 +19,7 @@ use tokio::{
     time::{Duration, sleep},
 };
 use trunkline_host::{Host, process::descends_from_this};
+use trunkline_pipe::SocketPath;
 
 use crate::{RelayOptions, serve::serve_hub};
 
@@ -92,7 +93,10 @@ impl PrivateSocket {
                     "there is a file that is no socket; name another path",
                 )));
             }
-            if Probe::connect(path).is_ok() {
+            if SocketPath::new(path)
+                .and_then(|path| Probe::connect(path.as_path()))
+                .is_ok()
+            {
                 return Err(named(io::Error::other(
                     "another process listens there; name another path",
                 )));
@@ -104,7 +108,9 @@ impl PrivateSocket {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let new = path.with_file_name(format!(".{name}.{}", std::process::id()));
         let _ = fs::remove_file(&new);
-        let listener = UnixListener::bind(&new).map_err(named)?;
+        let listener = SocketPath::new(&new)
+            .and_then(|new| UnixListener::bind(new.as_path()))
+            .map_err(named)?;
         fs::set_permissions(&new, fs::Permissions::from_mode(0o600))
             .and_then(|()| fs::rename(&new, path))
             .map_err(named)?;

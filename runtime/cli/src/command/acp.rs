@@ -18,7 +18,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 use trunkline_acp::{Host, Options};
-use trunkline_client::{Connect, ConnectError, Pipe};
+use trunkline_client::{Connect, ConnectError, Pipe, connect_unix};
 use trunkline_gateway::Method;
 use trunkline_host::config::Command;
 use trunkline_protocol::{SessionId, Sha256};
@@ -194,7 +194,7 @@ impl Daemon {
     async fn stream(&self) -> io::Result<UnixStream> {
         let mut failed: Option<(Instant, io::Error)> = None;
         loop {
-            match UnixStream::connect(self.folder.socket()).await {
+            match connect_unix(&self.folder.socket()).await {
                 Err(error)
                     if matches!(
                         error.kind(),

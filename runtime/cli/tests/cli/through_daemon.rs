@@ -265,6 +265,36 @@ fn a_host_that_only_has_the_folder_is_no_daemon() {
     serving.end();
 }
 
+#[test]
+fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
+    let home = home();
+    let folder = home.path().join("long".repeat(40));
+    let with_folder = |arguments: &[&str]| {
+        let mut command = at(&home, arguments);
+        command.env("TRUNKLINE_STATE", &folder);
+        command
+    };
+    let up = |arguments: &[&str]| {
+        let mut up = with_folder(arguments)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(up.stdout.take().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.contains("\"http\""), "{line}");
+        up
+    };
+    let ran = |arguments: &[&str]| Ran::of(with_folder(arguments).output().unwrap());
+    let mut daemon = up(&["up", "--http", "127.0.0.1:0", "--json"]);
+    ran(&["run", "hello"]).must_end_with(0).must_say(DAEMONS);
+    ran(&["sessions", "list"]).must_end_with(0);
+    ran(&["top", "--once"]).must_end_with(0);
+    ran(&["down"]).must_end_with(0);
+    assert!(daemon.wait().unwrap().success());
+}
+
 /// A `run` whose turn has begun.
 struct Begun {
     child: Child,
