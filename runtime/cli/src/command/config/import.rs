@@ -93,6 +93,13 @@ pub(super) fn import(
     {
         config["runtime"]["turn_timeout"] = json!(format!("{minutes}m"));
     }
+    match &of_manifest.stall_timeout {
+        Some(Value::String(silence)) => config["runtime"]["inactivity_timeout"] = json!(silence),
+        Some(other) => notes.push(format!(
+            "`runtime.stall_timeout` {other} has no unit: set `inactivity_timeout` by hand"
+        )),
+        None => {}
+    }
     if let Some(sandbox) = sandbox {
         config["runtime"]["sandbox"] = sandbox;
     }
@@ -150,7 +157,8 @@ fn agent(
         .cloned()
         .collect();
 
-    let model = persona.model.as_ref().filter(|model| !model.is_empty());
+    let model = persona.model.as_ref().or(adapter.default_model.as_ref());
+    let model = model.filter(|model| !model.is_empty());
     let mut own = Map::new();
     let profile = match known {
         Some(known) => {

@@ -26,6 +26,7 @@ pub(super) struct Manifest {
 #[derive(Debug, Default, Clone, Deserialize)]
 pub(super) struct Adapter {
     pub(super) binary: Option<String>,
+    pub(super) default_model: Option<String>,
     mode: Option<String>,
     output_format: Option<String>,
     #[serde(default, deserialize_with = "or_default")]
@@ -73,6 +74,8 @@ pub(super) struct Domains {
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Runtime {
     pub(super) default_timeout_minutes: Option<u64>,
+    /// A duration, such as `30m`.
+    pub(super) stall_timeout: Option<Value>,
     #[serde(default, deserialize_with = "or_default")]
     pub(super) sandbox: Sandbox,
     #[serde(flatten)]

@@ -80,6 +80,25 @@ personas:
 }
 
 #[test]
+fn defaults_of_a_manifest_hold_where_a_persona_says_nothing() {
+    let (config, notes) = imported(
+        "adapters: { claude: { default_model: opus } }\n\
+         personas: { p: { adapter: claude }, q: { adapter: claude, model: haiku } }\n\
+         runtime: { stall_timeout: 30m }",
+    );
+    assert_eq!(
+        config,
+        json!({ "agents": [
+            { "id": "p", "profile": "claude-code", "claude_code": { "model": "opus" } },
+            { "id": "q", "profile": "claude-code", "claude_code": { "model": "haiku" } },
+        ], "runtime": { "inactivity_timeout": "30m" } })
+    );
+    assert_eq!(notes, [""; 0]);
+    let (_, notes) = imported("adapters: { claude: {} }\nruntime: { stall_timeout: 30 }");
+    assert!(notes.concat().contains("has no unit"), "{notes:?}");
+}
+
+#[test]
 fn adapters_are_found_by_name_or_by_binary_whatever_their_case() {
     for (adapter, binary, profile, key, command) in [
         ("CLAUDE", "claude", "claude-code", "claude_code", None),
