@@ -12,10 +12,11 @@
 //!
 //! - The target is on the [`AllowList`], in one spelling (lower case, no final dot, addresses in plain form).
 //! - A name is looked up here, once, and the connection goes to an address that was judged. A name leads to public
-//!   addresses; to a private, loopback or other special-purpose one only if that address is on the list too.
+//!   addresses; to a private, loopback or other special-purpose one only if that address is on the list too. Where the
+//!   operator has a proxy of his own ([`UpstreamProxy`]), that proxy gets the name and looks it up.
 //! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server, and so does the second
-//!   one if the server asks for it. No name, or an encrypted one, is refused. A tunnel to an address on the list
-//!   carries anything.
+//!   one if the server asks for it. No name, or an encrypted one, is refused. Or it carries one plain HTTP request
+//!   to that server. A tunnel to an address on the list carries anything.
 //! - A plain HTTP request names its URL whole, its `Host` is that of the URL, and what it sends is rewritten so
 //!   that no server can read it as two. One request for each connection.
 //!
@@ -36,9 +37,11 @@ mod record;
 mod refusal;
 mod resolve;
 mod server_hello;
+mod upstream;
 mod variables;
 
 pub use self::allow_list::{AllowList, AllowListError};
 pub use self::proxy::{Proxy, ProxyCounters, ProxyLimits, ProxyOptions};
 pub use self::resolve::{Resolve, Resolving};
+pub use self::upstream::UpstreamProxy;
 pub use self::variables::proxy_variables;

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use trunkline_process::{Attachment, Holder, Inside, Isolated, Isolation, IsolationError, Outlet};
 
-use crate::network::{AllowList, Proxy};
+use crate::network::{AllowList, Proxy, ProxyOptions, UpstreamProxy};
 use crate::{
     Backend, CommandLine, Network, Sandbox, SandboxError, accounts, bubblewrap, container, grant,
     search, support, view,
@@ -24,8 +24,12 @@ impl Isolation for Sandbox {
             Network::Allow(entries) => {
                 let allowed = AllowList::parse(entries).map_err(SandboxError::Network)?;
                 let socket = inside.private.join("proxy.sock");
-                let proxy =
-                    Proxy::start(&socket, allowed, inside.label).map_err(IsolationError::System)?;
+                let options = ProxyOptions {
+                    upstream: upstream(inside.label),
+                    ..ProxyOptions::default()
+                };
+                let proxy = Proxy::start_with(&socket, allowed, inside.label, options)
+                    .map_err(IsolationError::System)?;
                 (
                     Some(Outlet {
                         port: PROXY_PORT,
@@ -61,6 +65,14 @@ impl Isolation for Sandbox {
             attachment,
         })
     }
+}
+
+/// The proxy that this process's environment names. One that cannot be used is reported, and connections are direct.
+fn upstream(label: &str) -> Option<UpstreamProxy> {
+    UpstreamProxy::from_environment(|name| std::env::var(name).ok()).unwrap_or_else(|why| {
+        tracing::warn!(target: "trunkline::network", agent = label, "connections of the sandbox are direct: {why}");
+        None
+    })
 }
 
 /// The command line that starts a program in its sandbox.

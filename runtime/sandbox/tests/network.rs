@@ -14,5 +14,6 @@ mod network {
     mod server;
     mod tls;
     mod tunnel;
+    mod upstream;
     mod world;
 }

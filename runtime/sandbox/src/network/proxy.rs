@@ -22,6 +22,7 @@ use trunkline_process::init::bridge::SocketFile;
 use super::allow_list::AllowList;
 use super::refusal::crowded;
 use super::resolve::{Resolve, SystemResolver};
+use super::upstream::UpstreamProxy;
 
 pub use self::counters::ProxyCounters;
 pub use self::limits::ProxyLimits;
@@ -48,6 +49,8 @@ pub struct ProxyOptions {
     pub limits: ProxyLimits,
     /// Who looks names up.
     pub resolver: Arc<dyn Resolve>,
+    /// The operator's own proxy, if connections go through one.
+    pub upstream: Option<UpstreamProxy>,
 }
 
 impl Default for ProxyOptions {
@@ -55,6 +58,7 @@ impl Default for ProxyOptions {
         Self {
             limits: ProxyLimits::default(),
             resolver: Arc::new(SystemResolver::default()),
+            upstream: None,
         }
     }
 }
@@ -66,6 +70,7 @@ pub(crate) struct Shared {
     label: String,
     limits: ProxyLimits,
     resolver: Arc<dyn Resolve>,
+    upstream: Option<UpstreamProxy>,
     counters: Counters,
 }
 
@@ -106,12 +111,17 @@ impl Proxy {
         let (listener, file) = SocketFile::bind(path).map_err(told)?;
         listener.set_nonblocking(true).map_err(told)?;
         let listener = UnixListener::from_std(listener).map_err(told)?;
-        let ProxyOptions { limits, resolver } = options;
+        let ProxyOptions {
+            limits,
+            resolver,
+            upstream,
+        } = options;
         let shared = Arc::new(Shared {
             allow,
             label: label.to_owned(),
             limits,
             resolver,
+            upstream,
             counters: Counters::default(),
         });
         let mut task = JoinSet::new();

@@ -122,6 +122,7 @@ async fn a_lookup_without_end_is_given_up() {
     let options = trunkline_sandbox::network::ProxyOptions {
         limits,
         resolver: std::sync::Arc::new(Silent),
+        upstream: None,
     };
     let allow = trunkline_sandbox::network::AllowList::parse(["a.test"]).unwrap();
     let _proxy =

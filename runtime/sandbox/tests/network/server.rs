@@ -104,7 +104,7 @@ pub(crate) async fn echo() -> Server {
     .await
 }
 
-async fn read_head(stream: &mut BufReader<TcpStream>) -> Option<String> {
+pub(crate) async fn read_head(stream: &mut BufReader<TcpStream>) -> Option<String> {
     let mut head = String::new();
     while !head.ends_with("\r\n\r\n") {
         if stream.read_line(&mut head).await.ok()? == 0 {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::UnixStream;
 use trunkline_sandbox::network::{
-    AllowList, Proxy, ProxyCounters, ProxyLimits, ProxyOptions, Resolve, Resolving,
+    AllowList, Proxy, ProxyCounters, ProxyLimits, ProxyOptions, Resolve, Resolving, UpstreamProxy,
 };
 
 use super::server::Server;
@@ -88,6 +88,16 @@ pub(crate) fn world(server: &Server, entries: &[&str]) -> World {
 }
 
 pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits) -> World {
+    world_behind(server, entries, limits, None)
+}
+
+/// The same, whose connections go through the operator's own proxy.
+pub(crate) fn world_behind(
+    server: &Server,
+    entries: &[&str],
+    limits: ProxyLimits,
+    upstream: Option<UpstreamProxy>,
+) -> World {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("proxy.sock");
     let names = Arc::new(Names::default());
@@ -99,6 +109,7 @@ pub(crate) fn world_with(server: &Server, entries: &[&str], limits: ProxyLimits)
     let options = ProxyOptions {
         limits,
         resolver: Arc::<Names>::clone(&names),
+        upstream,
     };
     let proxy = Proxy::start_with(
         &socket,

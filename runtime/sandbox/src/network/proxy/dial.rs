@@ -30,6 +30,12 @@ impl Shared {
                 target: Some(target.clone()),
             }));
         }
+        if let Some(upstream) = self.upstream.as_ref().filter(|it| it.serves(target)) {
+            let stream = upstream.connect(target, self.limits.connect).await;
+            let stream = stream.map_err(Stop::Failed)?;
+            self.counters.allowed();
+            return Ok(stream);
+        }
         let addresses = match &target.host {
             Host::Address(address) => vec![*address],
             Host::Name(name) if name == LOCALHOST => {
