@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use trunkline_host::{
     BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
-        self, AgentConfig, CheckProfile, Config, ConfigError, Document, Problem, Refused,
+        self, AgentConfig, CheckProfile, Config, ConfigError, Document, Network, Problem, Refused,
         SessionMay, Source, defaults,
     },
     process::Deadline,
@@ -149,8 +149,8 @@ fn build_with(
     Ok(host)
 }
 
-/// Lists the variables of the host that the agent of a built-in profile takes its credentials and its model from. An entry
-/// that names one itself has made its choice: another could take precedence over it.
+/// Lists the variables of the host that the agent of a built-in profile takes its credentials, its model and its way to the
+/// network from. An entry that names one itself has made its choice: another could take precedence over it.
 pub(crate) fn list_variables(agent: &mut AgentConfig) {
     let Some(profile) = built_in(&agent.profile) else {
         return;
@@ -171,6 +171,18 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
             .filter(|name| is_set(name))
             .collect(),
     };
+    // A sandbox that is not open has a proxy of its own, which goes through that of the host.
+    let has_own_proxy = agent
+        .sandbox
+        .as_ref()
+        .is_some_and(|sandbox| sandbox.network != Network::All);
+    let network = profile
+        .network_variables()
+        .iter()
+        .filter(|name| is_set(name) && !named(name))
+        .filter(|name| !(has_own_proxy && name.to_ascii_uppercase().ends_with("_PROXY")));
+    let network: Vec<_> = network.map(|name| (*name).to_owned()).collect();
+    agent.env_passthrough.extend(network);
     agent.credentials = credentials.into_iter().map(str::to_owned).collect();
     agent
         .env_passthrough

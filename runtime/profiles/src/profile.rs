@@ -57,6 +57,13 @@ impl Profile {
             .unwrap_or_default()
     }
 
+    /// The variables by which its agent finds the way out of this machine: proxies, and certificates of authorities.
+    #[must_use]
+    pub fn network_variables(&self) -> &'static [&'static str] {
+        let wraps_agent = self.name == "acp" || credentials::of(self.name).is_some();
+        if wraps_agent { NETWORK_VARIABLES } else { &[] }
+    }
+
     /// The variables that choose its agent's model, where neither session nor configuration names one.
     pub fn model_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
         model::variables(self.name)
@@ -74,6 +81,24 @@ impl Profile {
         credentials::of(self.name).map(Credentials::login)
     }
 }
+
+/// Variables that agents document for proxies and certificates.
+const NETWORK_VARIABLES: &[&str] = &[
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "NO_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "no_proxy",
+    "NODE_USE_ENV_PROXY",
+    "NODE_EXTRA_CA_CERTS",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CODEX_CA_CERTIFICATE",
+];
 
 /// The profiles whose adapters honour no `cwd`.
 const WITHOUT_FOLDERS: [&str; 4] = ["generic-http", "echo", "mock", "replay"];

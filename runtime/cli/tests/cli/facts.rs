@@ -326,6 +326,42 @@ fn an_exported_key_reaches_the_agent_of_its_profile_alone_and_is_hidden() {
 }
 
 #[test]
+fn proxies_and_certificates_of_the_host_reach_the_agent_and_their_password_is_hidden() {
+    let proxy = "http://me:hunter-canary@proxy.example:3128";
+    let host = [
+        ("HTTPS_PROXY", proxy),
+        ("no_proxy", "intern.example"),
+        ("NODE_EXTRA_CA_CERTS", "/etc/company.pem"),
+        ("OTHER_PROXY", proxy),
+        ("ANTHROPIC_API_KEY", proxy),
+    ];
+    let got = |names: &[String], name: &str| names.iter().any(|known| known == name);
+    let network = ["HTTPS_PROXY", "no_proxy", "NODE_EXTRA_CA_CERTS"];
+    for entry in [
+        None,
+        Some(r#""profile": "claude-code", "pass_credentials": false"#),
+    ] {
+        let (names, ran) = given(entry, &host);
+        for name in network {
+            assert!(got(&names, name), "{name}: {names:?} {}", ran.stderr);
+        }
+        assert!(!got(&names, "OTHER_PROXY"), "{names:?}");
+        assert!(
+            !ran.stdout.contains("canary") && !ran.stderr.contains("canary"),
+            "{} {}",
+            ran.stdout,
+            ran.stderr
+        );
+    }
+    let own = r#""claude_code": { "env": { "HTTPS_PROXY": "" } }"#;
+    let (names, _) = given(Some(own), &host);
+    assert!(
+        got(&names, "no_proxy"),
+        "the entry names another one: {names:?}"
+    );
+}
+
+#[test]
 fn doctor_says_which_credentials_are_used_and_which_are_kept() {
     let home = Home::new();
     let claude =
