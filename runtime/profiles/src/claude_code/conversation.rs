@@ -87,7 +87,14 @@ impl Conversation {
             version: None,
             idle: None,
         };
-        session.info(conversation.memory.info());
+        // The mode and the model are known now only if they are configured or asked for.
+        let in_force = conversation.in_force();
+        session.info(SessionInfo {
+            model: in_force.model,
+            mode: in_force.mode,
+            permission_mode: in_force.permission_mode,
+            ..conversation.memory.info()
+        });
         if conversation.settings.is_dangerous() {
             warnings.push(
                 "claude runs every tool without asking: `dangerous` is configured".to_owned(),
