@@ -243,6 +243,7 @@ impl Shorten for RelayKind {
                 "first_seq",
                 "last_seq",
                 "epoch",
+                "copied",
             ])
             .cutting(&["title"]),
             Self::SessionRefused => keeping(&["reason", "last_seq"]).cutting(&["message"]),

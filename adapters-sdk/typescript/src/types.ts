@@ -957,6 +957,8 @@ export interface SessionAttachedMessage {
   _meta?: { [name: string]: unknown };
   /** True if it is archived ([journal.13]). */
   archived?: boolean;
+  /** The way in which the agent of a copy gets the conversation ([journal.14]). Absent: it is no copy, or its agent has begun its own conversation. */
+  copied?: CopiedContext;
   /** Its working directory. */
   cwd?: string;
   /** The name under which this listener stands in `by`. */
@@ -1256,6 +1258,9 @@ export type CompactionTrigger = "auto" | "manual";
 
 /** The context of a resumed session. */
 export type Context = "kept" | "lost";
+
+/** The way in which the agent of a copied session gets the conversation ([journal.14]). */
+export type CopiedContext = "agent" | "transcript";
 
 /** The delivery of an input to the agent. */
 export type Delivered = "yes" | "no" | "unknown";
@@ -1695,7 +1700,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["rate_limit", ["_meta","resets_at","session_id","status","turn_id","type","utilization","window"]],
   ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","values"]],
   ["session.attach", ["_meta","after","env","epoch","extensions","mcp_servers","on_slow","protocol","role","session_id","turn_id","type"]],
-  ["session.attached", ["_meta","agent_id","archived","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
+  ["session.attached", ["_meta","agent_id","archived","copied","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
   ["session.close", ["_meta","session_id","turn_id","type"]],
   ["session.closed", ["_meta","cause","error","reason","session_id","turn_id","type"]],
   ["session.detach", ["_meta","session_id","turn_id","type"]],

@@ -103,6 +103,9 @@ objects! {
         pub cwd: Option<String>,
         /// True if it is archived ([journal.13]).
         pub archived: Option<bool>,
+        /// The way in which the agent of a copy gets the conversation ([journal.14]). Absent: it is no copy, or its agent
+        /// has begun its own conversation.
+        pub copied: Option<CopiedContext>,
     }
 
     /// The session was not attached, opened or forked.
@@ -317,6 +320,14 @@ names! {
         Detached = "detached",
         /// It is closed: it can be read.
         Closed = "closed",
+    }
+
+    /// The way in which the agent of a copied session gets the conversation ([journal.14]).
+    pub enum CopiedContext {
+        /// It copies its own conversation, by `resume.fork`.
+        Agent = "agent",
+        /// It begins anew, with a transcript of the entries among its instructions.
+        Transcript = "transcript",
     }
 
     /// Why a session was not attached, opened or forked.

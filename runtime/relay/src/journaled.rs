@@ -10,9 +10,9 @@ use tokio::{
 use trunkline_pipe::{Class, Flow};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Extensions, HostBody, HostMessage, HubBody,
-    HubMessage, MIN_MAX_LINE, Meta, RelayBody, RelayMessage, SessionAttach, SessionEditResult,
-    SessionHistory, SessionId, SessionRefused, SessionStart, SessionsList, SessionsListResult,
-    TooLong, fit,
+    HubMessage, MIN_MAX_LINE, Meta, RelayBody, RelayMessage, SessionAttach, SessionEdit,
+    SessionEditResult, SessionFork, SessionHistory, SessionId, SessionRefused, SessionStart,
+    SessionsList, SessionsListResult, TooLong, fit,
 };
 use trunkline_sessions::{Listener, Sessions, StartError, StreamItem, ends};
 
@@ -35,10 +35,6 @@ const INBOX: usize = 64;
 
 /// Maximum number of answers to `session.history` and `sessions.list` in progress.
 const ANSWERS: usize = 16;
-
-/// The answer to an edit or a fork ([journal.13], [journal.14]).
-const UNSUPPORTED: &str =
-    "not supported: this relay changes no titles, archives no sessions and forks none";
 
 /// The error for a request that comes while [`ANSWERS`] are in progress.
 const BUSY: &str = "too many wait already; ask again when one is answered";
@@ -69,6 +65,8 @@ struct ListenerLink {
 enum ToListener {
     /// A message that the hub has sent.
     Said(Box<HostMessage>),
+    /// An edit that the hub has sent.
+    Edit(SessionEdit),
     /// Ends the task, which confirms when it has written its last line.
     Leave(oneshot::Sender<()>),
 }
@@ -141,9 +139,8 @@ impl JournalSessions {
                 }
             }
             HubBody::SessionHistory(asked) => self.read_history(id, asked),
-            body @ (HubBody::SessionEdit(_) | HubBody::SessionFork(_)) => {
-                self.send_body(&id, refusal(&body, AttachRefusal::Unsupported, UNSUPPORTED));
-            }
+            HubBody::SessionEdit(edit) => self.edit_session(id, edit).await,
+            HubBody::SessionFork(fork) => self.fork_session(id, *fork).await,
         }
         self.listeners.forget_ended();
     }
@@ -167,17 +164,60 @@ impl JournalSessions {
         }
     }
 
-    async fn attach_session(&mut self, id: SessionId, attach: SessionAttach) {
-        // A second attach replaces the first, from which nothing may follow the new answer.
-        let before = self.links.remove(&id);
-        let outlet = match before {
+    /// Returns the outlet of a session that is about to be attached. A second attach replaces the
+    /// first, from which nothing may follow the new answer.
+    async fn new_outlet(&mut self, id: &SessionId) -> Arc<Outlet> {
+        match self.links.remove(id) {
             Some(link) => {
                 link.leave().await;
                 link.outlet.purge();
                 link.outlet
             }
             None => Arc::new(self.upstream.outlet()),
-        };
+        }
+    }
+
+    /// Changes the title or the archive of a session ([journal.13]). A listener of this pipe does
+    /// it, if there is one, so that the entry precedes the answer.
+    async fn edit_session(&mut self, id: SessionId, mut edit: SessionEdit) {
+        if let Some(link) = self.links.get(&id).filter(|link| !link.inbox.is_closed()) {
+            match link.inbox.send(ToListener::Edit(edit)).await {
+                Ok(()) => return,
+                Err(mpsc::error::SendError(ToListener::Edit(unsent))) => edit = unsent,
+                Err(_) => return,
+            }
+        }
+        if self.is_busy() {
+            let refused = SessionEditResult {
+                request_id: edit.request_id,
+                error: Some(BUSY.to_owned()),
+            };
+            return self.send_body(&id, refused);
+        }
+        let sessions = self.sessions.clone();
+        let upstream = self.upstream.clone();
+        self.listeners.tasks.spawn(async move {
+            let result = sessions.edit(&id, edit).await;
+            upstream.put_control(&RelayMessage::new(id, result).to_line());
+        });
+    }
+
+    /// Opens a session as a copy of another one, and attaches to it ([journal.14]).
+    async fn fork_session(&mut self, id: SessionId, fork: SessionFork) {
+        if self.has_session(&id) {
+            return self.send_body(&id, ends::exists());
+        }
+        let outlet = self.new_outlet(&id).await;
+        let sessions = self.sessions.clone();
+        let named = id.clone();
+        self.spawn_listener(id, outlet, async move {
+            let (attached, listener) = sessions.fork(&named, fork).await?;
+            Ok((listener, Some(RelayBody::from(attached))))
+        });
+    }
+
+    async fn attach_session(&mut self, id: SessionId, attach: SessionAttach) {
+        let outlet = self.new_outlet(&id).await;
         let (sessions, named) = (self.sessions.clone(), id.clone());
         self.spawn_listener(id, outlet, async move {
             let (attached, listener) = sessions.attach(&named, &attach).await?;
@@ -369,6 +409,7 @@ async fn listen(
                     // If the session is closed, its listener reports that.
                     _ => drop(sender.send(*message).await),
                 },
+                Some(ToListener::Edit(edit)) => drop(sender.edit(edit).await),
                 Some(ToListener::Leave(done)) => {
                     drop(listener);
                     // The receiver may have given up waiting.

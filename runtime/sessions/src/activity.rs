@@ -4,13 +4,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use trunkline_protocol::SessionState;
 
-use crate::open::OpenItems;
+use crate::facts::SessionFacts;
 
 /// Current activity of a session. Everything else in a list comes from the journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SessionActivity {
     pub(crate) state: SessionState,
     pub(crate) title: Option<String>,
+    pub(crate) is_archived: bool,
     pub(crate) open_turns: usize,
     pub(crate) open_requests: usize,
 }
@@ -24,6 +25,7 @@ impl ActivityCell {
         let none = SessionActivity {
             state: SessionState::Detached,
             title: None,
+            is_archived: false,
             open_turns: 0,
             open_requests: 0,
         };
@@ -43,10 +45,14 @@ impl ActivityCell {
     }
 
     /// Publishes the current activity. Allocates only if the title has changed.
-    pub(crate) fn set(&self, state: SessionState, title: Option<&str>, open: &OpenItems) {
+    pub(crate) fn set(&self, state: SessionState, facts: &SessionFacts) {
+        let title = facts.shown_title();
+        let open = &facts.open;
         let mut shown = self.lock();
         shown.state = state;
-        (shown.open_turns, shown.open_requests) = (open.turns.len(), open.requests.len());
+        shown.is_archived = facts.is_archived;
+        shown.open_turns = open.turns.len();
+        shown.open_requests = open.requests.len();
         if shown.title.as_deref() != title {
             shown.title = title.map(str::to_owned);
         }

@@ -40,15 +40,15 @@ use tokio::{
 };
 use tracing::Span;
 use trunkline_host::{
-    Event, EventDelivery, FileError, Host, Input, Permission, PlacedFile, Question, Session,
-    SessionOptions, SteerError, TurnNo, UpdateError,
+    Event, EventDelivery, FileError, Host, Input, OpenError, Permission, PlacedFile, Question,
+    Session, SessionOptions, SteerError, TurnNo, UpdateError,
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Category, ClosedReason, Delivered, Fact, Failure, HostFact, HostMessage,
-    InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId, Role,
-    SessionClosed, SessionId, SessionInfo, SessionStart, SessionState, SteerResult, StopReason,
-    TurnComplete, TurnId,
+    AdapterBody, Category, ClosedReason, CopiedContext, Delivered, Fact, Failure, HostFact,
+    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
+    RequestId, Role, SessionClosed, SessionEdit, SessionId, SessionInfo, SessionStart,
+    SessionState, SteerResult, StopReason, TurnComplete, TurnId,
 };
 
 use self::{
@@ -61,7 +61,7 @@ use crate::{
     activity::ActivityCell,
     ends,
     entry::{EntryBody, Reply},
-    facts::SessionFacts,
+    facts::{ContextSource, CopyOrigin, SessionFacts},
     input_index::InputIndex,
     log::{JournalLog, SessionLog},
     record::{NotRecorded, Recording},
@@ -123,10 +123,22 @@ pub(crate) enum SessionCommand {
     Message(ListenerNo, HostMessage, Span),
     /// A listener sends an input with its files, in a span.
     Submit(ListenerNo, Submission, Span),
+    /// Changes the title or archives the session.
+    Edit(EditSender, SessionEdit),
     /// Ends the session with the host. The sender is notified when it has ended.
     End(oneshot::Sender<()>),
     /// Releases the session for another host, unless something is open. The reply reports success.
     HandOver(oneshot::Sender<bool>),
+}
+
+/// Sender of an edit.
+#[derive(Debug)]
+pub(crate) enum EditSender {
+    /// A listener, which gets a `session.edit.result`.
+    Listener(ListenerNo),
+    /// A client that does not listen, by the name that the entry gets. The result is sent when the
+    /// entry is stored; an error is the reason for a refusal.
+    Caller(Option<String>, oneshot::Sender<Result<(), String>>),
 }
 
 /// Sender of the commands of a session. Boxed, because the queue of an idle session keeps room for
@@ -159,6 +171,8 @@ pub(crate) struct SessionSnapshot {
     pub(crate) requests: Vec<RequestId>,
     pub(crate) agent: String,
     pub(crate) title: Option<String>,
+    pub(crate) is_archived: bool,
+    pub(crate) copied: Option<CopiedContext>,
     pub(crate) cwd: Option<String>,
     pub(crate) last: u64,
 }
@@ -176,6 +190,8 @@ pub(crate) enum OnStored {
     Answer(Option<TurnId>, RequestId, Question, InputResponse),
     /// Sends a reply to a listener.
     Reply(ListenerNo, Reply),
+    /// Reports to a client that does not listen that its edit is stored.
+    Edited(oneshot::Sender<Result<(), String>>),
 }
 
 /// A listener that has joined.
@@ -210,6 +226,8 @@ pub(crate) struct SessionActor {
     facts: SessionFacts,
     /// Values from the hub that are not stored: environment and MCP servers.
     secrets: Option<Box<SessionStart>>,
+    /// The copied conversation as text, if the agent needs it ([journal.14]).
+    transcript: Option<String>,
     log: SessionLog,
     /// The host's session, while the agent has one.
     session: Option<Session>,
@@ -256,6 +274,8 @@ pub(crate) struct SessionSeed {
     pub(crate) tail: Arc<EntryTail>,
     pub(crate) session: Option<Session>,
     pub(crate) secrets: Option<Box<SessionStart>>,
+    /// The copied conversation as text, if the agent needs it.
+    pub(crate) transcript: Option<String>,
     /// The epoch in which the session writes.
     pub(crate) epoch: u64,
     /// The record that is written before the journal.
@@ -290,6 +310,7 @@ impl SessionActor {
             tail,
             session,
             secrets,
+            transcript,
             epoch,
             recording,
         } = new;
@@ -317,6 +338,7 @@ impl SessionActor {
             session,
             secrets,
         );
+        actor.transcript = transcript;
         actor.idle_since = Some(Instant::now());
         actor.publish_activity();
         actor
@@ -333,6 +355,7 @@ impl SessionActor {
             id,
             facts,
             secrets,
+            transcript: None,
             log,
             session,
             listeners: HashMap::new(),
@@ -359,8 +382,7 @@ impl SessionActor {
 
     fn publish_activity(&self) {
         if let Some(log) = self.log.journal() {
-            log.shown
-                .set(self.state(), self.facts.title.as_deref(), &self.facts.open);
+            log.shown.set(self.state(), &self.facts);
         }
     }
 
@@ -545,6 +567,10 @@ impl SessionActor {
                 }
                 self.send_reply(listener, reply);
             }
+            OnStored::Edited(done) => {
+                // The receiver may have given up waiting.
+                let _ = done.send(Ok(()));
+            }
             OnStored::Send(turn, queued) => self.send_input(turn, *queued),
             OnStored::Steer(by, input) => self.send_steer(by, input),
             OnStored::Decide(_, _, permission, response) => permission.respond(response),
@@ -584,7 +610,10 @@ impl SessionActor {
                 }
                 // Dropping a permission denies it, and dropping a question cancels it. The result
                 // of an input that is not stored is not sent.
-                OnStored::Decide(..) | OnStored::Answer(..) | OnStored::Reply(..) => {}
+                OnStored::Decide(..)
+                | OnStored::Answer(..)
+                | OnStored::Reply(..)
+                | OnStored::Edited(_) => {}
             }
         }
     }
@@ -663,17 +692,11 @@ impl SessionActor {
     }
 
     /// Sends a message to one listener when all entries written so far are stored.
-    fn reply_when_stored(
-        &mut self,
-        listener: ListenerNo,
-        turn: Option<TurnId>,
-        body: impl Into<EntryBody>,
-    ) {
+    fn reply_when_stored(&mut self, listener: ListenerNo, reply: Reply) {
         match self.listeners.get_mut(&listener) {
             Some(subscriber) if subscriber.unstored < MAX_UNSTORED_REPLIES => {
                 subscriber.unstored += 1;
-                self.log
-                    .then(OnStored::Reply(listener, Reply::new(turn, body)));
+                self.log.then(OnStored::Reply(listener, reply));
             }
             Some(_) => self.drop_listener(listener),
             None => {}
@@ -764,7 +787,9 @@ impl SessionActor {
                 .map(|request| request.id.0.clone())
                 .collect(),
             agent: self.facts.agent.clone(),
-            title: self.facts.title.clone(),
+            title: self.facts.shown_title().map(str::to_owned),
+            is_archived: self.facts.is_archived,
+            copied: self.facts.copied.as_ref().and_then(CopyOrigin::copied),
             cwd: self.facts.cwd(),
             last: self.log.last_stored(),
         }
@@ -802,24 +827,48 @@ impl SessionActor {
                 cause: None,
             }));
         }
+        let mut options = self.session_options();
+        let mut resumes = options.start.resume.is_some();
+        let mut opened = host.open(&self.facts.agent, options);
+        if let Err(OpenError::CannotFork { .. }) = opened {
+            self.facts.copy_by_transcript();
+            options = self.session_options();
+            resumes = false;
+            opened = host.open(&self.facts.agent, options);
+        }
+        let session = opened.map_err(|error| Box::new(ends::refusal(&error)))?;
+        self.session = Some(session.clone());
+        self.note_reopened(resumes);
+        Ok(session)
+    }
+
+    /// Returns the options with which to open the session for its agent.
+    fn session_options(&self) -> SessionOptions {
         let (mut start, meta) = self.facts.start_options();
         if let Some(secrets) = &self.secrets {
             start.env.clone_from(&secrets.env);
             start.mcp_servers.clone_from(&secrets.mcp_servers);
         }
-        let resumes = start.resume.is_some();
-        let options = SessionOptions {
+        if let Some(transcript) = self.used_transcript() {
+            start.system_prompt = Some(match start.system_prompt {
+                Some(prompt) => format!("{prompt}\n\n{transcript}"),
+                None => transcript.to_owned(),
+            });
+        }
+        SessionOptions {
             id: Some(self.id.clone()),
             start,
             meta,
             delivery: EventDelivery::Merged,
-        };
-        let session = host
-            .open(&self.facts.agent, options)
-            .map_err(|error| Box::new(ends::refusal(&error)))?;
-        self.session = Some(session.clone());
-        self.note_reopened(resumes);
-        Ok(session)
+        }
+    }
+
+    /// Returns the transcript if the agent gets it.
+    fn used_transcript(&self) -> Option<&str> {
+        let copied = self.facts.copied.as_ref()?;
+        self.transcript
+            .as_deref()
+            .filter(|_| copied.context == Some(ContextSource::Transcript))
     }
 
     /// Ends the session with the host, and writes the ends of everything that is open.

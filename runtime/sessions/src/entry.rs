@@ -123,6 +123,8 @@ pub struct Reply {
     pub body: EntryBody,
     /// Set for an end that comes again as an entry once the journal can store it ([journal.11]).
     pub is_provisional: bool,
+    /// Number of the entry that the listener gets before the reply; 0 for none.
+    pub(crate) behind: u64,
 }
 
 impl Reply {
@@ -131,6 +133,15 @@ impl Reply {
             turn_id,
             body: body.into(),
             is_provisional: false,
+            behind: 0,
+        }
+    }
+
+    /// Returns the reply as one that the listener gets behind an entry.
+    pub(crate) fn behind(self, seq: u64) -> Self {
+        Self {
+            behind: seq,
+            ..self
         }
     }
 

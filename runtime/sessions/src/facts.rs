@@ -6,11 +6,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use trunkline_journal::{Journal, ReadBatch, ReadError, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, HostBody, HostMessage, Json, MAX_TITLE, Meta, RelayBody,
-    RelayMessage, Resume, SessionId, SessionInfo, SessionStart, TurnComplete, TurnId,
+    AdapterBody, AdapterMessage, CopiedContext, HostBody, HostMessage, Json, MAX_TITLE, Meta,
+    RelayBody, RelayMessage, Resume, SessionEdit, SessionEdited, SessionId, SessionInfo,
+    SessionStart, TurnComplete, TurnId,
 };
 
-use crate::open::{InputProgress, OpenItems};
+use crate::{
+    open::{InputProgress, OpenItems},
+    transcript,
+};
 
 /// The facts of a session. The journal has the latest ones.
 #[derive(Debug, Default, Serialize, Deserialize)]
@@ -27,8 +31,18 @@ pub(crate) struct SessionFacts {
     pub(crate) secrets: Vec<String>,
     /// Time at which the session was opened, RFC 3339.
     pub(crate) created: String,
+    /// Headline from the agent, or from the first input.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) title: Option<String>,
+    /// Title from a hub, which precedes `title` ([journal.13]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hub_title: Option<String>,
+    /// Set if the session is archived ([journal.13]).
+    #[serde(default)]
+    pub(crate) is_archived: bool,
+    /// Set if the session began as a copy of another one ([journal.14]).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) copied: Option<CopyOrigin>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     native_session_id: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,6 +62,44 @@ pub(crate) struct SessionFacts {
     /// The number of the last entry that is covered by these facts.
     #[serde(default)]
     pub(crate) last: u64,
+}
+
+/// Beginning of a session as a copy of another one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct CopyOrigin {
+    /// The number of the last copied entry. `None` while the entries are copied.
+    pub(crate) last: Option<u64>,
+    /// The way in which the agent gets the conversation. `None` if there is none to get.
+    pub(crate) context: Option<ContextSource>,
+}
+
+/// The way in which the agent of a copy gets the conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ContextSource {
+    /// It has to copy its own conversation when it is opened next.
+    AgentPending,
+    /// It has copied its own conversation.
+    AgentDone,
+    /// It begins anew, with a transcript.
+    Transcript,
+}
+
+impl CopyOrigin {
+    /// Returns the last entry of the transcript that the agent may need.
+    fn transcript_end(&self) -> Option<u64> {
+        match self.context? {
+            ContextSource::AgentDone => None,
+            ContextSource::AgentPending | ContextSource::Transcript => self.last,
+        }
+    }
+
+    /// Returns the way in which the agent gets the conversation, as the protocol names it.
+    pub(crate) fn copied(&self) -> Option<CopiedContext> {
+        self.context.map(|context| match context {
+            ContextSource::AgentPending | ContextSource::AgentDone => CopiedContext::Agent,
+            ContextSource::Transcript => CopiedContext::Transcript,
+        })
+    }
 }
 
 /// Number of bytes of the journal to read at once.
@@ -80,6 +132,46 @@ impl SessionFacts {
             created: now(),
             ..Self::default()
         }
+    }
+
+    /// Reads the facts that a copy of a session begins with. `None` if they are damaged. Blocks for
+    /// reads of the disk.
+    pub(crate) fn read_origin(journal: &Journal, key: SessionKey) -> Option<Self> {
+        let bytes = journal.facts(key).ok()??;
+        Self::from_bytes(&bytes).filter(|facts| !facts.is_partial_copy())
+    }
+
+    /// Returns the facts of a copy without entries: agent, options and directory stay.
+    pub(crate) fn into_copy(self, id: &SessionId, owner: Option<String>) -> Self {
+        let start = match HostMessage::parse(&self.start) {
+            Ok(start) => HostMessage {
+                session_id: id.clone(),
+                ..start
+            }
+            .to_line(),
+            Err(_) => Vec::new(),
+        };
+        Self {
+            id: id.as_str().to_owned(),
+            agent: self.agent,
+            owner,
+            start: String::from_utf8_lossy(&start).trim_end().to_owned(),
+            secrets: self.secrets,
+            created: now(),
+            copied: Some(CopyOrigin {
+                last: None,
+                context: None,
+            }),
+            ..Self::default()
+        }
+    }
+
+    /// Returns `true` if entries of the source are missing: the host ended while it copied them, or
+    /// copies them now.
+    pub(crate) fn is_partial_copy(&self) -> bool {
+        self.copied
+            .as_ref()
+            .is_some_and(|copied| copied.last.is_none())
     }
 
     /// Reads the facts of a session and applies its later entries and marks. `None` if the facts
@@ -155,7 +247,69 @@ impl SessionFacts {
                 fork: None,
             });
         }
+        if let Some(resume) = start.resume.as_mut().filter(|_| self.copies_native()) {
+            resume.fork = Some(true);
+        }
         (start, meta)
+    }
+
+    /// Returns `true` if the agent has to copy its own conversation when it is opened next.
+    fn copies_native(&self) -> bool {
+        let context = self.copied.as_ref().and_then(|copied| copied.context);
+        context == Some(ContextSource::AgentPending)
+    }
+
+    /// Returns the agent's id of the conversation to resume, if there is one.
+    pub(crate) fn native_session_id(&self) -> Option<String> {
+        self.start_options().0.resume?.native_session_id
+    }
+
+    /// Gives the agent of a copy the transcript in place of its own conversation.
+    pub(crate) fn copy_by_transcript(&mut self) {
+        self.lose_context();
+        if let Some(copied) = &mut self.copied {
+            copied.context = Some(ContextSource::Transcript);
+        }
+    }
+
+    /// Reads the transcript that the agent of a copy gets, if it needs one. Blocks for reads of the
+    /// disk.
+    pub(crate) fn read_transcript(
+        &self,
+        journal: &Journal,
+        key: SessionKey,
+    ) -> Result<Option<String>, ReadError> {
+        let last = self.copied.as_ref().and_then(CopyOrigin::transcript_end);
+        match last {
+            Some(last) => transcript::read_transcript(journal, key, last),
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the title for readers: from a hub, otherwise from the agent or the first input.
+    pub(crate) fn shown_title(&self) -> Option<&str> {
+        self.hub_title.as_deref().or(self.title.as_deref())
+    }
+
+    /// Returns the members of an edit that change something.
+    pub(crate) fn changes_of(&self, edit: &SessionEdit) -> Option<SessionEdited> {
+        let old_title = self.hub_title.as_deref().unwrap_or_default();
+        let changed = SessionEdited {
+            title: edit.title.clone().filter(|title| title != old_title),
+            archived: edit
+                .archived
+                .filter(|archived| *archived != self.is_archived),
+            by: None,
+        };
+        (changed.title.is_some() || changed.archived.is_some()).then_some(changed)
+    }
+
+    /// Updates the facts from an edit of a hub.
+    pub(crate) fn apply_edit(&mut self, edited: &SessionEdited) {
+        if let Some(title) = &edited.title {
+            self.hub_title = Some(title.clone()).filter(|title| !title.is_empty());
+        }
+        self.is_archived = edited.archived.unwrap_or(self.is_archived);
     }
 
     /// Returns the working directory, if the hub chose one.
@@ -165,9 +319,7 @@ impl SessionFacts {
 
     /// Updates the facts from the agent's information about the session.
     pub(crate) fn apply_info(&mut self, info: &SessionInfo) {
-        if let Some(id) = &info.native_session_id {
-            self.native_session_id = Some(id.clone());
-        }
+        self.learn_native_id(info.native_session_id.as_ref());
         // For people the agent's own title is better than the first input, but an id is not.
         if let Some(display_id) = &info.display_id
             && self.native_session_id.as_ref() != Some(display_id)
@@ -182,12 +334,22 @@ impl SessionFacts {
         if end.clear_session == Some(true) {
             self.lose_context();
         }
-        if let Some(id) = &end.native_session_id {
-            self.native_session_id = Some(id.clone());
-        }
+        self.learn_native_id(end.native_session_id.as_ref());
         if let Some(params) = &end.session_params {
             self.params = serde_json::from_str(params.get()).ok();
         }
+    }
+
+    fn learn_native_id(&mut self, id: Option<&String>) {
+        let Some(id) = id else { return };
+        if self.copies_native() && self.native_session_id.as_ref() != Some(id) {
+            // The parameters are those of the conversation that was copied.
+            self.params = None;
+            if let Some(copied) = &mut self.copied {
+                copied.context = Some(ContextSource::AgentDone);
+            }
+        }
+        self.native_session_id = Some(id.clone());
     }
 
     /// Drops the agent's context, because the agent opened next does not have it and begins anew.
@@ -222,8 +384,10 @@ impl SessionFacts {
             self.open
                 .take_adapter(message.turn_id.as_ref(), &message.body);
         } else if let Ok(message) = RelayMessage::parse(line) {
-            if let RelayBody::TurnBegin(begin) = &message.body {
-                self.set_default_title(&begin.content);
+            match &message.body {
+                RelayBody::TurnBegin(begin) => self.set_default_title(&begin.content),
+                RelayBody::SessionEdited(edited) => self.apply_edit(edited),
+                _ => {}
             }
             self.open
                 .take_relay(message.turn_id.as_ref(), &message.body);

@@ -37,6 +37,7 @@ pub mod ends;
 mod entry;
 mod facts;
 mod files;
+mod fork;
 mod input_index;
 mod list;
 mod listener;
@@ -49,6 +50,7 @@ mod recovery;
 mod registry;
 mod sessions;
 mod tail;
+mod transcript;
 mod visitor;
 
 pub use actor::{Submission, serve_in_memory};

@@ -261,7 +261,8 @@ impl<'a> ListFilter<'a> {
             return Ok(None);
         };
         let asked = self.asked;
-        if !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
+        if facts.is_partial_copy()
+            || !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
             || asked.id.as_ref().is_some_and(|id| facts.id != *id)
             || asked
                 .agent_id
@@ -287,13 +288,17 @@ impl<'a> ListFilter<'a> {
                     } else {
                         SessionState::Detached
                     },
-                    title: facts.title.take(),
+                    title: facts.shown_title().map(str::to_owned),
+                    is_archived: facts.is_archived,
                     open_turns: facts.open.turns.len(),
                     open_requests: facts.open.requests.len(),
                 }
             }
         };
-        if asked.state.is_some_and(|state| activity.state != state)
+        let is_hidden =
+            asked.id.is_none() && activity.is_archived != asked.archived.unwrap_or(false);
+        if is_hidden
+            || asked.state.is_some_and(|state| activity.state != state)
             || self
                 .text
                 .as_ref()
@@ -318,7 +323,7 @@ impl<'a> ListFilter<'a> {
             open_turns: Some(activity.open_turns as u64),
             open_requests: Some(activity.open_requests as u64),
             host: None,
-            archived: None,
+            archived: activity.is_archived.then_some(true),
         }))
     }
 }

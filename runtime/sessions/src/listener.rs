@@ -11,11 +11,11 @@ use tracing::Span;
 use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostMessage, Lag, OnSlow,
-    RelayMessage, Role, SessionId,
+    RelayMessage, Role, SessionEdit, SessionId,
 };
 
 use crate::{
-    actor::{CommandSender, SessionCommand, Submission},
+    actor::{CommandSender, EditSender, SessionCommand, Submission},
     ends,
     entry::{Entry, Reply, split_lines},
     tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
@@ -55,6 +55,8 @@ pub struct Listener {
     /// Reader of the journal while this listener is behind.
     pub(crate) reader: Option<Reader>,
     pub(crate) replies: mpsc::Receiver<Box<Reply>>,
+    /// A reply that waits for the entry before it. Further replies wait in their channel.
+    pub(crate) held: Option<Reply>,
     pub(crate) commands: CommandSender,
 }
 
@@ -146,8 +148,26 @@ impl Listener {
     /// Returns the line of the next reply to this listener, if there is one.
     pub fn try_reply(&mut self) -> Option<Vec<u8>> {
         let mut line = Vec::new();
-        self.replies.try_recv().ok()?.write(&self.id, &mut line);
+        self.take_reply().ok()?.write(&self.id, &mut line);
         Some(line)
+    }
+
+    /// Takes the next reply whose entry the listener has.
+    fn take_reply(&mut self) -> Result<Reply, TryRecvError> {
+        let next = match self.held.take() {
+            Some(held) => held,
+            None => *self.replies.try_recv()?,
+        };
+        self.hold_back(next).ok_or(TryRecvError::Empty)
+    }
+
+    /// Holds a reply back if its entry comes first.
+    fn hold_back(&mut self, reply: Reply) -> Option<Reply> {
+        if reply.behind <= self.after {
+            return Some(reply);
+        }
+        self.held = Some(reply);
+        None
     }
 
     /// Waits for the next item and appends whole lines: entries, `lag` for entries that are skipped
@@ -194,14 +214,24 @@ impl Listener {
 
     /// Waits for the next item.
     async fn receive(&mut self, room: impl Future<Output = ()>) -> Result<Next, ReadError> {
-        tokio::select! {
-            biased;
-            Some(reply) = self.replies.recv() => return Ok(Next::Reply(*reply)),
-            () = room => {}
+        let mut room = std::pin::pin!(room);
+        if let Some(reply) = self.held.take().and_then(|held| self.hold_back(held)) {
+            return Ok(Next::Reply(reply));
         }
         loop {
-            match self.replies.try_recv() {
-                Ok(reply) => return Ok(Next::Reply(*reply)),
+            tokio::select! {
+                biased;
+                Some(reply) = self.replies.recv(), if self.held.is_none() => {
+                    if let Some(reply) = self.hold_back(*reply) {
+                        return Ok(Next::Reply(reply));
+                    }
+                }
+                () = &mut room => break,
+            }
+        }
+        loop {
+            match self.take_reply() {
+                Ok(reply) => return Ok(Next::Reply(reply)),
                 // A session that ends sends its entries first.
                 Err(TryRecvError::Disconnected) if !self.tail.is_over() => {
                     return Ok(Next::Ended(StreamEnd::Overrun));
@@ -224,13 +254,19 @@ impl Listener {
                     return Ok(self.lag(self.after + 1, to));
                 }
                 ReadOutcome::Behind(_) => return self.read().await,
-                ReadOutcome::Over(end) => return Ok(Next::Ended(end)),
+                ReadOutcome::Over(end) => {
+                    // The entry of a held reply never comes.
+                    let held = self.held.take().map(Next::Reply);
+                    return Ok(held.unwrap_or(Next::Ended(end)));
+                }
                 ReadOutcome::Nothing => {}
             }
             tokio::select! {
                 biased;
-                reply = self.replies.recv() => if let Some(reply) = reply {
-                    return Ok(Next::Reply(*reply));
+                reply = self.replies.recv(), if self.held.is_none() => if let Some(reply) = reply
+                    && let Some(reply) = self.hold_back(*reply)
+                {
+                    return Ok(Next::Reply(reply));
                 },
                 () = changed => {}
             }
@@ -387,6 +423,15 @@ impl SessionSender {
         self.command(SessionCommand::Submit(self.no, submission, Span::current()))
     }
 
+    /// Sends an edit of the title or the archive, as [`SessionSender::send`] sends a message. The
+    /// result is a reply to the listener, also if its role does not allow the edit.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the edit may or may not have been sent.
+    pub fn edit(&self, edit: SessionEdit) -> impl Future<Output = bool> + Send {
+        self.command(SessionCommand::Edit(EditSender::Listener(self.no), edit))
+    }
+
     fn command(&self, command: SessionCommand) -> impl Future<Output = bool> + Send {
         // Boxed before the future is made, which is then small.
         let command = Box::new(command);
@@ -437,6 +482,7 @@ mod tests {
             after: 0,
             reader: None,
             replies,
+            held: None,
             commands,
         };
         listener.tail.join(1, 0);

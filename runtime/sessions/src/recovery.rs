@@ -35,6 +35,13 @@ pub(crate) fn recover(journal: &Journal, key: SessionKey) -> Result<Ticket, Read
     let Ok(id) = SessionId::new(&facts.id) else {
         return Ok(Ticket::stored());
     };
+    if facts.is_partial_copy() {
+        tracing::info!(session = %id, "a copy that the last host did not finish is removed");
+        if let Err(error) = journal.remove(key) {
+            tracing::warn!(session = %id, "a copy that is not whole was not removed: {error}");
+        }
+        return Ok(Ticket::stored());
+    }
     let known = journal.known(key).map_or(0, |known| known.last);
     let mut entries = EntryWriter::new(id, journal.epoch(), known);
     if !facts.open.is_empty() {

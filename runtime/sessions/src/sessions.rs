@@ -15,15 +15,15 @@ use trunkline_host::{EventDelivery, Host, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
 use trunkline_protocol::{
     AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed,
-    SessionHistory, SessionHistoryResult, SessionId, SessionRefused, SessionStart, SessionState,
-    SessionsList, SessionsListResult,
+    SessionEdit, SessionEditResult, SessionHistory, SessionHistoryResult, SessionId,
+    SessionRefused, SessionStart, SessionState, SessionsList, SessionsListResult,
 };
 
 use crate::{
     activity::{ActivityCell, SessionActivity},
     actor::{
-        INBOX, JoinRequest, MAX_UNREAD_REPLIES, SessionActor, SessionCommand, SessionSeed,
-        SessionSnapshot,
+        EditSender, INBOX, JoinRequest, MAX_UNREAD_REPLIES, SessionActor, SessionCommand,
+        SessionSeed, SessionSnapshot,
     },
     ends,
     facts::SessionFacts,
@@ -72,7 +72,7 @@ pub enum StartError {
 
 impl Shared {
     /// Returns the reason not to begin new work.
-    fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         trouble.or_else(|| self.recording.as_ref()?.trouble())
     }
@@ -278,6 +278,7 @@ impl Sessions {
             tail: Arc::new(EntryTail::new(0)),
             session: Some(session),
             secrets,
+            transcript: None,
             epoch,
             recording: self.shared.recording.clone(),
         };
@@ -355,6 +356,7 @@ impl Sessions {
             after,
             reader: None,
             replies,
+            held: None,
             commands: handle.commands.clone(),
         };
         (
@@ -441,7 +443,8 @@ impl Sessions {
                 epoch: handle.epoch,
                 title: now.title,
                 cwd: now.cwd,
-                archived: None,
+                archived: now.is_archived.then_some(true),
+                copied: now.copied,
             };
             return Ok((attached, listener));
         }
@@ -525,13 +528,19 @@ impl Sessions {
             });
         }
         self.shared.settle_journal(id).await;
-        let facts = tokio::task::spawn_blocking(move || SessionFacts::read(&journal, key)).await;
-        let facts = facts.ok().and_then(Result::ok).flatten();
-        let facts = facts.ok_or_else(|| match self.visitor {
+        let read = tokio::task::spawn_blocking(move || {
+            let facts = SessionFacts::read(&journal, key).ok().flatten()?;
+            let transcript = facts.read_transcript(&journal, key).ok()?;
+            Some((facts, transcript))
+        });
+        let read = read.await.ok().flatten();
+        let (facts, transcript) = read.ok_or_else(|| match self.visitor {
             Some(_) => unknown_session(),
             None => ends::refused(AttachRefusal::Gone, "the facts of this session are damaged"),
         })?;
-        if facts.id != id.as_str() || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent)
+        if facts.is_partial_copy()
+            || facts.id != id.as_str()
+            || !is_seen(self.visitor(), facts.owner.as_deref(), &facts.agent)
         {
             return Err(unknown_session());
         }
@@ -546,6 +555,7 @@ impl Sessions {
             tail: Arc::new(EntryTail::new(last)),
             session: None,
             secrets: None,
+            transcript,
             epoch,
             recording: self.shared.recording.clone(),
         };
@@ -652,6 +662,36 @@ impl Sessions {
         answered.await.unwrap_or((failed, Vec::new()))
     }
 
+    /// Changes the title of a session, or archives it, whatever its state ([journal.13]). A session
+    /// that is not in memory is loaded; its agent receives no request. The result comes when the
+    /// change is stored.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the session may or may not be changed.
+    pub async fn edit(&self, id: &SessionId, edit: SessionEdit) -> SessionEditResult {
+        let request_id = edit.request_id.clone();
+        let error = self.try_edit(id, edit).await.err();
+        SessionEditResult { request_id, error }
+    }
+
+    async fn try_edit(&self, id: &SessionId, edit: SessionEdit) -> Result<(), String> {
+        if let Some(visitor) = self.visitor().filter(|visitor| !visitor.may_speak) {
+            return Err(format!("{} may only listen", visitor.name));
+        }
+        let unloaded = |refused: SessionRefused| refused.message.unwrap_or_default();
+        let name = self.visitor().map(|visitor| visitor.name.clone());
+        loop {
+            let handle = self.session_handle(id).await.map_err(unloaded)?;
+            let (done, stored) = oneshot::channel();
+            let edit = SessionCommand::Edit(EditSender::Caller(name.clone(), done), edit.clone());
+            // A session that has just left the memory is opened again.
+            if handle.commands.send(Box::new(edit)).await.is_ok() {
+                let lost = "the session left the memory before the change was stored; try it again";
+                return stored.await.unwrap_or_else(|_| Err(lost.to_owned()));
+            }
+        }
+    }
+
     /// Removes a session: nothing of it can be read afterwards.
     ///
     /// # Errors
@@ -724,7 +764,7 @@ impl Sessions {
     }
 }
 
-fn unknown_session() -> SessionRefused {
+pub(crate) fn unknown_session() -> SessionRefused {
     ends::refused(
         AttachRefusal::Unknown,
         "the journal has no session of this id",

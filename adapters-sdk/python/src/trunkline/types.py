@@ -18,6 +18,7 @@ Channel: TypeAlias = 'str'
 ClosedReason: TypeAlias = 'Literal["finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown"]'
 CompactionTrigger: TypeAlias = 'Literal["auto", "manual"]'
 Context: TypeAlias = 'Literal["kept", "lost"]'
+CopiedContext: TypeAlias = 'Literal["agent", "transcript"]'
 Delivered: TypeAlias = 'Literal["yes", "no", "unknown"]'
 Fact: TypeAlias = 'Literal["opened", "process_ended", "resumed", "host_restarted", "moved", "forked_from", "stalled"]'
 FieldKind: TypeAlias = 'Literal["text", "secret", "boolean", "number", "choice", "choices"]'
@@ -768,6 +769,7 @@ class SessionAttached(TypedDict):
     type: Literal["session.attached"]
     _meta: NotRequired[dict[str, Any]]
     archived: NotRequired[bool]
+    copied: NotRequired[CopiedContext]
     cwd: NotRequired[str]
     listener: NotRequired[str]
     queued: NotRequired[list[TurnId]]
@@ -1187,7 +1189,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "rate_limit": frozenset(["_meta", "resets_at", "session_id", "status", "turn_id", "type", "utilization", "window"]),
     "request.decided": frozenset(["_meta", "approved", "by", "cancelled", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "values"]),
     "session.attach": frozenset(["_meta", "after", "env", "epoch", "extensions", "mcp_servers", "on_slow", "protocol", "role", "session_id", "turn_id", "type"]),
-    "session.attached": frozenset(["_meta", "agent_id", "archived", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
+    "session.attached": frozenset(["_meta", "agent_id", "archived", "copied", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
     "session.close": frozenset(["_meta", "session_id", "turn_id", "type"]),
     "session.closed": frozenset(["_meta", "cause", "error", "reason", "session_id", "turn_id", "type"]),
     "session.detach": frozenset(["_meta", "session_id", "turn_id", "type"]),

@@ -351,42 +351,274 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
     assert!(refused["message"].as_str().unwrap().contains("--journal"));
 }
 
+fn edit(id: &str, members: Value) -> Value {
+    let mut edit = json!({"type": "session.edit", "session_id": id, "request_id": "q"});
+    let members = members.as_object().unwrap().clone();
+    edit.as_object_mut().unwrap().extend(members);
+    edit
+}
+
+/// Returns the ids and titles in the list of the journal, of the archived sessions or of the others.
+async fn listed(hub: &mut Hub, archived: bool) -> Vec<(Value, Value)> {
+    let list = json!({"type": "sessions.list", "session_id": "", "request_id": "l",
+        "extensions": ["journal"], "archived": archived});
+    hub.say(list).await;
+    let result = hub.until("sessions.list.result").await;
+    let sessions = result["sessions"].as_array().unwrap();
+    sessions
+        .iter()
+        .map(|one| (one["session_id"].clone(), one["title"].clone()))
+        .collect()
+}
+
 #[tokio::test]
-async fn an_edit_and_a_fork_are_refused_and_the_session_goes_on() {
-    let edit = json!({"type": "session.edit", "session_id": "s", "request_id": "q",
-        "title": "logs", "archived": true});
-    let fork = json!({"type": "session.fork", "session_id": "t", "source": "s",
-        "extensions": JOURNAL});
+async fn a_title_and_the_archive_are_entries_that_a_later_host_has() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;
     let mut adapter = open(&mut world, "s").await;
-    world.hub.say(edit.clone()).await;
-    let result = world.hub.expect("session.edit.result").await;
-    assert_eq!(
-        (&result["session_id"], &result["request_id"]),
-        (&json!("s"), &json!("q"))
-    );
-    let why = result["error"].as_str().unwrap();
-    assert!(why.starts_with("not supported"), "{why}");
-    world.hub.say(fork.clone()).await;
-    let refused = world.hub.expect("session.refused").await;
-    assert_eq!(
-        (&refused["session_id"], &refused["reason"]),
-        (&json!("t"), &json!("unsupported"))
-    );
     whole_turn(&mut world, &mut adapter, "a").await;
+    world
+        .hub
+        .say(edit(
+            "s",
+            json!({"title": "Logs of March", "archived": true}),
+        ))
+        .await;
+    let edited = world.hub.expect("session.edited").await;
+    assert_eq!(edited["title"], "Logs of March");
+    assert!(edited["by"].is_string(), "{edited}");
+    let result = world.hub.expect("session.edit.result").await;
+    assert_eq!(result["error"], Value::Null);
+    // The agent's own title does not replace it.
+    adapter
+        .say(json!({"type": "session.info", "session_id": "s", "display_id": "parser work"}))
+        .await;
+    world.hub.until("session.info").await;
+    assert_eq!(listed(&mut world.hub, false).await, []);
+    let archived = [(json!("s"), json!("Logs of March"))];
+    assert_eq!(listed(&mut world.hub, true).await, archived);
     world.kill().await;
 
-    // A relay without a journal answers both, too.
+    let mut world = World::journaled(folder.path()).await;
+    assert_eq!(listed(&mut world.hub, true).await, archived);
+    // A hub that does not listen edits the session, too.
+    world
+        .hub
+        .say(edit("s", json!({"title": "", "archived": false})))
+        .await;
+    let result = world.hub.expect("session.edit.result").await;
+    assert_eq!(result["error"], Value::Null);
+    let own = [(json!("s"), json!("parser work"))];
+    assert_eq!(listed(&mut world.hub, false).await, own);
+    let attached = attach(&mut world.hub, "s", 0).await;
+    assert_eq!(
+        (&attached["title"], &attached["archived"]),
+        (&json!("parser work"), &Value::Null)
+    );
+    world.kill().await;
+
+    // A relay without a journal answers, too.
     let mut world = World::new();
-    world.hub.say(edit).await;
+    world.hub.say(edit("s", json!({"title": "t"}))).await;
     let result = world.hub.expect("session.edit.result").await;
     assert!(result["error"].as_str().unwrap().contains("--journal"));
-    world.hub.say(fork).await;
+}
+
+fn fork(id: &str, members: Value) -> Value {
+    let mut fork = json!({"type": "session.fork", "session_id": id, "source": "s",
+        "extensions": JOURNAL});
+    let members = members.as_object().unwrap().clone();
+    fork.as_object_mut().unwrap().extend(members);
+    fork
+}
+
+#[tokio::test]
+async fn a_fork_answers_with_the_context_and_asks_again_for_what_was_always_allowed() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "the word is plum").await;
+    let turn = adapter.turn().await;
+    let ask = |session: &str, turn: &str| {
+        json!({"type": "permission.request", "session_id": session, "turn_id": turn,
+            "request_id": "r", "tool": "Bash", "description": "List", "resource": "ls"})
+    };
+    adapter.say(ask("s", &turn)).await;
+    world.hub.until("permission.request").await;
+    let always = json!({"type": "permission.response", "session_id": "s", "request_id": "r",
+        "approved": true, "always_allow": true});
+    world.hub.say(always).await;
+    adapter.expect("permission.response").await;
+    adapter.output("s", &turn, "I note plum.").await;
+    adapter.complete("s", &turn).await;
+    let last = world.hub.until("turn.complete").await["seq"].clone();
+    let untold = whole_turn(&mut world, &mut adapter, "b").await;
+
+    world.hub.say(fork("t", json!({"seq": last}))).await;
+    let attached = world.hub.expect("session.attached").await;
     assert_eq!(
-        world.hub.expect("session.refused").await["reason"],
+        (&attached["copied"], &attached["title"], &attached["state"]),
+        (
+            &json!("transcript"),
+            &json!("the word is plum"),
+            &json!("detached")
+        )
+    );
+    let entries = entries_until(&mut world.hub, "host.fact").await;
+    assert_eq!(entries.last().unwrap()["fact"], "opened");
+    let copied = entries_until(&mut world.hub, "host.fact").await;
+    let fact = copied.last().unwrap();
+    assert_eq!(
+        (&fact["fact"], &fact["source"]),
+        (&json!("forked_from"), &json!("s"))
+    );
+    assert_eq!(json!(fact["seq"].as_u64().unwrap() - 1), last);
+    assert!(copied.iter().all(|entry| entry["session_id"] == "t"));
+
+    world.hub.input("t", "c", "Which word?").await;
+    let start = adapter.expect("session.start").await;
+    assert_eq!(
+        (&start["session_id"], &start["resume"]),
+        (&json!("t"), &Value::Null)
+    );
+    let prompt = start["system_prompt"].as_str().unwrap();
+    assert!(prompt.contains("the word is plum") && prompt.contains("I note plum."));
+    assert!(!prompt.contains("hello"), "a later turn is in {prompt}");
+    adapter
+        .say(
+            json!({"type": "session.ready", "session_id": "t", "protocol": 1,
+            "extensions": crate::hub::ALL}),
+        )
+        .await;
+    let input = adapter.expect("user.input").await;
+    assert_eq!(input["content"], "Which word?");
+    let turn = input["turn_id"].as_str().unwrap().to_owned();
+    adapter.say(ask("t", &turn)).await;
+    let asked = world.hub.until("permission.request").await;
+    assert_eq!(asked["session_id"], "t");
+    world
+        .hub
+        .say(json!({"type": "permission.response", "session_id": "t",
+            "request_id": asked["request_id"], "approved": false}))
+        .await;
+    assert_eq!(
+        adapter.expect("permission.response").await["approved"],
+        false
+    );
+    adapter.complete("t", &turn).await;
+    world.hub.until("turn.complete").await;
+
+    // The source is as before.
+    let attached = attach(&mut world.hub, "s", untold).await;
+    assert_eq!(attached["last_seq"], untold);
+    whole_turn(&mut world, &mut adapter, "d").await;
+    world.kill().await;
+}
+
+#[tokio::test]
+async fn a_fork_inside_a_turn_ends_that_turn_in_the_copy_only() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    adapter.output("s", &turn, "half").await;
+    world.hub.until("output").await;
+    world.hub.say(fork("t", json!({}))).await;
+    world.hub.until("session.attached").await;
+    let end = world.hub.until("turn.complete").await;
+    assert_eq!(
+        (&end["session_id"], &end["error"]["category"]),
+        (&json!("t"), &json!("cancelled"))
+    );
+    adapter.complete("s", &turn).await;
+    let end = world.hub.until("turn.complete").await;
+    assert_eq!(
+        (&end["session_id"], &end["error"]),
+        (&json!("s"), &Value::Null)
+    );
+
+    let mut refused = async |message: Value| {
+        world.hub.say(message).await;
+        world.hub.until("session.refused").await["reason"].clone()
+    };
+    assert_eq!(refused(fork("s", json!({}))).await, "exists");
+    assert_eq!(refused(fork("t", json!({}))).await, "exists");
+    assert_eq!(
+        refused(fork("u", json!({"source": "none"}))).await,
         "unknown"
     );
+    assert_eq!(refused(fork("u", json!({"seq": 99}))).await, "ahead");
+    world.kill().await;
+
+    // A relay without a journal answers, too.
+    let mut world = World::new();
+    world.hub.say(fork("t", json!({}))).await;
+    let refused = world.hub.expect("session.refused").await;
+    assert_eq!(refused["reason"], "unknown");
+}
+
+#[tokio::test]
+async fn an_agent_that_copies_its_own_conversation_is_opened_by_a_fork() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    world.hub.start_with("s", &JOURNAL, json!({})).await;
+    let mut adapter = world.adapters.next().await;
+    let ready = |id: &str| {
+        json!({"type": "session.ready", "session_id": id, "protocol": 1,
+            "extensions": crate::hub::ALL, "capabilities": {"forks_sessions": true}})
+    };
+    adapter.expect("session.start").await;
+    adapter.say(ready("s")).await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    adapter
+        .say(
+            json!({"type": "turn.complete", "session_id": "s", "turn_id": turn,
+            "native_session_id": "n-1"}),
+        )
+        .await;
+    let middle = world.hub.until("turn.complete").await["seq"].clone();
+    world.hub.say(fork("t", json!({}))).await;
+    let attached = world.hub.until("session.attached").await;
+    assert_eq!(attached["copied"], "agent");
+    world.hub.until("turn.complete").await;
+    world.hub.input("t", "b", "go on").await;
+    let start = adapter.expect("session.start").await;
+    assert_eq!(
+        (&start["resume"], &start["system_prompt"]),
+        (
+            &json!({"native_session_id": "n-1", "fork": true}),
+            &Value::Null
+        )
+    );
+    adapter.say(ready("t")).await;
+    let turn = adapter.turn().await;
+    adapter
+        .say(
+            json!({"type": "session.info", "session_id": "t", "native_session_id": "n-2",
+            "context": "kept"}),
+        )
+        .await;
+    adapter.complete("t", &turn).await;
+    let fact = world.hub.until("host.fact").await;
+    assert_eq!(fact["fact"], "forked_from");
+    let resumed = world.hub.until("host.fact").await;
+    assert_eq!(
+        (&resumed["fact"], &resumed["context"]),
+        (&json!("resumed"), &json!("kept"))
+    );
+    world.hub.until("turn.complete").await;
+
+    // A turn without parameters can be copied only while it is the last one.
+    world.hub.input("s", "c", "more").await;
+    let turn = adapter.turn().await;
+    adapter.complete("s", &turn).await;
+    world.hub.until("turn.complete").await;
+    world.hub.say(fork("u", json!({"seq": middle}))).await;
+    let attached = world.hub.until("session.attached").await;
+    assert_eq!(attached["copied"], "transcript");
+    world.kill().await;
 }
 
 #[tokio::test]

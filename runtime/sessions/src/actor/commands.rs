@@ -2,14 +2,15 @@
 
 use tracing::Span;
 use trunkline_protocol::{
-    Delivered, HostBody, HostMessage, Role, Stop, StopReason, StopRequested, TurnId,
+    Delivered, HostBody, HostMessage, MAX_TITLE, RelayBody, Role, SessionEdit, SessionEditResult,
+    Stop, StopReason, StopRequested, TurnId,
 };
 
 use super::{
-    GivenTurn, InputLookup, JoinRequest, QueuedItem, SessionActor, SessionCommand, Submission,
-    Subscriber,
+    EditSender, GivenTurn, InputLookup, JoinRequest, OnStored, QueuedItem, SessionActor,
+    SessionCommand, Submission, Subscriber,
 };
-use crate::{ends, recovery, tail::ListenerNo};
+use crate::{ends, entry::Reply, recovery, tail::ListenerNo};
 
 impl SessionActor {
     /// Handles a command, after looking up its input in the journal.
@@ -77,11 +78,66 @@ impl SessionActor {
                     self.submit_input(listener, submission, from, found);
                 }
             }
+            SessionCommand::Edit(by, edit) => self.edit_session(by, &edit),
             SessionCommand::End(done) => self.ending.push(done),
             SessionCommand::HandOver(done) => {
                 let _ = done.send(false);
             }
         }
+    }
+
+    /// Changes the title or archives the session ([journal.13]).
+    fn edit_session(&mut self, by: EditSender, edit: &SessionEdit) {
+        let refusal = self.edit_refusal(&by, edit);
+        let is_refused = refusal.is_some();
+        let mut seq = 0;
+        if let Some(mut edited) = self.facts.changes_of(edit).filter(|_| !is_refused) {
+            edited.by = match &by {
+                EditSender::Listener(listener) => Some(self.listener_name(*listener)),
+                EditSender::Caller(name, _) => name.clone(),
+            };
+            self.facts.apply_edit(&edited);
+            seq = self.write_note(None, edited, None);
+        }
+        match by {
+            EditSender::Listener(listener) => {
+                let result = SessionEditResult {
+                    request_id: edit.request_id.clone(),
+                    error: refusal,
+                };
+                let reply = Reply::new(None, RelayBody::from(result));
+                if is_refused {
+                    self.send_reply(listener, reply);
+                } else {
+                    self.reply_when_stored(listener, reply.behind(seq));
+                }
+            }
+            EditSender::Caller(_, done) => match refusal {
+                // The receiver may have given up waiting.
+                Some(why) => drop(done.send(Err(why))),
+                None => self.log.then(OnStored::Edited(done)),
+            },
+        }
+    }
+
+    /// Returns the reason to refuse an edit.
+    fn edit_refusal(&self, by: &EditSender, edit: &SessionEdit) -> Option<String> {
+        if let EditSender::Listener(listener) = by
+            && !self.may_control(*listener)
+        {
+            return Some(
+                "this hub only observes the session; attach to it to control it".to_owned(),
+            );
+        }
+        if let Some(title) = &edit.title
+            && title.len() > MAX_TITLE
+        {
+            let bytes = title.len();
+            return Some(format!(
+                "the title has {bytes} bytes; give one of at most {MAX_TITLE} bytes"
+            ));
+        }
+        self.log.obstacle().map(|(_, why)| why)
     }
 
     fn handle_message(

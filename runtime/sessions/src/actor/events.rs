@@ -10,7 +10,7 @@ use trunkline_protocol::{
 };
 
 use super::{BoxedReply, GivenTurn, PendingRequest, REMEMBERED, SessionActor, inputs::error_event};
-use crate::{ends, files::FileKeeper, log::SessionLog};
+use crate::{ends, files::FileKeeper, log::SessionLog, transcript::TRANSCRIPT_GIVEN};
 
 impl SessionActor {
     pub(super) fn handle_event(&mut self, event: Event) {
@@ -236,8 +236,11 @@ impl SessionActor {
     /// Writes whether the agent remembers, before any other output of the agent.
     fn write_context(&mut self, context: Context) {
         self.is_context_open = false;
+        let has_transcript = context == Context::Lost && self.used_transcript().is_some();
+        let message = has_transcript.then(|| TRANSCRIPT_GIVEN.to_owned());
         let fact = HostFact {
             fact: Some(Fact::Resumed),
+            message,
             context: Some(context),
             ..HostFact::default()
         };

@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     ends,
+    entry::Reply,
     input_index::{InputIndex, KnownInput, content_hash, digests},
     open::InputProgress,
     tail::ListenerNo,
@@ -179,7 +180,7 @@ impl SessionActor {
             seq,
             duplicate: None,
         };
-        self.reply_when_stored(by, Some(turn.clone()), RelayBody::from(result));
+        self.reply_when_stored(by, Reply::new(Some(turn.clone()), RelayBody::from(result)));
         self.enqueue_item(QueuedItem::Input(turn, Box::new(queued)));
     }
 
@@ -237,7 +238,7 @@ impl SessionActor {
         if self.has_stored(seq) {
             self.send_body(by, turn, RelayBody::from(result));
         } else {
-            self.reply_when_stored(by, turn, RelayBody::from(result));
+            self.reply_when_stored(by, Reply::new(turn, RelayBody::from(result)));
         }
     }
 
@@ -568,7 +569,7 @@ impl SessionActor {
             seq,
             duplicate: None,
         };
-        self.reply_when_stored(by, turn, RelayBody::from(result));
+        self.reply_when_stored(by, Reply::new(turn, RelayBody::from(result)));
         self.log.then(OnStored::Steer(by, input));
     }
 

@@ -12,7 +12,7 @@ use trunkline_protocol::{
 };
 
 use super::{OnStored, PendingRequest, SessionActor};
-use crate::{log::SessionLog, tail::ListenerNo};
+use crate::{entry::Reply, log::SessionLog, tail::ListenerNo};
 
 /// Maximum number of requests whose ids are remembered for later events of the agent.
 const MAX_REQUEST_IDS: usize = 1024;
@@ -109,7 +109,7 @@ impl SessionActor {
         }
         if let Some(decided) = self.last_decision(request_id).cloned() {
             // The decision may not be stored yet.
-            self.reply_when_stored(by, None, RelayBody::from(decided));
+            self.reply_when_stored(by, Reply::new(None, RelayBody::from(decided)));
         }
     }
 
@@ -184,7 +184,10 @@ impl SessionActor {
         self.pending.remove(&request_id);
         let is_it = |then: &OnStored| match then {
             OnStored::Decide(_, id, ..) | OnStored::Answer(_, id, ..) => *id == request_id,
-            OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => false,
+            OnStored::Send(..)
+            | OnStored::Steer(..)
+            | OnStored::Reply(..)
+            | OnStored::Edited(_) => false,
         };
         // Dropping the answer answers a settled request, which is ignored.
         self.log.take_back(is_it);
@@ -222,7 +225,10 @@ impl SessionActor {
             let (turn, request_id, approved) = match then {
                 OnStored::Decide(turn, id, ..) => (turn, id, Some(false)),
                 OnStored::Answer(turn, id, ..) => (turn, id, None),
-                OnStored::Send(..) | OnStored::Steer(..) | OnStored::Reply(..) => continue,
+                OnStored::Send(..)
+                | OnStored::Steer(..)
+                | OnStored::Reply(..)
+                | OnStored::Edited(_) => continue,
             };
             let decided = RequestDecided {
                 approved,

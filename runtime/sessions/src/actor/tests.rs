@@ -89,6 +89,7 @@ impl World {
             role: Role::Control,
             name: "l-1".to_owned(),
             secrets: None,
+            transcript: None,
             replies: sender,
             joined: oneshot::channel().0,
         };
