@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::PathBuf};
 use serde_json::{Map, Value};
 use tokio::time::Instant;
 use trunkline_client::{Session, Turn};
-use trunkline_protocol::{AdapterBody, MessageId, RequestId, Sha256, ToolCallId};
+use trunkline_protocol::{AdapterBody, MessageId, RequestId, SessionId, Sha256, ToolCallId};
 
 use crate::{facts::Facts, rpc::Id};
 
@@ -55,6 +55,8 @@ pub(crate) struct Joining {
     pub(crate) request: Id,
     /// True if the editor is shown the history.
     pub(crate) replays: bool,
+    /// The id of a copy, which the answer names.
+    pub(crate) copy: Option<SessionId>,
     /// The last entry of the history, once that is known.
     pub(crate) last_seq: Option<u64>,
     /// Requests that wait for an answer. The editor is asked when the session is open.

@@ -5,8 +5,8 @@ use std::sync::{Arc, OnceLock};
 use tokio::sync::{mpsc, oneshot};
 use trunkline_protocol::{
     AdapterBody, AgentEntry, AgentsList, AgentsListResult, AttachRefusal, Extensions, HostMessage,
-    HubMessage, ListedSession, RelayBody, RequestId, Role, SessionAttach, SessionHistory,
-    SessionId, SessionStart, SessionsList,
+    HubMessage, ListedSession, RelayBody, RequestId, Role, SessionAttach, SessionEdit,
+    SessionEntry, SessionFork, SessionHistory, SessionId, SessionStart, SessionsList,
 };
 
 use crate::{
@@ -186,6 +186,112 @@ impl Client {
                 ..
             }) => self.attach(id, attach(last)).await,
             other => other,
+        }
+    }
+
+    /// Opens a session of the journal as a copy of another one, up to an entry; `None` is the last
+    /// ([journal.14]). Its events begin with the copied entries. Nothing runs before its first
+    /// input; [`SessionAttached::copied`](trunkline_protocol::SessionAttached::copied) of
+    /// [`Session::attached`] is the way in which the agent gets the conversation.
+    ///
+    /// # Errors
+    /// As [`Client::attach`]. [`ClientError::SessionRefused`] if the host does not copy sessions.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave a copy at the host.
+    pub async fn fork(
+        &self,
+        source: &SessionId,
+        seq: Option<u64>,
+    ) -> Result<(Session, Events), ClientError> {
+        self.fork_as(random_id(SessionId::new), source, seq).await
+    }
+
+    /// Opens a session with this id as a copy of another one. As [`Client::fork`].
+    ///
+    /// # Errors
+    /// [`ClientError::AlreadyOpen`] if this client has the session, and as [`Client::fork`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave a copy at the host.
+    pub async fn fork_as(
+        &self,
+        id: SessionId,
+        source: &SessionId,
+        seq: Option<u64>,
+    ) -> Result<(Session, Events), ClientError> {
+        let fork = SessionFork {
+            source: source.to_string(),
+            seq,
+            ..SessionFork::default()
+        };
+        self.add(id, Role::Control, |id, queue, opened| {
+            SessionState::fork(id, fork, queue, opened)
+        })
+        .await
+    }
+
+    /// Changes the title of a session of the journal, or archives it, or undoes that
+    /// ([journal.13]). `None` leaves a member as it is; the empty title removes the title. The
+    /// session need not be attached.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] if the host does not change it; as [`Client::agents`].
+    ///
+    /// # Cancel safety
+    /// Cancelling may or may not change the session.
+    pub async fn edit(
+        &self,
+        session: &SessionId,
+        title: Option<String>,
+        archived: Option<bool>,
+    ) -> Result<(), ClientError> {
+        let request_id = random_id(RequestId::new);
+        let edit = SessionEdit {
+            request_id: request_id.clone(),
+            title,
+            archived,
+        };
+        let line = HubMessage::new(session.clone(), edit).to_line();
+        let session = Some(session.clone());
+        match self.request(request_id, session, line).await? {
+            RequestAnswer::Relay(RelayBody::SessionEditResult(result)) => match result.error {
+                Some(error) => Err(ClientError::RequestFailed(error)),
+                None => Ok(()),
+            },
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Lists the conversations that an agent itself keeps ([relay.10]); `None` is the host's default
+    /// agent. With a directory, only those that began there. One is continued by
+    /// [`Client::open`] with its id in `resume`.
+    ///
+    /// # Errors
+    /// [`ClientError::RequestFailed`] if the agent lists none; as [`Client::agents`].
+    ///
+    /// # Cancel safety
+    /// Cancelling changes nothing.
+    pub async fn native_sessions(
+        &self,
+        agent: Option<String>,
+        cwd: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<SessionEntry>, ClientError> {
+        let request_id = random_id(RequestId::new);
+        let list = SessionsList {
+            agent_id: agent,
+            cwd,
+            limit,
+            ..SessionsList::new(request_id.clone())
+        };
+        let line = HostMessage::new(SessionId::none(), list).to_line();
+        match self.request(request_id, None, line).await? {
+            RequestAnswer::Adapter(AdapterBody::SessionsListResult(list)) => match list.error {
+                Some(error) => Err(ClientError::RequestFailed(error)),
+                None => Ok(list.entries.unwrap_or_default()),
+            },
+            _ => Err(unexpected()),
         }
     }
 

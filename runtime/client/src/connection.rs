@@ -416,6 +416,7 @@ impl ConnectionTask {
             EventBody::Adapter(AdapterBody::AgentsListResult(list)) => Some(&list.request_id),
             EventBody::Adapter(AdapterBody::SessionsListResult(list)) => Some(&list.request_id),
             EventBody::Relay(RelayBody::SessionHistoryResult(page)) => Some(&page.request_id),
+            EventBody::Relay(RelayBody::SessionEditResult(result)) => Some(&result.request_id),
             _ => None,
         };
         if let Some(request_id) = answered {

@@ -17,7 +17,7 @@ use trunkline_protocol::{
     AdapterBody, AttachRefusal, Body, Category, Envelope, Extensions, FileInput, FlowPause,
     FlowResume, HostBody, HostMessage, HubMessage, InputMode, InputResult, MAX_LINE, MIN_MAX_LINE,
     MessageId, Meta, PROTOCOL, RelayBody, RequestId, SessionAttach, SessionAttached, SessionClose,
-    SessionDetach, SessionId, SessionInfo, SessionReady, SessionRefused, SessionStart,
+    SessionDetach, SessionFork, SessionId, SessionInfo, SessionReady, SessionRefused, SessionStart,
     SessionState as HostState, SessionUpdate, SteerResult, Stop, StopReason, TurnComplete, TurnId,
     UserInput, line_limit,
 };
@@ -175,6 +175,8 @@ pub(crate) struct SessionState {
     /// The message that opens it. With a journal until the first entry comes: a host that ends
     /// before that has nothing of the session ([journal.2]).
     start: Option<Box<SessionStart>>,
+    /// The message that opens it as a copy, until the host has answered.
+    fork: Option<Box<SessionFork>>,
     attach: SessionAttach,
     /// `None` until the host has answered.
     has_journal: Option<bool>,
@@ -241,6 +243,30 @@ impl SessionState {
         }
     }
 
+    /// A session that this client opens as a copy of another one.
+    pub(crate) fn fork(
+        id: SessionId,
+        fork: SessionFork,
+        queue: Arc<EventQueue>,
+        opened: oneshot::Sender<OpeningResult>,
+    ) -> Self {
+        let attach = SessionAttach {
+            after: fork.after.unwrap_or(0),
+            env: fork.env.clone(),
+            mcp_servers: fork.mcp_servers.clone(),
+            ..SessionAttach::default()
+        };
+        let fork = SessionFork {
+            protocol: Some(PROTOCOL),
+            extensions: Some(offered_extensions()),
+            ..fork
+        };
+        Self {
+            fork: Some(Box::new(fork)),
+            ..Self::attach(id, attach, queue, opened)
+        }
+    }
+
     /// A session of a journal.
     pub(crate) fn attach(
         id: SessionId,
@@ -256,6 +282,7 @@ impl SessionState {
         Self {
             id,
             start: None,
+            fork: None,
             has_journal: None,
             has_flow: false,
             has_notes: false,
@@ -553,6 +580,8 @@ impl SessionState {
         self.skipped = 0;
         if let Some(start) = &self.start {
             write(&HostMessage::new(self.id.clone(), start.clone()), out);
+        } else if let Some(fork) = &self.fork {
+            write(&HubMessage::new(self.id.clone(), fork.clone()), out);
         } else {
             let attach = SessionAttach {
                 after: self.last_seq,
@@ -581,6 +610,7 @@ impl SessionState {
         self.has_journal = Some(true);
         self.has_flow = true;
         self.start = None;
+        self.fork = None;
         self.attached_seq = attached.last_seq;
         self.note_name(attached.listener.as_ref());
         self.requests = attached.requests.iter().flatten().cloned().collect();
@@ -622,9 +652,10 @@ impl SessionState {
     ) {
         let message = refused.message.unwrap_or_default();
         match refused.reason {
-            // The start was stored, and the first entry was lost with the connection.
-            Some(AttachRefusal::Exists) if self.start.is_some() => {
+            // The start or the copy was stored, and the answer was lost with the connection.
+            Some(AttachRefusal::Exists) if self.start.is_some() || self.fork.is_some() => {
                 self.start = None;
+                self.fork = None;
                 self.enter(out);
             }
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable)

@@ -1,6 +1,7 @@
 //! The host: agents by id, the sessions that are opened on them.
 
 mod agents;
+mod native;
 mod placed;
 mod reconfigure;
 
@@ -26,7 +27,7 @@ use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStar
 use trunkline_wirelog::WireSink;
 
 use self::agents::{Agent, Agents, Parts, Trusted, Wanted};
-pub use self::reconfigure::Changes;
+pub use self::{native::NativeListError, reconfigure::Changes};
 use crate::{
     AgentHealth, Cause, Counters, Session, SessionOptions, SessionStatus,
     agent::{self, AgentShared},

@@ -71,7 +71,7 @@ pub use error::{
 };
 pub use event::{Event, EventKind, File};
 pub use health::{AgentHealth, LastEnd, ProcessHealth, Rates, Verdict};
-pub use host::{AgentStatus, Changes, Host, HostBuilder};
+pub use host::{AgentStatus, Changes, Host, HostBuilder, NativeListError};
 pub use progress_text::ProgressText;
 pub use request::{Decision, Permission, Question};
 pub use session::{EventDelivery, Input, PlacedFile, Session, SessionOptions, SessionStatus};

@@ -118,7 +118,7 @@ impl Session {
         }
     }
 
-    fn shared(&self) -> &Arc<SessionShared> {
+    pub(crate) fn shared(&self) -> &Arc<SessionShared> {
         &self.handle.shared
     }
 

@@ -21,8 +21,8 @@ use trunkline_protocol::{
     AdapterBody, AdapterInfo, AdapterMessage, AgentsList, AttachRefusal, Capabilities, Category,
     ClosedReason, EnforcedOption, Envelope, ErrorEvent, Extensions, Failure, HostBody, HostMessage,
     HubMessage, InputMode, Item, MIN_MAX_LINE, Meta, PROTOCOL, Pong, Recipient, RelayMessage,
-    SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsListResult, Unread,
-    line_limit,
+    SessionClosed, SessionId, SessionInfo, SessionReady, SessionStart, SessionsList,
+    SessionsListResult, Unread, line_limit,
     rules::{SessionPhase, SessionRule, from_host},
     session_named_in,
 };
@@ -65,6 +65,8 @@ pub(crate) struct HubDispatcher {
     lists: Vec<AgentsList>,
     /// The task that queries the agents, and their links for figures, while a request waits.
     describing: JoinSet<Option<LinkFigures>>,
+    /// The lists of conversations that agents keep, in progress.
+    native_lists: JoinSet<()>,
     /// Sessions of the journal, if the relay has one.
     journaled: Option<JournalSessions>,
     /// Ended sessions whose files can still be read.
@@ -113,6 +115,7 @@ impl HubDispatcher {
             sessions: JoinSet::new(),
             lists: Vec::new(),
             describing: JoinSet::new(),
+            native_lists: JoinSet::new(),
             kept: VecDeque::new(),
         }
     }
@@ -609,19 +612,72 @@ impl HubDispatcher {
                 if let Some(journaled) = self.journaled.as_mut().filter(|_| asks) {
                     return journaled.list_sessions(list);
                 }
-                let error = Some(
-                    "not supported: this relay does not list the sessions of its agents".to_owned(),
-                );
-                SessionsListResult {
-                    error,
-                    ..SessionsListResult::to(list.request_id)
-                }
-                .into()
+                return self.list_native(list);
             }
             _ => return,
         };
         self.upstream
             .put_control(&AdapterMessage::new(SessionId::none(), body).to_line());
+    }
+
+    /// Answers with the conversations that an agent itself keeps ([relay.10]).
+    fn list_native(&mut self, asked: SessionsList) {
+        while self.native_lists.try_join_next().is_some() {}
+        let agent = asked.agent_id.clone();
+        let agent = agent.or_else(|| self.host.default_agent());
+        let may_list = self.visitor().is_none_or(|visitor| {
+            // They may be of any user of this machine.
+            visitor.sees_all
+                && agent
+                    .as_deref()
+                    .is_some_and(|agent| visitor.may_open(agent))
+        });
+        let refusal = if !may_list {
+            Some(
+                "the conversations of an agent are listed only for a token that sees all sessions and may control them",
+            )
+        } else if self.native_lists.len() >= LISTS {
+            Some("too many wait already; ask again when one is answered")
+        } else {
+            None
+        };
+        let upstream = self.upstream.clone();
+        let answer = move |result: SessionsListResult| {
+            let message = AdapterMessage::new(SessionId::none(), AdapterBody::from(result));
+            upstream.put_control(&message.to_line());
+        };
+        let request_id = asked.request_id;
+        let failed = move |why: String| SessionsListResult {
+            error: Some(why),
+            ..SessionsListResult::to(request_id.clone())
+        };
+        let agent = match (agent, refusal) {
+            (_, Some(why)) => return answer(failed(why.to_owned())),
+            (None, None) => return answer(failed("this host has no agents".to_owned())),
+            (Some(agent), None) => agent,
+        };
+        let host = self.host.clone();
+        let sessions = self.options.sessions.clone();
+        self.native_lists.spawn(async move {
+            let listed = host.native_sessions(&agent, asked.cwd, asked.limit).await;
+            let mut entries = match listed {
+                Ok(entries) => entries,
+                Err(error) => return answer(failed(error.to_string())),
+            };
+            let mut continued = match sessions {
+                Some(sessions) => sessions.native_sessions(&agent).await,
+                None => HashMap::new(),
+            };
+            for entry in &mut entries {
+                entry.agent_id = Some(agent.clone());
+                entry.session_id = continued.remove(&entry.native_session_id);
+            }
+            answer(SessionsListResult {
+                entries: Some(entries),
+                error: None,
+                ..failed(String::new())
+            });
+        });
     }
 
     /// Answers with the agents, after querying the unknown agents, and the links for the figures

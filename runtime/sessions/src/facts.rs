@@ -254,7 +254,7 @@ impl SessionFacts {
     }
 
     /// Returns `true` if the agent has to copy its own conversation when it is opened next.
-    fn copies_native(&self) -> bool {
+    pub(crate) fn copies_native(&self) -> bool {
         let context = self.copied.as_ref().and_then(|copied| copied.context);
         context == Some(ContextSource::AgentPending)
     }

@@ -3,7 +3,10 @@
 //! A page is read from the index of the journal and the facts of the sessions that it examines,
 //! never of all sessions. The activity of a session in memory comes from its task.
 
-use std::{collections::VecDeque, time::SystemTime};
+use std::{
+    collections::{HashMap, VecDeque},
+    time::SystemTime,
+};
 
 use trunkline_journal::{Journal, ListPosition, ReadError, SessionKey, SessionListing};
 use trunkline_protocol::{
@@ -118,6 +121,35 @@ pub(crate) fn find_session(
         ..SessionsList::new(request)
     };
     ListFilter::new(&asked, None).read(journal, &(), &listed)
+}
+
+/// Returns the sessions that continue conversations of an agent: their ids by the agent's. Examines
+/// the sessions that were active last, of which the latest prevails. Blocks for reads of the disk.
+pub(crate) fn find_native(
+    journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
+    agent: &str,
+) -> HashMap<String, String> {
+    let mut found = HashMap::new();
+    let request = RequestId::new("native").expect("an id has 1 to 256 bytes");
+    let asked = SessionsList::new(request);
+    let candidates = ListCandidates::new(journal, memory, &asked, None);
+    for listed in candidates.take(LOOKED_AT) {
+        let facts = SessionFacts::read(journal, listed.key).ok().flatten();
+        let Some(facts) = facts.filter(|facts| {
+            facts.agent == agent
+                && !facts.is_partial_copy()
+                && memory.is_served(&facts.id)
+                && is_seen(visitor, facts.owner.as_deref(), agent)
+        }) else {
+            continue;
+        };
+        if let Some(native) = facts.native_session_id().filter(|_| !facts.copies_native()) {
+            found.entry(native).or_insert(facts.id);
+        }
+    }
+    found
 }
 
 struct ListPage {

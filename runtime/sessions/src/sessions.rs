@@ -1,7 +1,7 @@
 //! The sessions of a journal: loading, attaching, listing and removing them.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, HashMap},
     path::Path,
     sync::{
         Arc,
@@ -690,6 +690,19 @@ impl Sessions {
                 return stored.await.unwrap_or_else(|_| Err(lost.to_owned()));
             }
         }
+    }
+
+    /// Returns the sessions that continue conversations of an agent: their ids by the agent's own
+    /// ids ([relay.10]). Only sessions that this visitor can see, of those that were active last.
+    pub async fn native_sessions(&self, agent: &str) -> HashMap<String, String> {
+        let shared = self.shared.clone();
+        let visitor = self.visitor.clone();
+        let agent = agent.to_owned();
+        let found = tokio::task::spawn_blocking(move || {
+            list::find_native(&shared.journal, &*shared, visitor.as_deref(), &agent)
+        });
+        // Fails only if the runtime shuts down.
+        found.await.unwrap_or_default()
     }
 
     /// Removes a session: nothing of it can be read afterwards.

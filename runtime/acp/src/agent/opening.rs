@@ -115,7 +115,10 @@ impl EditorAgent {
         let Phase::Joining(joining) = mem::replace(&mut session.phase, Phase::Open) else {
             return;
         };
-        let answer = session.describe();
+        let mut answer = session.describe();
+        if let Some(copy) = &joining.copy {
+            answer.insert("sessionId".to_owned(), copy.as_str().into());
+        }
         self.answer(&joining.request, Ok(answer.into()));
         self.send_other_facts(id);
         for body in joining.requests {

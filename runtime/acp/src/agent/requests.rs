@@ -21,6 +21,9 @@ struct Change {
     lists_options: bool,
 }
 
+/// The method that changes the title of a session or archives it. ACP has none.
+const EDIT_METHOD: &str = "_trunkline/session/edit";
+
 impl EditorAgent {
     /// Handles a request: answers it, or begins what answers it later.
     pub(super) async fn handle_request(
@@ -41,6 +44,8 @@ impl EditorAgent {
             "session/resume" => self.join(id, params, false)?,
             "session/list" => self.list(id, params)?,
             "session/status" if self.options.offers_unstable => self.status(id, params)?,
+            "session/fork" if self.options.offers_unstable => self.fork(id, params)?,
+            EDIT_METHOD if self.options.offers_unstable => self.edit(id, params)?,
             "session/close" => self.close(id, params)?,
             "session/delete" => self.delete(id, params)?,
             "session/prompt" => self.prompt(id, params).await?,
@@ -98,7 +103,10 @@ impl EditorAgent {
             "authMethods": [],
         });
         if self.options.offers_unstable {
-            result["agentCapabilities"]["sessionCapabilities"]["status"] = json!({});
+            let sessions = &mut result["agentCapabilities"]["sessionCapabilities"];
+            sessions["status"] = json!({});
+            sessions["fork"] = json!({});
+            sessions["_meta"] = json!({ EDIT_METHOD: {} });
         }
         self.answer(id, Ok(result));
     }
@@ -114,8 +122,7 @@ impl EditorAgent {
             mcp_servers: mcp_servers(params)?,
             ..SessionStart::default()
         };
-        let session = SessionId::new(format!("acp-{}", Uuid::new_v4().simple()))
-            .map_err(|error| Refusal::new(Code::Internal, error.to_string()))?;
+        let session = new_session_id()?;
         let phase = Phase::Starting {
             request: id.clone(),
             until: None,
@@ -146,6 +153,7 @@ impl EditorAgent {
         let joining = Joining {
             request: id.clone(),
             replays,
+            copy: None,
             last_seq: None,
             requests: Vec::new(),
         };
@@ -182,6 +190,59 @@ impl EditorAgent {
         self.host.call(attached, move |agent, opened| {
             agent.finish_opening(&session, stream, opened);
         });
+        Ok(())
+    }
+
+    /// Opens a session as a copy of one of the journal, which need not be open here. The entries of
+    /// the source are not shown.
+    fn fork(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
+        let source = session_id(params)?;
+        self.check_room()?;
+        // The copy works in the folders of its source; those that are named here are checked.
+        self.folder(&params["cwd"])?;
+        self.folders(&params["additionalDirectories"])?;
+        let copy = new_session_id()?;
+        let joining = Joining {
+            request: id.clone(),
+            replays: false,
+            copy: Some(copy.clone()),
+            last_seq: None,
+            requests: Vec::new(),
+        };
+        let stream = self.next_stream();
+        let new = EditorSession::new(Phase::Joining(joining), stream);
+        self.sessions.insert(copy.clone(), new);
+        let client = self.client.clone();
+        let opening = copy.clone();
+        self.host.call(
+            async move { client.fork_as(opening, &source, None).await },
+            move |agent, opened| agent.finish_opening(&copy, stream, opened),
+        );
+        Ok(())
+    }
+
+    /// Changes the title of a session or archives it; it need not be open here.
+    fn edit(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
+        let session = session_id(params)?;
+        let title = match &params["title"] {
+            Value::Null => None,
+            Value::String(title) => Some(title.clone()),
+            _ => return Err(Refusal::params("`title` must be a string")),
+        };
+        let archived = match &params["archived"] {
+            Value::Null => None,
+            Value::Bool(archived) => Some(*archived),
+            _ => return Err(Refusal::params("`archived` must be true or false")),
+        };
+        let client = self.client.clone();
+        let request = id.clone();
+        self.host.call(
+            async move { client.edit(&session, title, archived).await },
+            move |agent, edited| {
+                let edited = edited.map_err(Refusal::from);
+                agent.answer(&request, edited.map(|()| json!({})));
+            },
+        );
         Ok(())
     }
 
@@ -378,4 +439,10 @@ fn mcp_servers(params: &Value) -> Result<Option<Json>, Refusal> {
 
 fn being_opened() -> Refusal {
     Refusal::new(Code::InvalidRequest, "the session is being opened")
+}
+
+/// Returns an id for a new session.
+fn new_session_id() -> Result<SessionId, Refusal> {
+    SessionId::new(format!("acp-{}", Uuid::new_v4().simple()))
+        .map_err(|error| Refusal::new(Code::Internal, error.to_string()))
 }

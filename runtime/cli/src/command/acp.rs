@@ -76,7 +76,8 @@ pub(crate) struct Acp {
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
 
-    /// Offers methods that ACP may still change or remove: `session/status`
+    /// Offers methods that ACP may still change or remove, `session/status` and `session/fork`, and `_trunkline/session/edit` for titles
+    /// and the archive
     #[arg(long)]
     unstable: bool,
 

@@ -41,6 +41,7 @@ Examples:
   trunkline chat --journal journal                a conversation that can be resumed
   trunkline chat --journal journal --resume       goes on with one of them
   trunkline chat --resume                         goes on with a session of the daemon
+  trunkline chat --agent codex --native ID        goes on with a conversation that the agent keeps
 
 While you type: arrows and Ctrl-R find what you said before, Tab completes.
 While the agent works: Ctrl-C stops its turn, a second one leaves.
@@ -72,6 +73,12 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     resume: Option<Option<String>>,
 
+    /// Goes on with a conversation that the agent itself keeps, also one that began without trunkline
+    ///
+    /// `trunkline sessions list --native --agent NAME` lists them. The conversation becomes a session of the journal.
+    #[arg(long, value_name = "ID", conflicts_with = "resume")]
+    native: Option<String>,
+
     /// Shows what the adapter logs, and lines of it that are not understood, with the reason
     #[arg(long)]
     pub(super) debug: bool,
@@ -95,9 +102,12 @@ impl Chat {
             daemon::journal().filter(|_| !self.daemon.no_daemon && self.target.adapter.is_none())
         };
         let resume = self.resume.clone();
-        let folder = folder.or_else(|| resume.as_ref().and_then(|_| daemons()));
+        let folder = folder.or_else(|| {
+            let continues = resume.is_some() || self.native.is_some();
+            continues.then(daemons).flatten()
+        });
         let Some(folder) = folder else {
-            if resume.is_some() {
+            if resume.is_some() || self.native.is_some() {
                 return Err(CliError::usage(anyhow!("no journal is named, so there is no session to resume"))
                     .next(
                         "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
@@ -118,7 +128,7 @@ impl Chat {
             Detail::Calm
         });
         match resume {
-            None => place.begin(config, screen, self.save).await,
+            None => place.begin(config, screen, self.save, self.native).await,
             Some(id) => {
                 let id = match id {
                     Some(id) => id,

@@ -1,4 +1,4 @@
-//! `trunkline sessions`: the sessions of a journal, listed, read, checked and removed.
+//! `trunkline sessions`: the sessions of a journal, listed, read, copied, renamed, checked and removed.
 
 use std::{
     io::{self, Write},
@@ -24,6 +24,7 @@ use crate::{
 };
 
 mod conversation;
+mod edit;
 mod list;
 mod live;
 
@@ -36,7 +37,7 @@ const READ: usize = 1024 * 1024;
 ///
 /// A journal is the folder of `trunkline serve --journal FOLDER`. Where a host has it, `attach`, `send`, `stop` and
 /// `history --follow` are of that host; else `attach` and `send` open it themselves, with the agents of the
-/// configuration.
+/// configuration. An archived session is not listed, except by `--archived`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -47,6 +48,10 @@ Examples:
   trunkline sessions --journal journal send s-1 'Go on'
   trunkline sessions --journal journal stop s-1
   trunkline sessions --journal journal export s-1 > s-1.md
+  trunkline sessions --journal journal fork s-1
+  trunkline sessions --journal journal rename s-1 'Logs of March'
+  trunkline sessions --journal journal archive s-1
+  trunkline sessions list --native --agent coder
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct Sessions {
@@ -126,6 +131,39 @@ enum Action {
         /// The session's id
         id: String,
     },
+    /// Opens a session as a copy of one, and prints its id: both go their own way from there
+    ///
+    /// The copy has the entries of its source. Nothing runs before its first input, files stay as they are, and every
+    /// permission is asked for again. An agent that can copy its own conversation does so; another one begins anew, with
+    /// a transcript of the copied entries among its instructions. The command prints which of the two it is.
+    #[command(after_help = "\
+Examples:
+  trunkline sessions fork s-1
+  trunkline sessions history s-1 --format json    finds the number of an entry, as `seq`
+  trunkline sessions fork s-1 --at 42
+  trunkline sessions attach $(trunkline sessions fork s-1)")]
+    Fork {
+        /// The session's id
+        id: String,
+        /// The last entry of the copy; a turn that runs there ends in the copy [default: the last one]
+        #[arg(long, value_name = "ENTRY", value_parser = clap::value_parser!(u64).range(1..))]
+        at: Option<u64>,
+    },
+    /// Gives a session a title, which stays whatever its agent calls it later
+    Rename {
+        /// The session's id
+        id: String,
+        /// The title, of at most 200 bytes; '' removes it
+        title: String,
+    },
+    /// Leaves a session out of lists; it is otherwise as before, and can be continued
+    Archive {
+        /// The session's id
+        id: String,
+        /// Lists it again
+        #[arg(long)]
+        undo: bool,
+    },
     /// Reads the whole journal, and names what is missing or damaged
     Check,
     /// Removes sessions: nothing of them can be read any more
@@ -180,8 +218,8 @@ impl Sessions {
             is_json,
         };
         match self.action {
-            None => list::list(&read, self.filter).await,
-            Some(Action::List(filter)) => list::list(&read, filter.or(self.filter)).await,
+            None => list::list(&read, config, self.filter).await,
+            Some(Action::List(filter)) => list::list(&read, config, filter.or(self.filter)).await,
             Some(Action::Show { id }) => list::show(&read, &id).await,
             Some(Action::History {
                 id,
@@ -225,6 +263,9 @@ impl Sessions {
             Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
             // The disk, and nothing else of this process.
             Some(Action::Check) => tokio::task::block_in_place(|| read.check()),
+            Some(Action::Fork { id, at }) => edit::fork(&read, &id, at).await,
+            Some(Action::Rename { id, title }) => edit::edit(&read, &id, Some(title), None).await,
+            Some(Action::Archive { id, undo }) => edit::edit(&read, &id, None, Some(!undo)).await,
             Some(Action::Rm { ids }) => live::remove(&read, &ids).await,
         }
     }

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use trunkline_protocol::{
-    AdapterBody, FileOutput, HostMessage, InputRequest, Large, Meta, PermissionRequest, SessionInfo,
+    AdapterBody, FileOutput, HostMessage, InputRequest, Large, Meta, PermissionRequest,
+    SessionInfo, SessionsListResult,
 };
 
 use super::Key;
@@ -29,6 +30,8 @@ pub enum Effect {
     },
     /// Write a message of the pipe itself.
     WritePipe(HostMessage),
+    /// Hand over the answer to a request of [`Core::handle_list`](super::Core::handle_list).
+    Listed(Box<SessionsListResult>),
     /// Note that the process has not answered a `ping`. Nothing is to be ended for it.
     Suspected { silent_for: Duration },
     /// Note that a process that was suspected has been heard.

@@ -3,9 +3,9 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline_protocol::{Extensions, HostMessage, Json, Ping, SessionId};
+use trunkline_protocol::{Extensions, HostMessage, Json, Ping, SessionId, SessionsList};
 
-use super::{Core, Effect};
+use super::{Core, Effect, Key};
 
 /// How long the answer to a `ping` may take. The protocol gives an adapter 1 s; machines are busy.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -31,6 +31,8 @@ pub(super) struct Liveness {
     is_suspected: bool,
     /// How many were sent.
     pings: u64,
+    /// Number of requests for a list of the agent's sessions without an answer.
+    lists: usize,
 }
 
 impl Liveness {
@@ -64,6 +66,31 @@ impl Liveness {
 }
 
 impl Core {
+    /// Asks the process for the sessions that its agent keeps ([ext.9]). Returns false if the session of this key has
+    /// not agreed on `resume`, and nothing is written.
+    pub fn handle_list(&mut self, key: Key, list: SessionsList) -> bool {
+        let index = self.index_of(key);
+        let session = index.and_then(|index| self.get(index));
+        let agreed = session
+            .and_then(|session| session.agreed)
+            .unwrap_or_default();
+        if !agreed.contains(Extensions::RESUME) {
+            return false;
+        }
+        self.process.liveness.lists += 1;
+        let message = HostMessage::new(SessionId::none(), list);
+        self.effect(Effect::WritePipe(message));
+        true
+    }
+
+    /// Counts an answer to [`Core::handle_list`]. Returns false if there is no request without one.
+    pub(super) fn take_list(&mut self) -> bool {
+        let lists = &mut self.process.liveness.lists;
+        let is_due = *lists > 0;
+        *lists = lists.saturating_sub(1);
+        is_due
+    }
+
     /// Bytes of the process have come, whatever they are: a sign of life.
     #[inline]
     pub fn handle_bytes(&mut self, now: Instant) {

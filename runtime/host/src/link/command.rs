@@ -6,8 +6,8 @@ use tokio::sync::oneshot;
 use tracing::Span;
 use trunkline_core::{Answer, Key, SteerError};
 use trunkline_protocol::{
-    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate, StopReason,
-    UserInput,
+    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate,
+    SessionsList, SessionsListResult, StopReason, UserInput,
 };
 
 use crate::{
@@ -86,6 +86,12 @@ pub(crate) enum Command {
     },
     /// Reports on the link and its process.
     Health(oneshot::Sender<AgentHealth>),
+    /// Asks the process for the sessions that its agent keeps. The session has agreed on `resume`.
+    ListNative {
+        session: Arc<SessionShared>,
+        list: Box<SessionsList>,
+        reply: oneshot::Sender<SessionsListResult>,
+    },
     /// Starts a process that is to stand by.
     Standby,
     /// Tries a failed agent again now.
@@ -120,6 +126,7 @@ impl Command {
             | Self::Close { .. }
             | Self::Status { .. }
             | Self::Health(_)
+            | Self::ListNative { .. }
             | Self::Standby
             | Self::Retry
             | Self::Retire

@@ -24,7 +24,7 @@ use std::{
 use tokio::{sync::oneshot, time::Sleep};
 use trunkline_core::{Core, Ended, Key, ProcessEnd, SteerError, Ticket};
 use trunkline_process::{Escalation, StandstillMeter};
-use trunkline_protocol::{Failure, SessionInfo};
+use trunkline_protocol::{Failure, RequestId, SessionInfo, SessionsListResult};
 
 use self::spans::Spans;
 use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks, tap::Tap};
@@ -46,6 +46,8 @@ const COMMANDS: usize = 64;
 const WRITES: usize = 4;
 /// The least room for answers to an adapter, in bytes, however small its outbox is configured.
 const ANSWERS: usize = 1024 * 1024;
+/// The most requests for a list of the agent's sessions without an answer.
+const MAX_LISTS: usize = 16;
 /// Timeout for the end of a process whose input is broken.
 const BROKEN_GRACE: Duration = Duration::from_secs(1);
 /// The most reads that come before a deadline which has passed: more than a pipe holds.
@@ -85,6 +87,8 @@ pub(crate) struct Driver {
     /// The turns that ended in this wake, where a usage log wants them.
     ended: Vec<EndedTurn>,
     waiting: HashMap<Ticket, Waiting>,
+    /// The requests for a list of the agent's sessions without an answer.
+    lists: HashMap<RequestId, oneshot::Sender<SessionsListResult>>,
     ticket: u64,
     timer: Option<(Instant, Pin<Box<Sleep>>)>,
     /// The time of the latest wake that was handled.
@@ -180,6 +184,7 @@ impl Driver {
             touched: Vec::new(),
             ended: Vec::new(),
             waiting: HashMap::new(),
+            lists: HashMap::new(),
             ticket: 0,
             timer: None,
             handled_at: now(),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use trunkline_client::Client;
-use trunkline_host::protocol::{SessionId, SessionStart};
+use trunkline_host::protocol::{Resume, SessionId, SessionStart};
 
 use super::Talk;
 use crate::{
@@ -48,8 +48,18 @@ impl Place {
         config: Option<&Path>,
         screen: Screen,
         save: Option<PathBuf>,
+        native: Option<String>,
     ) -> CommandResult {
-        let Reached { client, own, start } = self.reach(config).await?;
+        let Reached {
+            client,
+            own,
+            mut start,
+        } = self.reach(config).await?;
+        start.resume = native.map(|native| Resume {
+            native_session_id: Some(native),
+            history: Some(true),
+            ..Resume::default()
+        });
         let agent = match &own {
             Some((_, chosen)) => Some(chosen.agent.id.clone()),
             None => self.target.named(),

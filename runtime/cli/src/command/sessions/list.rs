@@ -2,18 +2,25 @@
 
 use std::{
     io::Write,
+    path::Path,
     time::{Duration, SystemTime},
 };
 
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::json;
+use trunkline_client::ClientError;
 use trunkline_protocol::{SessionState, SessionsList};
 
 use super::{Reading, conversation, id_of};
 use crate::{
     command::{print_json, table},
-    error::CommandResult,
-    exit, listing,
+    error::{CliError, CommandResult},
+    exit,
+    interrupt::Interrupts,
+    journal, listing,
+    overrides::Overrides,
+    target::Target,
 };
 
 /// How many sessions a list has, unless `--limit` says more.
@@ -33,6 +40,15 @@ pub(super) struct Filter {
     /// Only those that do this
     #[arg(long, value_enum)]
     state: Option<State>,
+
+    /// Only archived ones, which are not listed otherwise
+    #[arg(long)]
+    archived: bool,
+
+    /// The conversations that the agent itself keeps, also those that began without trunkline; `trunkline chat --agent
+    /// NAME --native ID` goes on with one
+    #[arg(long, conflicts_with_all = ["text", "state", "after", "archived"])]
+    native: bool,
 
     /// How many are listed, the last active first [default: 50]
     #[arg(long, value_name = "N")]
@@ -63,6 +79,8 @@ impl Filter {
             agent: self.agent.or(other.agent),
             text: self.text.or(other.text),
             state: self.state.or(other.state),
+            archived: self.archived || other.archived,
+            native: self.native || other.native,
             limit: self.limit.or(other.limit),
             after: self.after.or(other.after),
         }
@@ -75,6 +93,7 @@ impl From<Filter> for SessionsList {
             agent_id: filter.agent,
             text: filter.text,
             state: filter.state.map(SessionState::from),
+            archived: filter.archived.then_some(true),
             cursor: filter.after,
             ..listing::all()
         }
@@ -92,8 +111,63 @@ impl From<State> for SessionState {
     }
 }
 
+/// Lists the conversations that an agent itself keeps.
+async fn list_native(
+    read: &Reading,
+    target: &Target,
+    config: Option<&Path>,
+    filter: Filter,
+) -> CommandResult {
+    let limit = filter.limit.unwrap_or(LISTED);
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX);
+    let own = || {
+        let (chosen, _) = target.host_for(config, &Overrides::default())?;
+        Ok((chosen.host, chosen.journal))
+    };
+    let (client, holder) = journal::reach(&read.folder, own).await?;
+    let listed = client
+        .native_sessions(filter.agent, None, Some(limit))
+        .await;
+    drop(client);
+    if let Some(holder) = holder {
+        holder.end(&mut Interrupts::watch()?).await?;
+    }
+    let listed = listed.map_err(|error| {
+        let why = match error {
+            ClientError::RequestFailed(why) => anyhow!(why),
+            other => anyhow!(other),
+        };
+        CliError::failed(why.context("the agent's conversations were not listed"))
+            .next("name another agent by --agent; `trunkline agents` lists them")
+    })?;
+    if read.is_json {
+        return print_json(&json!({ "entries": listed }));
+    }
+    if listed.is_empty() {
+        writeln!(anstream::stdout(), "no conversations")?;
+        return Ok(exit::OK);
+    }
+    let mut list = table::of(&["conversation", "session", "active", "title", "directory"]);
+    for one in listed {
+        list.add_row([
+            conversation::shown(&one.native_session_id),
+            conversation::shown(one.session_id.as_deref().unwrap_or("-")),
+            one.updated_at.as_deref().map_or_else(none, ago),
+            conversation::shown(one.title.as_deref().unwrap_or("-")),
+            conversation::shown(one.cwd.as_deref().unwrap_or("-")),
+        ]);
+    }
+    table::print(&list)?;
+    Ok(exit::OK)
+}
+
 /// Lists sessions, page by page.
-pub(super) async fn list(read: &Reading, filter: Filter) -> CommandResult {
+pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) -> CommandResult {
+    if filter.native {
+        let mut target = Target::of_adapter(None);
+        target.agent.clone_from(&filter.agent);
+        return list_native(read, &target, config, filter).await;
+    }
     let limit = filter.limit.unwrap_or(LISTED);
     let (found, next) = listing::list(&read.folder, filter.into(), limit).await?;
     if read.is_json {

@@ -416,6 +416,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
                         && matches!(message.body, HostBody::Ping(_))
                 );
             }
+            Effect::Listed(_) => panic!("nothing asks for a list"),
             Effect::Stalled { key, turn, .. } => check_scope(model, key, TurnScope::Running(turn)),
             Effect::End { end, .. } => {
                 assert!(model.accepted.contains_key(&end.turn));

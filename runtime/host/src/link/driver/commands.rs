@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
 use trunkline_core::{NewSession, WhyClosed};
 
-use super::{Asked, Driver, Entry, key_of, spans::Spans};
+use super::{Asked, Driver, Entry, MAX_LISTS, key_of, spans::Spans};
 use crate::{
     Event, EventDelivery, EventKind, TurnScope, error::UpdateError, link::Command, session_options,
     usage::SessionUsage,
@@ -158,6 +158,18 @@ impl Driver {
             Command::Health(reply) => {
                 // As above.
                 let _ = reply.send(self.health(now));
+            }
+            Command::ListNative {
+                session,
+                list,
+                reply,
+            } => {
+                self.lists.retain(|_, waiting| !waiting.is_closed());
+                let request_id = list.request_id.clone();
+                // A caller that is dropped reports that there is no answer.
+                if self.lists.len() < MAX_LISTS && self.core.handle_list(key_of(&session), *list) {
+                    self.lists.insert(request_id, reply);
+                }
             }
             Command::Standby => self.core.handle_standby(now),
             Command::Retry => self.core.handle_retry(now),

@@ -158,6 +158,12 @@ impl Driver {
                         connection.push(&message);
                     }
                 }
+                Effect::Listed(result) => {
+                    if let Some(reply) = self.lists.remove(&result.request_id) {
+                        // A caller that no longer waits needs no answer.
+                        let _ = reply.send(*result);
+                    }
+                }
                 Effect::Suspected { silent_for } => {
                     self.agent.counters.suspicions.one();
                     let silent_for = silent_for.as_secs();
