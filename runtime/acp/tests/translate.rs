@@ -622,6 +622,53 @@ async fn the_files_of_open_prompts_are_bounded() {
     assert_eq!(written, 1);
 }
 
+/// A copy, a title and the archive have methods only if unstable methods are offered.
+#[tokio::test(start_paused = true)]
+async fn a_session_is_copied_and_edited_by_unstable_methods() {
+    for offers_unstable in [false, true] {
+        let mut stage = Stage::with_unstable(offers_unstable).await;
+        let id = stage
+            .asks("initialize", json!({"protocolVersion": 1}))
+            .await;
+        let told: Value = stage.answer(id).await;
+        let offered = &told["agentCapabilities"]["sessionCapabilities"]["fork"];
+        assert_eq!(offered.is_object(), offers_unstable);
+        let fork = json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []});
+        let id = stage.asks("session/fork", fork).await;
+        if !offers_unstable {
+            assert_eq!(stage.error(id).await.0, -32601);
+            continue;
+        }
+        let fork = stage.relay.hears().await;
+        assert_eq!(
+            (&fork["type"], &fork["source"]),
+            (&json!("session.fork"), &json!("s"))
+        );
+        let copy = fork["session_id"].as_str().unwrap().to_owned();
+        let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1,
+            "last_seq": 2, "epoch": 1, "copied": "transcript"});
+        stage.entry(&copy, 0, attached).await;
+        let said = json!({"type": "turn.begin", "turn_id": "t", "content": "go"});
+        stage.entry(&copy, 1, said).await;
+        let fact = json!({"type": "host.fact", "fact": "forked_from", "source": "s"});
+        stage.entry(&copy, 2, fact).await;
+        let told: Value = stage.answer(id).await;
+        assert_eq!(told["sessionId"], copy);
+
+        let edit = json!({"sessionId": "s", "title": "Logs", "archived": true});
+        let id = stage.asks("_trunkline/session/edit", edit).await;
+        let edit = stage.relay.hears().await;
+        assert_eq!(
+            (&edit["type"], &edit["title"], &edit["archived"]),
+            (&json!("session.edit"), &json!("Logs"), &json!(true))
+        );
+        let result = json!({"type": "session.edit.result", "request_id": edit["request_id"]});
+        stage.entry("s", 0, result).await;
+        let told: Value = stage.answer(id).await;
+        assert_eq!(told, json!({}));
+    }
+}
+
 /// The status of a session is a method of its own only if unstable methods are offered.
 #[tokio::test(start_paused = true)]
 async fn the_status_of_a_session_is_unstable() {

@@ -477,6 +477,38 @@ fn a_person_lists_reads_checks_and_removes_sessions() {
         assert!(!home.path().join("nowhere").exists());
     }
 
+    home.run(["sessions", "--journal", "journal", "archive", "s"])
+        .must_end_with(0);
+    let sessions = |more: &[&str]| home.run([&["sessions", "--journal", "journal"], more].concat());
+    assert_eq!(sessions(&[]).stdout, "no sessions\n");
+    let archived = sessions(&["--archived"]);
+    assert!(archived.stdout.contains("juniper"), "{}", archived.stdout);
+    // By its host, and without one.
+    let host = Serving::new(&home, &[]);
+    sessions(&["rename", "s", "Berries"]).must_end_with(0);
+    let forked = sessions(&["fork", "s", "--json"]);
+    let forked: Value = serde_json::from_str(&forked.must_end_with(0).stdout).unwrap();
+    assert_eq!(
+        (&forked["source"], &forked["copied"]),
+        (&json!("s"), &json!("transcript"))
+    );
+    host.end();
+    let copy = forked["session_id"].as_str().unwrap();
+    let shown = sessions(&["history", copy]);
+    assert_eq!(
+        shown.must_end_with(0).stdout,
+        "\n> Remember the word juniper\n\nRemember the word juniper\n"
+    );
+    assert!(
+        sessions(&[]).stdout.contains("Berries"),
+        "the copy is listed"
+    );
+    sessions(&["fork", copy, "--at", "900"])
+        .must_end_with(1)
+        .must_say("entry 900 was named");
+    sessions(&["archive", "s", "--undo"]).must_end_with(0);
+    sessions(&["rm", copy]).must_end_with(0);
+
     let checked = home.run(["sessions", "--journal", "journal", "check"]);
     assert!(
         checked

@@ -8,7 +8,7 @@ use trunkline_client::{
     Client, ClientError, ConnectError, EventBody, Events, Input, ReconnectPolicy, Session,
     SessionSet, SetItem,
     protocol::{
-        AdapterBody, AttachRefusal, FileInput, FileOutput, Json, MessageId, Meta,
+        AdapterBody, AttachRefusal, CopiedContext, FileInput, FileOutput, Json, MessageId, Meta,
         PermissionResponse, RelayBody, RequestId, Role, SessionAttach, SessionStart, SessionUpdate,
         SessionsList, Sha256, Status, StopReason,
     },
@@ -65,6 +65,72 @@ async fn lists_and_history_come_by_their_request() {
             refused,
             Err(ClientError::RequestFailed("no journal".to_owned()))
         );
+    };
+    tokio::join!(answer, calls);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_session_is_edited_and_copied() {
+    let (client, mut host, session, _events) = attached(&json!({}), SessionAttach::default()).await;
+    let answer = async {
+        let edit = host.expect("session.edit").await;
+        assert_eq!(
+            (&edit["session_id"], &edit["title"], edit.get("archived")),
+            (&json!("s"), &json!("Logs"), None)
+        );
+        let result = |edit: &Value, error: Value| {
+            json!({"type": "session.edit.result", "session_id": edit["session_id"],
+                "request_id": edit["request_id"], "error": error})
+        };
+        host.write(&result(&edit, Value::Null)).await;
+        let edit = host.expect("session.edit").await;
+        host.write(&result(&edit, json!("unknown"))).await;
+        let fork = host.expect("session.fork").await;
+        assert_eq!((&fork["source"], &fork["seq"]), (&json!("s"), &json!(4)));
+        let attached = json!({"type": "session.attached", "session_id": fork["session_id"],
+            "agent_id": "a", "first_seq": 1, "last_seq": 1, "epoch": 1, "copied": "transcript"});
+        host.write(&attached).await;
+        let id = fork["session_id"].as_str().unwrap();
+        host.write(&entry(id, 1, "output", &json!({"content": "x"})))
+            .await;
+        let fork = host.expect("session.fork").await;
+        let refused = json!({"type": "session.refused", "session_id": fork["session_id"],
+            "reason": "unsupported", "message": "no"});
+        host.write(&refused).await;
+        let list = host.expect("sessions.list").await;
+        assert_eq!(
+            (&list["agent_id"], list.get("extensions")),
+            (&json!("a"), None)
+        );
+        let entries = json!([{"native_session_id": "n"}]);
+        host.write(&json!({"type": "sessions.list.result", "session_id": "",
+            "request_id": list["request_id"], "entries": entries}))
+            .await;
+    };
+    let calls = async {
+        let title = Some("Logs".to_owned());
+        assert_eq!(client.edit(session.id(), title, None).await, Ok(()));
+        let other = super::script::session("other");
+        let refused = client.edit(&other, None, Some(true)).await;
+        assert_eq!(
+            refused,
+            Err(ClientError::RequestFailed("unknown".to_owned()))
+        );
+        let (copy, events) = client.fork(session.id(), Some(4)).await.unwrap();
+        assert_ne!(copy.id(), session.id());
+        let copied = copy.attached().unwrap().copied;
+        assert_eq!(copied, Some(CopiedContext::Transcript));
+        assert_eq!(events.next().await.unwrap().stamp.seq, Some(1));
+        let refused = client.fork(session.id(), None).await.unwrap_err();
+        assert!(matches!(
+            refused,
+            ClientError::SessionRefused {
+                reason: Some(AttachRefusal::Unsupported),
+                ..
+            }
+        ));
+        let listed = client.native_sessions(Some("a".to_owned()), None, None);
+        assert_eq!(listed.await.unwrap()[0].native_session_id, "n");
     };
     tokio::join!(answer, calls);
 }

@@ -3,9 +3,11 @@
 
 use std::time::{Duration, Instant};
 
-use trunkline_protocol::{Extensions, HostMessage, Json, Ping, SessionId, SessionsList};
+use trunkline_protocol::{
+    Extensions, HostMessage, Json, Ping, RequestId, SessionId, SessionsList, SessionsListResult,
+};
 
-use super::{Core, Effect, Key};
+use super::{Core, Counter, Effect, Key};
 
 /// How long the answer to a `ping` may take. The protocol gives an adapter 1 s; machines are busy.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
@@ -31,8 +33,8 @@ pub(super) struct Liveness {
     is_suspected: bool,
     /// How many were sent.
     pings: u64,
-    /// Number of requests for a list of the agent's sessions without an answer.
-    lists: usize,
+    /// Requests for a list of the agent's sessions without an answer. The host limits their number.
+    lists: Vec<RequestId>,
 }
 
 impl Liveness {
@@ -77,18 +79,27 @@ impl Core {
         if !agreed.contains(Extensions::RESUME) {
             return false;
         }
-        self.process.liveness.lists += 1;
+        self.process.liveness.lists.push(list.request_id.clone());
         let message = HostMessage::new(SessionId::none(), list);
         self.effect(Effect::WritePipe(message));
         true
     }
 
-    /// Counts an answer to [`Core::handle_list`]. Returns false if there is no request without one.
-    pub(super) fn take_list(&mut self) -> bool {
+    /// Returns true if answers to [`Core::handle_list`] may come.
+    pub(super) fn awaits_list(&self) -> bool {
+        !self.process.liveness.lists.is_empty()
+    }
+
+    /// Takes an answer to [`Core::handle_list`].
+    pub(super) fn listed(&mut self, result: SessionsListResult) {
         let lists = &mut self.process.liveness.lists;
-        let is_due = *lists > 0;
-        *lists = lists.saturating_sub(1);
-        is_due
+        match lists.iter().position(|id| *id == result.request_id) {
+            Some(at) => {
+                lists.swap_remove(at);
+                self.effect(Effect::Listed(Box::new(result)));
+            }
+            None => self.count(Counter::UnknownType),
+        }
     }
 
     /// Bytes of the process have come, whatever they are: a sign of life.

@@ -9,7 +9,7 @@ use trunkline_protocol::{
     session_named_in, strip, strip_info, type_named_in,
 };
 
-use super::{Core, Counter, Effect, WhyClosed, session::CWD, turn::Attached};
+use super::{Core, Counter, WhyClosed, session::CWD, turn::Attached};
 use crate::{Cause, SteerError, TurnNo, TurnScope};
 
 impl Core {
@@ -65,10 +65,10 @@ impl Core {
         if kind == AdapterKind::Pong && self.process.liveness.was_pinged() {
             return Ok(());
         }
-        if kind == AdapterKind::SessionsListResult && self.take_list() {
+        if kind == AdapterKind::SessionsListResult && self.awaits_list() {
             let (body, _) = head.body_of::<AdapterBody>(kind)?;
             if let AdapterBody::SessionsListResult(result) = body {
-                self.effect(Effect::Listed(Box::new(result)));
+                self.listed(result);
             }
             return Ok(());
         }

@@ -271,7 +271,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
         own.last().unwrap()["error"]
             .as_str()
             .unwrap()
-            .contains("not supported")
+            .contains("does not list its conversations")
     );
 
     // A host that does not answer is named; while it is waited for, so many lists wait and no more.

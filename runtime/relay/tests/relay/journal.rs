@@ -487,9 +487,15 @@ async fn a_fork_answers_with_the_context_and_asks_again_for_what_was_always_allo
     adapter
         .say(
             json!({"type": "session.ready", "session_id": "t", "protocol": 1,
-            "extensions": crate::hub::ALL}),
+            "extensions": crate::hub::ALL, "options_applied": ["system_prompt"]}),
         )
         .await;
+    let resumed = world.hub.until("host.fact").await;
+    assert_eq!(
+        (&resumed["fact"], &resumed["context"]),
+        (&json!("resumed"), &json!("lost"))
+    );
+    assert!(resumed["message"].as_str().unwrap().contains("transcript"));
     let input = adapter.expect("user.input").await;
     assert_eq!(input["content"], "Which word?");
     let turn = input["turn_id"].as_str().unwrap().to_owned();

@@ -197,34 +197,30 @@ async fn a_list_is_read_page_by_page() {
 async fn a_hub_that_does_not_name_the_journal_gets_none_of_it() {
     let folder = folder();
     let mut world = World::journaled(folder.path()).await;
-    open(&mut world, "s").await;
+    let mut adapter = open(&mut world, "s").await;
     for extensions in [json!(null), json!([]), json!(["resume", "turns"])] {
-        let result = answer(
-            &mut world.hub,
-            json!({"extensions": extensions, "text": "s"}),
-        )
-        .await;
-        assert!(
-            result["error"]
-                .as_str()
-                .unwrap()
-                .starts_with("not supported"),
-            "{result}"
-        );
+        let asked = json!({"extensions": extensions, "text": "s", "agent_id": "missing"});
+        let result = answer(&mut world.hub, asked).await;
+        let why = result["error"].as_str().unwrap();
+        assert!(why.contains("missing"), "{result}");
         assert_eq!((result.get("sessions"), result.get("next")), (None, None));
     }
+    // The agent is asked for what it keeps itself, instead.
+    world
+        .hub
+        .say(json!({"type": "sessions.list", "session_id": "", "request_id": "l"}))
+        .await;
+    adapter.expect("session.start").await;
     world.kill().await;
 }
 
 #[tokio::test]
 async fn a_relay_without_a_journal_has_no_list_of_it() {
     let mut world = World::new();
-    let result = answer(&mut world.hub, json!({})).await;
+    let result = answer(&mut world.hub, json!({"agent_id": "missing"})).await;
     assert!(
-        result["error"]
-            .as_str()
-            .unwrap()
-            .starts_with("not supported"),
+        result["error"].as_str().unwrap().contains("missing"),
         "{result}"
     );
+    assert_eq!(result.get("sessions"), None);
 }

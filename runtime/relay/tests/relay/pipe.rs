@@ -1,8 +1,12 @@
 //! The pipe itself: pings, lists, and what cannot be understood ([msg.4], [frame.*]).
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::world::World;
+use crate::{
+    hub::ALL,
+    journal::{JOURNAL, folder},
+    world::World,
+};
 
 #[tokio::test(start_paused = true)]
 async fn a_ping_is_answered_before_any_session_is_open() {
@@ -15,14 +19,79 @@ async fn a_ping_is_answered_before_any_session_is_open() {
         world.hub.hear().await,
         json!({"type": "pong", "session_id": "", "nonce": {"n": 7}})
     );
-    for agent in [json!(null), json!("a"), json!("missing")] {
-        let list = json!({"type": "sessions.list", "session_id": "", "request_id": "r",
-            "agent_id": agent});
-        world.hub.say(list).await;
-        let list = world.hub.expect("sessions.list.result").await;
-        assert_eq!(list["request_id"], "r");
-        assert!(list["error"].as_str().unwrap().starts_with("not supported"));
+}
+
+fn list(members: Value) -> Value {
+    let mut list = json!({"type": "sessions.list", "session_id": "", "request_id": "r"});
+    let members = members.as_object().unwrap().clone();
+    list.as_object_mut().unwrap().extend(members);
+    list
+}
+
+#[tokio::test]
+async fn the_conversations_that_an_agent_keeps_are_listed() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    world.hub.start_with("s", &JOURNAL, json!({})).await;
+    let mut adapter = world.adapters.next().await;
+    let ready = |id: &Value, lists: bool| {
+        json!({"type": "session.ready", "session_id": id, "protocol": 1, "extensions": ALL,
+            "native_session_id": "n-1", "capabilities": {"lists_sessions": lists}})
+    };
+    let start = adapter.expect("session.start").await;
+    adapter.say(ready(&start["session_id"], true)).await;
+    world.hub.until("session.info").await;
+    world
+        .hub
+        .say(list(json!({"cwd": "/srv", "limit": 2})))
+        .await;
+    let start = adapter.expect("session.start").await;
+    adapter.say(ready(&start["session_id"], true)).await;
+    let asked = adapter.expect("sessions.list").await;
+    assert_eq!(
+        (&asked["session_id"], &asked["cwd"], &asked["limit"]),
+        (&json!(""), &json!("/srv"), &json!(2))
+    );
+    // An answer to no request is not passed on.
+    adapter
+        .say(json!({"type": "sessions.list.result", "session_id": "", "request_id": "other"}))
+        .await;
+    let entries = json!([{"native_session_id": "n-2", "title": "lexer work"},
+        {"native_session_id": "n-1"}]);
+    adapter
+        .say(json!({"type": "sessions.list.result", "session_id": "",
+            "request_id": asked["request_id"], "entries": entries}))
+        .await;
+    let result = world.hub.until("sessions.list.result").await;
+    assert_eq!(
+        (&result["request_id"], &result["error"]),
+        (&json!("r"), &Value::Null)
+    );
+    let agent = result["entries"][0]["agent_id"].clone();
+    assert_eq!(
+        result["entries"],
+        json!([{"native_session_id": "n-2", "title": "lexer work", "agent_id": agent},
+            {"native_session_id": "n-1", "agent_id": agent, "session_id": "s"}])
+    );
+    assert_eq!(
+        adapter.expect("session.close").await["session_id"],
+        start["session_id"]
+    );
+
+    world.hub.say(list(json!({"agent_id": "missing"}))).await;
+    let result = world.hub.until("sessions.list.result").await;
+    assert!(result["error"].as_str().unwrap().contains("missing"));
+    // An agent that has declared that it lists none is not asked again.
+    world.hub.say(list(json!({}))).await;
+    let start = adapter.expect("session.start").await;
+    adapter.say(ready(&start["session_id"], false)).await;
+    for _ in 0..2 {
+        let result = world.hub.until("sessions.list.result").await;
+        assert!(result["error"].as_str().unwrap().contains("does not list"));
+        world.hub.say(list(json!({}))).await;
     }
+    adapter.expect("session.close").await;
+    world.kill().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -10,7 +10,12 @@ use trunkline_protocol::{
 };
 
 use super::{BoxedReply, GivenTurn, PendingRequest, REMEMBERED, SessionActor, inputs::error_event};
-use crate::{ends, files::FileKeeper, log::SessionLog, transcript::TRANSCRIPT_GIVEN};
+use crate::{
+    ends,
+    files::FileKeeper,
+    log::SessionLog,
+    transcript::{TRANSCRIPT_GIVEN, TRANSCRIPT_IGNORED},
+};
 
 impl SessionActor {
     pub(super) fn handle_event(&mut self, event: Event) {
@@ -140,6 +145,13 @@ impl SessionActor {
         {
             self.write_context(context);
         }
+        if self.is_context_open
+            && let Some(applied) = &info.options_applied
+            && self.used_transcript().is_some()
+        {
+            let is_applied = applied.iter().any(|option| option == "system_prompt");
+            self.write_lost_context(is_applied);
+        }
         self.write_event(turn, Box::new(info), meta);
     }
 
@@ -228,20 +240,38 @@ impl SessionActor {
         self.is_context_open = true;
         if !self.facts.was_served {
             self.write_context(Context::Kept);
-        } else if !resumes {
+        } else if !resumes && self.used_transcript().is_none() {
             self.write_context(Context::Lost);
         }
+        // An agent that gets a transcript reports first whether it takes one.
     }
 
     /// Writes whether the agent remembers, before any other output of the agent.
     fn write_context(&mut self, context: Context) {
         self.is_context_open = false;
-        let has_transcript = context == Context::Lost && self.used_transcript().is_some();
-        let message = has_transcript.then(|| TRANSCRIPT_GIVEN.to_owned());
+        if context == Context::Lost && self.used_transcript().is_some() {
+            return self.write_lost_context(false);
+        }
         let fact = HostFact {
             fact: Some(Fact::Resumed),
-            message,
             context: Some(context),
+            ..HostFact::default()
+        };
+        self.write_note(None, fact, None);
+    }
+
+    /// Writes that the agent of a copy has no memory of its own, and whether it has the transcript.
+    fn write_lost_context(&mut self, has_transcript: bool) {
+        self.is_context_open = false;
+        let message = if has_transcript {
+            TRANSCRIPT_GIVEN
+        } else {
+            TRANSCRIPT_IGNORED
+        };
+        let fact = HostFact {
+            fact: Some(Fact::Resumed),
+            message: Some(message.to_owned()),
+            context: Some(Context::Lost),
             ..HostFact::default()
         };
         self.write_note(None, fact, None);

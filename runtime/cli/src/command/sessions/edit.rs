@@ -78,6 +78,7 @@ async fn with_host<T>(
     let called = call(client).await.map_err(|error| {
         let why = match error {
             ClientError::RequestFailed(why) => anyhow!(why),
+            ClientError::SessionRefused { message, .. } => anyhow!(message),
             other => anyhow!(other),
         };
         CliError::failed(why.context(format!("the session {id:?} was not {done}"))).next(format!(
