@@ -420,7 +420,46 @@ fn replace_values(line: &str, mut values: Vec<(&RawValue, String)>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use trunkline_journal::Options;
+    use trunkline_protocol::{RequestId, SessionStart, SessionsList};
+
     use super::*;
+    use crate::list;
+
+    #[test]
+    fn a_copy_that_is_not_whole_is_not_listed_and_goes_with_the_next_host() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || Journal::open(folder.path(), Options::default()).unwrap();
+        let (journal, _) = open();
+        let id = SessionId::new("s").unwrap();
+        let copy = SessionId::new("t").unwrap();
+        let start = SessionStart::default();
+        let facts = SessionFacts::new(&id, "coder", &start, None);
+        let (source, _) = journal.create("s", &facts.to_bytes()).unwrap();
+        let facts = SessionFacts::read_origin(&journal, source).unwrap();
+        let facts = facts.into_copy(&copy, None);
+        let (key, _) = journal.create("t", &facts.to_bytes()).unwrap();
+        let line = b"{\"type\":\"output\",\"session_id\":\"t\",\"content\":\"x\"}\n";
+        let stored = journal.put_entries(key, journal.epoch(), 1, 1, line);
+        journal.wait(&stored).unwrap();
+        let asked = SessionsList::new(RequestId::new("r").unwrap());
+        let (listed, _) = list::answer_list(&journal, &(), None, &asked);
+        let listed = listed.sessions.unwrap();
+        assert_eq!(
+            listed
+                .iter()
+                .map(|one| &*one.session_id)
+                .collect::<Vec<_>>(),
+            ["s"]
+        );
+        journal.close().unwrap();
+
+        let (journal, opened) = open();
+        assert_eq!(opened.unsettled, [key]);
+        recovery::recover(&journal, key).unwrap();
+        assert!(journal.known(key).is_none_or(|known| known.is_removed));
+        assert!(SessionFacts::read_origin(&journal, source).is_some());
+    }
 
     #[test]
     fn a_copied_line_differs_in_the_id_only() {

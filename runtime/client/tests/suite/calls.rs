@@ -116,11 +116,12 @@ async fn a_session_is_edited_and_copied() {
             refused,
             Err(ClientError::RequestFailed("unknown".to_owned()))
         );
-        let (copy, events) = client.fork(session.id(), Some(4)).await.unwrap();
+        let (copy, mut events) = client.fork(session.id(), Some(4)).await.unwrap();
         assert_ne!(copy.id(), session.id());
         let copied = copy.attached().unwrap().copied;
         assert_eq!(copied, Some(CopiedContext::Transcript));
-        assert_eq!(events.next().await.unwrap().stamp.seq, Some(1));
+        let first = events.next().await.unwrap().unwrap();
+        assert_eq!(first.stamp.seq, Some(1));
         let refused = client.fork(session.id(), None).await.unwrap_err();
         assert!(matches!(
             refused,

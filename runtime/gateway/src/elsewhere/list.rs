@@ -183,6 +183,7 @@ async fn of_host(
     let query = json!({
         "agent_id": asked.agent_id, "state": asked.state, "text": asked.text, "cursor": asked.cursor,
         "cwd": asked.cwd, "limit": asked.limit.map(|limit| limit.to_string()),
+        "archived": asked.archived.filter(|archived| *archived).map(|_| "true"),
     });
     let members = query.as_object().into_iter().flatten();
     let pairs = members.filter_map(|(name, value)| {

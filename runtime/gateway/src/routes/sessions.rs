@@ -124,6 +124,7 @@ pub(super) struct Which {
     text: Option<String>,
     cursor: Option<String>,
     cwd: Option<String>,
+    archived: Option<bool>,
     limit: Option<u32>,
 }
 
@@ -140,6 +141,7 @@ pub(super) async fn listed(
         text: which.text,
         cursor: which.cursor,
         cwd: which.cwd,
+        archived: which.archived,
         limit: which.limit,
         ..SessionsList::new(request()?)
     };

@@ -375,6 +375,8 @@ impl Driver {
                 },
             ));
             self.core.handle_ended(&ended, now);
+            // Their callers are informed by the drop.
+            self.lists.clear();
             self.broken = None;
         }
         if wake.due {

@@ -68,6 +68,7 @@ impl World {
             tail,
             session,
             secrets,
+            transcript: None,
             epoch,
             recording,
         };
@@ -89,7 +90,6 @@ impl World {
             role: Role::Control,
             name: "l-1".to_owned(),
             secrets: None,
-            transcript: None,
             replies: sender,
             joined: oneshot::channel().0,
         };
