@@ -435,7 +435,8 @@ mod tests {
         let copy = SessionId::new("t").unwrap();
         let start = SessionStart::default();
         let facts = SessionFacts::new(&id, "coder", &start, None);
-        let (source, _) = journal.create("s", &facts.to_bytes()).unwrap();
+        let (source, created) = journal.create("s", &facts.to_bytes()).unwrap();
+        journal.wait(&created).unwrap();
         let facts = SessionFacts::read_origin(&journal, source).unwrap();
         let facts = facts.into_copy(&copy, None);
         let (key, _) = journal.create("t", &facts.to_bytes()).unwrap();
