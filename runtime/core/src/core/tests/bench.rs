@@ -213,6 +213,7 @@ impl Bench {
                     self.did.push(Did::Reported(scope, "question"));
                 }
                 Effect::CheckFile { scope, .. } => self.did.push(Did::Reported(scope, "file")),
+                Effect::Listed(_) => panic!("nothing asks for a list"),
                 Effect::WritePipe(message) => {
                     let line = String::from_utf8(message.to_line()).unwrap();
                     self.did.push(Did::Wrote(line.trim_end().to_owned()));
