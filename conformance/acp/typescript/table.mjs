@@ -122,7 +122,7 @@ for (const record of process.argv.slice(2)) {
 
 const names = {
   agent: sources("runtime/acp/src/"),
-  client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs", "runtime/profiles/src/agent/end.rs"),
+  client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs", "runtime/profiles/src/agent/end.rs", "runtime/profiles/src/agent/elicitation.rs"),
 };
 // The client takes these from the protocol, which has the same words.
 for (const kind of ["PermissionOptionKind", "PlanEntryStatus", "ToolCallStatus"]) {

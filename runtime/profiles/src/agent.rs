@@ -11,6 +11,7 @@ pub(crate) mod credentials;
 pub(crate) mod deadlines;
 pub(crate) mod describe;
 pub(crate) mod diagnose;
+pub(crate) mod elicitation;
 pub(crate) mod end;
 pub(crate) mod failure;
 mod gist;

@@ -195,6 +195,86 @@ fn a_stop_withdraws_what_is_asked_and_the_session_goes_on() {
 }
 
 #[test]
+fn the_host_answers_the_questions_of_an_agent() {
+    let (mut adapter, _folder) = started(&config(&[]));
+    let offered = adapter.send("s", &steps(&json!([{ "client": "elicitation" }])));
+    assert_eq!(offered.text(), r#"{"form":{},"url":{}}"#);
+    let zone = json!({ "type": "string", "title": "Zone", "oneOf": [{ "const": "eu", "title": "Europe" }] });
+    let schema = json!({ "type": "object", "properties": { "zone": zone }, "required": ["zone"] });
+    let form = json!(["elicitation/create", { "mode": "form", "message": "Where?", "requestedSchema": schema }]);
+    let page = |id: &str| json!(["elicitation/create", { "mode": "url", "message": "Log in", "elicitationId": id, "url": "https://login.example/1" }]);
+    let (complete, last) = (
+        json!(["elicitation/complete", { "elicitationId": "e-2" }]),
+        steps(&json!([{ "last": true }])),
+    );
+    let answer = |adapter: &mut Adapter, request: &Value, answer: Value| {
+        let mut message = json!({ "type": "input.response", "session_id": "s", "request_id": request["request_id"] });
+        let members = answer.as_object().unwrap().clone();
+        message.as_object_mut().unwrap().extend(members);
+        adapter.say(&message);
+    };
+    for (request, values, response) in [
+        (
+            &form,
+            json!({ "values": { "zone": "eu" } }),
+            r#"{"action":"accept","content":{"zone":"eu"}}"#,
+        ),
+        (
+            &form,
+            json!({ "cancelled": true }),
+            r#"{"action":"cancel"}"#,
+        ),
+        (
+            &page("e-1"),
+            json!({ "values": { "done": false } }),
+            r#"{"action":"decline"}"#,
+        ),
+        (
+            &page("e-1"),
+            json!({ "values": { "done": true } }),
+            r#"{"action":"accept"}"#,
+        ),
+    ] {
+        adapter.begin("s", &steps(&json!([{ "ask": [request] }])));
+        let asked = adapter.wait_for("s", "input.request");
+        if request == &form {
+            assert_eq!(asked["prompt"], "Where?");
+            let choices = json!([{ "id": "eu", "label": "Europe" }]);
+            let field = json!({ "id": "zone", "label": "Zone", "kind": "choice", "choices": choices, "required": true });
+            assert_eq!(asked["fields"], json!([field]));
+        } else {
+            assert_eq!(asked["prompt"], "Log in\nhttps://login.example/1");
+        }
+        answer(&mut adapter, &asked, values);
+        assert_eq!(adapter.finish("s").text().trim(), response);
+    }
+    // The page itself reports that it is done.
+    let requests = json!([permission("a"), complete, page("e-2")]);
+    adapter.begin("s", &steps(&json!([{ "ask": requests }])));
+    let allowed = adapter.wait_for("s", "permission.request");
+    let asked = adapter.wait_for("s", "input.request");
+    adapter.say(&json!({ "type": "permission.response", "session_id": "s", "request_id": allowed["request_id"], "approved": true }));
+    let cancelled = adapter.wait_for("s", "permission.cancel");
+    assert_eq!(cancelled["request_id"], asked["request_id"]);
+    let turn = adapter.finish("s");
+    assert!(
+        turn.text().ends_with("{\"action\":\"accept\"}\n"),
+        "{}",
+        turn.text()
+    );
+    // A question without an answer ends with its turn.
+    adapter.begin(
+        "s",
+        &steps(&json!([{ "ask": [form] }, { "wait": "cancel" }])),
+    );
+    adapter.wait_for("s", "input.request");
+    adapter.stop("s");
+    assert_eq!(adapter.finish("s").status(), "stopped");
+    assert_eq!(adapter.send("s", &last).text(), r#"{"action":"cancel"}"#);
+    adapter.end();
+}
+
+#[test]
 fn an_agent_that_is_deaf_to_a_stop_ends_the_turn_all_the_same() {
     let (mut adapter, _folder) = started(&config(&[]));
     adapter.begin("s", &steps(&json!([{ "say": "begun" }, { "hang": true }])));

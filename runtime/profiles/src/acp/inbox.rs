@@ -20,6 +20,8 @@ const MOST_ITEMS: usize = 256 * 1024;
 pub(crate) enum Item {
     /// The parameters of a `session/update`.
     Update(Box<RawValue>),
+    /// The parameters of an `elicitation/complete`.
+    Complete(Box<RawValue>),
     /// A request that is to be answered.
     Request {
         id: Id,
@@ -63,7 +65,7 @@ enum Taken {
 impl Item {
     fn bytes(&self) -> usize {
         match self {
-            Self::Update(params) => params.get().len(),
+            Self::Update(params) | Self::Complete(params) => params.get().len(),
             Self::Request { params, method, .. } => params.get().len() + method.len(),
         }
     }

@@ -31,6 +31,8 @@ pub(crate) enum Message {
     Update(Value),
     /// A request that a person may be asked about.
     Request(Id, Request),
+    /// The parameters of an `elicitation/complete`.
+    Complete(Value),
     /// A request that this side has refused.
     Refused,
     /// So many updates were lost.
@@ -52,6 +54,8 @@ pub(crate) enum Request {
     Tool(Value),
     /// `terminal/create`, in this directory.
     Terminal(Box<Order>, Option<PathBuf>),
+    /// The parameters of `elicitation/create`.
+    Elicitation(Value),
 }
 
 /// What an agent is reported, or what is done for it.
@@ -135,6 +139,9 @@ impl<'s> SessionLine<'s> {
             Arrival::Item(Item::Update(params)) => {
                 serde_json::from_str(params.get()).ok().map(Message::Update)
             }
+            Arrival::Item(Item::Complete(params)) => serde_json::from_str(params.get())
+                .ok()
+                .map(Message::Complete),
             Arrival::Item(Item::Request { id, .. }) if !self.is_serving => {
                 peer.refuse(&id, INTERNAL_ERROR, TURN_OVER);
                 Some(Message::Refused)
@@ -143,6 +150,7 @@ impl<'s> SessionLine<'s> {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let request = match method.as_str() {
                     "session/request_permission" => Ok(Request::Tool(params)),
+                    "elicitation/create" => Ok(Request::Elicitation(params)),
                     "terminal/create" => Order::of(&params).and_then(|mut order| {
                         let directories = &self.session.directories;
                         let cwd = directories.directory(order.cwd.as_deref())?;

@@ -369,6 +369,7 @@ impl Opening {
         };
         let params = match item {
             Item::Update(params) => params,
+            Item::Complete(_) => return,
             Item::Request { id, .. } => {
                 let early = "the session is being resumed";
                 return link.peer.refuse(&id, INTERNAL_ERROR, early);

@@ -51,7 +51,11 @@ const REQUESTS: &[&str] = &[
     "terminal/wait_for_exit",
     "terminal/kill",
     "terminal/release",
+    "elicitation/create",
 ];
+
+/// The most elicitations about pages whose sessions are known.
+const MAX_ELICITATIONS: usize = 256;
 
 /// A running agent.
 pub(crate) struct Link {
@@ -73,12 +77,21 @@ struct Routes {
     opening: usize,
     early: VecDeque<(String, Item)>,
     early_bytes: usize,
+    /// Sessions by the ids of their elicitations, which `elicitation/complete` names without the session.
+    elicitations: VecDeque<(String, String)>,
 }
 
 #[derive(Deserialize)]
 struct Addressed {
     #[serde(rename = "sessionId")]
     session: String,
+}
+
+/// The name of an elicitation about a page.
+#[derive(Deserialize)]
+struct Elicited {
+    #[serde(rename = "elicitationId")]
+    id: String,
 }
 
 impl Router {
@@ -126,6 +139,24 @@ impl Router {
             .filter(|other| !Arc::ptr_eq(other, inbox))
     }
 
+    fn note_elicitation(&self, params: &RawValue, session: &str) {
+        if let Ok(Elicited { id }) = serde_json::from_str(params.get()) {
+            let elicitations = &mut self.lock().elicitations;
+            elicitations.truncate(MAX_ELICITATIONS - 1);
+            elicitations.push_front((id, session.to_owned()));
+        }
+    }
+
+    /// Takes the session of an elicitation that is complete.
+    fn take_elicited(&self, params: &RawValue) -> Option<Arc<Inbox>> {
+        let Elicited { id } = serde_json::from_str(params.get()).ok()?;
+        let mut routes = self.lock();
+        let mut known = routes.elicitations.iter();
+        let at = known.position(|(known, _)| *known == id)?;
+        let (_, session) = routes.elicitations.remove(at)?;
+        routes.sessions.get(&session)?.upgrade()
+    }
+
     fn early(&self, session: String, item: Item) {
         let mut routes = self.lock();
         let bytes = size(&item);
@@ -140,12 +171,21 @@ impl Router {
 
 fn size(item: &Item) -> usize {
     match item {
-        Item::Update(params) | Item::Request { params, .. } => params.get().len(),
+        Item::Update(params) | Item::Complete(params) | Item::Request { params, .. } => {
+            params.get().len()
+        }
     }
 }
 
 impl Handler for Router {
     fn notified(&self, method: &str, params: &RawValue) {
+        if method == "elicitation/complete" {
+            match self.take_elicited(params) {
+                Some(inbox) => drop(inbox.put(Item::Complete(params.to_owned()))),
+                None => tracing::debug!("no open elicitation is complete"),
+            }
+            return;
+        }
         if method != "session/update" {
             return tracing::debug!(method, "a notification of an unknown kind");
         }
@@ -168,12 +208,15 @@ impl Handler for Router {
             );
             return peer.refuse(&id, METHOD_NOT_FOUND, unknown);
         }
-        let inbox = serde_json::from_str::<Addressed>(params.get())
-            .ok()
-            .and_then(|addressed| self.inbox(&addressed.session));
-        let Some(inbox) = inbox else {
+        let addressed = serde_json::from_str::<Addressed>(params.get()).ok();
+        let found =
+            addressed.and_then(|Addressed { session }| Some((self.inbox(&session)?, session)));
+        let Some((inbox, session)) = found else {
             return peer.refuse(&id, INVALID_PARAMS, "no such session");
         };
+        if method == "elicitation/create" {
+            self.note_elicitation(params, &session);
+        }
         let item = Item::Request {
             id,
             method: method.to_owned(),

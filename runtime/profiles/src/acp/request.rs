@@ -7,12 +7,16 @@ use serde_json::{Value, json};
 
 use super::initialize::VERSION;
 
-/// `initialize`: who we are, and that we serve terminals; files only where the configuration says so, since an agent
-/// that is offered them no longer uses its own tools.
+/// `initialize`: who we are, and that we serve terminals and questions. Files only if the configuration says so, since an
+/// agent that is offered them no longer uses its own tools.
 pub(crate) fn initialize(client_files: bool) -> Value {
     json!({
         "protocolVersion": VERSION,
-        "clientCapabilities": { "fs": { "readTextFile": client_files, "writeTextFile": client_files }, "terminal": true },
+        "clientCapabilities": {
+            "fs": { "readTextFile": client_files, "writeTextFile": client_files },
+            "terminal": true,
+            "elicitation": { "form": {}, "url": {} },
+        },
         "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
     })
 }
@@ -45,9 +49,10 @@ pub(crate) fn list_sessions(cwd: Option<&str>, cursor: Option<&str>) -> Value {
 mod tests {
     use agent_client_protocol_schema::ProtocolVersion;
     use agent_client_protocol_schema::v1::{
-        AuthenticateRequest, ClientCapabilities, FileSystemCapabilities, Implementation,
-        InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer, McpServerStdio,
-        NewSessionRequest, ResumeSessionRequest,
+        AuthenticateRequest, ClientCapabilities, ElicitationCapabilities,
+        ElicitationFormCapabilities, ElicitationUrlCapabilities, FileSystemCapabilities,
+        Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer,
+        McpServerStdio, NewSessionRequest, ResumeSessionRequest,
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -97,7 +102,12 @@ mod tests {
                 .fs(FileSystemCapabilities::new()
                     .read_text_file(files)
                     .write_text_file(files))
-                .terminal(true);
+                .terminal(true)
+                .elicitation(
+                    ElicitationCapabilities::new()
+                        .form(ElicitationFormCapabilities::new())
+                        .url(ElicitationUrlCapabilities::new()),
+                );
             let official = InitializeRequest::new(ProtocolVersion::V1)
                 .client_capabilities(capabilities)
                 .client_info(info.clone());

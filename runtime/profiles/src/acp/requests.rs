@@ -1,4 +1,4 @@
-//! The permissions that an agent waits for: pure.
+//! The permissions and answers that an agent waits for: pure.
 
 use std::collections::HashMap;
 use std::path::PathBuf;
@@ -14,9 +14,10 @@ use super::read::text;
 use super::session::{MOST_REQUESTS, Permissions};
 use super::terminals::Order;
 use super::translate::{Reader, UpdateEvent};
+use crate::agent::elicitation::Elicitation;
 use crate::agent::locked;
 use crate::agent::rpc::{INTERNAL_ERROR, Id};
-use crate::agent::turn::{Out, Reply};
+use crate::agent::turn::{Ask, Out, Reply};
 
 /// What is asked of a person at the moment.
 pub(crate) struct Requests<'s> {
@@ -63,6 +64,8 @@ enum What {
     Tool(ToolRequest),
     /// `terminal/create`, in this directory.
     Terminal(Box<Order>, Option<PathBuf>),
+    /// `elicitation/create`, by its own id.
+    Question(Elicitation, Option<String>),
 }
 
 /// A request for the permission to run a tool.
@@ -92,7 +95,7 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Takes a request. How it has ended, where no person is asked.
+    /// Takes a request. How it has ended, where no person is asked. The policy decides on permissions only.
     pub(crate) fn take(
         &mut self,
         id: Id,
@@ -101,7 +104,19 @@ impl<'s> Requests<'s> {
         told: &mut Vec<UpdateEvent>,
         out: &mut Out<Command>,
     ) -> Option<Settled> {
+        let has_room = self.open.len() < MOST_REQUESTS;
         let (what, permission) = match request {
+            Request::Elicitation(params) => {
+                let (question, elicitation) = Elicitation::read(&params);
+                let id_of_page = text(&params, "elicitationId").map(str::to_owned);
+                let what = What::Question(elicitation, id_of_page);
+                if has_room {
+                    self.ask(id, what, question, out);
+                } else {
+                    out.send(Command::Answer(id, what.declined()));
+                }
+                return None;
+            }
             Request::Tool(mut params) => {
                 let asked = params
                     .get("toolCall")
@@ -131,7 +146,7 @@ impl<'s> Requests<'s> {
                 (What::Terminal(order, cwd), permission)
             }
         };
-        if self.open.len() >= MOST_REQUESTS {
+        if !has_room {
             out.send(Command::Answer(id, what.declined()));
             return None;
         }
@@ -142,9 +157,7 @@ impl<'s> Requests<'s> {
                 true
             }
             (Permissions::Ask, _) => {
-                let key = id.text().to_owned();
-                out.ask(key.as_str(), permission);
-                self.open.insert(key, (id, what));
+                self.ask(id, what, permission, out);
                 return None;
             }
         };
@@ -154,15 +167,45 @@ impl<'s> Requests<'s> {
                 self.settle_tool(id, &outcome, request, out)
             }
             What::Terminal(order, cwd) => settle_terminal(id, is_allowed, order, cwd, out),
+            What::Question(..) => return None,
         })
+    }
+
+    fn ask(&mut self, id: Id, what: What, ask: impl Into<Ask>, out: &mut Out<Command>) {
+        let key = id.text().to_owned();
+        out.ask(key.as_str(), ask);
+        self.open.insert(key, (id, what));
+    }
+
+    /// Ends the question about a page whose purpose is fulfilled, by the parameters of `elicitation/complete`.
+    pub(crate) fn complete(&mut self, params: &Value, out: &mut Out<Command>) {
+        let page = text(params, "elicitationId");
+        let is_it = |what: &What| matches!(what, What::Question(_, id) if id.as_deref() == page);
+        let mut open = self.open.iter().filter(|_| page.is_some());
+        let found = open.find(|(_, (_, what))| is_it(what));
+        if let Some(key) = found.map(|(key, _)| key.clone())
+            && let Some((id, _)) = self.open.remove(&key)
+        {
+            out.withdraw(key);
+            out.send(Command::Answer(id, Ok(json!({ "action": "accept" }))));
+        }
     }
 
     /// Passes on a reply. How the request has ended.
     pub(crate) fn reply(&mut self, id: &str, reply: &Reply, out: &mut Out<Command>) -> Settled {
-        let (Some((id, what)), Reply::Decision(decision)) = (self.open.remove(id), reply) else {
+        let Some((id, what)) = self.open.remove(id) else {
             return Settled::default();
         };
+        let decision = match (reply, &what) {
+            (Reply::Decision(decision), _) => decision,
+            (Reply::Answer(answer), What::Question(elicitation, _)) => {
+                out.send(Command::Answer(id, Ok(elicitation.response(answer))));
+                return Settled::default();
+            }
+            (Reply::Answer(_), _) => return Settled::default(),
+        };
         let settled = match what {
+            What::Question(..) => return Settled::default(),
             What::Tool(request) => {
                 let outcome = permission::outcome(Word::of(decision), &request.offered);
                 self.settle_tool(id, &outcome, request, out)
@@ -208,6 +251,7 @@ impl What {
     fn declined(&self) -> Answer {
         match self {
             Self::Tool(_) => Ok(Outcome::Cancelled.to_json()),
+            Self::Question(..) => Ok(json!({ "action": "cancel" })),
             Self::Terminal(..) => Err((INTERNAL_ERROR, TURN_OVER.to_owned())),
         }
     }

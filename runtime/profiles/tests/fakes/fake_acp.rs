@@ -1,7 +1,7 @@
 //! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the profile `acp`.
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
-//! each answer is said), `{"line": TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
+//! each answer is said; an `elicitation/complete` among them is sent once those before it are answered), `{"last": true}` (says the last answer), `{"line": TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
 //! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
@@ -36,6 +36,8 @@ struct State {
     /// What the client says it can.
     client: Value,
     flooded: bool,
+    /// The last answer to a request.
+    last: Value,
 }
 
 type Shared = Arc<Mutex<State>>;
@@ -266,6 +268,7 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
             ),
             "update" => update(session, what),
             "ask" => ask(state, session, what),
+            "last" => say(session, &lock(state).last.to_string()),
             "complain" => eprintln!("{}", what.as_str().unwrap_or_default()),
             "line" => {
                 println!("{}", what.as_str().unwrap_or_default());
@@ -331,6 +334,10 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
 fn ask(state: &Shared, session: &str, requests: &Value) {
     let mut waiting = Vec::new();
     for request in requests.as_array().unwrap() {
+        if request[0] == "elicitation/complete" {
+            waiting.push(Err(request));
+            continue;
+        }
         let (sender, answered) = sync_channel(8);
         let number = {
             let mut state = lock(state);
@@ -342,12 +349,20 @@ fn ask(state: &Shared, session: &str, requests: &Value) {
         let mut params = request[1].clone();
         params["sessionId"] = json!(session);
         send(&json!({ "jsonrpc": "2.0", "id": number, "method": request[0], "params": params }));
-        waiting.push(answered);
+        waiting.push(Ok(answered));
     }
     for answered in waiting {
+        let answered = match answered {
+            Ok(answered) => answered,
+            Err(request) => {
+                send(&json!({ "jsonrpc": "2.0", "method": request[0], "params": request[1] }));
+                continue;
+            }
+        };
         let Ok(answered) = answered.recv() else {
             return;
         };
+        lock(state).last = answered["result"].clone();
         let said = if answered["error"].is_null() {
             &answered["result"]
         } else {

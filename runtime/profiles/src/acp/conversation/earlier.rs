@@ -38,6 +38,7 @@ impl Dialect for Earlier {
             Message::Mute => Err(None),
             Message::Update(_)
             | Message::Request(..)
+            | Message::Complete(_)
             | Message::Refused
             | Message::Lost(_)
             | Message::Read(_) => return,

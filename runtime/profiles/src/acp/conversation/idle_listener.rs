@@ -103,6 +103,7 @@ impl Dialect for Idle<'_> {
                         .take(id, request, &mut self.reader, &mut told, &mut asked);
                 self.settled(&settled.unwrap_or_default());
             }
+            Message::Complete(params) => self.requests.complete(&params, &mut asked),
             Message::Lost(lost) => {
                 tracing::warn!(lost, "updates of an agent between turns are lost")
             }

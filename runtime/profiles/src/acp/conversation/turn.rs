@@ -212,6 +212,7 @@ impl Dialect for Running<'_> {
                     .requests
                     .take(id, request, self.reader, &mut told, &mut asked);
             }
+            Message::Complete(params) => self.requests.complete(&params, &mut asked),
             Message::Lost(lost) => {
                 let text = format!("the agent sent more than was read: {lost} updates are lost");
                 self.fail(Error::new(Category::Oversize, text), out);

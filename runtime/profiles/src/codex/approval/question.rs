@@ -2,9 +2,10 @@
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Choice, QuestionField};
-use trunkline_sdk::{Answer, FieldKind, Json, Question};
+use trunkline_sdk::{Answer, FieldKind, Question};
 
 use super::{Ask, consent, text};
+use crate::agent::elicitation::Elicitation;
 use crate::agent::read::list;
 
 /// The most fields of a question, and the most choices of a field.
@@ -16,7 +17,7 @@ pub(crate) enum Form {
     /// `{answers: {id: {answers: [text]}}}`.
     Answers,
     /// `{action, content}`.
-    Elicitation,
+    Elicitation(Elicitation),
 }
 
 pub(super) fn questions(params: &Value) -> Ask {
@@ -58,57 +59,15 @@ pub(super) fn questions(params: &Value) -> Ask {
     Ask::Question(question, Form::Answers)
 }
 
-/// An MCP server asks. A form without fields asks for consent: a permission.
+/// A question of an MCP server. A form without fields asks for consent: a permission.
 pub(super) fn elicitation(params: &Value) -> Ask {
-    let message = text(params, "message");
-    let server = text(params, "serverName");
-    let properties = params["requestedSchema"]["properties"].as_object();
-    if text(params, "mode") == "url" {
-        let prompt = format!("{message}\n{}", text(params, "url"));
-        let question = Question::new(prompt).ask_for("done", "Done", FieldKind::Boolean);
-        return Ask::Question(question, Form::Elicitation);
+    let is_empty = |fields: &Map<String, Value>| fields.is_empty();
+    let fields = params["requestedSchema"]["properties"].as_object();
+    if text(params, "mode") != "url" && fields.is_none_or(is_empty) {
+        return consent(params, text(params, "message"), text(params, "serverName"));
     }
-    let Some(properties) = properties.filter(|properties| !properties.is_empty()) else {
-        return consent(params, message, server);
-    };
-    let required = params["requestedSchema"]["required"].as_array();
-    let mut question = Question::new(message);
-    for (id, schema) in properties.iter().take(MOST_FIELDS) {
-        let names = list(schema, "enum").iter().filter_map(Value::as_str);
-        let titled = list(schema, "oneOf").iter();
-        let titled = titled.filter_map(|one| Some((one.get("const")?.as_str()?, one.get("title"))));
-        let choices: Vec<_> = names
-            .map(|name| (name, None))
-            .chain(titled)
-            .take(MOST_FIELDS)
-            .map(|(name, title)| Choice {
-                id: name.to_owned(),
-                label: title.and_then(Value::as_str).map(str::to_owned),
-                description: None,
-            })
-            .collect();
-        let kind = match text(schema, "type") {
-            "boolean" => FieldKind::Boolean,
-            "number" | "integer" => FieldKind::Number,
-            "array" => FieldKind::Choices,
-            _ if !choices.is_empty() => FieldKind::Choice,
-            _ => FieldKind::Text,
-        };
-        let label = ["title", "description"]
-            .iter()
-            .find_map(|key| schema.get(*key)?.as_str());
-        question = question.field(QuestionField {
-            id: id.clone(),
-            label: Some(label.unwrap_or(id).to_owned()),
-            kind: Some(kind),
-            choices: (!choices.is_empty()).then_some(choices),
-            required: Some(
-                required.is_some_and(|names| names.iter().any(|name| name == id.as_str())),
-            ),
-            default: schema.get("default").and_then(|value| Json::of(value).ok()),
-        });
-    }
-    Ask::Question(question, Form::Elicitation)
+    let (question, elicitation) = Elicitation::read(params);
+    Ask::Question(question, Form::Elicitation(elicitation))
 }
 
 impl Form {
@@ -130,12 +89,10 @@ impl Form {
                     .collect();
                 json!({ "answers": answers })
             }
-            Self::Elicitation if answer.is_cancelled() => {
-                json!({ "action": "cancel", "content": null, "_meta": null })
-            }
-            Self::Elicitation => {
-                let content: Map<_, _> = values.map(|(id, value)| (id.clone(), value)).collect();
-                json!({ "action": "accept", "content": content, "_meta": null })
+            Self::Elicitation(elicitation) => {
+                let mut response = elicitation.response(answer);
+                response["_meta"] = Value::Null;
+                response
             }
         }
     }
