@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::initialize::VERSION;
 
-/// `initialize`: who we are, and that we serve terminals and questions. Files only if the configuration says so, since an
+/// `initialize`: who we are, and that we serve terminals and questions, and show notices. Files only if the configuration says so, since an
 /// agent that is offered them no longer uses its own tools.
 pub(crate) fn initialize(client_files: bool) -> Value {
     json!({
@@ -16,6 +16,7 @@ pub(crate) fn initialize(client_files: bool) -> Value {
             "fs": { "readTextFile": client_files, "writeTextFile": client_files },
             "terminal": true,
             "elicitation": { "form": {}, "url": {} },
+            "session": { "notices": {} },
         },
         "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
     })
@@ -49,10 +50,11 @@ pub(crate) fn list_sessions(cwd: Option<&str>, cursor: Option<&str>) -> Value {
 mod tests {
     use agent_client_protocol_schema::ProtocolVersion;
     use agent_client_protocol_schema::v1::{
-        AuthenticateRequest, ClientCapabilities, ElicitationCapabilities,
-        ElicitationFormCapabilities, ElicitationUrlCapabilities, FileSystemCapabilities,
-        Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer,
-        McpServerStdio, NewSessionRequest, ResumeSessionRequest,
+        AuthenticateRequest, ClientCapabilities, ClientSessionCapabilities,
+        ElicitationCapabilities, ElicitationFormCapabilities, ElicitationUrlCapabilities,
+        FileSystemCapabilities, Implementation, InitializeRequest, ListSessionsRequest,
+        LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest, NoticeCapabilities,
+        ResumeSessionRequest,
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -107,7 +109,8 @@ mod tests {
                     ElicitationCapabilities::new()
                         .form(ElicitationFormCapabilities::new())
                         .url(ElicitationUrlCapabilities::new()),
-                );
+                )
+                .session(ClientSessionCapabilities::new().notices(NoticeCapabilities::new()));
             let official = InitializeRequest::new(ProtocolVersion::V1)
                 .client_capabilities(capabilities)
                 .client_info(info.clone());

@@ -7,10 +7,10 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
-    AdapterBody, Command, ContextUsage, Message, MessageId, Output, Plan, Progress, SessionInfo,
-    Thinking,
+    AdapterBody, Command, ContextUsage, Log, LogStream, Message, MessageId, Output, Plan, Progress,
+    SessionInfo, Thinking,
 };
-use trunkline_sdk::{PlanEntry, PlanStatus, preview};
+use trunkline_sdk::{Category, PlanEntry, PlanStatus, preview};
 
 use self::tools::Call;
 use super::choices::Choices;
@@ -20,6 +20,7 @@ use super::media::{Allowance, Media};
 use super::read::{count, list, text};
 use super::restarts::{Piece, Restarts};
 use super::usage::Totals;
+use crate::agent::failure;
 
 /// The most commands that are reported, and of each text of theirs the most bytes.
 const MOST_COMMANDS: usize = 512;
@@ -262,6 +263,7 @@ impl Reader {
                     out.push(info(self.choices.info()));
                 }
             }
+            "notice" if when == When::Now => out.extend(notice(update)),
             "usage_update" => self.usage(update, when, out),
             "session_info_update" => {
                 let title = text(update, "title")
@@ -314,6 +316,23 @@ fn is_remark(text: &str) -> bool {
         "Info: Operation cancelled by user",
     ];
     remarks.contains(&text.trim())
+}
+
+/// A notice: information is logged, and anything else is a warning.
+fn notice(update: &Value) -> Option<UpdateEvent> {
+    let texts = [
+        text(update, "title")?,
+        text(update, "description").unwrap_or_default(),
+    ];
+    let content = failure::message(&texts.join("\n"));
+    Some(match text(update, "severity") {
+        Some("info") => UpdateEvent::from(Log {
+            stream: Some(LogStream::Meta),
+            content,
+            ..Log::default()
+        }),
+        _ => failure::warning(Category::Other, content).into(),
+    })
 }
 
 fn info(info: SessionInfo) -> UpdateEvent {

@@ -148,9 +148,11 @@ impl<'a> Running<'a> {
                     self.fail(Error::new(Category::Overloaded, text), out);
                 }
                 UpdateEvent::Event(event) => {
-                    if !matches!(event, AdapterBody::ContextUsage(_))
-                        && let Some(held) = self.answer.goes_on()
-                    {
+                    let is_aside = matches!(
+                        event,
+                        AdapterBody::ContextUsage(_) | AdapterBody::Log(_) | AdapterBody::Error(_)
+                    );
+                    if !is_aside && let Some(held) = self.answer.goes_on() {
                         self.say(held, out);
                     }
                     out.emit(event);

@@ -70,6 +70,26 @@ fn a_call_starts_once_and_ends_once_whatever_comes_first() {
 }
 
 #[test]
+fn a_notice_is_a_warning_or_a_line_of_the_log() {
+    for (severity, kind) in [
+        ("info", "log"),
+        ("warning", "error"),
+        ("error", "error"),
+        ("_other", "error"),
+    ] {
+        let notice = json!({ "sessionUpdate": "notice", "severity": severity, "title": "Slow", "description": "Try again" });
+        let shown = told("x", When::Now, std::slice::from_ref(&notice));
+        assert_eq!(kinds(&shown), [kind], "{severity}");
+        let text = &shown[0][if kind == "log" { "content" } else { "message" }];
+        assert_eq!(text, "Slow\nTry again");
+        assert_ne!(shown[0]["fatal"], true);
+        assert!(told("x", When::Before, &[notice]).is_empty());
+    }
+    let nameless = json!({ "sessionUpdate": "notice", "severity": "info" });
+    assert!(told("x", When::Now, &[nameless]).is_empty());
+}
+
+#[test]
 fn tools_are_named_as_each_agent_names_them() {
     for (agent, update, tool) in [
         (
@@ -91,6 +111,11 @@ fn tools_are_named_as_each_agent_names_them() {
             "x",
             json!({ "toolCallId": "c", "_meta": { "claudeCode": { "toolName": "Write" } } }),
             "Write",
+        ),
+        (
+            "gemini-cli",
+            json!({ "toolCallId": "a__b", "title": "touch", "name": "write_file", "_meta": { "claudeCode": { "toolName": "Write" } } }),
+            "write_file",
         ),
         (
             "x",

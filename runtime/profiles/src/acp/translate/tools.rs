@@ -165,7 +165,7 @@ impl Reader {
         self.calls.get_mut(id)
     }
 
-    /// The tool's name: ACP has none, but most agents tell it somewhere. Else the kind of tool.
+    /// The tool's name. Agents that send none have it elsewhere, or only the kind of tool.
     fn tool(&self, id: &str, update: &Value) -> String {
         let meta = || {
             let meta = update.get("_meta")?.as_object()?;
@@ -189,7 +189,11 @@ impl Reader {
                 .filter(|_| self.quirks.names_tools_in_titles)
         };
         let kind = || text(update, "kind").filter(|kind| *kind != "other");
-        let name = meta().or_else(in_id).or_else(in_title).or_else(kind);
+        let name = text(update, "name")
+            .or_else(meta)
+            .or_else(in_id)
+            .or_else(in_title)
+            .or_else(kind);
         name.unwrap_or("tool").chars().take(128).collect()
     }
 
