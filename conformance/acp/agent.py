@@ -129,6 +129,10 @@ class Session:
         self.say("file.output", file_name="one pixel.png", file_mime_type="image/png", file_path=path)
         self.ends()
 
+    def do_compact(self, _):
+        self.say("compaction", trigger="manual", pre_tokens=1500, id="k-1", summary="The test fails.")
+        self.ends()
+
     def do_cost(self, _):
         self.say("context.usage", used_tokens=1500, total_tokens=200000)
         self.ends(usage={"input_tokens": 1200, "output_tokens": 300, "cost_usd": 0.25, "scope": "turn"})

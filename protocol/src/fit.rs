@@ -181,10 +181,10 @@ impl Shorten for AdapterKind {
             Self::SessionsListResult => keeping(&[]).cutting(&["error"]).marking(MARK_LIST),
             // The relay shortens each agent ([relay.4]).
             Self::AgentsListResult => keeping(&["agents"]),
+            Self::Compaction => keeping(&[]).cutting(&["summary"]),
             Self::SessionInfo
             | Self::Usage
             | Self::ContextUsage
-            | Self::Compaction
             | Self::RateLimit
             | Self::Working
             | Self::Pong => keeping(&[]),

@@ -34,6 +34,7 @@ const GIVES = new Map<string, { [member: string]: Way }>([
   ["input.request", out("expires_at")],
   ["file.output", out("file_name", "file_mime_type")],
   ["usage", out("model", "provider", "models")],
+  ["compaction", { summary: "end" }],
   ["rate_limit", out("window", "status", "resets_at")],
   ["steer.result", { reason: "end" }],
   ["session.ready", INFO],

@@ -488,8 +488,12 @@ export interface CompactionMessage {
   session_id: string;
   type: "compaction";
   _meta?: { [name: string]: unknown };
+  /** The compaction's id. A later event with the same id replaces the earlier one. */
+  id?: string;
   /** Tokens before. */
   pre_tokens?: number;
+  /** The text that replaced what was left out. */
+  summary?: string;
   /** Tokens that fit. */
   total_tokens?: number;
   /** The trigger. */
@@ -1672,7 +1676,7 @@ export type RelayMessage =
 export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["agents.list", ["_meta","health","request_id","session_id","sessions","turn_id","type"]],
   ["agents.list.result", ["_meta","agents","request_id","session_id","sessions","turn_id","type"]],
-  ["compaction", ["_meta","pre_tokens","session_id","total_tokens","trigger","turn_id","type"]],
+  ["compaction", ["_meta","id","pre_tokens","session_id","summary","total_tokens","trigger","turn_id","type"]],
   ["context.usage", ["_meta","session_id","total_tokens","turn_id","type","used_tokens"]],
   ["custom", ["_meta","data","history","large","message_id","name","parent_tool_call_id","session_id","truncated","turn_id","type"]],
   ["error", ["_meta","category","fatal","history","message","message_id","parent_tool_call_id","session_id","turn_id","type"]],

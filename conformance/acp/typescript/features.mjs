@@ -125,6 +125,10 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   const usage = of("usage_update").at(-1);
   assert.deepEqual([usage.used, usage.size, usage.cost], [1500, 200000, { amount: 0.25, currency: "USD" }]);
 
+  await prompt("compact");
+  const compaction = { compactionId: "k-1", status: "completed", summary: [{ type: "text", text: "The test fails." }] };
+  assert.deepEqual(of("compaction_update"), [{ sessionUpdate: "compaction_update", ...compaction }]);
+
   // What the agent changes by itself.
   await prompt("news");
   assert.equal(of("current_mode_update")[0].currentModeId, "plan");

@@ -73,6 +73,10 @@ objects! {
         pub pre_tokens: Option<u64>,
         /// Tokens that fit.
         pub total_tokens: Option<u64>,
+        /// The compaction's id. A later event with the same id replaces the earlier one.
+        pub id: Option<String>,
+        /// The text that replaced what was left out.
+        pub summary: Option<String>,
     }
 
     /// The use of a provider's limit.

@@ -72,6 +72,7 @@ pub(crate) type StreamKey = (SessionId, u64);
 struct EditorCapabilities {
     forms: bool,
     notices: bool,
+    compaction: bool,
 }
 
 /// The agent of one editor.

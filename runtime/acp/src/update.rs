@@ -1,7 +1,7 @@
 //! Messages of an agent as `session/update`. Pure functions.
 
 use serde_json::{Value, json};
-use trunkline_protocol::{Diff, Json, PlanEntry, ToolEnd, ToolStart};
+use trunkline_protocol::{Compaction, Diff, Json, PlanEntry, ToolEnd, ToolStart};
 
 /// The bytes that are kept of a running tool's output: its end.
 pub(crate) const TAIL: usize = 8 * 1024;
@@ -143,6 +143,18 @@ pub(crate) fn tool_end(end: &ToolEnd, printed: &str) -> Value {
     }
     if let Some(data) = end.data.as_ref().and_then(value) {
         update["rawOutput"] = data;
+    }
+    update
+}
+
+/// A compaction that is complete, from the journal's entry `seq`. Without an id of its own it is named by that entry.
+pub(crate) fn compaction(compaction: &Compaction, seq: u64) -> Value {
+    let id = compaction.id.clone();
+    let id = id.unwrap_or_else(|| format!("compaction-{seq}"));
+    let mut update =
+        json!({ "sessionUpdate": "compaction_update", "compactionId": id, "status": "completed" });
+    if let Some(summary) = &compaction.summary {
+        update["summary"] = json!([{ "type": "text", "text": summary }]);
     }
     update
 }

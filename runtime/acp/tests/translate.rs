@@ -378,6 +378,46 @@ async fn each_status_of_a_tool_is_sent() {
 
 /// An editor that knows notices gets errors that end nothing as such.
 #[tokio::test(start_paused = true)]
+async fn a_compaction_is_sent_where_the_editor_knows_it() {
+    for knows in [true, false] {
+        let mut stage = Stage::new().await;
+        let capabilities = if knows {
+            json!({"session": {"compaction": {}}})
+        } else {
+            json!({"session": {}})
+        };
+        let id = stage
+            .asks(
+                "initialize",
+                json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
+            )
+            .await;
+        let _: InitializeResponse = stage.answer(id).await;
+        let session = stage.opens_session().await;
+        for (seq, message) in [
+            json!({"type": "compaction", "trigger": "auto", "id": "k", "summary": "All."}),
+            json!({"type": "compaction"}),
+            json!({"type": "thinking", "content": "hm"}),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            stage.entry(&session, seq as u64 + 3, message).await;
+        }
+        if knows {
+            let update = stage.update().await;
+            assert_eq!(
+                update,
+                json!({"sessionUpdate": "compaction_update", "compactionId": "k", "status": "completed",
+                    "summary": [{"type": "text", "text": "All."}]})
+            );
+            assert_eq!(stage.update().await["compactionId"], "compaction-4");
+        }
+        assert_eq!(stage.update().await["sessionUpdate"], "agent_thought_chunk");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_error_that_ends_nothing_is_a_notice() {
     let mut stage = Stage::new().await;
     let capabilities = json!({"session": {"notices": {}}});

@@ -113,6 +113,8 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
         { "update": { "sessionUpdate": "agent_thought_chunk", "content": { "type": "text", "text": "hm" } } },
         { "update": { "sessionUpdate": "plan", "entries": [{ "content": "a", "status": "in_progress", "priority": "high" }, 3] } },
         { "update": { "sessionUpdate": "notice", "severity": "error", "title": "The disk is nearly full" } },
+        { "update": { "sessionUpdate": "compaction_summary_chunk", "compactionId": "k", "content": { "type": "text", "text": "All." } } },
+        { "update": { "sessionUpdate": "compaction_update", "compactionId": "k", "status": "completed" } },
         { "update": { "sessionUpdate": "tool_call", "toolCallId": "c", "title": "Look", "name": "look", "status": "completed" } },
         { "say": "done" },
         { "end": { "stopReason": "max_turn_requests", "usage": { "inputTokens": 3, "outputTokens": 4, "totalTokens": 7 } } },
@@ -125,6 +127,7 @@ fn text_thoughts_plans_and_what_is_known_of_the_session_are_told() {
     assert_eq!(of(&turn, "thinking")[0]["content"], "hm");
     assert_eq!(of(&turn, "error")[0]["message"], "The disk is nearly full");
     assert_eq!(of(&turn, "tool.start")[0]["tool"], "look");
+    assert_eq!(of(&turn, "compaction")[0]["summary"], "All.");
     assert_eq!(of(&turn, "plan")[0]["entries"].as_array().unwrap().len(), 1);
     adapter.end();
 }

@@ -76,9 +76,11 @@ class Events(Generic[R]):
         """Reports how full the context is, in tokens."""
         return self.emit("context.usage", used_tokens=used_tokens, total_tokens=total_tokens)
 
-    def compaction(self, trigger: str, pre_tokens: int | None = None, total_tokens: int | None = None) -> R:
-        """Reports that the agent shortened its context: `auto` or `manual`."""
-        return self.emit("compaction", trigger=trigger, pre_tokens=pre_tokens, total_tokens=total_tokens)
+    def compaction(
+        self, trigger: str | None = None, pre_tokens: int | None = None, total_tokens: int | None = None, **members: Any
+    ) -> R:
+        """Reports that the agent shortened its context: `auto` or `manual`. Further members: `id`, `summary`."""
+        return self.emit("compaction", trigger=trigger, pre_tokens=pre_tokens, total_tokens=total_tokens, **members)
 
     def rate_limit(self, **members: Any) -> R:
         """Reports how much of a provider's limit is used: `window`, `status`, `utilization`, `resets_at`."""

@@ -38,6 +38,7 @@ GIVES: dict[str, dict[str, str]] = {
     "input.request": {"expires_at": WAY},
     "file.output": {"file_name": WAY, "file_mime_type": WAY},
     "usage": {"model": WAY, "provider": WAY, "models": WAY},
+    "compaction": {"summary": END},
     "rate_limit": {"window": WAY, "status": WAY, "resets_at": WAY},
     "steer.result": {"reason": END},
     "session.ready": INFO,

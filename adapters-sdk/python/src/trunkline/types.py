@@ -397,7 +397,9 @@ class Compaction(Stored):
     session_id: str
     type: Literal["compaction"]
     _meta: NotRequired[dict[str, Any]]
+    id: NotRequired[str]
     pre_tokens: NotRequired[int]
+    summary: NotRequired[str]
     total_tokens: NotRequired[int]
     trigger: NotRequired[CompactionTrigger]
     turn_id: NotRequired[str]
@@ -1161,7 +1163,7 @@ RelayMessage = SessionAttached | SessionRefused | InputResult | SessionHistoryRe
 FIELDS: dict[str, frozenset[str]] = {
     "agents.list": frozenset(["_meta", "health", "request_id", "session_id", "sessions", "turn_id", "type"]),
     "agents.list.result": frozenset(["_meta", "agents", "request_id", "session_id", "sessions", "turn_id", "type"]),
-    "compaction": frozenset(["_meta", "pre_tokens", "session_id", "total_tokens", "trigger", "turn_id", "type"]),
+    "compaction": frozenset(["_meta", "id", "pre_tokens", "session_id", "summary", "total_tokens", "trigger", "turn_id", "type"]),
     "context.usage": frozenset(["_meta", "session_id", "total_tokens", "turn_id", "type", "used_tokens"]),
     "custom": frozenset(["_meta", "data", "history", "large", "message_id", "name", "parent_tool_call_id", "session_id", "truncated", "turn_id", "type"]),
     "error": frozenset(["_meta", "category", "fatal", "history", "message", "message_id", "parent_tool_call_id", "session_id", "turn_id", "type"]),

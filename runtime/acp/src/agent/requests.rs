@@ -78,6 +78,7 @@ impl EditorAgent {
         self.editor = Some(EditorCapabilities {
             forms: capabilities["elicitation"]["form"].is_object(),
             notices: capabilities["session"]["notices"].is_object(),
+            compaction: capabilities["session"]["compaction"].is_object(),
         });
         let mut result = json!({
             // The only stable version: an editor of another one decides whether to continue.

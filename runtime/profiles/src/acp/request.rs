@@ -16,7 +16,7 @@ pub(crate) fn initialize(client_files: bool) -> Value {
             "fs": { "readTextFile": client_files, "writeTextFile": client_files },
             "terminal": true,
             "elicitation": { "form": {}, "url": {} },
-            "session": { "notices": {} },
+            "session": { "notices": {}, "compaction": {} },
         },
         "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
     })
@@ -50,7 +50,7 @@ pub(crate) fn list_sessions(cwd: Option<&str>, cursor: Option<&str>) -> Value {
 mod tests {
     use agent_client_protocol_schema::ProtocolVersion;
     use agent_client_protocol_schema::v1::{
-        AuthenticateRequest, ClientCapabilities, ClientSessionCapabilities,
+        AuthenticateRequest, ClientCapabilities, ClientSessionCapabilities, CompactionCapabilities,
         ElicitationCapabilities, ElicitationFormCapabilities, ElicitationUrlCapabilities,
         FileSystemCapabilities, Implementation, InitializeRequest, ListSessionsRequest,
         LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest, NoticeCapabilities,
@@ -110,7 +110,11 @@ mod tests {
                         .form(ElicitationFormCapabilities::new())
                         .url(ElicitationUrlCapabilities::new()),
                 )
-                .session(ClientSessionCapabilities::new().notices(NoticeCapabilities::new()));
+                .session(
+                    ClientSessionCapabilities::new()
+                        .notices(NoticeCapabilities::new())
+                        .compaction(CompactionCapabilities::new()),
+                );
             let official = InitializeRequest::new(ProtocolVersion::V1)
                 .client_capabilities(capabilities)
                 .client_info(info.clone());

@@ -1,9 +1,10 @@
 //! `session/update`, read: what an agent's updates mean to a host. Pure.
 
+mod compaction;
 mod tools;
 
 use std::collections::hash_map::RandomState;
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use serde_json::Value;
 use trunkline_sdk::protocol::{
@@ -12,6 +13,7 @@ use trunkline_sdk::protocol::{
 };
 use trunkline_sdk::{Category, PlanEntry, PlanStatus, preview};
 
+use self::compaction::PartialCompaction;
 use self::tools::Call;
 use super::choices::Choices;
 use super::content::block;
@@ -73,6 +75,8 @@ pub(crate) struct Reader {
     /// The session's skills, which are commands too.
     skills: Vec<Command>,
     context: Option<ContextUsage>,
+    /// The last compactions, the newest first.
+    compactions: VecDeque<PartialCompaction>,
     pub(super) title: Option<String>,
     restarts: Restarts,
     /// What came last was nothing but what had been said before.
@@ -264,6 +268,8 @@ impl Reader {
                 }
             }
             "notice" if when == When::Now => out.extend(notice(update)),
+            "compaction_update" if when == When::Now => self.compaction_update(update, out),
+            "compaction_summary_chunk" if when == When::Now => self.compaction_chunk(update),
             "usage_update" => self.usage(update, when, out),
             "session_info_update" => {
                 let title = text(update, "title")

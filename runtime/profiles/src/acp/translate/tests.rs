@@ -90,6 +90,61 @@ fn a_notice_is_a_warning_or_a_line_of_the_log() {
 }
 
 #[test]
+fn a_compaction_is_reported_whole_once_it_is_complete() {
+    let update = |status: &str| json!({ "sessionUpdate": "compaction_update", "compactionId": "k", "status": status });
+    let chunk = |text: &str| json!({ "sessionUpdate": "compaction_summary_chunk", "compactionId": "k", "content": { "type": "text", "text": text } });
+    let mut replaced = update("completed");
+    replaced["summary"] = json!([{ "type": "text", "text": "c" }, { "type": "text", "text": "d" }]);
+    let mut cleared = update("completed");
+    cleared["summary"] = json!(null);
+    let mut failed = update("failed");
+    failed["error"] = json!("no room");
+    for (updates, summaries) in [
+        (vec![update("in_progress")], json!([])),
+        (
+            vec![
+                update("in_progress"),
+                chunk("a "),
+                chunk("b"),
+                update("completed"),
+                update("completed"),
+            ],
+            json!(["a b"]),
+        ),
+        // What follows the completion comes with the end of the turn.
+        (
+            vec![chunk("a"), update("completed"), chunk("b"), chunk("c")],
+            json!(["a", "abc"]),
+        ),
+        (
+            vec![chunk("a"), update("completed"), replaced],
+            json!(["a", "c\nd"]),
+        ),
+        (vec![chunk("a"), cleared], json!([null])),
+        (vec![update("cancelled")], json!([])),
+        (
+            vec![json!({ "sessionUpdate": "compaction_update", "status": "completed" })],
+            json!([]),
+        ),
+    ] {
+        let shown = told("x", When::Now, &updates);
+        assert!(shown.iter().all(|event| event["id"] == "k"), "{shown:?}");
+        let found: Vec<_> = shown.iter().map(|event| &event["summary"]).collect();
+        assert_eq!(json!(found), summaries, "{updates:?}");
+        assert!(told("x", When::Before, &updates).is_empty());
+    }
+    let shown = told("x", When::Now, &[failed]);
+    assert_eq!(
+        shown[0]["message"],
+        "the context was not shortened: no room"
+    );
+    let many: Vec<_> = (0..100)
+        .map(|id| json!({ "sessionUpdate": "compaction_update", "compactionId": id.to_string(), "status": "completed" }))
+        .collect();
+    assert_eq!(told("x", When::Now, &many).len(), 100);
+}
+
+#[test]
 fn tools_are_named_as_each_agent_names_them() {
     for (agent, update, tool) in [
         (

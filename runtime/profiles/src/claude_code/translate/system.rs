@@ -181,6 +181,7 @@ impl Translator {
                 trigger,
                 pre_tokens,
                 total_tokens: self.window,
+                ..Compaction::default()
             }
             .into(),
         );
