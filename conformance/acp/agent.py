@@ -24,6 +24,7 @@ FORM = [
     {"id": "note", "kind": "text"},
 ]
 MODELS = [{"id": "large", "label": "Large"}, {"id": "small"}, {"id": "broken"}]
+SPEEDS = [{"id": "fast", "label": "Fast", "description": "answers at once"}, {"id": "slow"}]
 # The host lets no session choose the last one.
 MODES = [{"id": "default", "name": "Asks"}, {"id": "plan", "name": "Plan"}, {"id": "auto"}]
 COMMANDS = [{"name": "review", "description": "Reviews the changes", "hint": "a path", "text": "Review:"}]
@@ -37,6 +38,9 @@ class Session:
     def __init__(self, start):
         self.id, self.start, self.files, self.asks = start["session_id"], start, [], 0
         self.values = {"model": "large", "mode": "default"}
+        speed = {"id": "speed", "label": "Speed", "description": "How fast it answers", "category": "model_config"}
+        self.options = [{**speed, "kind": "select", "value": "fast", "choices": SPEEDS}]
+        self.options.append({"id": "web", "label": "Web", "kind": "boolean", "value": False})
         self.turn, self.wanted = None, None
         applied = ["cwd", "add_dirs", "mcp_servers", "model", "mode"]
         say(
@@ -48,6 +52,7 @@ class Session:
             models=MODELS,
             modes=MODES,
             commands=COMMANDS,
+            options=self.options,
             **self.values,
         )
 
@@ -69,7 +74,9 @@ class Session:
             self.say("error", message="the model is broken", fatal=False)
         else:
             self.values |= {name: message[name] for name in ("model", "mode") if name in message}
-        say(type="session.info", session_id=self.id, **self.values)
+        for option in self.options:
+            option["value"] = message.get("options", {}).get(option["id"], option["value"])
+        say(type="session.info", session_id=self.id, options=self.options, **self.values)
 
     def input(self, message):
         self.turn = message.get("turn_id")

@@ -70,7 +70,7 @@ async def main():
                 raise AssertionError(f"{option} was taken")
 
         assert [mode.id for mode in begun.modes.available_modes] == ["default", "plan", "auto"]
-        assert values(begun.config_options) == ["default", "large"]
+        assert values(begun.config_options) == ["default", "large", "fast"]
         where = json.loads(await prompt("where"))
         assert (where["cwd"], where["here"], where["add_dirs"]) == (cwd, cwd, [other]), where
         assert [server["name"] for server in where["mcp_servers"] or []] == ["files"] * LOCAL, where
@@ -80,12 +80,12 @@ async def main():
         await agent.set_session_mode(session_id=session, mode_id="plan")
         assert person.of("current_mode_update")[-1].current_mode_id == "plan"
         taken = await agent.set_config_option(session_id=session, config_id="model", value="small")
-        assert values(taken.config_options) == ["plan", "small"]
+        assert values(taken.config_options) == ["plan", "small", "fast"]
         await refused("the model is broken", config_id="model", value="broken")
         await refused("may not set `mode`", config_id="mode", value="auto")
         await refused("no such option", config_id="colour", value="red")
         taken = await agent.set_config_option(session_id=session, config_id="mode", value="default")
-        assert values(taken.config_options) == ["default", "small"]
+        assert values(taken.config_options) == ["default", "small", "fast"]
 
         assert json.loads(await prompt("form")) == FILLED
         message, mode = person.forms[0]
@@ -131,7 +131,7 @@ async def main():
 
         await prompt("news")
         assert person.of("current_mode_update")[0].current_mode_id == "plan"
-        assert values(person.of("config_option_update")[0].config_options) == ["plan", "small"]
+        assert values(person.of("config_option_update")[0].config_options) == ["plan", "small", "fast"]
         assert person.of("session_info_update")[0].title == "parser work"
         commands = person.of("available_commands_update")[0].available_commands
         assert [command.name for command in commands] == ["review", "test"]

@@ -8,7 +8,7 @@ type Way = "pieces" | "end" | "out" | "failure";
 const out = (...names: string[]): { [member: string]: Way } => Object.fromEntries(names.map((name) => [name, "out"]));
 const INFO = out(
   ...["adapter", "capabilities", "input_modes", "native_session_id", "display_id", "options_applied", "model", "models"],
-  ...["reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands"],
+  ...["reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands", "options"],
 );
 const GIVES = new Map<string, { [member: string]: Way }>([
   ["output", { content: "pieces" }],

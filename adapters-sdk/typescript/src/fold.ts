@@ -24,7 +24,7 @@ const OF_EVENTS = ["message_id", "parent_tool_call_id", "history"];
 const OF_CONTROL = ["input", "title", "tool_call_id", "diffs", "expires_at", "truncated", "options"];
 const OF_RESUME = ["native_session_id", "display_id", "context"];
 const OF_OPTIONS =
-  "options_applied model reasoning_effort mode permission_mode allowed_tools denied_tools models modes commands".split(" ");
+  "options_applied model reasoning_effort mode permission_mode allowed_tools denied_tools models modes commands options".split(" ");
 const END_OF_RESUME = ["native_session_id", "session_params", "clear_session"];
 const LOST = "the agent was started afresh: what was said before is not remembered";
 const STATUS_TEXT = new Map([

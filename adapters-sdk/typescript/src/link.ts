@@ -22,7 +22,7 @@ const LATER = new Map([
   ["flow.pause", "flow"],
   ["flow.resume", "flow"],
 ]);
-const UPDATES = ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools"];
+const UPDATES = ["model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools", "options"];
 
 type Check = (value: unknown) => boolean;
 const isText: Check = (value) => typeof value === "string";

@@ -156,6 +156,8 @@ export interface SessionReadyMessage {
   modes?: Mode[];
   /** The agent's own id of the session (`resume`). */
   native_session_id?: string;
+  /** The agent's own options, whole each time. */
+  options?: AgentOption[];
   /** The options of `session.start` that it honours ([ext.7]). */
   options_applied?: string[];
   /** The permission mode in force. */
@@ -198,6 +200,8 @@ export interface SessionInfoMessage {
   modes?: Mode[];
   /** The agent's own id of the session (`resume`). */
   native_session_id?: string;
+  /** The agent's own options, whole each time. */
+  options?: AgentOption[];
   /** The options of `session.start` that it honours ([ext.7]). */
   options_applied?: string[];
   /** The permission mode in force. */
@@ -775,6 +779,8 @@ export interface SessionUpdateMessage {
   mode?: string;
   /** The model. */
   model?: string;
+  /** Values of the agent's own options, by their ids. */
+  options?: { [name: string]: Json };
   /** The mode in which tools are permitted. */
   permission_mode?: string;
   /** The effort of the model's reasoning. */
@@ -1200,6 +1206,27 @@ export interface AgentEntry {
   /** The state. */
   state?: AgentState;
 }
+
+/** An option of the agent's own, which `session.update` sets. */
+export interface AgentOption {
+  /** The key of its value in `session.update`. */
+  id: string;
+  /** The category, in the agent's words. */
+  category?: string;
+  /** The choices, for `select`. */
+  choices?: Choice[];
+  /** The description. */
+  description?: string;
+  /** The kind of its value. */
+  kind?: AgentOptionKind;
+  /** The text for a person. */
+  label?: string;
+  /** The value in force: the id of a choice, or a boolean. */
+  value?: Json;
+}
+
+/** The kind of value that an option of an agent has. */
+export type AgentOptionKind = "select" | "boolean";
 
 /** The state of an agent behind a relay. */
 export type AgentState = "idle" | "running" | "failed";
@@ -1714,11 +1741,11 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["session.fork", ["_meta","after","env","extensions","mcp_servers","protocol","seq","session_id","source","turn_id","type"]],
   ["session.history", ["_meta","from","request_id","session_id","to","turn_id","type"]],
   ["session.history.result", ["_meta","entries","error","next","request_id","session_id","turn_id","type"]],
-  ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
-  ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
+  ["session.info", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","input_modes","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","reasoning_effort","session_id","turn_id","type"]],
+  ["session.ready", ["_meta","adapter","allowed_tools","capabilities","commands","context","denied_tools","display_id","extensions","input_modes","max_line","mode","model","models","modes","native_session_id","options","options_applied","permission_mode","protocol","reasoning_effort","session_id","turn_id","type"]],
   ["session.refused", ["_meta","last_seq","message","reason","session_id","turn_id","type"]],
   ["session.start", ["_meta","add_dirs","agent_id","allowed_domains","allowed_tools","cwd","denied_tools","env","exchange_dir","extensions","extra_args","inactivity_timeout_ms","iteration","max_cost_usd","max_line","max_tokens","max_turns","mcp_servers","mode","model","permission_mode","protocol","reasoning_effort","resume","role","run_id","session_id","skills","system_prompt","system_prompt_mode","task_id","temperature","turn_id","turn_timeout_ms","type","user_id","variables"]],
-  ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","permission_mode","reasoning_effort","session_id","turn_id","type"]],
+  ["session.update", ["_meta","allowed_tools","denied_tools","mode","model","options","permission_mode","reasoning_effort","session_id","turn_id","type"]],
   ["sessions.list", ["_meta","agent_id","archived","cursor","cwd","extensions","id","limit","request_id","session_id","state","text","turn_id","type"]],
   ["sessions.list.result", ["_meta","entries","error","missing","next","request_id","session_id","sessions","turn_id","type"]],
   ["steer.result", ["_meta","delivered","message_id","reason","session_id","turn_id","type"]],

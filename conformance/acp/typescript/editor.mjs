@@ -43,7 +43,7 @@ export async function editor(record, target, person, work) {
     };
     const told = await agent.request(methods.agent.initialize, {
       protocolVersion: 2,
-      clientCapabilities: { elicitation: { form: {} }, session: { notices: {}, compaction: {} } },
+      clientCapabilities: { elicitation: { form: {} }, session: { notices: {}, compaction: {}, configOptions: { boolean: {} } } },
     });
     assert.equal(told.protocolVersion, 1);
     await work({ agent, updates, asked, text, can: told.agentCapabilities, ...transport });

@@ -51,7 +51,7 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   // What the answer to the opening declares, and what follows it.
   assert.deepEqual(opened.modes.availableModes.map((mode) => mode.id), ["default", "plan", "auto"]);
   assert.equal(opened.modes.currentModeId, "default");
-  assert.deepEqual(opened.configOptions.map((option) => [option.id, option.currentValue]), [["mode", "default"], ["model", "large"]]);
+  assert.deepEqual(opened.configOptions.map((option) => [option.id, option.currentValue]), [["mode", "default"], ["model", "large"], ["speed", "fast"], ["web", false]]);
   const where = JSON.parse(await prompt("where"));
   assert.deepEqual([where.cwd, where.here, where.add_dirs], [cwd, cwd, [other]]);
   assert.deepEqual(where.mcp_servers, isLocal ? [server] : null);
@@ -64,7 +64,7 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   await agent.request(methods.agent.session.setMode, { sessionId, modeId: "plan" });
   assert.equal(of("current_mode_update").at(-1)?.currentModeId, "plan");
   const set = await agent.request(methods.agent.session.setConfigOption, { sessionId, configId: "model", value: "small" });
-  assert.deepEqual(set.configOptions.map((option) => option.currentValue), ["plan", "small"]);
+  assert.deepEqual(set.configOptions.map((option) => option.currentValue), ["plan", "small", "fast", false]);
   const refused = (configId, value, why) =>
     assert.rejects(agent.request(methods.agent.session.setConfigOption, { sessionId, configId, value }), why);
   await refused("model", "broken", /the model is broken/);
@@ -72,7 +72,7 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   await refused("mode", "auto", /may not set `mode`/);
   await refused("colour", "red", /no such option/);
   const back = await agent.request(methods.agent.session.setConfigOption, { sessionId, configId: "mode", value: "default" });
-  assert.deepEqual(back.configOptions.map((option) => option.currentValue), ["default", "small"]);
+  assert.deepEqual(back.configOptions.map((option) => option.currentValue), ["default", "small", "fast", false]);
 
   // A form with each kind of field, and one that is not answered. A secret is not asked in a form.
   assert.deepEqual(JSON.parse(await prompt("form")), filled);

@@ -1,8 +1,8 @@
 //! Messages from the adapter to the host that are not events of a turn.
 
 use super::{
-    AdapterInfo, AgentEntry, Capabilities, Command, Context, Diff, ListedSession, Mode, Model,
-    OpenSession, PermissionOption, QuestionField, SessionEntry, StopReason, objects,
+    AdapterInfo, AgentEntry, AgentOption, Capabilities, Command, Context, Diff, ListedSession,
+    Mode, Model, OpenSession, PermissionOption, QuestionField, SessionEntry, StopReason, objects,
 };
 use crate::{
     Json, MessageId, RequestId, Sha256, ToolCallId,
@@ -115,6 +115,8 @@ objects! {
         pub denied_tools: Option<Vec<String>>,
         /// The commands that the agent understands.
         pub commands: Option<Vec<Command>>,
+        /// The agent's own options, whole each time.
+        pub options: Option<Vec<AgentOption>>,
     }
 
     /// The answer to `sessions.list`.

@@ -183,6 +183,8 @@ objects! {
         pub allowed_tools: Option<Vec<String>>,
         /// Tools that never run.
         pub denied_tools: Option<Vec<String>>,
+        /// Values of the agent's own options, by their ids.
+        pub options: Option<BTreeMap<String, Json>>,
     }
 
     /// Answers an `input.request` (`questions`).

@@ -52,6 +52,25 @@ objects! {
         pub name: Option<String>,
     }
 
+    /// An option of the agent's own, which `session.update` sets.
+    #[derive(Default)]
+    pub struct AgentOption {
+        /// The key of its value in `session.update`.
+        pub id: String,
+        /// The text for a person.
+        pub label: Option<String>,
+        /// The description.
+        pub description: Option<String>,
+        /// The category, in the agent's words.
+        pub category: Option<String>,
+        /// The kind of its value.
+        pub kind: Option<AgentOptionKind>,
+        /// The value in force: the id of a choice, or a boolean.
+        pub value: Option<Json>,
+        /// The choices, for `select`.
+        pub choices: Option<Vec<Choice>>,
+    }
+
     /// A command that the agent understands in its input.
     #[derive(Default)]
     pub struct Command {
@@ -162,6 +181,14 @@ names! {
         Choice = "choice",
         /// Any of the choices.
         Choices = "choices",
+    }
+
+    /// The kind of value that an option of an agent has.
+    pub enum AgentOptionKind {
+        /// One of the choices.
+        Select = "select",
+        /// Yes or no.
+        Boolean = "boolean",
     }
 
     /// The effect of a permission option.

@@ -73,6 +73,7 @@ struct EditorCapabilities {
     forms: bool,
     notices: bool,
     compaction: bool,
+    booleans: bool,
 }
 
 /// The agent of one editor.

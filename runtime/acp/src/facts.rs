@@ -2,19 +2,24 @@
 
 use serde_json::{Value, json};
 use trunkline_protocol::{
-    Command, ContextUsage, Mode, Model, SessionInfo, SessionUpdate, Usage, UsageScope,
+    AgentOption, AgentOptionKind, Command, ContextUsage, Json, Mode, Model, SessionInfo,
+    SessionUpdate, Usage, UsageScope,
 };
 
-/// Efforts that are offered beside the one in force: agents have names of their own, and do not list
-/// them.
+/// Efforts that are offered beside the one in force by agents that do not list theirs.
 const EFFORTS: [&str; 3] = ["low", "medium", "high"];
 
+/// The category of options for the effort.
+const EFFORT: &str = "thought_level";
+
 /// An option that an editor may set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Setting {
     Mode,
     Model,
     Effort,
+    /// An option of the agent's own, by its id.
+    Own(String),
 }
 
 /// The declarations of a session's agent, and its cost.
@@ -25,6 +30,10 @@ pub(crate) struct Facts {
     mode: Option<String>,
     modes: Vec<Mode>,
     effort: Option<String>,
+    /// The agent's own options.
+    own_options: Vec<AgentOption>,
+    /// True if the editor knows options that are on or off.
+    pub(crate) has_booleans: bool,
     commands: Vec<Command>,
     /// The agent's title of the session.
     title: Option<String>,
@@ -43,39 +52,21 @@ pub(crate) struct Facts {
 }
 
 impl Setting {
-    const ALL: [Self; 3] = [Self::Mode, Self::Model, Self::Effort];
+    /// The options that are not the agent's own, with their titles.
+    const COMMON: [(Self, &str); 3] = [
+        (Self::Mode, "Mode"),
+        (Self::Model, "Model"),
+        (Self::Effort, "Reasoning effort"),
+    ];
 
-    /// The id and the category of the option in ACP.
-    fn id(self) -> &'static str {
+    /// The id of the option in ACP; of one that is not the agent's own also the category.
+    fn id(&self) -> &str {
         match self {
             Self::Mode => "mode",
             Self::Model => "model",
-            Self::Effort => "thought_level",
+            Self::Effort => EFFORT,
+            Self::Own(id) => id,
         }
-    }
-
-    fn title(self) -> &'static str {
-        match self {
-            Self::Mode => "Mode",
-            Self::Model => "Model",
-            Self::Effort => "Reasoning effort",
-        }
-    }
-
-    pub(crate) fn from_id(id: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|setting| setting.id() == id)
-    }
-
-    /// The update that sets it.
-    pub(crate) fn update(self, value: String) -> SessionUpdate {
-        let mut update = SessionUpdate::default();
-        let member = match self {
-            Self::Mode => &mut update.mode,
-            Self::Model => &mut update.model,
-            Self::Effort => &mut update.reasoning_effort,
-        };
-        *member = Some(value);
-        update
     }
 }
 
@@ -90,6 +81,7 @@ impl Facts {
         set(&mut self.models, info.models.as_ref());
         set(&mut self.modes, info.modes.as_ref());
         set(&mut self.commands, info.commands.as_ref());
+        set(&mut self.own_options, info.options.as_ref());
         let capabilities = info.capabilities.as_ref();
         let reports_native_id = capabilities.and_then(|it| it.native_session_ids);
         self.reports_native_id = reports_native_id.or(self.reports_native_id);
@@ -144,17 +136,66 @@ impl Facts {
         true
     }
 
-    /// The value in force.
-    pub(crate) fn value(&self, setting: Setting) -> Option<&str> {
+    /// The option of this id.
+    pub(crate) fn setting(&self, id: &str) -> Option<Setting> {
+        let offered = self.common().map(|(setting, _)| setting);
+        let own = self.own().map(|option| Setting::Own(option.id.clone()));
+        offered.chain(own).find(|setting| setting.id() == id)
+    }
+
+    /// The options that are not the agent's own. One of its own for the effort has its values.
+    fn common(&self) -> impl Iterator<Item = (Setting, &'static str)> {
+        let mut own = self.own_options.iter();
+        let lists_efforts = own.any(|option| option.category.as_deref() == Some(EFFORT));
+        let is_offered = move |setting: &Setting| !lists_efforts || *setting != Setting::Effort;
+        let common = Setting::COMMON.into_iter();
+        common.filter(move |(setting, _)| is_offered(setting))
+    }
+
+    /// The agent's own options, except for ids that have another meaning.
+    fn own(&self) -> impl Iterator<Item = &AgentOption> {
+        let is_common = |id: &str| self.common().any(|(setting, _)| setting.id() == id);
+        let own = self.own_options.iter();
+        own.filter(move |option| !is_common(&option.id))
+    }
+
+    fn own_option(&self, id: &str) -> Option<&AgentOption> {
+        self.own().find(|option| option.id == id)
+    }
+
+    /// The update that sets an option. An effort is set as such, which every session may do.
+    pub(crate) fn update(&self, setting: &Setting, value: &Value) -> SessionUpdate {
+        let mut update = SessionUpdate::default();
+        let text = value.as_str().map(str::to_owned);
         match setting {
-            Setting::Mode => self.mode.as_deref(),
-            Setting::Model => self.model.as_deref(),
-            Setting::Effort => self.effort.as_deref(),
+            Setting::Mode => update.mode = text,
+            Setting::Model => update.model = text,
+            Setting::Effort => update.reasoning_effort = text,
+            Setting::Own(id) => {
+                let category = self.own_option(id).and_then(|it| it.category.as_deref());
+                if category == Some(EFFORT) && self.effort.is_some() && text.is_some() {
+                    update.reasoning_effort = text;
+                } else if let Ok(value) = Json::of(value) {
+                    update.options = Some([(id.clone(), value)].into());
+                }
+            }
         }
+        update
+    }
+
+    /// The value in force.
+    pub(crate) fn value(&self, setting: &Setting) -> Option<Value> {
+        let text = match setting {
+            Setting::Mode => &self.mode,
+            Setting::Model => &self.model,
+            Setting::Effort => &self.effort,
+            Setting::Own(id) => return self.own_option(id)?.value.as_ref()?.to().ok(),
+        };
+        text.clone().map(Value::from)
     }
 
     /// The values that may be chosen, with their names.
-    fn choices(&self, setting: Setting) -> Vec<(&str, &str)> {
+    fn choices(&self, setting: &Setting) -> Vec<(&str, &str)> {
         fn named<'a>(id: &'a str, name: Option<&'a String>) -> (&'a str, &'a str) {
             (id, name.map_or(id, String::as_str))
         }
@@ -168,13 +209,24 @@ impl Facts {
                 models.map(|it| named(&it.id, it.label.as_ref())).collect()
             }
             Setting::Effort => EFFORTS.map(|effort| (effort, effort)).into(),
+            Setting::Own(id) => {
+                let choices = self.own_option(id).and_then(|it| it.choices.as_ref());
+                let choices = choices.into_iter().flatten();
+                choices.map(|it| named(&it.id, it.label.as_ref())).collect()
+            }
         }
     }
 
     /// Returns true if this value may be set.
-    pub(crate) fn has(&self, setting: Setting, value: &str) -> bool {
+    pub(crate) fn has(&self, setting: &Setting, value: &Value) -> bool {
+        let is_boolean = matches!(setting, Setting::Own(id)
+            if self.own_option(id).and_then(|it| it.kind) == Some(AgentOptionKind::Boolean));
+        if is_boolean {
+            return value.is_boolean();
+        }
         let mut choices = self.choices(setting).into_iter();
-        self.value(setting) == Some(value) || choices.any(|(id, _)| id == value)
+        value.is_string()
+            && (self.value(setting).as_ref() == Some(value) || choices.any(|(id, _)| value == id))
     }
 
     /// Replaces a command at the beginning of an input by its text.
@@ -211,13 +263,53 @@ impl Facts {
 
     /// The options that may be set, with their values in force.
     pub(crate) fn options(&self) -> Vec<Value> {
-        let settings = Setting::ALL.into_iter();
-        settings.filter_map(|it| self.option(it)).collect()
+        let common = self.common().filter_map(|(setting, name)| {
+            let mut option = self.select(&setting)?;
+            option["name"] = json!(name);
+            option["category"] = json!(setting.id());
+            Some(option)
+        });
+        let own = self.own().filter_map(|it| self.described(it));
+        common.chain(own).collect()
     }
 
-    /// An option. The value in force can be chosen, even if the agent does not list it.
-    fn option(&self, setting: Setting) -> Option<Value> {
+    /// An option of the agent's own, unless the editor does not know its kind.
+    fn described(&self, own: &AgentOption) -> Option<Value> {
+        let mut option = match own.kind? {
+            AgentOptionKind::Select => {
+                let mut option = self.select(&Setting::Own(own.id.clone()))?;
+                let choices = own.choices.iter().flatten();
+                let described = choices.filter_map(|it| Some((&it.id, it.description.as_ref()?)));
+                for (id, description) in described {
+                    let listed = option["options"].as_array_mut().into_iter().flatten();
+                    for value in listed.filter(|value| value["value"] == **id) {
+                        value["description"] = json!(description);
+                    }
+                }
+                option
+            }
+            AgentOptionKind::Boolean => {
+                let value: bool = own.value.as_ref()?.to().ok()?;
+                let option = json!({ "id": own.id, "type": "boolean", "currentValue": value });
+                self.has_booleans.then_some(option)?
+            }
+        };
+        option["name"] = json!(own.label.as_ref().unwrap_or(&own.id));
+        for (name, text) in [
+            ("category", &own.category),
+            ("description", &own.description),
+        ] {
+            if let Some(text) = text {
+                option[name] = json!(text);
+            }
+        }
+        Some(option)
+    }
+
+    /// An option with choices. The value in force can be chosen, even if the agent does not list it.
+    fn select(&self, setting: &Setting) -> Option<Value> {
         let current = self.value(setting)?;
+        let current = current.as_str()?;
         let mut choices = self.choices(setting);
         if choices.is_empty() {
             return None;
@@ -229,8 +321,6 @@ impl Facts {
         let choices = choices.map(|(id, name)| json!({ "value": id, "name": name }));
         Some(json!({
             "id": setting.id(),
-            "name": setting.title(),
-            "category": setting.id(),
             "type": "select",
             "currentValue": current,
             "options": choices.collect::<Vec<_>>(),

@@ -946,6 +946,100 @@ async fn the_effort_of_an_agent_is_an_option() {
     assert_eq!(stage.error(id).await.0, -32602);
 }
 
+/// An agent's own options are set by its names. An effort that it lists is set as such, and a boolean is for editors
+/// that know it.
+#[tokio::test(start_paused = true)]
+async fn options_of_the_agents_own_are_offered_and_set() {
+    for knows in [true, false] {
+        let mut stage = Stage::new().await;
+        let capabilities = if knows {
+            json!({"session": {"configOptions": {"boolean": {}}}})
+        } else {
+            json!({})
+        };
+        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        let id = stage.asks("initialize", params).await;
+        let _: InitializeResponse = stage.answer(id).await;
+        let session = stage.opens_session().await;
+        let speed = |value: &str| {
+            json!({"id": "speed", "label": "Speed", "description": "d", "category": "model_config", "kind": "select",
+            "value": value, "choices": [{"id": "fast", "label": "Fast", "description": "f"}, {"id": "slow"}]})
+        };
+        let web = |value: bool| json!({"id": "web", "kind": "boolean", "value": value});
+        let effort = json!({"id": "e", "category": "thought_level", "kind": "select", "value": "low", "choices": [{"id": "low"}, {"id": "max"}]});
+        let options = json!([effort, speed("fast"), web(false), {"id": "mode", "kind": "boolean", "value": true}, {"id": "odd"}]);
+        let info = json!({"type": "session.info", "reasoning_effort": "low", "options": options});
+        stage.entry(&session, 3, info).await;
+        let update = stage.update().await;
+        let shown = update["configOptions"].as_array().unwrap();
+        let ids: Vec<_> = shown.iter().map(|option| &option["id"]).collect();
+        if !knows {
+            assert_eq!(ids, ["mode", "model", "e", "speed"]);
+            continue;
+        }
+        assert_eq!(ids, ["mode", "model", "e", "speed", "web"]);
+        assert_eq!(
+            shown[3],
+            json!({"id": "speed", "name": "Speed", "description": "d", "category": "model_config", "type": "select", "currentValue": "fast",
+                "options": [{"value": "fast", "name": "Fast", "description": "f"}, {"value": "slow", "name": "slow"}]})
+        );
+        assert_eq!(
+            shown[4],
+            json!({"id": "web", "name": "web", "type": "boolean", "currentValue": false})
+        );
+        let set = |option: &str, value: Value| json!({"sessionId": session, "configId": option, "type": "boolean", "value": value});
+        let id = stage
+            .asks("session/set_config_option", set("web", json!(true)))
+            .await;
+        assert_eq!(stage.relay.hears().await["options"], json!({"web": true}));
+        let info = json!({"type": "session.info", "options": [speed("fast"), web(true)]});
+        stage.entry(&session, 4, info).await;
+        stage.update().await;
+        let told: SetSessionConfigOptionResponse = stage.answer(id).await;
+        let told = json!(told.config_options);
+        assert_eq!(
+            told.as_array().unwrap().last().unwrap()["currentValue"],
+            true
+        );
+
+        // An option that stays as it is has the reason in an error before it.
+        let id = stage
+            .asks("session/set_config_option", set("speed", json!("slow")))
+            .await;
+        assert_eq!(
+            stage.relay.hears().await["options"],
+            json!({"speed": "slow"})
+        );
+        let error = json!({"type": "error", "message": "it is busy", "fatal": false});
+        stage.entry(&session, 5, error).await;
+        let info = json!({"type": "session.info", "options": [effort, speed("fast"), web(true)]});
+        stage.entry(&session, 6, info).await;
+        stage.update().await;
+        assert_eq!(stage.error(id).await, (-32602, "it is busy".to_owned()));
+
+        let _ = stage
+            .asks("session/set_config_option", set("e", json!("max")))
+            .await;
+        let update = stage.relay.hears().await;
+        assert_eq!(
+            (&update["reasoning_effort"], update.get("options")),
+            (&json!("max"), None)
+        );
+        for (option, value) in [
+            ("speed", json!("other")),
+            ("speed", json!(true)),
+            ("web", json!("true")),
+            ("odd", json!("x")),
+            ("none", json!("x")),
+        ] {
+            let id = stage
+                .asks("session/set_config_option", set(option, value))
+                .await;
+            assert_eq!(stage.error(id).await.0, -32602, "{option}");
+        }
+    }
+}
+
 /// The cost is sent although the agent reports no context, and the title with the time of its change.
 #[tokio::test(start_paused = true)]
 async fn the_cost_and_the_title_of_a_session_are_sent() {

@@ -1144,6 +1144,7 @@ impl PendingUpdate {
             asked.reasoning_effort.is_some() && info.reasoning_effort.is_some(),
             asked.mode.is_some() && info.mode.is_some(),
             asked.permission_mode.is_some() && info.permission_mode.is_some(),
+            asked.options.is_some() && info.options.is_some(),
             asked.allowed_tools.is_some() && info.allowed_tools.is_some(),
             asked.denied_tools.is_some() && info.denied_tools.is_some(),
         ]

@@ -272,6 +272,7 @@ impl Settings {
             permission_mode,
             allowed_tools,
             denied_tools,
+            options,
         } = update;
         self.refuse([
             ("model", model.is_some()),
@@ -280,6 +281,7 @@ impl Settings {
             ("permission_mode", permission_mode.is_some()),
             ("allowed_tools", allowed_tools.is_some()),
             ("denied_tools", denied_tools.is_some()),
+            ("options", options.is_some()),
         ])
     }
 
@@ -584,6 +586,7 @@ mod tests {
             ("skills", "[]", false, false),
             ("env", "{}", false, false),
             ("extra_args", "[]", false, false),
+            ("options", "{}", false, false),
         ] {
             for (agent, may) in [
                 (Some("usual"), usual),

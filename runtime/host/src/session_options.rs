@@ -116,6 +116,7 @@ pub(crate) fn update(config: &AgentConfig, update: &SessionUpdate) -> Result<(),
         permission_mode,
         allowed_tools,
         denied_tools: _,
+        options,
     } = update;
     let ladder = Ladder::of(config);
     refuse(
@@ -124,6 +125,7 @@ pub(crate) fn update(config: &AgentConfig, update: &SessionUpdate) -> Result<(),
             (O::Mode, ladder.holds(mode.as_deref())),
             (O::PermissionMode, ladder.holds(permission_mode.as_deref())),
             (O::AllowedTools, allowed_tools.is_none()),
+            (O::Options, options.iter().flatten().next().is_none()),
         ],
     )
 }

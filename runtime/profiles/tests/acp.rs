@@ -906,6 +906,51 @@ fn modes_are_chosen_and_dangerous_ones_only_where_the_configuration_says_so() {
 }
 
 #[test]
+fn options_of_the_agents_own_are_set_and_set_again_after_its_end() {
+    let (mut adapter, _folder) = started(&config(&["--options"]));
+    let turn = adapter.send("s", &steps(&json!([{ "client": "session" }])));
+    assert!(turn.text().contains(r#""configOptions":{"boolean":{}}"#));
+    let values = |info: &Value| -> Vec<Value> {
+        let options = info["options"].as_array().unwrap().iter();
+        options.map(|option| option["value"].clone()).collect()
+    };
+    let infos = of(&turn, "session.info");
+    let opened = infos.iter().find(|info| info["options"].is_array());
+    assert_eq!(
+        values(opened.unwrap()),
+        [json!("low"), json!("fast"), json!(false), json!(false)]
+    );
+    let mut set = |options: Value| {
+        adapter.say(&json!({ "type": "session.update", "session_id": "s", "options": options }));
+        adapter.wait_for("s", "session.info")
+    };
+    let changed = [json!("high"), json!("slow"), json!(false), json!(true)];
+    let info = set(json!({ "effort": "high", "speed": "slow", "web": true }));
+    assert_eq!(
+        (values(&info), &info["reasoning_effort"]),
+        (changed.to_vec(), &json!("high"))
+    );
+    // What cannot be applied is reported, and the rest is.
+    let info = set(
+        json!({ "speed": "broken", "auto_approve": true, "none": 1, "web": "yes", "effort": "low" }),
+    );
+    assert_eq!(
+        values(&info),
+        [json!("low"), json!("slow"), json!(false), json!(true)]
+    );
+    let turn = adapter.send("s", &steps(&json!([{ "exit": 1 }])));
+    assert_eq!(turn.status(), "failed");
+    let turn = adapter.send("s", "again");
+    let infos = of(&turn, "session.info");
+    let opened = infos.iter().find(|info| info["options"].is_array());
+    assert_eq!(
+        values(opened.unwrap()),
+        [json!("low"), json!("slow"), json!(false), json!(true)]
+    );
+    adapter.end();
+}
+
+#[test]
 fn a_request_that_names_its_call_alone_is_asked_with_what_was_told_of_it() {
     let (mut adapter, folder) = started(&config(&[]));
     let bare = |call: &str| json!([PERMISSION, { "toolCall": { "toolCallId": call }, "options": permission(call)[1]["options"] }]);

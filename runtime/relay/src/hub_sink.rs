@@ -477,6 +477,7 @@ fn update_values(in_force: &mut SessionInfo, info: &SessionInfo) {
     update(&mut in_force.permission_mode, &info.permission_mode);
     update(&mut in_force.allowed_tools, &info.allowed_tools);
     update(&mut in_force.denied_tools, &info.denied_tools);
+    update(&mut in_force.options, &info.options);
 }
 
 /// Shortens a failure that the host made, for a hub that shows it as text in a conversation: of the

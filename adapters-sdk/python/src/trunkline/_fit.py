@@ -15,7 +15,7 @@ PIECES, END, WAY, FAILURE = "pieces", "end", "way", "failure"
 INFO = dict.fromkeys(
     [
         "adapter", "capabilities", "input_modes", "native_session_id", "display_id", "options_applied", "model", "models",
-        "reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands",
+        "reasoning_effort", "mode", "modes", "permission_mode", "allowed_tools", "denied_tools", "commands", "options",
     ],
     WAY,
 )  # fmt: skip

@@ -26,7 +26,7 @@ OF_CONTROL = ("input", "title", "tool_call_id", "diffs", "expires_at", "truncate
 OF_RESUME = ("native_session_id", "display_id", "context")
 OF_OPTIONS = (
     "options_applied", "model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools",
-    "models", "modes", "commands",
+    "models", "modes", "commands", "options",
 )  # fmt: skip
 END_OF_RESUME = ("native_session_id", "session_params", "clear_session")
 LOST = "the agent was started afresh: what was said before is not remembered"

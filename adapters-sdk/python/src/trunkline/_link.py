@@ -32,7 +32,7 @@ LATER = {
 }
 """The types beyond the core, and the extension that each needs."""
 CORE_START = ("protocol", "extensions", "max_line", "resume")
-UPDATES = ("model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools")
+UPDATES = ("model", "reasoning_effort", "mode", "permission_mode", "allowed_tools", "denied_tools", "options")
 STRINGS = (
     "agent_id", "user_id", "task_id", "run_id", "role", "cwd", "exchange_dir", "model", "reasoning_effort",
     "system_prompt", "system_prompt_mode", "mode", "permission_mode",

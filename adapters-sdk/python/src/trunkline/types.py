@@ -11,6 +11,7 @@ from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 # ruff: noqa: E501
 
 
+AgentOptionKind: TypeAlias = 'Literal["select", "boolean"]'
 AgentState: TypeAlias = 'Literal["idle", "running", "failed"]'
 AttachRefusal: TypeAlias = 'Literal["unknown", "gone", "forbidden", "ahead", "forked", "exists", "read_only", "unavailable", "unsupported"]'
 Category: TypeAlias = 'Literal["timeout", "cancelled", "context_exhausted", "max_turns", "rate_limit", "usage_limit", "auth", "billing", "overloaded", "model_not_found", "session_not_found", "permission_denied", "tool_loop", "not_installed", "protocol", "process_exit", "host_restart", "file_refused", "oversize", "busy", "stop_unanswered", "other"]'
@@ -153,6 +154,7 @@ class SessionReady(Stored):
     models: NotRequired[list[Model]]
     modes: NotRequired[list[Mode]]
     native_session_id: NotRequired[str]
+    options: NotRequired[list[AgentOption]]
     options_applied: NotRequired[list[str]]
     permission_mode: NotRequired[str]
     protocol: NotRequired[int]
@@ -179,6 +181,7 @@ class SessionInfo(Stored):
     models: NotRequired[list[Model]]
     modes: NotRequired[list[Mode]]
     native_session_id: NotRequired[str]
+    options: NotRequired[list[AgentOption]]
     options_applied: NotRequired[list[str]]
     permission_mode: NotRequired[str]
     reasoning_effort: NotRequired[str]
@@ -616,6 +619,7 @@ class SessionUpdate(TypedDict):
     denied_tools: NotRequired[list[str]]
     mode: NotRequired[str]
     model: NotRequired[str]
+    options: NotRequired[dict[str, Json]]
     permission_mode: NotRequired[str]
     reasoning_effort: NotRequired[str]
     turn_id: NotRequired[str]
@@ -957,6 +961,18 @@ class AgentEntry(TypedDict):
     state: NotRequired[AgentState]
 
 
+class AgentOption(TypedDict):
+    """An option of the agent's own, which `session.update` sets."""
+
+    id: str
+    category: NotRequired[str]
+    choices: NotRequired[list[Choice]]
+    description: NotRequired[str]
+    kind: NotRequired[AgentOptionKind]
+    label: NotRequired[str]
+    value: NotRequired[Json]
+
+
 class Capabilities(TypedDict):
     """The capabilities of an adapter."""
 
@@ -1201,11 +1217,11 @@ FIELDS: dict[str, frozenset[str]] = {
     "session.fork": frozenset(["_meta", "after", "env", "extensions", "mcp_servers", "protocol", "seq", "session_id", "source", "turn_id", "type"]),
     "session.history": frozenset(["_meta", "from", "request_id", "session_id", "to", "turn_id", "type"]),
     "session.history.result": frozenset(["_meta", "entries", "error", "next", "request_id", "session_id", "turn_id", "type"]),
-    "session.info": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "input_modes", "mode", "model", "models", "modes", "native_session_id", "options_applied", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
-    "session.ready": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "extensions", "input_modes", "max_line", "mode", "model", "models", "modes", "native_session_id", "options_applied", "permission_mode", "protocol", "reasoning_effort", "session_id", "turn_id", "type"]),
+    "session.info": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "input_modes", "mode", "model", "models", "modes", "native_session_id", "options", "options_applied", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
+    "session.ready": frozenset(["_meta", "adapter", "allowed_tools", "capabilities", "commands", "context", "denied_tools", "display_id", "extensions", "input_modes", "max_line", "mode", "model", "models", "modes", "native_session_id", "options", "options_applied", "permission_mode", "protocol", "reasoning_effort", "session_id", "turn_id", "type"]),
     "session.refused": frozenset(["_meta", "last_seq", "message", "reason", "session_id", "turn_id", "type"]),
     "session.start": frozenset(["_meta", "add_dirs", "agent_id", "allowed_domains", "allowed_tools", "cwd", "denied_tools", "env", "exchange_dir", "extensions", "extra_args", "inactivity_timeout_ms", "iteration", "max_cost_usd", "max_line", "max_tokens", "max_turns", "mcp_servers", "mode", "model", "permission_mode", "protocol", "reasoning_effort", "resume", "role", "run_id", "session_id", "skills", "system_prompt", "system_prompt_mode", "task_id", "temperature", "turn_id", "turn_timeout_ms", "type", "user_id", "variables"]),
-    "session.update": frozenset(["_meta", "allowed_tools", "denied_tools", "mode", "model", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
+    "session.update": frozenset(["_meta", "allowed_tools", "denied_tools", "mode", "model", "options", "permission_mode", "reasoning_effort", "session_id", "turn_id", "type"]),
     "sessions.list": frozenset(["_meta", "agent_id", "archived", "cursor", "cwd", "extensions", "id", "limit", "request_id", "session_id", "state", "text", "turn_id", "type"]),
     "sessions.list.result": frozenset(["_meta", "entries", "error", "missing", "next", "request_id", "session_id", "sessions", "turn_id", "type"]),
     "steer.result": frozenset(["_meta", "delivered", "message_id", "reason", "session_id", "turn_id", "type"]),

@@ -16,7 +16,7 @@ use crate::{
 struct Change {
     request: Id,
     setting: Setting,
-    value: String,
+    value: Value,
     /// True if the answer has all options.
     lists_options: bool,
 }
@@ -50,18 +50,11 @@ impl EditorAgent {
             "session/delete" => self.delete(id, params)?,
             "session/prompt" => self.prompt(id, params).await?,
             "session/set_mode" => {
-                let value = params["modeId"]
-                    .as_str()
-                    .ok_or_else(|| Refusal::params("`modeId` is missing"))?;
-                self.change(params, Setting::Mode, value, id, false)?;
+                self.change(params, Some("mode"), &params["modeId"], id, false)?;
             }
             "session/set_config_option" => {
-                let named = params["configId"].as_str().and_then(Setting::from_id);
-                let setting = named.ok_or_else(|| Refusal::params("there is no such option"))?;
-                let value = params["value"].as_str();
-                let value =
-                    value.ok_or_else(|| Refusal::params("`value` must be one of the option's"))?;
-                self.change(params, setting, value, id, true)?;
+                let option = params["configId"].as_str();
+                self.change(params, option, &params["value"], id, true)?;
             }
             _ => {
                 return Err(Refusal::new(
@@ -79,6 +72,7 @@ impl EditorAgent {
             forms: capabilities["elicitation"]["form"].is_object(),
             notices: capabilities["session"]["notices"].is_object(),
             compaction: capabilities["session"]["compaction"].is_object(),
+            booleans: capabilities["session"]["configOptions"]["boolean"].is_object(),
         });
         let mut result = json!({
             // The only stable version: an editor of another one decides whether to continue.
@@ -128,8 +122,8 @@ impl EditorAgent {
             request: id.clone(),
             until: None,
         };
-        let stream = self.next_stream();
-        let new = EditorSession::new(phase, stream);
+        let new = self.make_session(phase);
+        let stream = new.stream;
         self.sessions.insert(session.clone(), new);
         let client = self.client.clone();
         let opening = session.clone();
@@ -158,8 +152,8 @@ impl EditorAgent {
             last_seq: None,
             requests: Vec::new(),
         };
-        let stream = self.next_stream();
-        let mut new = EditorSession::new(Phase::Joining(joining), stream);
+        let mut new = self.make_session(Phase::Joining(joining));
+        let stream = new.stream;
         let mut turns = Vec::new();
         match self.sessions.get_mut(&session) {
             Some(before) if !before.is_open() => return Err(being_opened()),
@@ -210,8 +204,8 @@ impl EditorAgent {
             last_seq: None,
             requests: Vec::new(),
         };
-        let stream = self.next_stream();
-        let new = EditorSession::new(Phase::Joining(joining), stream);
+        let new = self.make_session(Phase::Joining(joining));
+        let stream = new.stream;
         self.sessions.insert(copy.clone(), new);
         let client = self.client.clone();
         let opening = copy.clone();
@@ -247,10 +241,12 @@ impl EditorAgent {
         Ok(())
     }
 
-    /// Numbers the events of a session from its opening to its end.
-    fn next_stream(&mut self) -> u64 {
+    /// Makes a session whose events have another number from its opening to its end.
+    fn make_session(&mut self, phase: Phase) -> EditorSession {
         self.last_stream += 1;
-        self.last_stream
+        let mut session = EditorSession::new(phase, self.last_stream);
+        session.facts.has_booleans = self.editor.is_some_and(|editor| editor.booleans);
+        session
     }
 
     /// Stops the editor's turns in a session, and leaves it: it can be loaded again.
@@ -285,25 +281,27 @@ impl EditorAgent {
     fn change(
         &mut self,
         params: &Value,
-        setting: Setting,
-        value: &str,
+        option: Option<&str>,
+        value: &Value,
         request: &Id,
         lists_options: bool,
     ) -> Result<(), Refusal> {
         let id = self.open_session(params)?;
-        let session = self.sessions.get_mut(&id);
-        let session = session.filter(|session| session.facts.has(setting, value));
-        let session =
-            session.ok_or_else(|| Refusal::params(format!("the agent knows no {value:?}")))?;
+        let session = self.sessions.get_mut(&id).ok_or_else(being_opened)?;
+        let setting = option.and_then(|option| session.facts.setting(option));
+        let setting = setting.ok_or_else(|| Refusal::params("there is no such option"))?;
+        if !session.facts.has(&setting, value) {
+            return Err(Refusal::params(format!("the agent knows no {value}")));
+        }
         let Some(handle) = session.handle.clone() else {
             return Err(being_opened());
         };
         session.pending_changes += 1;
-        let update = setting.update(value.to_owned());
+        let update = session.facts.update(&setting, value);
         let change = Change {
             request: request.clone(),
             setting,
-            value: value.to_owned(),
+            value: value.clone(),
             lists_options,
         };
         self.host.call(
@@ -330,12 +328,12 @@ impl EditorAgent {
         // One that was left and opened again has none.
         session.pending_changes = session.pending_changes.saturating_sub(1);
         let error = session.change_error.take();
-        let current = session.facts.value(change.setting).unwrap_or_default();
+        let current = session.facts.value(&change.setting).unwrap_or_default();
         let answer = match values {
             Err(cause) => Err(cause.into()),
             Ok(_) if change.value != current => {
                 Err(Refusal::params(error.unwrap_or_else(|| {
-                    format!("the agent stays with {current:?}")
+                    format!("the agent stays with {current}")
                 })))
             }
             Ok(_) if change.lists_options => {

@@ -69,6 +69,8 @@ options! {
     Env = "env",
     /// `extra_args`: arguments of the agent's command.
     ExtraArgs = "extra_args",
+    /// `options`: options of the agent's own, of which only the agent knows what they allow.
+    Options = "options",
     }
 }
 

@@ -1,10 +1,10 @@
-//! Modes and models of a session: what may be chosen, and how the choice is reported.
+//! Modes, models and options of a session: what may be chosen, and how the choice is reported.
 
 use serde_json::{Value, json};
 use trunkline_sdk::SessionInfo;
-use trunkline_sdk::protocol::{Mode, Model};
+use trunkline_sdk::protocol::{AgentOption, AgentOptionKind, Choice as OptionChoice, Mode, Model};
 
-use super::read::{list, text};
+use super::read::{json, list, text};
 
 /// The most modes and models that are reported.
 const MOST: usize = 512;
@@ -18,7 +18,7 @@ pub(crate) struct Choice {
     pub(crate) values: Vec<Named>,
     pub(crate) current: Option<String>,
     /// The configuration option that chooses, where no method of its own does.
-    option: Option<String>,
+    pub(crate) option: Option<String>,
     /// An option beside that method, and the ids that it takes: they may be others.
     beside: Option<(String, Vec<Named>)>,
 }
@@ -26,12 +26,17 @@ pub(crate) struct Choice {
 /// An id, and what a person reads.
 type Named = (String, Option<String>);
 
-/// Modes, models and efforts.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+/// The most options of an agent that are read.
+const MAX_OPTIONS: usize = 64;
+
+/// Modes, models, efforts and the agent's own options.
+#[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Choices {
     pub(crate) mode: Choice,
     pub(crate) model: Choice,
     pub(crate) effort: Choice,
+    /// The options that choose no mode and no model; the effort's is one of them.
+    options: Vec<AgentOption>,
 }
 
 /// A request that chooses.
@@ -102,14 +107,7 @@ impl Choice {
                 text(one, "name").map(str::to_owned),
             ))
         };
-        // Options may stand in groups, which hold options of their own.
-        let flat = list(option, "options")
-            .iter()
-            .flat_map(|one| match list(one, "options") {
-                [] => std::slice::from_ref(one),
-                group => group,
-            });
-        let values: Vec<_> = flat.take(MOST).filter_map(read).collect();
+        let values: Vec<_> = option_values(option).filter_map(read).collect();
         if self.values.is_empty() || self.option.is_some() {
             self.option = Some(id.to_owned());
             self.values = values;
@@ -148,6 +146,45 @@ impl Choice {
     }
 }
 
+/// The values of an option. They may be in groups.
+fn option_values(option: &Value) -> impl Iterator<Item = &Value> {
+    let values = list(option, "options").iter();
+    let flat = values.flat_map(|one| match list(one, "options") {
+        [] => std::slice::from_ref(one),
+        group => group,
+    });
+    flat.take(MOST)
+}
+
+/// An option of the agent's own. `None` if it is of an unknown kind.
+fn own_option(option: &Value, id: &str) -> Option<AgentOption> {
+    let owned = |value: &Value, name: &str| text(value, name).map(str::to_owned);
+    let (kind, choices) = match text(option, "type") {
+        Some("boolean") => (AgentOptionKind::Boolean, None),
+        Some("select") | None => {
+            let read = |value: &Value| {
+                Some(OptionChoice {
+                    id: owned(value, "value")?,
+                    label: owned(value, "name"),
+                    description: owned(value, "description"),
+                })
+            };
+            let choices = option_values(option).filter_map(read).collect();
+            (AgentOptionKind::Select, Some(choices))
+        }
+        Some(_) => return None,
+    };
+    Some(AgentOption {
+        id: id.to_owned(),
+        label: owned(option, "name"),
+        description: owned(option, "description"),
+        category: owned(option, "category"),
+        kind: Some(kind),
+        value: option.get("currentValue").and_then(json),
+        choices,
+    })
+}
+
 fn by_option(session: &str, option: &str, id: &str) -> Choosing {
     let params = json!({ "sessionId": session, "configId": option, "value": id });
     Choosing {
@@ -168,15 +205,23 @@ impl Choices {
             self.model
                 .read_list(models, "availableModels", "modelId", "currentModelId");
         }
-        for option in list(answer, "configOptions").iter().take(64) {
+        let options = list(answer, "configOptions");
+        if answer.get("configOptions").is_some_and(Value::is_array) {
+            self.options.clear();
+        }
+        for option in options.iter().take(MAX_OPTIONS) {
             let Some(id) = text(option, "id") else {
                 continue;
             };
             match text(option, "category").unwrap_or(id) {
                 "mode" => self.mode.read_option(option, id),
                 "model" => self.model.read_option(option, id),
-                "thought_level" => self.effort.read_option(option, id),
-                _ => {}
+                kind => {
+                    if kind == "thought_level" {
+                        self.effort.read_option(option, id);
+                    }
+                    self.options.extend(own_option(option, id));
+                }
             }
         }
     }
@@ -214,6 +259,44 @@ impl Choices {
         self.effort.choose(session, asked, "", "")
     }
 
+    /// The request for a value of one of the agent's own options.
+    ///
+    /// # Errors
+    /// The reason why the option cannot have the value.
+    pub(crate) fn choose_option(
+        &self,
+        session: &str,
+        id: &str,
+        value: &Value,
+    ) -> Result<Choosing, String> {
+        let option = self.options.iter().find(|option| option.id == id);
+        let option = option.ok_or("the agent has no such option")?;
+        let mut choices = option.choices.iter().flatten();
+        match (option.kind, value) {
+            (Some(AgentOptionKind::Boolean), Value::Bool(_)) => Ok(Choosing {
+                method: "session/set_config_option",
+                params: json!({ "sessionId": session, "configId": id, "type": "boolean", "value": value }),
+                id: value.to_string(),
+            }),
+            (Some(AgentOptionKind::Select), Value::String(name))
+                if choices.any(|choice| choice.id == *name) =>
+            {
+                Ok(by_option(session, id, name))
+            }
+            _ => Err(format!("it cannot be {value}")),
+        }
+    }
+
+    /// Notes the value that an option has now.
+    pub(crate) fn set_option(&mut self, id: &str, value: &Value) {
+        if let Some(option) = self.options.iter_mut().find(|option| option.id == id) {
+            option.value = json(value);
+        }
+        if self.effort.option.as_deref() == Some(id) {
+            self.effort.current = value.as_str().map(str::to_owned);
+        }
+    }
+
     /// What a host learns of them.
     pub(crate) fn info(&self) -> SessionInfo {
         let list = |choice: &Choice| (!choice.values.is_empty()).then(|| choice.values.clone());
@@ -233,6 +316,7 @@ impl Choices {
                     .collect()
             }),
             reasoning_effort: self.effort.current.clone(),
+            options: (!self.options.is_empty()).then(|| self.options.clone()),
             ..SessionInfo::default()
         }
     }
@@ -330,6 +414,62 @@ mod tests {
             assert_eq!((model.method, model.params), (method, params), "{asked}");
         }
         assert_eq!(choices.info().models.unwrap().len(), 2);
+    }
+
+    #[test]
+    fn options_of_the_agents_own_are_listed_and_set() {
+        let mut choices = Choices::default();
+        let read = json!({ "configOptions": [
+            { "id": "mode", "name": "Mode", "category": "mode", "type": "select", "currentValue": "ask", "options": [{ "value": "ask", "name": "Ask" }] },
+            { "id": "effort", "name": "Effort", "category": "thought_level", "type": "select", "currentValue": "low", "options": [{ "value": "low", "name": "Low" }, { "value": "high", "name": "High" }] },
+            { "id": "speed", "name": "Speed", "description": "d", "category": "model_config", "type": "select", "currentValue": "fast",
+              "options": [{ "group": "g", "name": "G", "options": [{ "value": "fast", "name": "Fast", "description": "f" }] }] },
+            { "id": "web", "name": "Web", "type": "boolean", "currentValue": false },
+            { "id": "of_unknown_type", "name": "X", "type": "range", "currentValue": 3 },
+        ] });
+        choices.read(&read);
+        let shown = |choices: &Choices| json!(choices.info().options);
+        assert_eq!(
+            shown(&choices),
+            json!([
+                { "id": "effort", "label": "Effort", "category": "thought_level", "kind": "select", "value": "low", "choices": [{ "id": "low", "label": "Low" }, { "id": "high", "label": "High" }] },
+                { "id": "speed", "label": "Speed", "description": "d", "category": "model_config", "kind": "select", "value": "fast", "choices": [{ "id": "fast", "label": "Fast", "description": "f" }] },
+                { "id": "web", "label": "Web", "kind": "boolean", "value": false },
+            ])
+        );
+        for (id, value, params) in [
+            (
+                "web",
+                json!(true),
+                Some(
+                    json!({ "sessionId": "s", "configId": "web", "type": "boolean", "value": true }),
+                ),
+            ),
+            (
+                "speed",
+                json!("fast"),
+                Some(json!({ "sessionId": "s", "configId": "speed", "value": "fast" })),
+            ),
+            ("speed", json!("slow"), None),
+            ("speed", json!(true), None),
+            ("web", json!("true"), None),
+            ("mode", json!("ask"), None),
+        ] {
+            let choosing = choices.choose_option("s", id, &value);
+            assert_eq!(
+                choosing.ok().map(|choosing| choosing.params),
+                params,
+                "{id} {value}"
+            );
+        }
+        choices.set_option("effort", &json!("high"));
+        assert_eq!(shown(&choices)[0]["value"], "high");
+        assert_eq!(choices.info().reasoning_effort.as_deref(), Some("high"));
+        // An answer without options changes none, and an empty list removes them.
+        choices.read(&json!({}));
+        assert_eq!(shown(&choices).as_array().unwrap().len(), 3);
+        choices.read(&json!({ "configOptions": [] }));
+        assert_eq!(shown(&choices), json!(null));
     }
 
     #[test]

@@ -1,12 +1,14 @@
-//! Chooses the mode and model of an open session.
+//! Chooses the mode, the model and the options of an open session.
 
 use serde_json::Value;
+use trunkline_sdk::protocol::ErrorEvent;
 use trunkline_sdk::{Category, Error};
 
 use super::Acp;
 use super::choices::{Choosing, is_dangerous_mode};
 use super::session::AcpSession;
 use super::translate::Reader;
+use crate::agent::failure;
 
 /// Sets a mode. One in which the agent asks no one needs the configuration's word.
 pub(crate) async fn choose_mode(
@@ -37,7 +39,7 @@ pub(crate) async fn choose_mode(
         ));
     }
     if reader.choices.mode.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, acp_session, &choosing).await?;
+        call_choice(acp, acp_session, reader, &choosing).await?;
     }
     reader.choices.mode.current = Some(choosing.id);
     Ok(())
@@ -57,7 +59,7 @@ pub(crate) async fn choose_model(
         ));
     };
     if reader.choices.model.current.as_deref() != Some(&choosing.id) {
-        call_choice(acp, acp_session, &choosing).await?;
+        call_choice(acp, acp_session, reader, &choosing).await?;
     }
     reader.choices.model.current = Some(choosing.id);
     Ok(())
@@ -76,14 +78,54 @@ pub(crate) async fn choose_effort(
     let Some(choosing) = reader.choices.choose_effort(&acp_session.id, effort) else {
         return Err(Error::other(format!("the agent has no effort {effort:?}")));
     };
-    call_choice(acp, acp_session, &choosing).await?;
-    reader.choices.effort.current = Some(choosing.id);
+    call_choice(acp, acp_session, reader, &choosing).await?;
+    if let Some(option) = reader.choices.effort.option.clone() {
+        reader.choices.set_option(&option, &choosing.id.into());
+    }
     Ok(())
 }
 
+/// Sets one of the agent's own options. A value by whose name the agent asks no one needs the configuration's word.
+///
+/// # Errors
+/// The reason why the option stays as it is.
+pub(crate) async fn choose_option(
+    acp: &Acp,
+    acp_session: &AcpSession,
+    reader: &mut Reader,
+    id: &str,
+    value: &Value,
+) -> Result<(), Error> {
+    let choosing = reader.choices.choose_option(&acp_session.id, id, value);
+    let choosing = choosing.map_err(Error::other)?;
+    let asks_no_one = match value {
+        Value::Bool(is_on) => *is_on && is_dangerous_mode(id),
+        _ => is_dangerous_mode(&choosing.id),
+    };
+    if asks_no_one && !acp.facts().is_dangerous {
+        return Err(Error::new(
+            Category::PermissionDenied,
+            "the agent may ask no one then; set `dangerous: true` in its configuration to allow that",
+        ));
+    }
+    call_choice(acp, acp_session, reader, &choosing).await?;
+    reader.choices.set_option(id, value);
+    Ok(())
+}
+
+/// The report of an option of the agent's own that stays as it is.
+pub(crate) fn not_applied(id: &str, why: &Error) -> ErrorEvent {
+    failure::warning(
+        Category::Other,
+        format!("option {id:?} is not applied: {why}"),
+    )
+}
+
+/// Sends a request that chooses, and reads the options in its answer.
 async fn call_choice(
     acp: &Acp,
     acp_session: &AcpSession,
+    reader: &mut Reader,
     choosing: &Choosing,
 ) -> Result<(), Error> {
     let deadline = acp.common().deadlines.start;
@@ -92,11 +134,13 @@ async fn call_choice(
         .peer
         .call::<_, Value>(choosing.method, &choosing.params, deadline)
         .await;
-    answer.map(drop).map_err(|error| {
+    let answer = answer.map_err(|error| {
         error.error(&format!(
             "{} did not take {:?}",
             acp_session.link.initialized.called(),
             choosing.id
         ))
-    })
+    })?;
+    reader.choices.read(&answer);
+    Ok(())
 }

@@ -5,6 +5,7 @@ mod end;
 mod idle_listener;
 mod turn;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -50,6 +51,8 @@ pub(crate) struct Conversation {
     options: Options,
     /// The agent's own id of the session, once there is one.
     native: Option<String>,
+    /// Values of the agent's own options that the host has set, by their ids.
+    own_options: BTreeMap<String, Value>,
     state: State,
     report: Report,
     /// A prompt that was cancelled and has not ended yet.
@@ -106,6 +109,7 @@ impl Conversation {
             session: session.clone(),
             options,
             native,
+            own_options: BTreeMap::new(),
             state: State::Closed,
             report,
             unfinished: None,
@@ -125,6 +129,7 @@ impl Conversation {
             session: self.session.clone(),
             options: self.options.clone(),
             native: self.native.clone(),
+            own_options: self.own_options.clone(),
             history,
             resumed,
         };
@@ -414,10 +419,10 @@ impl Conversation {
         }
     }
 
-    /// Changes the mode, the model or the effort.
+    /// Changes the mode, the model, the effort or options of the agent's own.
     ///
     /// # Errors
-    /// Why the agent did not take it.
+    /// Why the agent did not take it. An option of its own that cannot be applied is reported.
     pub(crate) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut opened = self.opened().await?;
         let changed = self.change(&mut opened, update).await;
@@ -443,18 +448,30 @@ impl Conversation {
         }
         if let Some(effort) = filled(update.reasoning_effort) {
             choose::choose_effort(&self.acp, acp_session, reader, &effort).await?;
+            if let Some(option) = &reader.choices.effort.option {
+                self.own_options.remove(option);
+            }
             self.options.reasoning_effort = Some(effort);
+        }
+        for (id, value) in update.options.into_iter().flatten() {
+            let value = value.to::<Value>().unwrap_or_default();
+            match choose::choose_option(&self.acp, acp_session, reader, &id, &value).await {
+                Ok(()) => drop(self.own_options.insert(id, value)),
+                Err(why) => self.session.emit(choose::not_applied(&id, &why)).await,
+            }
         }
         let SessionInfo {
             mode,
             model,
             reasoning_effort,
+            options,
             ..
         } = reader.choices.info();
         Ok(SessionInfo {
             mode,
             model,
             reasoning_effort,
+            options,
             ..SessionInfo::default()
         })
     }

@@ -1,5 +1,6 @@
 //! Opening a session with an agent: anew, or one that there was.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use trunkline_sdk::{Category, Error, Session, SessionInfo};
 
 use super::Acp;
 use super::agent::Prepared;
-use super::choose::{choose_effort, choose_mode, choose_model};
+use super::choose::{choose_effort, choose_mode, choose_model, choose_option, not_applied};
 use super::files::Directories;
 use super::inbox::{Arrival, Inbox, Item};
 use super::initialize::InitializeResponse;
@@ -53,6 +54,8 @@ pub(crate) struct Opening {
     pub(crate) options: Options,
     /// The agent's own id of the session that there was.
     pub(crate) native: Option<String>,
+    /// Values of the agent's own options, by their ids.
+    pub(crate) own_options: BTreeMap<String, Value>,
     /// Whether what was said before is reported.
     pub(crate) history: bool,
     /// Whether the host learns that the session remembers.
@@ -396,7 +399,7 @@ impl Opening {
         }
     }
 
-    /// Sets the mode, the model and the effort that the session asks for.
+    /// Sets the mode, the model, the effort and the options that the session asks for.
     async fn choose(&self, acp_session: &AcpSession, reader: &mut Reader) -> Result<(), Error> {
         let asked = self
             .options
@@ -423,6 +426,11 @@ impl Opening {
         {
             let text = format!("`reasoning_effort` {effort:?} is not applied: {why}");
             self.warn(Category::Other, text).await;
+        }
+        for (id, value) in &self.own_options {
+            if let Err(why) = choose_option(&self.acp, acp_session, reader, id, value).await {
+                self.session.emit(not_applied(id, &why)).await;
+            }
         }
         Ok(())
     }

@@ -16,7 +16,7 @@ pub(crate) fn initialize(client_files: bool) -> Value {
             "fs": { "readTextFile": client_files, "writeTextFile": client_files },
             "terminal": true,
             "elicitation": { "form": {}, "url": {} },
-            "session": { "notices": {}, "compaction": {} },
+            "session": { "notices": {}, "compaction": {}, "configOptions": { "boolean": {} } },
         },
         "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
     })
@@ -50,11 +50,12 @@ pub(crate) fn list_sessions(cwd: Option<&str>, cursor: Option<&str>) -> Value {
 mod tests {
     use agent_client_protocol_schema::ProtocolVersion;
     use agent_client_protocol_schema::v1::{
-        AuthenticateRequest, ClientCapabilities, ClientSessionCapabilities, CompactionCapabilities,
-        ElicitationCapabilities, ElicitationFormCapabilities, ElicitationUrlCapabilities,
-        FileSystemCapabilities, Implementation, InitializeRequest, ListSessionsRequest,
-        LoadSessionRequest, McpServer, McpServerStdio, NewSessionRequest, NoticeCapabilities,
-        ResumeSessionRequest,
+        AuthenticateRequest, BooleanConfigOptionCapabilities, ClientCapabilities,
+        ClientSessionCapabilities, CompactionCapabilities, ElicitationCapabilities,
+        ElicitationFormCapabilities, ElicitationUrlCapabilities, FileSystemCapabilities,
+        Implementation, InitializeRequest, ListSessionsRequest, LoadSessionRequest, McpServer,
+        McpServerStdio, NewSessionRequest, NoticeCapabilities, ResumeSessionRequest,
+        SessionConfigOptionsCapabilities,
     };
     use serde::Serialize;
     use serde::de::DeserializeOwned;
@@ -113,7 +114,11 @@ mod tests {
                 .session(
                     ClientSessionCapabilities::new()
                         .notices(NoticeCapabilities::new())
-                        .compaction(CompactionCapabilities::new()),
+                        .compaction(CompactionCapabilities::new())
+                        .config_options(
+                            SessionConfigOptionsCapabilities::new()
+                                .boolean(BooleanConfigOptionCapabilities::new()),
+                        ),
                 );
             let official = InitializeRequest::new(ProtocolVersion::V1)
                 .client_capabilities(capabilities)

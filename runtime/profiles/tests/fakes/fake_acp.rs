@@ -7,7 +7,7 @@
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
 //! comes after the answer), `--known ID`, `--keeps` (every session is known), `--stays` (the end of input does not end it),
-//! `--commands after` (the session's id), `--commands late` (with the first prompt).
+//! `--options` (of its own), `--commands after` (the session's id), `--commands late` (with the first prompt).
 
 #![forbid(unsafe_code)]
 #![allow(
@@ -36,6 +36,8 @@ struct State {
     /// What the client says it can.
     client: Value,
     flooded: bool,
+    /// Values of options that were set.
+    options: HashMap<String, Value>,
     /// The last answer to a request.
     last: Value,
 }
@@ -140,7 +142,11 @@ fn main() {
                     // Before the id is known.
                     update(&session, &commands());
                 }
-                answer(id, &json!({ "sessionId": session, "modes": modes() }));
+                let mut opened = json!({ "sessionId": session, "modes": modes() });
+                if has("--options") {
+                    opened["configOptions"] = options(&lock(&state).options);
+                }
+                answer(id, &opened);
                 if value("--commands").as_deref() == Some("after") {
                     update(&session, &commands());
                 }
@@ -172,12 +178,29 @@ fn main() {
                     history();
                 }
             }
+            Some("session/load") if has("--options") => {
+                answer(
+                    id,
+                    &json!({ "configOptions": options(&lock(&state).options) }),
+                );
+            }
             Some("session/load") if has("--keeps") => answer(id, &json!({ "modes": modes() })),
             Some("session/load") => fail(id, -32002, "Resource not found"),
             Some("session/list") => {
                 answer(
                     id,
                     &json!({ "sessions": [{ "sessionId": "one", "cwd": params["cwd"], "title": "One" }, { "no": "id" }] }),
+                );
+            }
+            Some("session/set_config_option") if params["value"] == "broken" => {
+                fail(id, -32603, "It is broken");
+            }
+            Some("session/set_config_option") => {
+                let name = params["configId"].as_str().unwrap().to_owned();
+                lock(&state).options.insert(name, params["value"].clone());
+                answer(
+                    id,
+                    &json!({ "configOptions": options(&lock(&state).options) }),
                 );
             }
             Some("session/set_mode") => {
@@ -226,6 +249,23 @@ fn own_name() -> String {
 fn commands() -> Value {
     let plan = json!({ "name": "plan", "description": "Plans", "input": { "hint": "what" } });
     json!({ "sessionUpdate": "available_commands_update", "availableCommands": [plan] })
+}
+
+/// The options, with what was set of them.
+fn options(set: &HashMap<String, Value>) -> Value {
+    let value = |name: &str, default: Value| set.get(name).cloned().unwrap_or(default);
+    let values = |names: &[&str]| {
+        let values = names
+            .iter()
+            .map(|name| json!({ "value": name, "name": name }));
+        json!(values.collect::<Vec<_>>())
+    };
+    json!([
+        { "id": "effort", "name": "Effort", "category": "thought_level", "type": "select", "currentValue": value("effort", json!("low")), "options": values(&["low", "high"]) },
+        { "id": "speed", "name": "Speed", "category": "model_config", "type": "select", "currentValue": value("speed", json!("fast")), "options": values(&["fast", "slow", "broken"]) },
+        { "id": "auto_approve", "name": "Approve", "type": "boolean", "currentValue": value("auto_approve", json!(false)) },
+        { "id": "web", "name": "Web", "type": "boolean", "currentValue": value("web", json!(false)) },
+    ])
 }
 
 fn modes() -> Value {
