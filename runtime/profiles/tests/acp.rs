@@ -860,6 +860,17 @@ fn a_login_by_a_variable_is_made_where_it_is_set() {
     assert_eq!((turn.status(), turn.category()), ("failed", "auth"));
     assert!(turn.error().contains("FAKE_ACP_KEY"), "{}", turn.error());
     adapter.end();
+    config["auth_method"] = json!("none");
+    let (mut adapter, _folder) = started(&config);
+    let turn = adapter.send("s", "x");
+    assert_eq!((turn.status(), turn.category()), ("failed", "auth"));
+    assert!(turn.error().contains("`key`"), "{}", turn.error());
+    adapter.end();
+    config["auth_method"] = json!("key");
+    let (mut adapter, _folder) = started(&config);
+    assert_eq!(adapter.send("s", "x").text(), "x");
+    adapter.end();
+    config["auth_method"] = json!("");
     config["env"] = json!({ "FAKE_ACP_KEY": "k" });
     let (mut adapter, _folder) = started(&config);
     assert_eq!(adapter.send("s", "x").text(), "x");

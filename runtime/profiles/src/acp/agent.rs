@@ -104,6 +104,8 @@ pub(crate) struct Facts<'k> {
     pub(crate) client_files: bool,
     /// The mode of sessions that ask for none; empty is the agent's own.
     pub(crate) mode: &'k str,
+    /// The login that the configuration names; empty is one whose variables are set.
+    pub(crate) auth_method: &'k str,
     /// Whether the model is given by the command line rather than within the protocol.
     pub(crate) starts_with_model: bool,
     /// Whether the agent hangs forever where it has no credentials.

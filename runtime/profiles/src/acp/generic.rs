@@ -24,6 +24,8 @@ settings! {
         dangerous: bool = false,
         /// The agent's mode when a session names none.
         mode: String = String::new(),
+        /// The agent's login, by its id, when a session needs one. Empty: one whose variables are set.
+        auth_method: String = String::new(),
     }
 }
 
@@ -69,6 +71,7 @@ impl Kind for Settings {
             is_dangerous: self.0.dangerous,
             client_files: self.0.client_files,
             mode: &self.0.mode,
+            auth_method: &self.0.auth_method,
             ..Facts::default()
         }
     }

@@ -42,6 +42,8 @@ pub(crate) struct Login {
     pub(crate) name: String,
     /// The variables that it needs, where it says so.
     pub(crate) variables: Vec<String>,
+    /// True if a person logs in with the agent's own program.
+    needs_terminal: bool,
 }
 
 /// How an agent differs from the specification, known by its name.
@@ -159,8 +161,32 @@ impl InitializeResponse {
     /// The login that needs nothing but variables which are set.
     pub(crate) fn login_by_variables(&self, is_set: impl Fn(&str) -> bool) -> Option<&Login> {
         self.logins.iter().find(|login| {
-            !login.variables.is_empty() && login.variables.iter().any(|name| is_set(name))
+            !login.needs_terminal
+                && !login.variables.is_empty()
+                && login.variables.iter().any(|name| is_set(name))
         })
+    }
+
+    /// The login of this id, which the configuration names.
+    ///
+    /// # Errors
+    /// `auth` if the agent has no such login, or it needs a terminal.
+    pub(crate) fn login(&self, id: &str) -> Result<&Login, Error> {
+        let login = self.logins.iter().find(|login| login.id == id);
+        let why = match login {
+            Some(login) if !login.needs_terminal => return Ok(login),
+            Some(_) => "needs a terminal",
+            None => "does not exist",
+        };
+        let text = format!("login {id:?} of `auth_method` {why}; {}", self.login_hint());
+        Err(Error::new(Category::Auth, text))
+    }
+
+    /// The ids of the logins that need no terminal, for an error.
+    fn login_ids(&self) -> String {
+        let logins = self.logins.iter().filter(|login| !login.needs_terminal);
+        let ids: Vec<_> = logins.map(|login| format!("`{}`", login.id)).collect();
+        ids.join(", ")
     }
 
     /// What to do without credentials: the variables and logins that the agent names.
@@ -176,12 +202,22 @@ impl InitializeResponse {
             .iter()
             .map(|login| login.name.as_str())
             .collect();
+        let ids = self.login_ids();
+        let or_by_method = if ids.is_empty() {
+            String::new()
+        } else {
+            format!(", or set `auth_method` to one of its logins: {ids}")
+        };
         match (variables.is_empty(), names.is_empty()) {
             (true, true) => "log in with the agent's own program".to_owned(),
-            (true, false) => format!("log in with the agent's own program ({})", names.join("; ")),
+            (true, false) => format!(
+                "log in with the agent's own program ({}){or_by_method}",
+                names.join("; ")
+            ),
             (false, _) => format!(
-                "set {}, or log in with the agent's own program",
-                variables.join(" or ")
+                "set {}, or log in with the agent's own program ({}){or_by_method}",
+                variables.join(" or "),
+                names.join("; ")
             ),
         }
     }
@@ -216,6 +252,7 @@ impl Login {
             id: id.to_owned(),
             name,
             variables,
+            needs_terminal: text(method, "type") == Some("terminal"),
         })
     }
 }
@@ -263,6 +300,27 @@ mod tests {
         );
         assert_eq!(initialized.login_by_variables(|_| false), None);
         assert!(initialized.login_hint().contains("A_KEY"));
+    }
+
+    #[test]
+    fn a_login_is_named_with_the_next_step_and_one_in_a_terminal_is_refused() {
+        let initialized = InitializeResponse::of(&json!({ "authMethods": [
+            { "id": "oauth", "name": "Browser" },
+            { "id": "tty", "name": "Setup", "type": "terminal", "args": ["--setup"] },
+        ] }))
+        .unwrap();
+        assert_eq!(initialized.login("oauth").unwrap().name, "Browser");
+        for (id, part) in [("tty", "needs a terminal"), ("none", "does not exist")] {
+            let error = initialized.login(id).unwrap_err();
+            let text = error.to_string();
+            for part in [
+                part,
+                "Browser; Setup",
+                "`auth_method` to one of its logins: `oauth`",
+            ] {
+                assert!(text.contains(part), "{part}: {text}");
+            }
+        }
     }
 
     #[test]

@@ -250,7 +250,8 @@ impl Opening {
         }
     }
 
-    /// Logs in by a method that takes its key from a variable which is set. Whether it did.
+    /// Logs in by the method that the configuration names, or else by one that takes its key from a variable which is
+    /// set. Whether it did.
     async fn authenticate(&self, link: &Link) -> Result<bool, Error> {
         let is_set = |name: &str| {
             let given = self
@@ -260,7 +261,11 @@ impl Opening {
                 .is_some_and(|value| !value.is_empty());
             given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
         };
-        let Some(login) = link.initialized.login_by_variables(is_set) else {
+        let login = match self.acp.facts().auth_method {
+            "" => link.initialized.login_by_variables(is_set),
+            named => Some(link.initialized.login(named)?),
+        };
+        let Some(login) = login else {
             return Ok(false);
         };
         let request = request::authenticate(&login.id);
