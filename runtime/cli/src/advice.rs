@@ -1,10 +1,12 @@
 //! How wrapped agents are installed and logged in, for those who miss one.
 
+use std::sync::LazyLock;
+
 use trunkline_host::{
-    config::{AgentConfig, Profile},
+    config::{self, AgentConfig},
     protocol::{Category, Failure},
 };
-use trunkline_profiles::PROFILES;
+use trunkline_profiles::{PROFILES, Profile};
 
 /// A wrapped agent.
 #[derive(Debug)]
@@ -18,47 +20,21 @@ pub(crate) struct Wrapped {
 }
 
 /// Every wrapped agent, in the order of `trunkline profiles`.
-pub(crate) const ALL: [Wrapped; 7] = [
-    Wrapped {
-        profile: "claude-code",
-        program: "claude",
-        install: "npm install -g @anthropic-ai/claude-code",
-    },
-    Wrapped {
-        profile: "codex",
-        program: "codex",
-        install: "npm install -g @openai/codex",
-    },
-    Wrapped {
-        profile: "gemini-cli",
-        program: "gemini",
-        install: "npm install -g @google/gemini-cli",
-    },
-    Wrapped {
-        profile: "github-copilot",
-        program: "copilot",
-        install: "npm install -g @github/copilot",
-    },
-    Wrapped {
-        profile: "kilo-code",
-        program: "kilo",
-        install: "npm install -g @kilocode/cli",
-    },
-    Wrapped {
-        profile: "opencode",
-        program: "opencode",
-        install: "npm install -g opencode-ai",
-    },
-    Wrapped {
-        profile: "pi",
-        program: "pi",
-        install: "npm install -g @mariozechner/pi-coding-agent",
-    },
-];
+pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
+    let wrapped = |profile: &Profile| {
+        let (program, install) = profile.program()?;
+        Some(Wrapped {
+            profile: profile.name,
+            program,
+            install,
+        })
+    };
+    PROFILES.iter().filter_map(wrapped).collect()
+});
 
 /// The agent that a built-in adapter wraps.
 pub(crate) fn of(agent: &AgentConfig) -> Option<&'static Wrapped> {
-    let Profile::BuiltIn(name) = &agent.profile else {
+    let config::Profile::BuiltIn(name) = &agent.profile else {
         return None;
     };
     ALL.iter().find(|wrapped| wrapped.profile == name)
@@ -83,9 +59,7 @@ impl Wrapped {
     /// How a person logs in.
     pub(crate) fn login(&self) -> &'static str {
         let profile = PROFILES.iter().find(|profile| profile.name == self.profile);
-        profile
-            .and_then(trunkline_profiles::Profile::login)
-            .unwrap_or(self.program)
+        profile.and_then(Profile::login).unwrap_or(self.program)
     }
 
     /// How it is installed, or another program named.
@@ -103,14 +77,14 @@ mod tests {
 
     #[test]
     fn each_wrapped_agent_is_a_built_in_adapter_with_a_command_to_choose() {
-        for wrapped in &ALL {
+        for wrapped in ALL.iter() {
             assert!(
                 PROFILES
                     .iter()
                     .any(|profile| profile.name == wrapped.profile),
                 "{wrapped:?}"
             );
-            let profile = Profile::BuiltIn(wrapped.profile.to_owned());
+            let profile = config::Profile::BuiltIn(wrapped.profile.to_owned());
             assert!(crate::overrides::knows(&profile, "command"), "{wrapped:?}");
         }
     }

@@ -109,6 +109,7 @@ pub use lookup::{FILE_NAME, FILE_VARIABLE, Source, candidates, spool_dir, state_
 pub use network_options::{NetworkOption, NetworkOptions};
 pub use organisation::Organisation;
 pub use profile::Profile;
+pub(crate) use profile::{AgentFacts, agent_facts};
 pub use read::{Refused, nearest, said};
 pub use schema::SCHEMA;
 pub use session_may::{SessionMay, SessionOption, UnknownOption};

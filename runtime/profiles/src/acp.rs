@@ -4,7 +4,7 @@
 //! - the process: `link` starts it and gives each session its `inbox`
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and
 //!   skills in inputs, `session` and `asks` answer its requests, `files` and `terminals` do what they ask for
-//! - profiles: `agent` says how one agent differs from another, `generic` is the profile `acp`
+//! - profiles: `agent` starts an agent by its file, `generic` is the configuration of those without options of their own
 //!
 //! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
 //! member, so that one of a wrong type costs itself only.
@@ -43,31 +43,36 @@ use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn,
 };
 
+use self::agent::Prepared;
 use self::conversation::Conversation;
 use self::process::{Link, Pool};
+use self::shared::Shared;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
 use crate::agent::settings::Common;
 use crate::agent::started::started;
-use crate::agent::{credentials, describe, diagnose, model, resume, version};
+use crate::agent::{describe, diagnose, model, resume, version};
 
-pub(crate) use self::agent::{Facts, Kind, Prepared, Transport, home_folder, variable};
-pub(crate) use self::generic::{adapter, description};
+pub(crate) use self::agent::{AcpAgent, Transport, variable};
+pub(crate) use self::initialize::Quirks;
 pub(crate) use self::session::Permissions;
-pub(crate) use self::shared::Shared;
+
+/// Name of the profile for any agent.
+const PROFILE: &str = "acp";
 
 /// The most sessions that are listed where the host does not say.
 const MOST_LISTED: usize = 200;
 
 /// The options of `session.start` that every such agent honours.
-const HONOURED: [&str; 6] = [
+const HONOURED: [&str; 7] = [
     "add_dirs",
     "reasoning_effort",
     "mode",
     "permission_mode",
     "mcp_servers",
     "resume",
+    "skills",
 ];
 
 /// The adapter of an agent that speaks ACP.
@@ -75,18 +80,15 @@ const HONOURED: [&str; 6] = [
 pub(crate) struct Acp(Arc<Inner>);
 
 struct Inner {
-    kind: Box<dyn Kind>,
-    common: Common,
+    agent: AcpAgent,
     pool: Pool,
     shared: Shared,
 }
 
 impl Acp {
-    pub(crate) fn new(kind: impl Kind) -> Self {
-        let common = kind.common();
+    pub(crate) fn new(agent: AcpAgent) -> Self {
         Self(Arc::new(Inner {
-            kind: Box::new(kind),
-            common,
+            agent,
             pool: Pool::default(),
             shared: Shared::default(),
         }))
@@ -94,7 +96,7 @@ impl Acp {
 
     /// Whether the installed version speaks ACP. One whose version is not known does.
     pub(crate) async fn is_spoken(&self) -> bool {
-        let Some(since) = self.facts().since else {
+        let Some(since) = self.agent().first_version() else {
             return true;
         };
         version::of(self.common())
@@ -102,22 +104,18 @@ impl Acp {
             .is_none_or(|version| version >= since)
     }
 
-    fn kind(&self) -> &dyn Kind {
-        self.0.kind.as_ref()
-    }
-
-    fn facts(&self) -> Facts<'_> {
-        self.kind().facts()
+    fn agent(&self) -> &AcpAgent {
+        &self.0.agent
     }
 
     fn common(&self) -> &Common {
-        &self.0.common
+        self.agent().common()
     }
 
     /// How long the agent may say nothing at all in a turn, where it hangs without credentials and none are found.
     fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
-        let accepted = credentials::of(self.facts().profile)
-            .filter(|_| self.facts().hangs_without_credentials)?;
+        let accepted = self.agent().file().credentials.as_ref();
+        let accepted = accepted.filter(|_| self.agent().side().hangs_without_credentials)?;
         let value = |name: &str| variable(options, name);
         let is_found = !accepted.found(value).is_empty()
             || accepted.file(value).is_some_and(|file| file.is_file());
@@ -126,24 +124,24 @@ impl Acp {
 
     /// What to do without credentials, where the profile knows better than the agent says.
     fn login_hint(&self) -> Option<String> {
-        credentials::of(self.facts().profile)
-            .map(|known| known.hint(|name| std::env::var(name).ok()))
+        let known = self.agent().file().credentials.as_ref()?;
+        Some(known.hint(|name| std::env::var(name).ok()))
     }
 
     /// The agent's own word for a model that is asked for.
     fn model(&self, asked: &str) -> String {
-        self.kind()
-            .model(&model::resolve(asked, &self.common().model_aliases))
+        self.agent()
+            .model_name(&model::resolve(asked, &self.common().model_aliases))
     }
 
     /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
     /// of many directories.
     async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
-        let version = match self.kind().minds_version(options) {
+        let version = match self.agent().needs_version(options) {
             true => version::of(self.common()).await,
             false => None,
         };
-        let mut prepared = self.kind().prepare(options, version, &self.0.shared)?;
+        let mut prepared = self.agent().prepare(options, version, &self.0.shared)?;
         let work_dir = &self.common().work_dir;
         prepared.launch.cwd = (!work_dir.is_empty()).then(|| work_dir.into());
         Ok(prepared)
@@ -151,7 +149,7 @@ impl Acp {
 
     /// Begins a session of which is settled whether it resumes one.
     pub(crate) fn begin(&self, session: &Session, mut options: Options) -> Conversation {
-        options.model = options.model.map(|model| self.kind().model(&model));
+        options.model = options.model.map(|model| self.agent().model_name(&model));
         Conversation::new(self.clone(), session, options)
     }
 
@@ -160,7 +158,7 @@ impl Acp {
             .pool
             .link(
                 launch,
-                self.facts().client_files,
+                self.agent().offers_files(),
                 self.common().deadlines.start,
             )
             .await
@@ -234,22 +232,23 @@ impl Adapter for Acp {
     }
 
     fn describe(&self) -> Description {
-        let Facts {
-            profile,
-            use_when: [use_when, avoid_when],
-            honours,
-            ..
-        } = self.facts();
-        let description =
-            describe::wrapped(profile, "interactive", None).use_when(use_when, avoid_when);
-        description
+        let agent = self.agent();
+        let side = agent.side();
+        let credentials = agent.file().credentials.as_ref();
+        let description = describe::wrapped(agent.profile(), credentials, "interactive", None)
+            .use_when(&side.use_when, &side.avoid_when)
             .honours(HONOURED)
-            .honours(honours.iter().copied())
+            .honours(side.honours.iter().map(String::as_str));
+        match side.configuration {
+            Some(_) => description.honours(["temperature"]),
+            None => description,
+        }
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        let mut checks = diagnose::checks(self.facts().profile, self.common()).await;
-        if self.facts().is_dangerous || self.facts().permissions == Permissions::DangerousAllow {
+        let mut checks = diagnose::checks(self.agent().file(), self.common()).await;
+        if self.agent().is_dangerous() || self.agent().permissions() == Permissions::DangerousAllow
+        {
             let text = "the configuration lets the agent run tools that no one is asked about";
             checks.push(Check::warn("agent.dangerous", text).hint("leave `dangerous` out"));
         }

@@ -43,9 +43,9 @@ use trunkline_sdk::{
 pub(crate) use self::config::ClaudeCode as Settings;
 use self::conversation::Conversation;
 use crate::acp::variable;
-use crate::agent::describe;
 use crate::agent::options::Options;
 use crate::agent::started::started;
+use crate::agent::{credentials, describe};
 
 /// How long a turn may take to end after a stop: the time of an interrupt, and of a kill after it.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
@@ -182,7 +182,7 @@ impl Adapter for ClaudeCode {
             id: (*id).to_owned(),
             name: Some((*name).to_owned()),
         });
-        describe::wrapped("claude-code", "interactive", Some(true))
+        describe::wrapped("claude-code", credentials::of("claude-code"), "interactive", Some(true))
             .use_when(
                 "code is read, changed and run in a folder, with tools, permissions and a memory of the conversation",
                 "the program must ask for nothing outside its folder, or answers must come within a second",

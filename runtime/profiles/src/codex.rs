@@ -50,7 +50,7 @@ use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
 use crate::agent::settings::{Wait, settings};
-use crate::agent::{describe, resume, version};
+use crate::agent::{credentials, describe, resume, version};
 
 settings! {
     /// The configuration of the profile, under the key `codex`.
@@ -173,7 +173,7 @@ impl Codex {
             )?;
             return Ok(Kept::Exec(Box::new(exec)));
         }
-        let (mcp_servers, wrong) = conversation::mcp_servers(&options.mcp_servers);
+        let (mcp_servers, wrong) = conversation::mcp_servers(&options);
         warnings.extend(wrong);
         let cwd = options
             .cwd
@@ -315,15 +315,25 @@ impl Adapter for Codex {
 
     fn describe(&self) -> Description {
         let danger = self.settings.dangerous_full_access;
-        describe::wrapped("codex", "run-to-completion", Some(true))
-            .use_when(
-                "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
-                "one answer of a model is enough, or no `codex` program can be installed",
-            )
-            .steerable()
-            .modes(Policy::modes(danger))
-            .honours(["resume", "add_dirs", "reasoning_effort", "system_prompt_mode"])
-            .honours(["mode", "permission_mode", "mcp_servers", "skills"])
+        describe::wrapped(
+            "codex",
+            credentials::of("codex"),
+            "run-to-completion",
+            Some(true),
+        )
+        .use_when(
+            "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
+            "one answer of a model is enough, or no `codex` program can be installed",
+        )
+        .steerable()
+        .modes(Policy::modes(danger))
+        .honours([
+            "resume",
+            "add_dirs",
+            "reasoning_effort",
+            "system_prompt_mode",
+        ])
+        .honours(["mode", "permission_mode", "mcp_servers", "skills"])
     }
 
     async fn diagnose(&self) -> Vec<Check> {

@@ -9,18 +9,15 @@
 
 mod acp;
 mod agent;
+mod agents;
 mod claude_code;
 mod codex;
 mod echo;
-mod gemini_cli;
 mod generic_cli;
 mod generic_http;
 mod generic_job;
-mod github_copilot;
-mod kilo_code;
 mod mock;
 mod oneshot;
-mod opencode;
 mod pi;
 mod play;
 mod profile;

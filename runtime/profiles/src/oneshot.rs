@@ -1,8 +1,11 @@
 //! Agents that run once a turn: the prompt on stdin, their work on stdout as lines of JSON, their exit as the end.
 
 mod adapter;
+pub(crate) mod copilot;
 mod extras;
+pub(crate) mod gemini;
 pub(crate) mod json;
+pub(crate) mod opencode;
 #[cfg(test)]
 pub(crate) mod reader_test;
 mod running_total;
@@ -166,7 +169,7 @@ impl<K: Runs> Conversation<K> {
         mut options: Options,
     ) -> Result<Self, Error> {
         let resumed = resume::settle(session, &mut options, |id| profile.is_id(id)).await;
-        let version = version::of(&profile.common()).await;
+        let version = version::of(profile.agent().common()).await;
         profile.check(&options, version)?;
         let given = Extras::of(&profile, &options);
         let unproven = resumed.is_some();
@@ -204,7 +207,10 @@ impl<K: Runs> Conversation<K> {
         let mut options = self.options.clone();
         let honours = |name| K::HONOURS.contains(&name);
         if let Some(name) = update.model {
-            options.model = Some(model::resolve(&name, &self.profile.common().model_aliases));
+            options.model = Some(model::resolve(
+                &name,
+                &self.profile.agent().common().model_aliases,
+            ));
         }
         let mut info = SessionInfo {
             model: options.model.clone(),
@@ -226,7 +232,7 @@ impl<K: Runs> Conversation<K> {
             options.denied_tools = update.denied_tools.or(options.denied_tools);
             info.denied_tools.clone_from(&options.denied_tools);
         }
-        let version = version::of(&self.profile.common()).await;
+        let version = version::of(self.profile.agent().common()).await;
         self.profile.check(&options, version)?;
         (self.version, self.options) = (version, options);
         Ok(info)

@@ -18,7 +18,8 @@ use self::conversation::Conversation;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
-use crate::agent::{describe, diagnose, mcp, model, native_id, resume};
+use crate::agent::{credentials, describe, diagnose, mcp, model, native_id, resume};
+use crate::agents::{self, McpVariables};
 
 settings! {
     /// The configuration, key `pi`.
@@ -71,7 +72,7 @@ impl Adapter for PiAdapter {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let mut options = Options::read(session, &self.settings.common(), start).await?;
-        if !mcp::parse(&options.mcp_servers).0.is_empty() {
+        if !mcp::parse(&options, McpVariables::Braced).0.is_empty() {
             let why = "pi has no MCP servers: leave `mcp_servers` out, or choose another agent";
             return Err(Error::other(why));
         }
@@ -117,7 +118,7 @@ impl Adapter for PiAdapter {
     }
 
     fn describe(&self) -> Description {
-        describe::wrapped("pi", "interactive", Some(false))
+        describe::wrapped("pi", credentials::of("pi"), "interactive", Some(false))
             .use_when(
                 "a small coding agent with few tools is wanted, whose turns take steers",
                 "a person must be asked before tools run: pi asks no one",
@@ -135,6 +136,6 @@ impl Adapter for PiAdapter {
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        diagnose::checks("pi", &self.settings.common()).await
+        diagnose::checks(agents::built_in("pi"), &self.settings.common()).await
     }
 }

@@ -1,17 +1,19 @@
 //! Which profiles there are, and how one is run.
 
-use std::{ffi::OsString, marker::PhantomData, process::ExitCode, time::Duration};
+use std::{ffi::OsString, marker::PhantomData, process::ExitCode, sync::LazyLock, time::Duration};
 
 use serde::de::{DeserializeOwned, Error as _};
 use serde_json::Value;
 use serde_path_to_error::Track;
 use trunkline_sdk::{Adapter, Error, Program};
 
-use crate::agent::credentials::{self, Credentials};
+use crate::acp::generic;
+use crate::agent::credentials::Credentials;
 use crate::agent::model;
+use crate::agents::{self, AgentFile, Oneshot};
+use crate::oneshot::{copilot, gemini, opencode};
 use crate::{
-    Echo, acp, claude_code, codex, gemini_cli, generic_cli, generic_http, generic_job,
-    github_copilot, kilo_code, mock, oneshot, opencode, pi, replay,
+    Echo, claude_code, codex, generic_cli, generic_http, generic_job, mock, oneshot, pi, replay,
 };
 
 /// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
@@ -27,8 +29,10 @@ pub struct Profile {
     pub name: &'static str,
     /// What it is for, in a line.
     pub description: &'static str,
+    /// The agent that it wraps, if any.
+    agent: Option<&'static AgentFile>,
     check: fn(&Value) -> Result<(), Refused>,
-    run: fn(Vec<OsString>) -> ExitCode,
+    run: fn(&Self, Vec<OsString>) -> ExitCode,
     #[cfg(test)]
     schema: Option<tests::Checked>,
 }
@@ -44,7 +48,7 @@ impl Profile {
 
     /// The variables that its agent may take for a credential, the one that it prefers first.
     pub fn credential_variables(&self) -> impl Iterator<Item = &'static str> {
-        credentials::of(self.name)
+        self.accepted()
             .into_iter()
             .flat_map(Credentials::all_variables)
     }
@@ -52,7 +56,7 @@ impl Profile {
     /// The variables of an environment that its agent needs for its credentials: of those for which `is_set` holds, each
     /// that is a credential or that one of them is of no use without.
     pub fn credentials(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
-        credentials::of(self.name)
+        self.accepted()
             .map(|accepted| accepted.passed(is_set))
             .unwrap_or_default()
     }
@@ -60,8 +64,21 @@ impl Profile {
     /// The variables by which its agent finds the way out of this machine: proxies, and certificates of authorities.
     #[must_use]
     pub fn network_variables(&self) -> &'static [&'static str] {
-        let wraps_agent = self.name == "acp" || credentials::of(self.name).is_some();
-        if wraps_agent { NETWORK_VARIABLES } else { &[] }
+        match self.agent {
+            Some(_) => NETWORK_VARIABLES,
+            None => &[],
+        }
+    }
+
+    fn accepted(&self) -> Option<&'static Credentials> {
+        self.agent?.credentials.as_ref()
+    }
+
+    /// The program of its agent and the command that installs it, if it wraps one that is known.
+    #[must_use]
+    pub fn program(&self) -> Option<(&'static str, &'static str)> {
+        let agent = self.agent.filter(|agent| !agent.install.is_empty())?;
+        Some((&agent.program, &agent.install))
     }
 
     /// The variables that choose its agent's model, where neither session nor configuration names one.
@@ -78,7 +95,7 @@ impl Profile {
     /// The command by which a person logs its agent in, if it has one.
     #[must_use]
     pub fn login(&self) -> Option<&'static str> {
-        credentials::of(self.name).map(Credentials::login)
+        self.accepted().map(Credentials::login)
     }
 }
 
@@ -117,86 +134,140 @@ fn unusable(error: &Error) -> Refused {
     Refused::new(Track::new().path(), serde_json::Error::custom(error))
 }
 
-/// An entry of the table. `opens` checks what the opening of each session checks of the configuration. What is read, what is checked and what the schema describes are the one type that it names.
-/// The closure makes the program of a configuration; `before` answers arguments for which no adapter is run.
+/// An entry of the table. `opens` checks what the opening of each session checks of the configuration. What is read, what is
+/// checked and what the schema describes are the one type that it names. The closure makes the program of a configuration; `before` answers arguments for which no adapter is run.
 macro_rules! profile {
-    ($name:literal, $description:literal, $Config:ty, $program:expr $(, before $before:path)? $(, opens $opens:path)?) => {{
+    ($name:expr, $description:expr, $schema:literal, $Config:ty, $program:expr $(, before $before:path)? $(, opens $opens:path)?) => {{
         // Checked in, and held against the type by a test, so that no schema generator is in the build.
-        const SCHEMA: &str = include_str!(concat!("../schema/", $name, ".schema.json"));
+        const SCHEMA: &str = include_str!(concat!("../schema/", $schema, ".schema.json"));
         Profile {
             name: $name,
             description: $description,
+            agent: agents::by_name($name),
             check: |config| {
                 let config: $Config = serde_path_to_error::deserialize(config)?;
                 $($opens(&config).map_err(|error| unusable(&error))?;)?
                 drop(config);
                 Ok(())
             },
-            run: |arguments| {
+            run: |profile, arguments| {
                 $(if let Some(code) = $before(&arguments) {
                     return code;
                 })?
-                let program: fn(Configured<$Config>, &[OsString]) -> Program = $program;
-                let program = program(Configured(SCHEMA, PhantomData), &arguments);
+                let program: fn(Configured<$Config>, &Profile, &[OsString]) -> Program = $program;
+                let program = program(Configured(SCHEMA, PhantomData), profile, &arguments);
                 program.arguments(arguments).run()
             },
             #[cfg(test)]
-            schema: Some(tests::Checked { is: SCHEMA, of_type: || schemars::schema_for!($Config) }),
+            schema: Some(tests::Checked { name: $schema, is: SCHEMA, of_type: || schemars::schema_for!($Config) }),
         }
     }};
 }
 
-/// Every profile, in the order in which they are listed. A `static`, so that no other crate compiles the adapters again.
-pub static PROFILES: &[Profile] = &[
-    profile! { "claude-code", "Claude Code: one long-lived `claude` process for each session",
-    claude_code::Settings, |config, _| {
-        config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE)
-    }, opens claude_code::check },
-    profile! { "codex", "OpenAI's Codex, one app server for all sessions, with approvals, steering and resume",
-    codex::Settings, |config, _| config.by(codex::Codex::new), opens codex::check },
-    profile! { "gemini-cli", "Gemini CLI over ACP, else one process a turn",
-    gemini_cli::Gemini, |config, _| config.by(oneshot::adapter) },
-    profile! { "github-copilot", "GitHub Copilot CLI over ACP, else one process a turn",
-    github_copilot::Copilot, |config, _| config.by(oneshot::adapter) },
-    profile! { "kilo-code", "Kilo Code over ACP, else one process a turn",
-    kilo_code::Kilo, |config, _| config.by(|kilo| oneshot::adapter(kilo_code::family(kilo))) },
-    profile! { "opencode", "opencode over ACP, else one process a turn",
-    opencode::Opencode, |config, _| {
-        config.by(|opencode| oneshot::adapter(opencode::family(opencode)))
-    } },
-    profile! { "pi", "pi by its RPC mode: a small coding agent whose turns take steers",
-    pi::Pi, |config, _| config.by(pi::PiAdapter::new) },
-    profile! { "acp", "Any agent that speaks the Agent Client Protocol",
-    acp::generic::Settings, |config, _| config.by(acp::adapter).described(acp::description()) },
-    profile! { "generic-cli", "Any interactive program: input to its stdin, its output the answer",
-    generic_cli::CliConfig, |config, arguments| {
-        let own = generic_cli::pty::Own::of(arguments);
-        let program = config.by(|config| generic_cli::GenericCli::new(config, own));
-        program.described(generic_cli::description(false))
-    }, before generic_cli::pty::asked },
-    profile! { "generic-job", "Any program that runs to its end: each input a run, its output the answer",
-    generic_job::JobConfig, |config, _| {
-        config.by(generic_job::GenericJob::new).described(generic_job::description())
-    } },
-    profile! { "generic-http", "Any server: each input a request, its response the answer, streamed where it is",
-    generic_http::HttpConfig, |config, _| {
-        config.by(generic_http::GenericHttp::new).described(generic_http::description())
-    } },
-    Profile {
-        name: "echo",
-        description: "Repeats its input; commands show permissions, files, stops and failures",
-        check: |_| Ok(()),
-        run: |arguments| Program::new(Echo).arguments(arguments).run(),
-        #[cfg(test)]
-        schema: None,
-    },
-    profile! { "mock", "What a script says: outputs, delays, tools, permissions, failures; for tests",
-    mock::MockConfig, |config, _| config.by(mock::Mock::new) },
-    profile! { "replay", "A recorded session, played back in its own time or at once",
-    replay::ReplayConfig, |config, _| {
-        config.by(replay::Replay::new).described(replay::description())
-    } },
-];
+/// The profile of an agent that has a file.
+macro_rules! wrapping {
+    ($file:expr, $($rest:tt)*) => {{
+        let file = $file;
+        profile! { file.name.as_str(), file.description.as_str(), $($rest)* }
+    }};
+}
+
+/// Every profile, in the order in which they are listed.
+pub static PROFILES: LazyLock<Vec<Profile>> = LazyLock::new(|| {
+    let mut profiles = vec![
+        wrapping! { agents::built_in("claude-code"), "claude-code", claude_code::Settings, |config, _, _| {
+            config.by(claude_code::ClaudeCode::new).stop_grace(claude_code::STOP_GRACE)
+        }, opens claude_code::check },
+        wrapping! { agents::built_in("codex"), "codex", codex::Settings, |config, _, _| {
+            config.by(codex::Codex::new)
+        }, opens codex::check },
+    ];
+    let (with_dialect, others): (Vec<_>, Vec<_>) = agents::all()
+        .filter(|file| file.acp.is_some() && file.name != "acp")
+        .partition(|file| file.oneshot.is_some());
+    profiles.extend(with_dialect.into_iter().map(of_agent));
+    profiles.push(
+        wrapping! { agents::built_in("pi"), "pi", pi::Pi, |config, _, _| {
+            config.by(pi::PiAdapter::new)
+        } },
+    );
+    profiles.extend(others.into_iter().map(of_agent));
+    profiles.extend(of_programs());
+    profiles
+});
+
+/// The profile of an agent that speaks ACP.
+fn of_agent(file: &'static AgentFile) -> Profile {
+    match file.oneshot {
+        Some(Oneshot::Gemini) => {
+            wrapping! { file, "gemini-cli", gemini::Gemini, |config, _, _| {
+                config.by(|settings| oneshot::adapter(gemini::GeminiRuns::from(settings)))
+            } }
+        }
+        Some(Oneshot::Copilot) => {
+            wrapping! { file, "github-copilot", copilot::Copilot, |config, _, _| {
+                config.by(|settings| oneshot::adapter(copilot::CopilotRuns::from(settings)))
+            } }
+        }
+        Some(Oneshot::Kilo) => {
+            wrapping! { file, "kilo-code", opencode::Kilo, |config, _, _| {
+                config.by(|settings| oneshot::adapter(opencode::OpencodeRuns::from(settings)))
+            } }
+        }
+        Some(Oneshot::Opencode) => {
+            wrapping! { file, "opencode", opencode::Opencode, |config, _, _| {
+                config.by(|settings| oneshot::adapter(opencode::OpencodeRuns::from(settings)))
+            } }
+        }
+        None => Profile {
+            // That of the profile `acp`, which a test holds against the type.
+            #[cfg(test)]
+            schema: None,
+            ..wrapping! { file, "acp", generic::NamedSettings, |config, profile, _| {
+                let file = agents::built_in(profile.name);
+                config.by(move |settings| generic::named_adapter(file, settings))
+            } }
+        },
+    }
+}
+
+/// The profiles of any program, and those for tests.
+fn of_programs() -> [Profile; 7] {
+    [
+        wrapping! { agents::built_in("acp"), "acp", generic::Settings, |config, _, _| {
+            config.by(generic::adapter).described(generic::description())
+        } },
+        profile! { "generic-cli", "Any interactive program: input to its stdin, its output the answer",
+        "generic-cli", generic_cli::CliConfig, |config, _, arguments| {
+            let own = generic_cli::pty::Own::of(arguments);
+            let program = config.by(|config| generic_cli::GenericCli::new(config, own));
+            program.described(generic_cli::description(false))
+        }, before generic_cli::pty::asked },
+        profile! { "generic-job", "Any program that runs to its end: each input a run, its output the answer",
+        "generic-job", generic_job::JobConfig, |config, _, _| {
+            config.by(generic_job::GenericJob::new).described(generic_job::description())
+        } },
+        profile! { "generic-http", "Any server: each input a request, its response the answer, streamed where it is",
+        "generic-http", generic_http::HttpConfig, |config, _, _| {
+            config.by(generic_http::GenericHttp::new).described(generic_http::description())
+        } },
+        Profile {
+            name: "echo",
+            description: "Repeats its input; commands show permissions, files, stops and failures",
+            agent: None,
+            check: |_| Ok(()),
+            run: |_, arguments| Program::new(Echo).arguments(arguments).run(),
+            #[cfg(test)]
+            schema: None,
+        },
+        profile! { "mock", "What a script says: outputs, delays, tools, permissions, failures; for tests",
+        "mock", mock::MockConfig, |config, _, _| config.by(mock::Mock::new) },
+        profile! { "replay", "A recorded session, played back in its own time or at once",
+        "replay", replay::ReplayConfig, |config, _, _| {
+            config.by(replay::Replay::new).described(replay::description())
+        } },
+    ]
+}
 
 /// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
 /// when there is no such profile.
@@ -207,7 +278,7 @@ pub fn run<S: Into<OsString>>(
     arguments: impl IntoIterator<Item = S>,
 ) -> Option<ExitCode> {
     let profile = PROFILES.iter().find(|profile| profile.name == name)?;
-    let code = (profile.run)(arguments.into_iter().map(Into::into).collect());
+    let code = (profile.run)(profile, arguments.into_iter().map(Into::into).collect());
     if !trunkline_process::settle(SETTLE) {
         tracing::debug!("what agents leave behind is left to the host");
     }
@@ -223,14 +294,15 @@ mod tests {
     /// The schema that is checked in, and that of the type.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Checked {
+        pub(super) name: &'static str,
         pub(super) is: &'static str,
         pub(super) of_type: fn() -> schemars::Schema,
     }
 
     #[test]
     fn the_checked_in_schemas_are_current() {
-        for Profile { name, schema, .. } in PROFILES {
-            let Some(schema) = schema else { continue };
+        for schema in PROFILES.iter().filter_map(|profile| profile.schema) {
+            let name = schema.name;
             let now = serde_json::to_string_pretty(&(schema.of_type)().to_value()).unwrap() + "\n";
             let file = PathBuf::from(env!("CARGO_MANIFEST_DIR"))
                 .join(format!("schema/{name}.schema.json"));

@@ -74,7 +74,7 @@ fn of_agent(agent: &mut Map<String, Value>, at: &str, notices: &mut Vec<String>)
     let mut known = [
         keys_of::<AgentKeys>(),
         keys_of::<SharedKeys>(),
-        Profile::keys().map(str::to_owned).to_vec(),
+        Profile::keys().into_iter().map(str::to_owned).collect(),
     ]
     .concat();
     match agent

@@ -1,9 +1,14 @@
 //! Which program an agent is.
 
+use std::collections::HashSet;
 use std::fmt;
+use std::sync::LazyLock;
 
-/// The profiles: the name, and the key of an agent that holds what belongs to it. The first is not a built-in one.
-const ALL: [(&str, &str); 15] = [
+use serde::Deserialize;
+
+/// Profiles that are not an agent's file: the name, and the key of an agent that holds what belongs to it. The first is
+/// not a built-in one.
+const WITHOUT_FILE: [(&str, &str); 11] = [
     (EXTERNAL, EXTERNAL),
     ("echo", "echo"),
     ("replay", "replay"),
@@ -12,14 +17,42 @@ const ALL: [(&str, &str); 15] = [
     ("generic-job", "job"),
     ("generic-http", "http"),
     ("claude-code", "claude_code"),
-    ("github-copilot", "copilot"),
     ("codex", "codex"),
-    ("kilo-code", "kilo"),
-    ("gemini-cli", "gemini"),
-    ("opencode", "opencode"),
     ("pi", "pi"),
     ("acp", "acp"),
 ];
+
+/// An agent that speaks ACP, as far as the host needs its file.
+#[derive(Debug, Deserialize)]
+pub(crate) struct AgentFacts {
+    name: String,
+    key: String,
+    /// Key of the profile's object that chooses a mode.
+    pub(crate) mode_option: Option<String>,
+    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    pub(crate) asking: Vec<Vec<String>>,
+    /// Modes that ask less.
+    pub(crate) looser: Vec<String>,
+}
+
+/// The agents' files, as the test of the adapters' crate writes them: this crate does not depend on the adapters.
+static AGENTS: LazyLock<Vec<AgentFacts>> = LazyLock::new(|| {
+    #[expect(clippy::expect_used, reason = "a constant, read in every test")]
+    serde_json::from_str(include_str!("agents.json")).expect("agents.json is valid")
+});
+
+/// Facts of an agent that speaks ACP, by the name of its profile.
+pub(crate) fn agent_facts(name: &str) -> Option<&'static AgentFacts> {
+    AGENTS.iter().find(|facts| facts.name == name)
+}
+
+/// Every profile and its key.
+fn all() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let agents = AGENTS
+        .iter()
+        .map(|facts| (facts.name.as_str(), facts.key.as_str()));
+    WITHOUT_FILE.into_iter().chain(agents)
+}
 
 /// The name of the profile of a program of one's own, which is its key too.
 const EXTERNAL: &str = "external";
@@ -37,9 +70,9 @@ impl Profile {
     /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …; `None` for a name
     /// that is not built in.
     pub fn key(&self) -> Option<&'static str> {
-        ALL.iter()
+        all()
             .find(|(known, _)| *known == self.name())
-            .map(|(_, key)| *key)
+            .map(|(_, key)| key)
     }
 
     /// The name, as in the configuration.
@@ -57,12 +90,12 @@ impl Profile {
 
     /// The built-in profiles, each by its name and by the key of an agent that holds its configuration.
     pub fn built_in() -> impl Iterator<Item = (&'static str, &'static str)> {
-        ALL.into_iter().skip(1)
+        all().skip(1)
     }
 
     /// The names of all profiles, that of a program of one's own first.
-    pub(super) fn names() -> [&'static str; ALL.len()] {
-        ALL.map(|(name, _)| name)
+    pub(super) fn names() -> Vec<&'static str> {
+        all().map(|(name, _)| name).collect()
     }
 
     /// The profile that a key belongs to.
@@ -70,13 +103,16 @@ impl Profile {
         Self::find(|(_, known)| *known == key)
     }
 
-    /// The keys of all profiles.
-    pub(super) fn keys() -> [&'static str; ALL.len()] {
-        ALL.map(|(_, key)| key)
+    /// The keys of all profiles, each once: agents without options of their own share that of `acp`.
+    pub(super) fn keys() -> Vec<&'static str> {
+        let mut keys: Vec<_> = all().map(|(_, key)| key).collect();
+        let mut known = HashSet::new();
+        keys.retain(|key| known.insert(*key));
+        keys
     }
 
     fn find(is_it: impl Fn(&(&str, &str)) -> bool) -> Option<Self> {
-        let (name, _) = ALL.into_iter().find(is_it)?;
+        let (name, _) = all().find(is_it)?;
         Some(if name == EXTERNAL {
             Self::External
         } else {

@@ -223,7 +223,7 @@ fn belongs(error: ConfigError) -> ConfigError {
         [
             keys_of::<AgentKeys>(),
             keys_of::<SharedKeys>(),
-            Profile::keys().map(str::to_owned).to_vec(),
+            Profile::keys().into_iter().map(str::to_owned).collect(),
         ]
         .concat()
     };

@@ -139,7 +139,9 @@ mod tests {
             .collect();
         agent["properties"]["profile"]["anyOf"] =
             json!([{ "enum": names }, { "type": ["string", "null"] }]);
-        for (name, key) in Profile::built_in() {
+        for key in Profile::keys().into_iter().filter(|key| *key != "external") {
+            let profile = Profile::of_key(key).unwrap();
+            let name = profile.name();
             let schema = of_profile(name, &variables, &mut parts);
             parts.insert(name.to_owned(), schema);
             agent["properties"][key] = or_null(&json!({ "$ref": format!("#/$defs/{name}") }));

@@ -573,7 +573,7 @@ fn values_that_cannot_be_are_refused() {
     for (members, expected) in [
         (
             r#""profile":"claude""#,
-            "profile: `claude` is not a profile; did you mean `claude-code`? profiles: external, echo, replay, mock, generic-cli, generic-job, generic-http, claude-code, github-copilot, codex, kilo-code, gemini-cli, opencode, pi, acp; agents: a",
+            "profile: `claude` is not a profile; did you mean `claude-code`? profiles: external, echo, replay, mock, generic-cli, generic-job, generic-http, claude-code, codex, pi, acp, agentao, cline, gemini-cli, github-copilot, goose, hermes-agent, kilo-code, kimi-code, mistral-vibe, opencode, openhands, qwen-code; agents: a",
         ),
         (
             r#""cli":{}, "profile":"external""#,

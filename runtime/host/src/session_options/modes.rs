@@ -1,26 +1,33 @@
 //! Which words of `mode` and `permission_mode` ask at least as much as what is configured.
 
-use crate::config::{AgentConfig, Profile};
+use crate::config::{AgentConfig, AgentFacts, Profile, agent_facts};
 
 /// The modes of a profile's agents, as far as it is known what they ask.
 struct Modes {
-    /// The keys of the profile's object that choose a mode.
-    keys: &'static [&'static str],
-    /// Those in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    /// Key of the profile's object that chooses a mode.
+    option: Option<&'static str>,
+    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    asking: Vec<Vec<&'static str>>,
+    /// Modes that ask less than the last of these: a session may leave one that is configured, and not choose it.
+    looser: Vec<&'static str>,
+}
+
+/// The same, written as a constant.
+struct FixedModes {
+    option: &'static str,
     asking: &'static [&'static [&'static str]],
-    /// Those that ask less than the last of these: a session may leave one that is configured, and not choose it.
     looser: &'static [&'static str],
 }
 
 /// What is meant by these words wherever they are known.
-const ANY: Modes = Modes {
-    keys: &["mode"],
+const ANY: FixedModes = FixedModes {
+    option: "mode",
     asking: &[&["plan", "read-only"], &["default", "ask"]],
     looser: &[],
 };
 
-const CLAUDE: Modes = Modes {
-    keys: &["permission_mode"],
+const CLAUDE: FixedModes = FixedModes {
+    option: "permission_mode",
     asking: &[
         &["plan"],
         &["dontAsk", "dont-ask"],
@@ -37,59 +44,57 @@ const CLAUDE: Modes = Modes {
 };
 
 /// A mode of Codex is an approval policy and a sandbox. `auto` lets it write where it may only read.
-const CODEX: Modes = Modes {
-    keys: &["approval_mode"],
+const CODEX: FixedModes = FixedModes {
+    option: "approval_mode",
     asking: &[&["untrusted"], &["read-only", "on-request"]],
     looser: &["on-failure", "never"],
 };
 
-const GEMINI: Modes = Modes {
-    keys: &["approval_mode"],
-    asking: &[&["plan"], &["default"]],
-    looser: &["auto_edit", "autoEdit", "yolo"],
-};
+impl From<&'static FixedModes> for Modes {
+    fn from(fixed: &'static FixedModes) -> Self {
+        Self {
+            option: Some(fixed.option),
+            asking: fixed.asking.iter().map(|step| step.to_vec()).collect(),
+            looser: fixed.looser.to_vec(),
+        }
+    }
+}
 
-/// Its modes are URLs, of which the last part is the name.
-const COPILOT: Modes = Modes {
-    keys: &[],
-    asking: &[&["plan"], &["agent"]],
-    looser: &["autopilot"],
-};
-
-/// Their modes are agents. The user's own ones may do anything, so that they are not here.
-const OPENCODE: Modes = Modes {
-    keys: &["mode"],
-    asking: &[&["plan", "ask"], &["build", "code"]],
-    looser: &[],
-};
+impl From<&'static AgentFacts> for Modes {
+    fn from(facts: &'static AgentFacts) -> Self {
+        let words = |modes: &'static [String]| modes.iter().map(String::as_str).collect();
+        Self {
+            option: facts.mode_option.as_deref(),
+            asking: facts.asking.iter().map(|step| words(step)).collect(),
+            looser: words(&facts.looser),
+        }
+    }
+}
 
 /// The modes of an agent, and where its configuration stands among them.
 pub(super) struct Ladder<'c> {
-    modes: &'static Modes,
+    modes: Modes,
     configured: Option<&'c str>,
 }
 
 impl<'c> Ladder<'c> {
     pub(super) fn of(config: &'c AgentConfig) -> Self {
         let modes = match &config.profile {
-            Profile::External => &ANY,
+            Profile::External => Modes::from(&ANY),
             Profile::BuiltIn(name) => match name.as_str() {
-                "claude-code" => &CLAUDE,
-                "codex" => &CODEX,
-                "gemini-cli" => &GEMINI,
-                "github-copilot" => &COPILOT,
-                "kilo-code" | "opencode" => &OPENCODE,
-                _ => &ANY,
+                "claude-code" => Modes::from(&CLAUDE),
+                "codex" => Modes::from(&CODEX),
+                name => agent_facts(name).map_or_else(|| Modes::from(&ANY), Modes::from),
             },
         };
         let own = config
             .config
             .as_ref()
             .filter(|_| config.profile != Profile::External);
-        let word = |key: &&str| own?.get(key)?.as_str().filter(|word| !word.is_empty());
+        let word = |key: &str| own?.get(key)?.as_str().filter(|word| !word.is_empty());
         Self {
+            configured: modes.option.and_then(word),
             modes,
-            configured: modes.keys.iter().find_map(word),
         }
     }
 

@@ -12,7 +12,7 @@ fn agents() -> Vec<AgentConfig> {
     let agents: Vec<_> = built_in
         .chain([AgentConfig::external("external", "adapter")])
         .collect();
-    assert_eq!(agents.len(), 15);
+    assert_eq!(agents.len(), 23);
     agents
 }
 
@@ -192,6 +192,11 @@ fn a_directory_that_is_named_twice_counts_as_the_adapter_reads_it() {
     }
 }
 
+fn with_mode(mut members: Value, mode: &str) -> Value {
+    members["mode"] = json!(mode);
+    members
+}
+
 #[test]
 fn every_session_may_set_what_is_harmless() {
     let here = tempfile::tempdir().unwrap();
@@ -210,11 +215,11 @@ fn every_session_may_set_what_is_harmless() {
             "mcp_servers": {}, "skills": [], "env": {}, "extra_args": [],
         });
         let harmless = match agent.id.as_str() {
-            "codex" => {
-                let mut harmless = harmless;
-                harmless["mode"] = json!("read-only");
-                harmless
-            }
+            // Their modes have other names.
+            "codex" => with_mode(harmless, "read-only"),
+            "goose" => with_mode(harmless, "chat"),
+            "openhands" => with_mode(harmless, "always-ask"),
+            "hermes-agent" => with_mode(harmless, "default"),
             _ => harmless,
         };
         assert_eq!(opened(&agent, &harmless), Ok(()), "{agent:?}");
@@ -277,6 +282,14 @@ fn a_session_chooses_no_mode_that_asks_less_than_the_configured_one() {
         ),
         ("opencode", "mode", "plan", &["plan"], &["build", "mine"]),
         ("kilo-code", "mode", "mine", &["mine"], &["plan", "code"]),
+        (
+            "goose",
+            "mode",
+            "approve",
+            &["chat", "approve"],
+            &["smart_approve", "auto"],
+        ),
+        ("openhands", "", "", &["always-ask"], &["llm-approve"]),
         (
             "acp",
             "mode",

@@ -1,18 +1,30 @@
-//! What differs between the agents that speak ACP, before they are started.
+//! An agent that speaks ACP, by its file and its configuration: how it is started for a session.
 
+use std::borrow::Cow;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use trunkline_sdk::Error;
 
 use super::session::Permissions;
 use super::shared::Shared;
 use crate::agent::launch::Launch;
+use crate::agent::mcp;
 use crate::agent::options::Options;
+use crate::agent::permission_rules::Unallowed;
 use crate::agent::settings::Common;
 use crate::agent::skills::{self, Roster};
-use crate::agent::variables;
-use crate::agent::version::Version;
+use crate::agent::version::{Since, Version};
+use crate::agent::{model, opencode_config, variables};
+use crate::agents::{
+    AcpSide, AgentFile, ConfigurationWay, McpServersWay, MinuteFiles, SkillsWay, SystemPromptWay,
+};
+
+/// Limit for the number of projects of the agent's own that are looked through.
+const MAX_PROJECTS: usize = 4096;
 
 /// A session's agent: how it is started, and what it is given besides the protocol.
 pub(crate) struct Prepared {
@@ -40,6 +52,10 @@ impl Prepared {
             has_servers: false,
             skills: Roster::default(),
         }
+    }
+
+    fn set(&mut self, variable: &str, value: impl Into<OsString>) {
+        self.launch = self.launch.clone().env(variable, value);
     }
 
     /// Links the session's skills into a folder of the agent's own, beneath its home.
@@ -83,76 +99,474 @@ pub(crate) enum Transport {
     Json,
 }
 
-/// What is known of an agent and its configuration before any session.
-#[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Facts<'k> {
-    /// The profile's name.
-    pub(crate) profile: &'static str,
-    /// What it is good for, and what not.
-    pub(crate) use_when: [&'static str; 2],
-    /// The options of `session.start` that it honours besides those that every ACP agent does.
-    pub(crate) honours: &'static [&'static str],
-    /// How it is spoken to.
-    pub(crate) transport: Transport,
-    /// The first version that speaks ACP, where not all do.
-    pub(crate) since: Option<Version>,
-    /// Who decides on permissions.
-    pub(crate) permissions: Permissions,
-    /// Whether modes may be chosen in which the agent asks no one.
-    pub(crate) is_dangerous: bool,
-    /// Whether the agent may read and write files through the host.
-    pub(crate) client_files: bool,
-    /// The mode of sessions that ask for none; empty is the agent's own.
-    pub(crate) mode: &'k str,
-    /// The login that the configuration names; empty is one whose variables are set.
-    pub(crate) auth_method: &'k str,
-    /// Whether the model is given by the command line rather than within the protocol.
-    pub(crate) starts_with_model: bool,
-    /// Whether the agent hangs forever where it has no credentials.
-    pub(crate) hangs_without_credentials: bool,
+/// An agent that speaks ACP: its file, and its configuration.
+#[derive(Clone)]
+pub(crate) struct AcpAgent {
+    profile: &'static str,
+    file: &'static AgentFile,
+    side: &'static AcpSide,
+    common: Common,
+    /// Options of the configuration, by key.
+    configured: Map<String, Value>,
 }
 
-/// An agent that speaks ACP: one for each profile.
-pub(crate) trait Kind: Send + Sync + 'static {
-    /// What is known of it.
-    fn facts(&self) -> Facts<'_>;
+impl AcpAgent {
+    /// Makes the agent of a file by a configuration, of which `common` is what all agents share. `profile` is the name
+    /// that it has in lists.
+    ///
+    /// # Panics
+    /// If the file has no `acp`: those of built-in agents are checked by tests, and an operator's when it is read.
+    pub(crate) fn new(
+        profile: &'static str,
+        file: &'static AgentFile,
+        common: Common,
+        configuration: &impl Serialize,
+    ) -> Self {
+        #[expect(clippy::expect_used, reason = "checked when the file was read")]
+        let side = file.acp.as_ref().expect("the file has `acp`");
+        let configured = match serde_json::to_value(configuration) {
+            Ok(Value::Object(configured)) => configured,
+            _ => Map::new(),
+        };
+        let command = Some(common.command).filter(|command| !command.is_empty());
+        let command = command.unwrap_or_else(|| file.program.clone());
+        let takes_temperature = side.configuration.is_some();
+        Self {
+            profile,
+            file,
+            side,
+            common: Common {
+                command,
+                takes_temperature,
+                ..common
+            },
+            configured,
+        }
+    }
 
-    /// The shared part of its configuration.
-    fn common(&self) -> Common;
+    /// Name of the profile.
+    pub(crate) fn profile(&self) -> &'static str {
+        self.profile
+    }
 
-    /// How it is started for a session of these options. The version is asked for where [`Self::minds_version`] says so.
+    pub(crate) fn file(&self) -> &'static AgentFile {
+        self.file
+    }
+
+    pub(crate) fn side(&self) -> &'static AcpSide {
+        self.side
+    }
+
+    /// The part of the configuration that all agents share.
+    pub(crate) fn common(&self) -> &Common {
+        &self.common
+    }
+
+    /// First versions that have an option.
+    pub(crate) fn since(&self) -> Since<'static> {
+        self.file.since()
+    }
+
+    /// The first version that speaks ACP, if not all do.
+    pub(crate) fn first_version(&self) -> Option<Version> {
+        self.since().of(self.side.first.as_deref()?)
+    }
+
+    fn option<'c, T: Deserialize<'c>>(&'c self, key: &str) -> Option<T> {
+        T::deserialize(self.configured.get(key)?).ok()
+    }
+
+    /// The text of an option of the configuration; empty if there is none.
+    pub(crate) fn text(&self, key: &str) -> &str {
+        self.option(key).unwrap_or_default()
+    }
+
+    /// The transport that is configured.
+    pub(crate) fn transport(&self) -> Transport {
+        self.option("transport").unwrap_or_default()
+    }
+
+    /// Who decides on permissions.
+    pub(crate) fn permissions(&self) -> Permissions {
+        self.option("permission").unwrap_or_default()
+    }
+
+    /// Returns true if the configuration lets the agent run tools unasked.
+    pub(crate) fn is_dangerous(&self) -> bool {
+        self.option("dangerous").unwrap_or_default()
+    }
+
+    /// Returns true if the agent may read and write files through the host.
+    pub(crate) fn offers_files(&self) -> bool {
+        self.option("client_files").unwrap_or_default()
+    }
+
+    /// Returns true if the model is given by the command line rather than within the protocol.
+    pub(crate) fn starts_with_model(&self) -> bool {
+        let mut options = self.side.options.iter();
+        options.any(|option| option.option == "model")
+    }
+
+    /// The mode that the configuration chooses; empty if it chooses none.
+    pub(crate) fn configured_mode(&self) -> &str {
+        self.file
+            .modes
+            .option
+            .as_deref()
+            .map_or("", |key| self.text(key))
+    }
+
+    /// The mode of sessions that ask for none; empty is the agent's own.
+    pub(crate) fn start_mode(&self) -> &str {
+        match self.configured_mode() {
+            "" => &self.file.modes.start,
+            configured => configured,
+        }
+    }
+
+    /// The agent's own name for a mode.
+    pub(crate) fn mode_name<'m>(&'m self, asked: &'m str) -> &'m str {
+        self.file
+            .modes
+            .names
+            .get(asked)
+            .map_or(asked, String::as_str)
+    }
+
+    /// Returns true if the file lists a mode as one that runs tools unasked.
+    pub(crate) fn is_dangerous_mode(&self, mode: &str) -> bool {
+        let mut modes = self.file.modes.dangerous.iter();
+        modes.any(|dangerous| dangerous.eq_ignore_ascii_case(mode))
+    }
+
+    /// The agent's own name for a model.
+    pub(crate) fn model_name(&self, asked: &str) -> String {
+        match self.side.configuration {
+            Some(_) => model::split(asked, Some(self.text("provider"))).full(),
+            None => asked.to_owned(),
+        }
+    }
+
+    /// The temperature that a session asks for, and the mode that it is for.
+    pub(crate) fn temperature<'a>(&'a self, options: &'a Options) -> Option<(&'a str, f64)> {
+        let configured = Some(self.configured_mode()).filter(|mode| !mode.is_empty());
+        let mode = options.mode.as_deref().or(configured);
+        Some((
+            mode.unwrap_or(&self.file.modes.default),
+            options.temperature?,
+        ))
+    }
+
+    /// Tools that are not allowed become this, unless all of them are allowed.
+    pub(crate) fn unallowed(&self, unallowed: Unallowed) -> Option<Unallowed> {
+        Some(unallowed).filter(|_| !self.is_dangerous())
+    }
+
+    /// Variable of the agent's configuration beside the user's own files.
+    pub(crate) fn configuration_variable(&self) -> Option<&'static str> {
+        match self.side.configuration.as_ref()? {
+            ConfigurationWay::Opencode { variable } => Some(variable),
+        }
+    }
+
+    /// Error of an agent whose configuration cannot be made to ask.
+    pub(crate) fn asks_no_one(&self) -> Error {
+        Error::refused(format!(
+            "`{}` is not a JSON object, so that the agent cannot be made to ask before its tools run; write it without \
+             comments, or set `dangerous: true` in the agent's configuration",
+            self.configuration_variable().unwrap_or_default()
+        ))
+    }
+
+    /// Returns true if the command line of such a session depends on the version. The first session of all waits for
+    /// it then.
+    pub(crate) fn needs_version(&self, options: &Options) -> bool {
+        let mut limited = self
+            .side
+            .options
+            .iter()
+            .filter(|option| option.since.is_some());
+        self.side.older.is_some()
+            || limited.any(|option| !self.values(&option.option, options).is_empty())
+    }
+
+    /// Prepares the start of the agent for a session. `version` is known if [`Self::needs_version`] asked for it.
     ///
     /// # Errors
-    /// What is missing.
-    fn prepare(
+    /// If a file cannot be written, or the agent cannot be made to ask.
+    pub(crate) fn prepare(
         &self,
         options: &Options,
         version: Option<Version>,
         shared: &Shared,
-    ) -> Result<Prepared, Error>;
-
-    /// Whether the command line of such a session is another one for other versions. If so, the first session of all
-    /// waits until the agent has told its version.
-    fn minds_version(&self, options: &Options) -> bool {
-        let _ = options;
-        false
+    ) -> Result<Prepared, Error> {
+        let older = self.side.older.as_ref();
+        let args = match older.filter(|older| !self.since().has(&older.until, version)) {
+            Some(older) => &older.args,
+            None => &self.side.args,
+        };
+        let mut warnings = Vec::new();
+        let launch = options.launch().args(args);
+        let launch = self.with_options(launch, options, version, &mut warnings);
+        let mut prepared = Prepared::new(launch, options);
+        prepared.warnings = warnings;
+        self.give_prompt(options, shared, &mut prepared)?;
+        self.give_servers(options, shared, &mut prepared)?;
+        match &self.side.configuration {
+            Some(ConfigurationWay::Opencode { variable }) => {
+                self.give_configuration(variable, options, shared, &mut prepared)?;
+            }
+            None => self.give_skills(options, &mut prepared),
+        }
+        Ok(prepared)
     }
 
-    /// The agent's own word for a mode that a session or the configuration asks for.
-    fn mode(&self, asked: &str) -> String {
-        asked.to_owned()
+    /// Adds the arguments and variables of the file's options, however the agent is spoken to. An option that the
+    /// version lacks is left out and reported.
+    pub(crate) fn with_options(
+        &self,
+        mut launch: Launch,
+        options: &Options,
+        version: Option<Version>,
+        warnings: &mut Vec<String>,
+    ) -> Launch {
+        for (name, value) in &self.side.env {
+            if variable(options, name).is_none() && !self.is_dangerous() {
+                launch = launch.env(name, value);
+            }
+        }
+        for option in &self.side.options {
+            let name = &option.option;
+            let values = self.values(name, options);
+            if values.is_empty() {
+                continue;
+            }
+            let since = option.since.as_deref().unwrap_or_default();
+            if let Err(why) = self.since().need(since, &format!("`{name}`"), version) {
+                warnings.push(format!("`{name}` is left out: {why}"));
+                continue;
+            }
+            for value in &values {
+                launch = match option.args.as_slice() {
+                    [flag, place] if place == "{}" => launch.option(flag, Some(value)),
+                    args => launch.args(args.iter().map(|arg| arg.replace("{}", value))),
+                };
+                if let Some(variable) = &option.variable {
+                    launch = launch.env(variable, value.as_ref());
+                }
+            }
+        }
+        if self.allows_all(options) {
+            return launch;
+        }
+        let unset = self.side.unset.iter();
+        unset.fold(launch, |launch, name| launch.without(name))
     }
 
-    /// The agent's own word for a model.
-    fn model(&self, asked: &str) -> String {
-        asked.to_owned()
+    /// Values of an option: the session's, and those of the configuration.
+    fn values<'o>(&'o self, name: &str, options: &'o Options) -> Vec<Cow<'o, str>> {
+        let borrowed = |values: &'o [String]| {
+            values
+                .iter()
+                .map(|value| Cow::from(value.as_str()))
+                .collect()
+        };
+        let configured = match self.configured.get(name) {
+            Some(Value::Bool(true)) => vec![Cow::from("true")],
+            Some(Value::String(text)) if !text.is_empty() => vec![Cow::from(text.as_str())],
+            Some(Value::Number(number)) if number.as_u64() != Some(0) => {
+                vec![Cow::from(number.to_string())]
+            }
+            Some(Value::Array(values)) => {
+                let texts = values.iter().filter_map(Value::as_str);
+                texts.map(Cow::from).collect()
+            }
+            _ => Vec::new(),
+        };
+        match name {
+            "model" => options
+                .model
+                .as_deref()
+                .map(Cow::from)
+                .into_iter()
+                .collect(),
+            "reasoning_effort" => options
+                .reasoning_effort
+                .as_deref()
+                .map(Cow::from)
+                .into_iter()
+                .collect(),
+            "add_dirs" => borrowed(&options.add_dirs),
+            "denied_tools" => {
+                let asked = options.denied_tools.iter().flatten();
+                configured
+                    .into_iter()
+                    .chain(asked.map(|tool| Cow::from(tool.as_str())))
+                    .collect()
+            }
+            // A session narrows what runs unasked; it widens it only if everything runs unasked anyway.
+            "allowed_tools" => match &options.allowed_tools {
+                Some(asked) => {
+                    let asked = asked.iter().map(|tool| Cow::from(tool.as_str()));
+                    asked
+                        .filter(|tool| self.is_dangerous() || configured.contains(tool))
+                        .collect()
+                }
+                None => configured,
+            },
+            _ => configured,
+        }
     }
 
-    /// How long a session of this id must not be resumed yet, lest the agent lose it.
-    fn wait_to_resume(&self, options: &Options, id: &str) -> Option<Duration> {
-        let _ = (options, id);
-        None
+    /// Returns true if every tool runs unasked.
+    pub(crate) fn allows_all(&self, options: &Options) -> bool {
+        self.is_dangerous() && options.allowed_tools.is_none()
     }
+
+    fn give_prompt(
+        &self,
+        options: &Options,
+        shared: &Shared,
+        prepared: &mut Prepared,
+    ) -> Result<(), Error> {
+        let Some(prompt) = options.system_prompt.as_deref() else {
+            return Ok(());
+        };
+        match &self.side.system_prompt {
+            SystemPromptWay::File { replaces, .. }
+                if *replaces && !options.replaces_system_prompt => {}
+            SystemPromptWay::FirstPrompt => {}
+            SystemPromptWay::File { variable, .. } => {
+                let file = shared.prompt(prompt)?;
+                prepared.set(variable, file.path());
+                prepared.kept.push(Box::new(file));
+                prepared.preface = None;
+            }
+            SystemPromptWay::InstructionsFolder { variable: list } => {
+                let folder = shared.instructions(prompt)?;
+                let mut folders = folder.path().as_os_str().to_owned();
+                if let Some(own) = variable(options, list) {
+                    folders.push(",");
+                    folders.push(own);
+                }
+                prepared.set(list, folders);
+                prepared.kept.push(Box::new(folder));
+                prepared.preface = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn give_servers(
+        &self,
+        options: &Options,
+        shared: &Shared,
+        prepared: &mut Prepared,
+    ) -> Result<(), Error> {
+        if self.side.mcp_servers == McpServersWay::Protocol {
+            return Ok(());
+        }
+        let (servers, warnings) = mcp::parse(options, self.file.mcp_variables);
+        prepared.warnings.extend(warnings);
+        prepared.has_servers = true;
+        if servers.is_empty() {
+            return Ok(());
+        }
+        let (config, variables) = mcp::copilot_config(&servers);
+        let file = shared.servers(&config)?;
+        let mut place = OsString::from("@");
+        place.push(file.path());
+        let launch = prepared
+            .launch
+            .clone()
+            .arg("--additional-mcp-config")
+            .arg(place);
+        prepared.launch = launch.envs(variables);
+        prepared.kept.push(Box::new(file));
+        Ok(())
+    }
+
+    fn give_skills(&self, options: &Options, prepared: &mut Prepared) {
+        match &self.side.skills {
+            SkillsWay::Inputs => {
+                prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
+            }
+            SkillsWay::Folder {
+                variable,
+                in_home,
+                folder,
+            } => {
+                let home = home_folder(options, variable, in_home);
+                let folder = home.map(|home| home.join(folder));
+                prepared.install_skills(options, folder.as_deref());
+            }
+        }
+    }
+
+    /// Gives permissions, skills, instructions and temperature by the variable of the agent's configuration. The user's
+    /// own files lose nothing by it but what they allow unasked.
+    fn give_configuration(
+        &self,
+        name: &str,
+        options: &Options,
+        shared: &Shared,
+        prepared: &mut Prepared,
+    ) -> Result<(), Error> {
+        let (skills, warnings) = skills::parse(&options.skills);
+        prepared.warnings.extend(warnings);
+        let skills = match skills.is_empty() {
+            true => None,
+            false => Some(shared.skills(&skills)?),
+        };
+        let prompt = options.system_prompt.as_deref();
+        let prompt = prompt.map(|prompt| shared.prompt(prompt)).transpose()?;
+        let content = opencode_config::content(
+            variable(options, name).as_deref(),
+            self.unallowed(Unallowed::Asked),
+            &[],
+            skills.as_deref(),
+            prompt.as_deref(),
+            self.temperature(options),
+        );
+        match content {
+            Ok(Some(content)) => {
+                prepared.set(name, content);
+                prepared.preface = None;
+            }
+            Ok(None) => {}
+            Err(why) if self.is_dangerous() => prepared.warnings.push(why),
+            Err(_) => return Err(self.asks_no_one()),
+        }
+        prepared.kept.push(Box::new((skills, prompt)));
+        Ok(())
+    }
+
+    /// Time for which a session of this id must not be resumed yet, lest the agent lose it.
+    pub(crate) fn wait_to_resume(&self, options: &Options, id: &str) -> Option<Duration> {
+        let MinuteFiles {
+            variable,
+            folder,
+            below,
+        } = self.side.minute_files.as_ref()?;
+        let folders = home_folder(options, variable, "")?.join(folder);
+        let now = SystemTime::now();
+        let file = minute_file(id, now);
+        let folders = std::fs::read_dir(folders).ok()?;
+        let mut projects = folders.take(MAX_PROJECTS).filter_map(Result::ok);
+        let exists = projects.any(|project| project.path().join(below).join(&file).exists());
+        let seconds = now.duration_since(SystemTime::UNIX_EPOCH).ok()?.as_secs() % 60;
+        exists.then(|| Duration::from_secs(61 - seconds))
+    }
+}
+
+/// Name of the file in which an agent keeps a session that it begins at this time.
+fn minute_file(id: &str, time: SystemTime) -> String {
+    let time = humantime::format_rfc3339_seconds(time)
+        .to_string()
+        .replace(':', "-");
+    let minute = &time[..time.floor_char_boundary(16)];
+    let id = &id[..id.floor_char_boundary(8)];
+    format!("session-{minute}-{id}.jsonl")
 }
 
 /// The value of a variable for the agent of a session: the session's, else this process's. An empty one is none.
@@ -165,3 +579,6 @@ pub(crate) fn home_folder(options: &Options, named: &str, in_home: &str) -> Opti
     let home = || Some(PathBuf::from(variable(options, "HOME")?).join(in_home));
     variable(options, named).map(PathBuf::from).or_else(home)
 }
+
+#[cfg(test)]
+mod tests;

@@ -29,8 +29,9 @@ pub(crate) async fn choose_mode(
         )));
     };
     let asks_no_one = is_dangerous_mode(&choosing.id)
+        || acp.agent().is_dangerous_mode(&choosing.id)
         || acp_session.link.initialized.quirks.never_asks_in_auto && choosing.id == "auto";
-    if asks_no_one && !acp.facts().is_dangerous {
+    if asks_no_one && !acp.agent().is_dangerous() {
         return Err(Error::new(
             Category::PermissionDenied,
             format!(

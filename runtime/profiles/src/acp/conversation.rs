@@ -437,7 +437,7 @@ impl Conversation {
     ) -> Result<SessionInfo, Error> {
         let (acp_session, reader) = (&opened.acp_session, &mut opened.reader);
         if let Some(mode) = filled(update.mode.or(update.permission_mode)) {
-            let mode = self.acp.kind().mode(&mode);
+            let mode = self.acp.agent().mode_name(&mode).to_owned();
             choose::choose_mode(&self.acp, acp_session, reader, &mode).await?;
             self.options.mode = Some(mode);
         }

@@ -1,21 +1,23 @@
-//! The profile `acp`: any agent that speaks the Agent Client Protocol, named by its command.
+//! The configuration of agents that speak ACP and have no options of their own: the profile `acp`, which names a program
+//! or an agent's file, and the agents that are known by name.
+
+use std::path::Path;
 
 use serde::Deserialize;
-use trunkline_sdk::{Adapter, Description, Error};
+use trunkline_sdk::{Adapter, Description};
 
-use super::Acp;
-use super::agent::{Facts, Kind, Prepared};
+use super::agent::AcpAgent;
 use super::session::Permissions;
-use super::shared::Shared;
-use crate::agent::options::Options;
-use crate::agent::settings::{Common, settings};
-use crate::agent::skills::Roster;
-use crate::agent::version::Version;
+use super::{Acp, PROFILE};
+use crate::agent::settings::settings;
+use crate::agents::{self, AgentFile};
 
 settings! {
-    /// The configuration, key `acp`, but for what is required.
-    struct Keys, "";
+    /// The configuration, key `acp`.
+    struct AcpSettings, "";
     {
+        /// A file that describes the agent, for one that is not known by name; `command` then takes the place of its program.
+        agent_file: String = String::new(),
         /// Who decides when the agent asks for a permission: `ask` the host, `deny` all, or `dangerous-allow` all.
         permission: Permissions = Permissions::Ask,
         /// Offers the agent to read and write files in the session's directories through the host, without a question.
@@ -29,65 +31,77 @@ settings! {
     }
 }
 
-/// The configuration, key `acp`. `command` is required.
+/// The configuration of an agent that is known by name: it needs no program, and has a file.
 #[derive(Clone, Deserialize)]
-#[serde(try_from = "Keys")]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Acp", description = "", extend("required" = ["command"])))]
-pub(crate) struct Settings(Keys);
+#[serde(try_from = "AcpSettings")]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct NamedSettings(AcpSettings);
 
-impl TryFrom<Keys> for Settings {
+impl TryFrom<AcpSettings> for NamedSettings {
     type Error = &'static str;
 
-    fn try_from(keys: Keys) -> Result<Self, Self::Error> {
-        match keys.command.is_empty() {
-            true => Err(
-                "`command` is missing: the program of an agent that speaks the Agent Client Protocol",
-            ),
-            false => Ok(Self(keys)),
+    fn try_from(settings: AcpSettings) -> Result<Self, Self::Error> {
+        if settings.agent_file.is_empty() {
+            Ok(Self(settings))
+        } else {
+            Err("`agent_file` is for the profile `acp`: this agent is known by name")
         }
     }
 }
 
-/// The adapter.
-pub(crate) fn adapter(settings: Settings) -> impl Adapter {
-    Acp::new(settings)
+/// The configuration of the profile `acp`: it names a program or an agent's file.
+#[derive(Deserialize)]
+#[serde(try_from = "AcpSettings")]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(rename = "Acp", description = "")
+)]
+pub(crate) struct Settings(
+    AcpSettings,
+    #[cfg_attr(test, schemars(skip))] Option<AgentFile>,
+);
+
+impl TryFrom<AcpSettings> for Settings {
+    type Error = String;
+
+    fn try_from(settings: AcpSettings) -> Result<Self, Self::Error> {
+        if !settings.agent_file.is_empty() {
+            let file = agents::read(Path::new(&settings.agent_file))?;
+            return Ok(Self(settings, Some(file)));
+        }
+        if settings.command.is_empty() {
+            return Err(
+                "`command` is missing: the program of an agent that speaks the Agent Client Protocol"
+                    .to_owned(),
+            );
+        }
+        Ok(Self(settings, None))
+    }
 }
 
-/// What the profile is for.
+/// The adapter of the profile `acp`.
+pub(crate) fn adapter(Settings(settings, file): Settings) -> impl Adapter {
+    let file = file.map_or_else(|| agents::built_in(PROFILE), agents::adopt);
+    Acp::new(AcpAgent::new(PROFILE, file, settings.common(), &settings))
+}
+
+/// The adapter of an agent that is known by name.
+pub(crate) fn named_adapter(
+    file: &'static AgentFile,
+    NamedSettings(settings): NamedSettings,
+) -> impl Adapter {
+    Acp::new(AcpAgent::new(
+        &file.name,
+        file,
+        settings.common(),
+        &settings,
+    ))
+}
+
+/// Description of the profile `acp` without a configuration.
 pub(crate) fn description() -> Description {
-    Acp::new(Settings(Keys::default())).describe()
-}
-
-impl Kind for Settings {
-    fn facts(&self) -> Facts<'_> {
-        Facts {
-            profile: "acp",
-            use_when: [
-                "an agent speaks the Agent Client Protocol and has no profile of its own",
-                "it has one: that one knows its surprises",
-            ],
-            honours: &["skills"],
-            permissions: self.0.permission,
-            is_dangerous: self.0.dangerous,
-            client_files: self.0.client_files,
-            mode: &self.0.mode,
-            auth_method: &self.0.auth_method,
-            ..Facts::default()
-        }
-    }
-
-    fn common(&self) -> Common {
-        self.0.common()
-    }
-
-    fn prepare(
-        &self,
-        options: &Options,
-        _: Option<Version>,
-        _: &Shared,
-    ) -> Result<Prepared, Error> {
-        let mut prepared = Prepared::new(options.launch(), options);
-        prepared.skills = Roster::of(&options.skills, &mut prepared.warnings);
-        Ok(prepared)
-    }
+    let file = agents::built_in(PROFILE);
+    let settings = AcpSettings::default();
+    Acp::new(AcpAgent::new(PROFILE, file, settings.common(), &settings)).describe()
 }

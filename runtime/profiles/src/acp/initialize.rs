@@ -1,14 +1,12 @@
 //! What an agent says of itself in its answer to `initialize`, and how some differ from the specification.
 
-use std::collections::BTreeMap;
-use std::sync::LazyLock;
-
 use serde::Deserialize;
 use serde_json::Value;
 use trunkline_sdk::{Category, Error};
 
 use super::read::{has, list, text};
 use crate::agent::mcp::AcpTransports;
+use crate::agents;
 
 /// The version of the protocol that is spoken.
 pub(crate) const VERSION: u64 = 1;
@@ -88,22 +86,21 @@ pub(crate) enum FailuresAsText {
     Status,
 }
 
-/// The agents that are known by their names, in lower case.
-static QUIRKS: LazyLock<BTreeMap<&str, Quirks>> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "a constant, read in every test")]
-    serde_json::from_str(include_str!("quirks.json")).expect("quirks.json is valid")
-});
-
 impl Quirks {
-    fn of(name: &str) -> Self {
-        // When an unknown agent is done repeating is not known.
-        let unknown = Self {
-            repeats_late: true,
-            ..Self::default()
-        };
-        let known = QUIRKS.get(name.to_ascii_lowercase().as_str());
-        known.copied().unwrap_or(unknown)
-    }
+    /// Differences of an agent that is not known: when it is done repeating is not known either.
+    pub(crate) const UNKNOWN: Self = Self {
+        running_usage: false,
+        failures_as_text: FailuresAsText::Never,
+        repeats_late: true,
+        names_tools_in_ids: false,
+        names_tools_in_titles: false,
+        appends_system_prompt: false,
+        hides_cuts: false,
+        restarts: false,
+        asks_by_ids_of_their_own: false,
+        fails_in_silence: false,
+        never_asks_in_auto: false,
+    };
 }
 
 impl InitializeResponse {
@@ -131,7 +128,7 @@ impl InitializeResponse {
         let info = &answer["agentInfo"];
         let name = text(info, "name").map(str::to_owned);
         Ok(Self {
-            quirks: Quirks::of(name.as_deref().unwrap_or_default()),
+            quirks: agents::quirks(name.as_deref().unwrap_or_default()),
             name,
             loads: has(can, "loadSession"),
             resumes: has(session, "resume"),

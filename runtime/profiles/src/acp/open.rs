@@ -146,7 +146,7 @@ impl Opening {
             inbox,
             directories,
             launch,
-            self.acp.facts().permissions,
+            self.acp.agent().permissions(),
         );
         let acp_session = Arc::new(acp_session);
         self.choose(&acp_session, &mut reader).await?;
@@ -178,7 +178,7 @@ impl Opening {
 
     /// The MCP servers that the agent reaches; what is wrong with the others is reported.
     async fn servers(&self, initialized: &InitializeResponse) -> Vec<Value> {
-        let (servers, warnings) = mcp::parse(&self.options.mcp_servers);
+        let (servers, warnings) = mcp::parse(&self.options, self.acp.agent().file().mcp_variables);
         for warning in warnings {
             self.warn(Category::Other, warning).await;
         }
@@ -261,7 +261,7 @@ impl Opening {
                 .is_some_and(|value| !value.is_empty());
             given || std::env::var_os(name).is_some_and(|value| !value.is_empty())
         };
-        let login = match self.acp.facts().auth_method {
+        let login = match self.acp.agent().text("auth_method") {
             "" => link.initialized.login_by_variables(is_set),
             named => Some(link.initialized.login(named)?),
         };
@@ -307,7 +307,7 @@ impl Opening {
             initialized,
             request::earlier_session(native, &cwd(&self.options), &servers),
         );
-        while let Some(wait) = self.acp.kind().wait_to_resume(&self.options, native) {
+        while let Some(wait) = self.acp.agent().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
         let other = link.register(native, inbox);
@@ -411,12 +411,18 @@ impl Opening {
             .mode
             .as_deref()
             .or(self.options.permission_mode.as_deref());
-        let mode = asked.unwrap_or(self.acp.facts().mode);
+        let mode = asked.unwrap_or(self.acp.agent().start_mode());
         if !mode.is_empty() {
-            choose_mode(&self.acp, acp_session, reader, &self.acp.kind().mode(mode)).await?;
+            choose_mode(
+                &self.acp,
+                acp_session,
+                reader,
+                self.acp.agent().mode_name(mode),
+            )
+            .await?;
         }
         if let Some(model) = &self.options.model
-            && !self.acp.facts().starts_with_model
+            && !self.acp.agent().starts_with_model()
             && let Err(error) = choose_model(&self.acp, acp_session, reader, model).await
         {
             self.warn(

@@ -1,31 +1,28 @@
 //! Which credentials each agent takes from its environment: names, never values (census rows H01 and H02).
 
 use std::path::{Path, PathBuf};
-use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Facts of an agent about its credentials, and about the variables that choose its model.
+use crate::agents;
+
+/// Facts of an agent about its credentials.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Credentials {
-    profile: &'static str,
     /// Variables each of which is enough, in the order in which the agent prefers them.
-    #[serde(borrow)]
-    variables: Vec<&'static str>,
+    variables: Vec<String>,
     /// Variables that pass on in the same way and are not always enough: when they are of use.
-    #[serde(borrow, default)]
-    partial: Vec<(&'static str, &'static str)>,
-    /// The variables that one of these is of no use without.
-    #[serde(borrow, default)]
-    needed: Vec<(&'static str, Vec<&'static str>)>,
-    file: LoginFile,
-    login: &'static str,
-    /// The arguments by which its program reports at no cost, by its exit code, whether it is logged in.
-    #[serde(borrow, default)]
-    check: Option<Vec<&'static str>>,
     #[serde(default)]
-    pub(super) model: ModelVariables,
+    partial: Vec<(String, String)>,
+    /// The variables that one of these is of no use without.
+    #[serde(default)]
+    needed: Vec<(String, Vec<String>)>,
+    file: LoginFile,
+    login: String,
+    /// The arguments by which its program reports at no cost, by its exit code, whether it is logged in.
+    #[serde(default)]
+    check: Option<Vec<String>>,
 }
 
 /// The file that a login of the agent's own leaves: in a folder that a variable names, and without that below the home
@@ -33,34 +30,14 @@ pub(crate) struct Credentials {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoginFile {
-    #[serde(borrow, default)]
-    variable: Option<&'static str>,
-    folder: &'static str,
-    file: &'static str,
+    #[serde(default)]
+    variable: Option<String>,
+    folder: String,
+    file: String,
     /// The file does not prove a login: it holds other things too, and a keyring may hold the login.
     #[serde(default)]
     holds_more: bool,
 }
-
-/// Variables that choose an agent's model when neither session nor configuration names one.
-#[derive(Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ModelVariables {
-    /// The program for which the profile reads them. Unset: the agent itself does.
-    #[serde(borrow)]
-    pub(super) read_for: Option<&'static str>,
-    #[serde(borrow)]
-    pub(super) model: Option<&'static str>,
-    /// Names the provider of a model.
-    #[serde(borrow)]
-    pub(super) provider: Option<&'static str>,
-}
-
-/// The agents of the profiles that need credentials.
-pub(super) static AGENTS: LazyLock<Vec<Credentials>> = LazyLock::new(|| {
-    #[expect(clippy::expect_used, reason = "a constant, read in every test")]
-    serde_json::from_str(include_str!("agents.json")).expect("agents.json is valid")
-});
 
 /// The key of Anthropic's API. What it is used for is paid by it, even where there is a subscription.
 pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
@@ -70,9 +47,7 @@ pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
 /// What a profile accepts; nothing for one that needs no credentials of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
-    AGENTS
-        .iter()
-        .find(|credentials| credentials.profile == profile)
+    agents::by_name(profile)?.credentials.as_ref()
 }
 
 impl LoginFile {
@@ -89,10 +64,11 @@ impl LoginFile {
         };
         let folder = self
             .variable
+            .as_deref()
             .and_then(set)
             .or_else(shared)
-            .or_else(|| Some(set("HOME")?.join(self.folder)))?;
-        Some(folder.join(self.file))
+            .or_else(|| Some(set("HOME")?.join(&self.folder)))?;
+        Some(folder.join(&self.file))
     }
 }
 
@@ -103,37 +79,37 @@ impl Credentials {
     }
 
     /// The arguments by which the program reports at no cost that it is logged in: it exits with 0.
-    pub(crate) fn check(&self) -> Option<&[&'static str]> {
+    pub(crate) fn check(&self) -> Option<&[String]> {
         self.check.as_deref()
     }
 
     /// The command that logs in.
-    pub(crate) fn login(&self) -> &'static str {
-        self.login
+    pub(crate) fn login(&self) -> &str {
+        &self.login
     }
 
     /// The variables each of which is enough, the one that the agent prefers first.
-    pub(crate) fn variables(&self) -> impl Iterator<Item = &'static str> {
-        self.variables.iter().copied()
+    pub(crate) fn variables(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(String::as_str)
     }
 
     /// Which of the variables are set, read by `value`; an empty one is not.
-    pub(crate) fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&'static str> {
+    pub(crate) fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&str> {
         let is_set = |name: &&str| value(name).is_some_and(|value| !value.trim().is_empty());
         self.variables().filter(is_set).collect()
     }
 
     /// The variables that may pass on as credentials: those each of which is enough, then the others.
-    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &'static str> {
+    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &str> {
         self.variables()
-            .chain(self.partial.iter().map(|(name, _)| *name))
+            .chain(self.partial.iter().map(|(name, _)| name.as_str()))
     }
 
     /// Which variables pass on: those that are set, and what each of them needs.
-    pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
+    pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&str> {
         let mut passed: Vec<_> = self.all_variables().collect();
         let needed = self.needed.iter().filter(|(name, _)| is_set(name));
-        passed.extend(needed.flat_map(|(_, needed)| needed.iter().copied()));
+        passed.extend(needed.flat_map(|(_, needed)| needed.iter().map(String::as_str)));
         passed.retain(|name| is_set(name));
         passed.sort_unstable();
         passed.dedup();
@@ -349,12 +325,12 @@ mod tests {
 
     #[test]
     fn every_profile_names_variables_and_a_login() {
-        for credentials in AGENTS.iter() {
+        for credentials in agents::all().filter_map(|file| file.credentials.as_ref()) {
             assert!(!credentials.variables.is_empty(), "{credentials:?}");
             assert!(credentials.login.starts_with('`'));
             let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));
             assert!(
-                hint.contains(credentials.login) && hint.contains("~/."),
+                hint.contains(&credentials.login) && hint.contains("~/."),
                 "{hint}"
             );
             assert!(

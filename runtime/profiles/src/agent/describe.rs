@@ -3,7 +3,7 @@
 use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{Description, SessionInfo, SessionStart};
 
-use super::credentials;
+use super::credentials::Credentials;
 
 /// The options of `session.start` that [`Options`](super::options::Options) reads for every wrapped agent.
 pub(crate) const HONOURED: [&str; 6] = [
@@ -19,6 +19,7 @@ pub(crate) const HONOURED: [&str; 6] = [
 /// known before it runs.
 pub(crate) fn wrapped(
     profile: &str,
+    credentials: Option<&Credentials>,
     exec_model: &str,
     lists_sessions: Option<bool>,
 ) -> Description {
@@ -31,7 +32,7 @@ pub(crate) fn wrapped(
     };
     let description =
         Description::new(profile, env!("CARGO_PKG_VERSION")).capabilities(capabilities);
-    let description = match credentials::of(profile) {
+    let description = match credentials {
         Some(accepted) => description.login_hint(accepted.hint(|name| std::env::var(name).ok())),
         None => description,
     };

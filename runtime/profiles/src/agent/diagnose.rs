@@ -6,17 +6,18 @@ use std::{path::Path, time::Duration};
 use trunkline_sdk::{Category, Check};
 
 use super::{
-    credentials::{self, ANTHROPIC_API_KEY, Credentials},
+    credentials::{ANTHROPIC_API_KEY, Credentials},
     launch::Launch,
     settings::Common,
     variables, version,
 };
+use crate::agents::AgentFile;
 
 /// How long the agent's own check may take.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The checks of a profile by its configuration. Nothing is changed, and nothing but the program itself is asked.
-pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
+/// The checks of an agent by its configuration. Nothing is changed, and nothing but the program itself is asked.
+pub(crate) async fn checks(file: &AgentFile, common: &Common) -> Vec<Check> {
     let launch = Launch::new(&common.command)
         .args(&common.args)
         .envs(&common.env);
@@ -32,7 +33,11 @@ pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
             true
         }
         Err(error) if error.failure().category == Some(Category::NotInstalled) => {
-            checks.push(Check::error("agent.installed", error.to_string()));
+            let missing = Check::error("agent.installed", error.to_string());
+            checks.push(match file.install.as_str() {
+                "" => missing,
+                install => missing.hint(format!("`{install}` installs it")),
+            });
             false
         }
         Err(error) => {
@@ -41,24 +46,16 @@ pub(crate) async fn checks(profile: &str, common: &Common) -> Vec<Check> {
             true
         }
     };
-    let Some(accepted) = credentials::of(profile) else {
+    let Some(accepted) = &file.credentials else {
         return checks;
     };
     let value = |name: &str| variables::value(&common.env, name);
     let sources = accepted.sources(value);
     let is_found = !sources.is_empty();
-    checks.extend(used(profile, "agent.credentials", &sources));
+    checks.extend(used(&file.name, "agent.credentials", &sources));
     if is_installed && let Some(arguments) = accepted.check() {
         let missing = accepted.missing(value);
-        checks.push(
-            own_check(
-                launch.args(arguments.iter().copied()),
-                accepted,
-                is_found,
-                missing,
-            )
-            .await,
-        );
+        checks.push(own_check(launch.args(arguments), accepted, is_found, missing).await);
     } else if !is_found {
         checks.push(Check::warn("agent.credentials", accepted.missing(value)));
     }
@@ -179,7 +176,8 @@ mod tests {
 
     async fn told(profile: &str, common: &Common) -> Vec<(String, String)> {
         let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
-        let checks = serde_json::to_value(checks(profile, common).await).unwrap();
+        let checks =
+            serde_json::to_value(checks(crate::agents::built_in(profile), common).await).unwrap();
         checks
             .as_array()
             .unwrap()
@@ -248,7 +246,7 @@ mod tests {
                 ][..],
             ),
             (
-                "generic-cli",
+                "acp",
                 common(WORKS, &[]),
                 &[("agent.installed", "info")][..],
             ),
@@ -261,7 +259,7 @@ mod tests {
                 &[("agent.installed", "error"), ("agent.credentials", "warn")][..],
             ),
             (
-                "generic-cli",
+                "acp",
                 Common {
                     work_dir: "/no/such/dir".into(),
                     ..common(WORKS, &[])
@@ -269,7 +267,7 @@ mod tests {
                 &[("agent.work_dir", "error"), ("agent.installed", "info")][..],
             ),
             (
-                "generic-cli",
+                "acp",
                 Common {
                     work_dir: "/".into(),
                     ..common(WORKS, &[])
@@ -277,7 +275,7 @@ mod tests {
                 &[("agent.work_dir", "info"), ("agent.installed", "info")][..],
             ),
             (
-                "generic-cli",
+                "acp",
                 Common {
                     work_dir: "here".into(),
                     ..common(WORKS, &[])
@@ -292,7 +290,8 @@ mod tests {
     #[tokio::test]
     async fn values_and_accounts_stay_untold() {
         let common = common(LOGGED_OUT, &[("CODEX_ACCESS_TOKEN", "sk-value")]);
-        let told = serde_json::to_string(&checks("codex", &common).await).unwrap();
+        let told = serde_json::to_string(&checks(crate::agents::built_in("codex"), &common).await)
+            .unwrap();
         assert!(
             told.contains("CODEX_ACCESS_TOKEN from the environment")
                 && !told.contains("sk-value")
@@ -306,7 +305,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("auth.json"), "{}").unwrap();
         let common = common(WORKS, &[("CODEX_HOME", home.path().to_str().unwrap())]);
-        let checks = json!(checks("codex", &common).await);
+        let checks = json!(checks(crate::agents::built_in("codex"), &common).await);
         assert!(
             checks[1]["message"].as_str().unwrap().contains("auth.json"),
             "{checks}"

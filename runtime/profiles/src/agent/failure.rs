@@ -29,6 +29,14 @@ pub(crate) fn classify(text: &str, http: Option<u16>) -> Category {
         .unwrap_or(Category::Other)
 }
 
+/// Checks a pattern of an agent's file.
+///
+/// # Errors
+/// Why it is not a regular expression.
+pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
+    table::check(pattern)
+}
+
 /// Whether the agent says that it knows no session of the id that it was to resume.
 pub(crate) fn is_unknown_session(text: &str) -> bool {
     let text = trunkline_sdk::preview::without_escapes(text);

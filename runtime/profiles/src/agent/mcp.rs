@@ -3,6 +3,7 @@
 mod codex;
 mod config;
 mod copilot;
+mod expand;
 mod parse;
 mod secret;
 
@@ -13,7 +14,7 @@ pub(crate) use self::config::{
     AcpTransports, acp_servers, claude_config, opencode_config, private_file,
 };
 pub(crate) use self::copilot::copilot_config;
-pub(crate) use self::parse::parse;
+pub(crate) use self::parse::{parse, parse_values};
 pub(crate) use self::secret::Secret;
 
 /// A server that an agent may use.

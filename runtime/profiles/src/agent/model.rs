@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::credentials::{self, AGENTS};
+use crate::agents;
 
 /// A model and, where that is known, who runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,10 +49,11 @@ const MAKERS: &[(&str, &str)] = &[
 
 /// The names of the variables that choose the model of a profile's agent.
 pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + use<> {
-    let known = credentials::of(profile).map(|known| &known.model);
-    known
+    let known = agents::by_name(profile).map(|file| &file.model_variables);
+    let names = known
         .into_iter()
-        .flat_map(|known| known.model.into_iter().chain(known.provider))
+        .flat_map(|known| [&known.model, &known.provider]);
+    names.filter_map(|name| name.as_deref())
 }
 
 /// The configured model, else that of the variables that the profile reads, by `value`. Empty: the agent chooses.
@@ -61,19 +62,21 @@ pub(crate) fn configured(
     program: &str,
     value: impl Fn(&str) -> Option<String>,
 ) -> String {
-    let known = AGENTS
-        .iter()
-        .map(|known| &known.model)
-        .find(|known| known.read_for == Some(program));
+    let known = agents::all()
+        .map(|file| &file.model_variables)
+        .find(|known| known.read_for.as_deref() == Some(program));
     let Some(known) = known.filter(|_| model.is_empty()) else {
         return model.to_owned();
     };
-    let set = |name| {
+    let set = |name: &String| {
         value(name)
             .map(|value| value.trim().to_owned())
             .filter(|value| !value.is_empty())
     };
-    match (known.model.and_then(set), known.provider.and_then(set)) {
+    match (
+        known.model.as_ref().and_then(set),
+        known.provider.as_ref().and_then(set),
+    ) {
         (Some(model), Some(provider)) if !model.starts_with(&format!("{provider}/")) => {
             format!("{provider}/{model}")
         }

@@ -151,6 +151,11 @@ fn merge(into: &mut Map<String, Value>, from: Map<String, Value>) {
 mod tests {
     use super::*;
     use crate::agent::skills::Skill;
+    use crate::agents::McpVariables;
+
+    fn parse(servers: Value) -> (Vec<McpServer>, Vec<String>) {
+        mcp::parse_values(&[servers], &Default::default(), McpVariables::Braced)
+    }
 
     #[test]
     fn the_session_s_come_on_top_of_the_configuration_s() {
@@ -159,7 +164,7 @@ mod tests {
         let skill = Skill::new(home.path(), Some("review")).unwrap();
         let folder = SkillsFolder::new(&[skill]).unwrap();
         let prompt = PromptFile::new("Be brief.").unwrap();
-        let (servers, _) = mcp::parse(&[json!({"files": {"command": "x"}})]);
+        let (servers, _) = parse(json!({"files": {"command": "x"}}));
         let configured =
             json!({"model": "m", "instructions": ["mine.md"], "mcp": {"own": {"type": "local"}}})
                 .to_string();
@@ -198,7 +203,7 @@ mod tests {
     #[test]
     fn what_is_added_is_taken_word_for_word() {
         let server = json!({"files": {"command": "x", "args": ["{env:HOME}"], "env": {"A": "{file:/etc/passwd}"}}});
-        let (servers, _) = mcp::parse(&[server]);
+        let (servers, _) = parse(server);
         let content = content(
             Some(r#"{"theme":"{env:THEME}"}"#),
             None,

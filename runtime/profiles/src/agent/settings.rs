@@ -258,9 +258,8 @@ mod tests {
     #[test]
     fn a_variable_of_the_profile_chooses_the_model() {
         let model = |text: &str| {
-            crate::kilo_code::family(serde_json::from_str(text).unwrap())
-                .common
-                .model
+            let kilo: crate::oneshot::opencode::Kilo = serde_json::from_str(text).unwrap();
+            kilo.common().model
         };
         let env = r#""env":{"KILO_MODEL":"m","KILO_PROVIDER":"openrouter"}"#;
         assert_eq!(model(&format!("{{{env}}}")), "openrouter/m");

@@ -2,8 +2,10 @@
 
 mod probe;
 
+use std::collections::BTreeMap;
 use std::fmt;
 
+use serde::de::{Deserialize, Deserializer, Error as _};
 use trunkline_sdk::{Category, Error};
 
 pub(crate) use self::probe::{ProgramOutput, hear, of, probe};
@@ -53,23 +55,29 @@ impl fmt::Display for Version {
     }
 }
 
-/// What not every version of an agent has, each with the first version that was seen to have it. What is in no line every
-/// version has; a version that is not known is taken for the newest.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Since {
-    /// The agent's program, and how it is brought to a newer version.
-    pub(crate) agent: &'static str,
-    pub(crate) update: &'static str,
-    pub(crate) first: &'static [(&'static str, Version)],
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let version = Self::parse(&text).filter(|version| version.to_string() == text);
+        version.ok_or_else(|| D::Error::custom(format!("{text:?} is not a version such as 1.2.3")))
+    }
 }
 
-impl Since {
-    /// The first version that has it, where not all have it.
+/// First versions of an agent that have an option or a command. What is not listed every version has; a version that is
+/// not known is taken for the newest.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Since<'f> {
+    /// The agent's program.
+    pub(crate) agent: &'f str,
+    /// The command that brings it to a newer version.
+    pub(crate) update: &'f str,
+    pub(crate) first: &'f BTreeMap<String, Version>,
+}
+
+impl Since<'_> {
+    /// The first version that has it, if not all have it.
     pub(crate) fn of(self, what: &str) -> Option<Version> {
-        self.first
-            .iter()
-            .find(|(name, _)| *name == what)
-            .map(|(_, since)| *since)
+        self.first.get(what).copied()
     }
 
     pub(crate) fn has(self, what: &str, version: Option<Version>) -> bool {
@@ -146,10 +154,11 @@ mod tests {
 
     #[test]
     fn what_is_missing_is_told_with_the_version_that_has_it() {
+        let first = BTreeMap::from([("--new".to_owned(), Version(1, 2, 3))]);
         let since = Since {
             agent: "agent",
             update: "get agent",
-            first: &[("--new", Version(1, 2, 3))],
+            first: &first,
         };
         for (what, version, has) in [
             ("--new", Some(Version(1, 2, 2)), false),

@@ -12,6 +12,7 @@ use crate::agent::{
     system_prompt::Carrier,
     version::{Since, Version},
 };
+use crate::agents;
 
 /// Which conversation it goes on with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,19 +64,9 @@ const HIDDEN: &[&str] = &[
 ];
 
 /// Options that not every version has, by the program itself: some are not in its `--help`.
-const SINCE: Since = Since {
-    agent: "claude",
-    update: "npm install -g @anthropic-ai/claude-code",
-    first: &[
-        ("--settings", Version(1, 0, 80)),
-        ("--include-partial-messages", Version(1, 0, 109)),
-        ("--setting-sources", Version(1, 0, 122)),
-        ("--max-budget-usd", Version(2, 0, 30)),
-        ("--tools", Version(2, 0, 31)),
-        ("--append-system-prompt-file", Version(2, 0, 33)),
-        ("sandbox.failIfUnavailable", Version(2, 1, 83)),
-    ],
-};
+fn since() -> Since<'static> {
+    agents::built_in("claude-code").since()
+}
 
 /// Since when an input that comes during a turn is taken into it.
 pub(super) const STEERS: Version = Version(2, 1, 205);
@@ -104,7 +95,7 @@ pub(super) fn launch(
             "--verbose",
         ])
         .args(["--permission-prompt-tool", "stdio"]);
-    if SINCE.has("--include-partial-messages", version) {
+    if since().has("--include-partial-messages", version) {
         launch = launch.arg("--include-partial-messages");
     }
     launch = match begin {
@@ -128,22 +119,22 @@ pub(super) fn launch(
         launch = launch.arg("--max-turns").arg(turns.to_string());
     }
     if let Some(budget) = budget(settings, options) {
-        SINCE.need("--max-budget-usd", "`max_cost_usd`", version)?;
+        since().need("--max-budget-usd", "`max_cost_usd`", version)?;
         launch = launch.arg("--max-budget-usd").arg(budget.to_string());
     }
     if let Some(prompt) = files.prompt {
         launch = launch.args(system_prompt(settings, options, prompt, version)?);
     }
     if let Some(file) = files.settings {
-        SINCE.need("sandbox.failIfUnavailable", "`sandbox`", version)?;
+        since().need("sandbox.failIfUnavailable", "`sandbox`", version)?;
         launch = launch.arg("--settings").arg(file);
     } else if !settings.settings.is_empty() {
-        SINCE.need("--settings", "`settings`", version)?;
+        since().need("--settings", "`settings`", version)?;
         launch = launch.option("--settings", Some(&settings.settings));
     }
     launch = launch.option("--agent", files.agent);
     if let Some(sources) = &settings.setting_sources {
-        SINCE.need("--setting-sources", "`setting_sources`", version)?;
+        since().need("--setting-sources", "`setting_sources`", version)?;
         launch = launch.arg("--setting-sources").arg(sources.join(","));
     }
     if settings.strict_mcp_config || settings.project_mcp || options.allowed_domains.is_some() {
@@ -153,7 +144,7 @@ pub(super) fn launch(
         launch = launch.arg("--mcp-config").arg(file);
     }
     if let Some(tools) = built_in(options.allowed_tools.as_deref()) {
-        SINCE.need("--tools", "`allowed_tools`", version)?;
+        since().need("--tools", "`allowed_tools`", version)?;
         launch = launch.arg("--tools").arg(tools.join(","));
     }
     launch = listed(
@@ -248,7 +239,7 @@ fn system_prompt(
         ("--append-system-prompt", "--append-system-prompt-file")
     };
     if matches!(prompt, Carrier::File(_)) {
-        SINCE.need(file, "a system prompt of this length", version)?;
+        since().need(file, "a system prompt of this length", version)?;
     }
     Ok(prompt.arguments(text, file))
 }

@@ -18,6 +18,7 @@ use crate::agent::options::Options;
 use crate::agent::private_file;
 use crate::agent::skills::{self, Skill, SkillsFolder};
 use crate::agent::system_prompt::Carrier;
+use crate::agents::McpVariables;
 
 /// The most command files.
 const MOST_COMMANDS: usize = 256;
@@ -47,7 +48,7 @@ impl Given {
             Some(from) => &project_mcp::joined(&from, &options.mcp_servers, warnings),
             None => &options.mcp_servers,
         };
-        let (servers, wrong) = mcp::parse(said);
+        let (servers, wrong) = mcp::parse_values(said, &options.env, McpVariables::LeftToAgent);
         warnings.extend(wrong);
         let mcp = match servers.is_empty() {
             true => None,

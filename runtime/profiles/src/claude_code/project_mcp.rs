@@ -119,7 +119,7 @@ fn by_name(servers: &Value, unnamed: &mut Vec<Value>) -> Vec<(String, Value)> {
 
 /// Whether a server says how it is reached.
 fn is_whole(server: &Value) -> bool {
-    ["command", "url", "httpUrl"]
+    ["command", "url", "httpUrl", "serverUrl"]
         .iter()
         .any(|key| server.get(*key).is_some())
 }

@@ -10,20 +10,13 @@ use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::system_prompt::LONGEST_ARGUMENT;
 use crate::agent::version::{Since, Version};
+use crate::agents;
 
 /// What not every version has, by its `--help` and by what it does. Older app servers know threads too, but spell their
 /// policies otherwise, and before 0.57 do not know them.
-pub(super) const SINCE: Since = Since {
-    agent: "codex",
-    update: "npm install -g @openai/codex",
-    first: &[
-        ("exec --json", Version(0, 44, 0)),
-        ("developer_instructions", Version(0, 53, 0)),
-        ("exec --add-dir", Version(0, 59, 0)),
-        ("app-server", Version(0, 72, 0)),
-        ("model_instructions_file", Version(0, 89, 0)),
-    ],
-};
+pub(super) fn since() -> Since<'static> {
+    agents::built_in("codex").since()
+}
 
 /// How a session's turns reach Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,7 +28,7 @@ pub(super) enum Way {
 impl Way {
     /// By version, which is unknown for odd builds: those are taken for new. The app server knows no profiles.
     pub(super) fn of(version: Option<Version>, settings: &Settings) -> Self {
-        let old = !SINCE.has("app-server", version);
+        let old = !since().has("app-server", version);
         match settings.transport {
             Transport::AppServer => Self::AppServer,
             Transport::Exec => Self::Exec,
@@ -106,7 +99,7 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         .iter()
         .chain(&options.add_dirs)
         .filter(|folder| !folder.is_empty());
-    if SINCE.has("exec --add-dir", run.version) {
+    if since().has("exec --add-dir", run.version) {
         launch = folders.fold(launch, |launch, folder| {
             launch.option("--add-dir", Some(folder))
         });
@@ -121,14 +114,14 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         launch = config(launch, "model_reasoning_effort", &quoted(effort));
     }
     if let Some(base) = run.base {
-        let key = match SINCE.has("model_instructions_file", run.version) {
+        let key = match since().has("model_instructions_file", run.version) {
             true => "model_instructions_file",
             false => "experimental_instructions_file",
         };
         launch = config(launch, key, &quoted(&base.to_string_lossy()));
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
-    let told = SINCE.has("developer_instructions", run.version);
+    let told = since().has("developer_instructions", run.version);
     let appended = options
         .system_prompt
         .as_ref()

@@ -23,6 +23,7 @@ use crate::agent::options::{Options, filled};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
 use crate::agent::rpc::CallError;
+use crate::agents::McpVariables;
 
 /// How long the app server may take for a request that asks no model, where no longest start is configured.
 pub(super) const ANSWER: Duration = Duration::from_secs(60);
@@ -325,8 +326,8 @@ fn is_unknown(error: &CallError) -> bool {
 }
 
 /// The `mcp_servers` tables for a thread, and what is wrong with those that are left out.
-pub(super) fn mcp_servers(values: &[Value]) -> (Map<String, Value>, Vec<String>) {
-    let (servers, mut warnings) = crate::agent::mcp::parse(values);
+pub(super) fn mcp_servers(options: &Options) -> (Map<String, Value>, Vec<String>) {
+    let (servers, mut warnings) = crate::agent::mcp::parse(options, McpVariables::Braced);
     let (tables, left_out) = crate::agent::mcp::codex_config(&servers);
     warnings.extend(left_out);
     (tables, warnings)

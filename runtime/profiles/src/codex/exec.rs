@@ -12,7 +12,7 @@ use trunkline_sdk::protocol::{Context, TurnComplete};
 use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Turn};
 
 use self::line::{Lines, Meaning};
-use super::command_line::{self, Run, SINCE};
+use super::command_line::{self, Run, since};
 use super::login;
 use super::policy::Policy;
 use super::prompt::Prompt;
@@ -32,6 +32,7 @@ use crate::agent::resume;
 use crate::agent::system_prompt::{self, PromptFile};
 use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
 use crate::agent::version::Version;
+use crate::agents::McpVariables;
 
 /// Timeout for the end of a stopped process after SIGTERM.
 const TERM: Duration = Duration::from_millis(1200);
@@ -81,7 +82,7 @@ impl Exec {
         prompt: Prompt,
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
-        SINCE.need("exec --json", "this profile", version)?;
+        since().need("exec --json", "this profile", version)?;
         let id = options
             .resume
             .take()
@@ -99,7 +100,7 @@ impl Exec {
             // What is too long for an argument goes before the first input.
             Some(system)
                 if system.len() > system_prompt::LONGEST_ARGUMENT
-                    || !SINCE.has("developer_instructions", version) =>
+                    || !since().has("developer_instructions", version) =>
             {
                 (None, Some(system))
             }
@@ -220,7 +221,7 @@ impl Exec {
         images: &[String],
         exit: &mut Option<Ended>,
     ) -> Result<Outcome, Error> {
-        let (servers, mut wrong) = mcp::parse(&self.options.mcp_servers);
+        let (servers, mut wrong) = mcp::parse(&self.options, McpVariables::Braced);
         let overrides = mcp::codex_overrides(&servers);
         wrong.extend(overrides.warnings);
         self.warnings.extend(wrong);

@@ -7,24 +7,27 @@ use trunkline_sdk::{
 };
 
 use super::{Conversation, Extras, Native, Reader};
-use crate::acp::{Acp, Kind, Transport};
+use crate::acp::{Acp, AcpAgent, Transport};
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
-use crate::agent::{describe, diagnose, native_id, resume};
+use crate::agent::{describe, diagnose, resume};
 
 /// What every agent that runs once a turn is given besides what every wrapped agent is.
 const HONOURED: [&str; 2] = ["resume", "skills"];
 
-/// A profile whose agent can be run once a turn, where it does not speak ACP.
-pub(crate) trait Runs: Kind + Clone {
+/// A dialect: how an agent is run once a turn if it does not speak ACP.
+pub(crate) trait Runs: Clone + Send + Sync + 'static {
     /// What it is given of what a session asks for, beside [`HONOURED`].
     const HONOURS: &'static [&'static str];
 
     /// What reads one run's lines.
     type Reader: Reader + 'static;
+
+    /// The agent, by its file and its configuration.
+    fn agent(&self) -> &AcpAgent;
 
     /// Whether it can be run for such a session.
     ///
@@ -46,7 +49,7 @@ pub(crate) trait Runs: Kind + Clone {
 
     /// Whether this can be the agent's own id of a conversation.
     fn is_id(&self, id: &str) -> bool {
-        native_id::is_uuid(id)
+        self.agent().file().is_session_id(id)
     }
 
     /// Whether the agent takes the id that we choose for a new session.
@@ -83,7 +86,7 @@ impl<K> Default for State<K> {
 /// The adapter of an agent over ACP, or by one run a turn.
 pub(crate) fn adapter(profile: impl Runs) -> impl Adapter {
     ByTransport {
-        acp: Acp::new(profile.clone()),
+        acp: Acp::new(profile.agent().clone()),
         profile,
     }
 }
@@ -102,9 +105,9 @@ impl<K: Runs> Adapter for ByTransport<K> {
     }
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
-        let mut options = Options::read(session, &self.profile.common(), start).await?;
+        let mut options = Options::read(session, self.profile.agent().common(), start).await?;
         resume::settle(session, &mut options, |_| true).await;
-        if self.profile.facts().transport == Transport::Acp {
+        if self.profile.agent().transport() == Transport::Acp {
             // The session begins to open while the version is asked: most speak ACP.
             let state = self.acp.begin(session, options.clone());
             if self.acp.is_spoken().await {
@@ -134,27 +137,33 @@ impl<K: Runs> Adapter for ByTransport<K> {
     }
 
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
-        match self.profile.facts().transport {
+        match self.profile.agent().transport() {
             Transport::Acp => self.acp.sessions(list).await,
             Transport::Json => Ok(Vec::new()),
         }
     }
 
     fn describe(&self) -> Description {
-        let facts = self.profile.facts();
-        match facts.transport {
+        let agent = self.profile.agent();
+        let credentials = agent.file().credentials.as_ref();
+        match agent.transport() {
             Transport::Acp => self.acp.describe(),
-            Transport::Json => describe::wrapped(facts.profile, "run-to-completion", Some(false))
-                .honours(HONOURED)
-                .honours(K::HONOURS.iter().copied()),
+            Transport::Json => describe::wrapped(
+                agent.profile(),
+                credentials,
+                "run-to-completion",
+                Some(false),
+            )
+            .honours(HONOURED)
+            .honours(K::HONOURS.iter().copied()),
         }
     }
 
     async fn diagnose(&self) -> Vec<Check> {
-        let facts = self.profile.facts();
-        match facts.transport {
+        let agent = self.profile.agent();
+        match agent.transport() {
             Transport::Acp => self.acp.diagnose().await,
-            Transport::Json => diagnose::checks(facts.profile, &self.profile.common()).await,
+            Transport::Json => diagnose::checks(agent.file(), agent.common()).await,
         }
     }
 }

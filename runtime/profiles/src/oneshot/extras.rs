@@ -32,7 +32,7 @@ impl Extras {
     pub(super) fn of(profile: &impl Runs, options: &Options) -> Self {
         let mut warnings = Vec::new();
         let skills = Roster::of(&options.skills, &mut warnings);
-        let (servers, wrong) = mcp::parse(&options.mcp_servers);
+        let (servers, wrong) = mcp::parse(options, profile.agent().file().mcp_variables);
         warnings.extend(wrong);
         let mut given = profile.give(options, &skills, &servers);
         warnings.append(&mut given.warnings);

@@ -19,10 +19,12 @@ pub(super) struct Imported {
 }
 
 /// Further names of profiles in manifests, besides their own and their programs' names.
-const ALIASES: [(&str, &str); 3] = [
+const ALIASES: [(&str, &str); 5] = [
     ("claudecode", "claude-code"),
     ("openai-codex", "codex"),
     ("kilocode", "kilo-code"),
+    ("vibe", "mistral-vibe"),
+    ("hermes", "hermes-agent"),
 ];
 
 /// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration

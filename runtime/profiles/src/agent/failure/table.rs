@@ -5,20 +5,30 @@ use std::sync::LazyLock;
 use regex::bytes::{RegexSet, RegexSetBuilder};
 use trunkline_sdk::Category;
 
-/// The patterns of `words.txt`, in its order.
+use crate::agents::{self, AgentFile};
+
+/// The patterns of `words.txt`, in its order; after those of a category come those of the agents' files.
 static PATTERNS: LazyLock<Vec<(Category, &str)>> = LazyLock::new(|| {
     let mut category = Category::Other;
     let mut patterns = Vec::new();
+    let of_agents = |category: Category| {
+        let patterns = agents::all().flat_map(AgentFile::failures);
+        patterns.filter(move |(of, _)| *of == category)
+    };
     for line in include_str!("words.txt").lines() {
         let heading = line
             .strip_prefix('[')
             .and_then(|line| Category::named(line.strip_suffix(']')?));
         match heading {
-            Some(named) => category = named,
+            Some(named) => {
+                patterns.extend(of_agents(category));
+                category = named;
+            }
             None if line.is_empty() || line.starts_with('#') => {}
             None => patterns.push((category, line)),
         }
     }
+    patterns.extend(of_agents(category));
     patterns
 });
 
@@ -39,18 +49,28 @@ pub(super) fn is_unknown_session(text: &str) -> bool {
     WORDS.is_match(text.as_bytes())
 }
 
-/// All words are ASCII, so bytes are compared: the automaton is a fraction of that for Unicode.
+/// Checks a pattern of an agent's file.
+pub(super) fn check(pattern: &str) -> Result<(), String> {
+    build(std::iter::once(pattern))
+        .map(drop)
+        .map_err(|error| error.to_string())
+}
+
 fn set(patterns: impl Iterator<Item = &'static str>) -> RegexSet {
     #[expect(
         clippy::expect_used,
-        reason = "a constant table, compiled in every test"
+        reason = "a constant table, compiled in every test; those of files are checked when they are read"
     )]
+    build(patterns).expect("each pattern is checked")
+}
+
+/// All words are ASCII, so bytes are compared: the automaton is a fraction of that for Unicode.
+fn build<'p>(patterns: impl Iterator<Item = &'p str>) -> Result<RegexSet, regex::Error> {
     RegexSetBuilder::new(patterns)
         .unicode(false)
         .case_insensitive(true)
         .multi_line(true)
         .build()
-        .expect("a constant table")
 }
 
 #[cfg(test)]

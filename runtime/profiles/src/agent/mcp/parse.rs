@@ -1,34 +1,55 @@
 //! Reads servers from `session.start.mcp_servers` or the configuration, in each form that is about.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use trunkline_redact::SecretInputs;
 
+use super::expand::expand;
 use super::{McpServer, Secret, Transport};
+use crate::agent::options::Options;
+use crate::agent::variables;
+use crate::agents::McpVariables;
 
 /// The most servers of a session.
 const MOST: usize = 128;
 
 /// The longest text in a server, in bytes.
-const LONGEST: usize = 64 * 1024;
+pub(super) const LONGEST: usize = 64 * 1024;
+
+/// The servers of a session, as [`parse_values`] reads them.
+pub(crate) fn parse(options: &Options, variables: McpVariables) -> (Vec<McpServer>, Vec<String>) {
+    parse_values(&options.mcp_servers, &options.env, variables)
+}
 
 /// The servers, and what is wrong with those that are left out: the turn goes on without them (census row J06).
 ///
+/// Variables that a server names are put in from the environment of the agent's entry, unless the agent does that itself.
 /// The configuration's come first, then the session's; of two of one name the later stands. Taken are a map from names to servers, a list of servers with `name`, and either inside `mcpServers` or
 /// `mcp_servers`. Environment and headers are maps, or lists of `{name, value}`.
-pub(crate) fn parse(servers: &[Value]) -> (Vec<McpServer>, Vec<String>) {
+pub(crate) fn parse_values(
+    servers: &[Value],
+    env: &BTreeMap<String, String>,
+    variables: McpVariables,
+) -> (Vec<McpServer>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
     for servers in servers {
         // What an agent says of its servers is shown, too. A session's are held by its options.
         SecretInputs::default().json(servers).register();
-        add(servers, &mut parsed, &mut warnings);
+        let read = |name: Option<&str>, value: &Value| server(name, value, env, variables);
+        add(servers, read, &mut parsed, &mut warnings);
     }
     (parsed, warnings)
 }
 
-fn add(servers: &Value, parsed: &mut Vec<McpServer>, warnings: &mut Vec<String>) {
-    let mut take = |name: Option<&str>, value: &Value| match server(name, value) {
+fn add(
+    servers: &Value,
+    read: impl Fn(Option<&str>, &Value) -> Result<Option<McpServer>, String>,
+    parsed: &mut Vec<McpServer>,
+    warnings: &mut Vec<String>,
+) {
+    let mut take = |name: Option<&str>, value: &Value| match read(name, value) {
         _ if parsed.len() >= MOST => {}
         Ok(Some(server)) => {
             parsed.retain(|known| known.name != server.name);
@@ -54,7 +75,12 @@ fn add(servers: &Value, parsed: &mut Vec<McpServer>, warnings: &mut Vec<String>)
 }
 
 /// A server; nothing where it is switched off.
-fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String> {
+fn server(
+    name: Option<&str>,
+    value: &Value,
+    env: &BTreeMap<String, String>,
+    variables: McpVariables,
+) -> Result<Option<McpServer>, String> {
     let Some(members) = value.as_object() else {
         return Err(format!(
             "MCP server {:?}: it is not an object",
@@ -73,14 +99,28 @@ fn server(name: Option<&str>, value: &Value) -> Result<Option<McpServer>, String
     if is("disabled") == Some(true) || is("enabled") == Some(false) {
         return Ok(None);
     }
-    let transport = transport(members).map_err(|why| format!("MCP server {name}: {why}"))?;
+    let refused = |why: String| format!("MCP server {name}: {why}");
+    let is_left = variables == McpVariables::LeftToAgent;
+    let members = if is_left {
+        Cow::Borrowed(members)
+    } else {
+        let value = |name: &str| variables::value(env, name);
+        let members = expand(members, variables == McpVariables::Bare, &value).map_err(refused)?;
+        let named = json!({ name: &members });
+        SecretInputs::default().json(&named).register();
+        Cow::Owned(members)
+    };
+    let transport = transport(&members, is_left).map_err(|why| refused(why.to_owned()))?;
     Ok(Some(McpServer {
         name: name.to_owned(),
         transport,
     }))
 }
 
-fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
+fn transport(
+    members: &Map<String, Value>,
+    may_name_variables: bool,
+) -> Result<Transport, &'static str> {
     let text = |key: &str| {
         members
             .get(key)
@@ -100,7 +140,8 @@ fn transport(members: &Map<String, Value>) -> Result<Transport, &'static str> {
     );
     match (kind.as_deref(), url) {
         (kind, Some(url)) if kind.is_none() || is_http => {
-            if !(url.starts_with("http://") || url.starts_with("https://"))
+            let is_variable = may_name_variables && url.starts_with("${");
+            if !(is_variable || url.starts_with("http://") || url.starts_with("https://"))
                 || url.contains(char::is_control)
             {
                 return Err("its url is not an http or https URL");

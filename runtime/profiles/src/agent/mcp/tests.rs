@@ -4,10 +4,15 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::agents::McpVariables;
 
 /// Reads one value.
+fn read(servers: &[Value]) -> (Vec<McpServer>, Vec<String>) {
+    parse_values(servers, &Default::default(), McpVariables::Braced)
+}
+
 fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
-    super::parse(std::slice::from_ref(servers))
+    read(std::slice::from_ref(servers))
 }
 
 /// One of each kind.
@@ -68,7 +73,7 @@ fn each_form_is_read() {
 #[test]
 fn a_session_s_server_stands_for_the_configuration_s_of_its_name() {
     let configured = json!({"a": {"command": "x"}, "b": {"command": "x"}});
-    let (servers, _) = super::parse(&[configured, json!([{"name": "a", "command": "y"}])]);
+    let (servers, _) = read(&[configured, json!([{"name": "a", "command": "y"}])]);
     let commands: Vec<_> = servers
         .iter()
         .map(|server| match &server.transport {
@@ -161,7 +166,7 @@ fn claude_s_file_is_private_and_has_its_shape() {
 #[test]
 fn copilot_s_file_holds_nothing_that_it_would_replace() {
     let (servers, _) = parse(&json!({
-        "files": {"command": "x", "args": ["$HOME", "plain"], "env": {"A_TOKEN": "a${HOME}b"}},
+        "files": {"command": "x", "args": ["$HOME", "plain"], "env": {"A_TOKEN": "a${0}b"}},
         "web": {"type": "http", "url": "https://x/$1", "headers": {"X-A": "plain"}},
     }));
     let (config, variables) = copilot_config(&servers);
@@ -175,7 +180,7 @@ fn copilot_s_file_holds_nothing_that_it_would_replace() {
     // Each is put back from the environment, once.
     for (written, text) in [
         (&servers["files"]["args"][0], "$HOME"),
-        (&servers["files"]["env"]["A_TOKEN"], "a${HOME}b"),
+        (&servers["files"]["env"]["A_TOKEN"], "a${0}b"),
         (&servers["web"]["url"], "https://x/$1"),
     ] {
         let name = written
@@ -330,5 +335,64 @@ proptest! {
         codex_config(&servers);
         codex_overrides(&servers);
         acp_servers(&servers, AcpTransports::default());
+    }
+}
+
+/// Variables in each member, for each agent: put in, or left to the agent that puts them in itself.
+#[test]
+fn each_agent_gets_the_values_of_variables() {
+    let env = BTreeMap::from([
+        ("MCP_BASE".to_owned(), "https://mcp.example".to_owned()),
+        ("MCP_API_TOKEN".to_owned(), "t0ken".to_owned()),
+    ]);
+    let servers = json!({"mcpServers": {
+        "remote": {"type": "http", "url": "${MCP_BASE}/mcp", "headers": {"Authorization": "Bearer ${MCP_API_TOKEN}"}},
+        "other": {"serverUrl": "${NONE:-https://d}/mcp"},
+        "program": {"command": "${BIN:-run}", "args": ["--base", "$MCP_BASE"], "env": {"TOKEN": "${env:MCP_API_TOKEN}"}},
+        "unset": {"command": "x", "env": {"TOKEN": "${NO_SUCH_VARIABLE}"}},
+    }});
+    for file in crate::agents::all() {
+        let (parsed, warnings) =
+            parse_values(std::slice::from_ref(&servers), &env, file.mcp_variables);
+        let by_name = |name: &str| parsed.iter().find(|server| server.name == name);
+        let transport = |name: &str| by_name(name).map(|server| server.transport.clone());
+        let http = |url: &str, token: &str| Transport::Http {
+            url: url.to_owned(),
+            headers: [("Authorization".to_owned(), Secret::new(token))].into(),
+        };
+        let name = &file.name;
+        if file.mcp_variables == McpVariables::LeftToAgent {
+            let expected = http("${MCP_BASE}/mcp", "Bearer ${MCP_API_TOKEN}");
+            assert_eq!(transport("remote"), Some(expected), "{name}");
+            assert!(
+                warnings.is_empty() && parsed.len() == 4,
+                "{name}: {warnings:?}"
+            );
+            continue;
+        }
+        let expected = http("https://mcp.example/mcp", "Bearer t0ken");
+        assert_eq!(transport("remote"), Some(expected), "{name}");
+        let expected = Transport::Http {
+            url: "https://d/mcp".to_owned(),
+            headers: BTreeMap::new(),
+        };
+        assert_eq!(transport("other"), Some(expected), "{name}");
+        let base = match file.mcp_variables {
+            McpVariables::Bare => "https://mcp.example",
+            _ => "$MCP_BASE",
+        };
+        let expected = Transport::Stdio {
+            command: "run".to_owned(),
+            args: vec!["--base".to_owned(), base.to_owned()],
+            env: [("TOKEN".to_owned(), Secret::new("t0ken"))].into(),
+        };
+        assert_eq!(transport("program"), Some(expected), "{name}");
+        assert_eq!(by_name("unset"), None, "{name}");
+        let [warning] = warnings.as_slice() else {
+            panic!("{name}: {warnings:?}")
+        };
+        for part in ["MCP server unset:", "NO_SUCH_VARIABLE", "env_passthrough"] {
+            assert!(warning.contains(part), "{name}: {warning}");
+        }
     }
 }

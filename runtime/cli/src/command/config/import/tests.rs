@@ -120,6 +120,9 @@ fn adapters_are_found_by_name_or_by_binary_whatever_their_case() {
         ("copilot", "copilot", "github-copilot", "copilot", None),
         ("kilo", "kilo", "kilo-code", "kilo", None),
         ("OpenCode", "opencode", "opencode", "opencode", None),
+        ("qwen", "qwen", "qwen-code", "acp", None),
+        ("vibe", "vibe-acp", "mistral-vibe", "acp", None),
+        ("goose", "goose", "goose", "acp", None),
         ("pi", "pi", "pi", "pi", None),
         ("browser", "browse", "generic-job", "job", Some("browse")),
     ] {

@@ -17,7 +17,12 @@ fn the_command_line_names_tools_and_session() {
         ..Default::default()
     };
     let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-    let launch = copilot.launch(&options, None, &Native::Chosen("u".into()), &reader);
+    let launch = CopilotRuns::from(copilot.clone()).launch(
+        &options,
+        None,
+        &Native::Chosen("u".into()),
+        &reader,
+    );
     let args: Vec<_> = launch
         .args
         .iter()
@@ -26,13 +31,18 @@ fn the_command_line_names_tools_and_session() {
     let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
                --deny-tool=write --usage-output-file /t/u.json --session-id u";
     assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
-    let launch = copilot.launch(&options, None, &Native::Known("u".into()), &reader);
+    let launch = CopilotRuns::from(copilot.clone()).launch(
+        &options,
+        None,
+        &Native::Known("u".into()),
+        &reader,
+    );
     assert_eq!(launch.args.last().unwrap(), "--resume=u");
     let all = Copilot {
         dangerous: true,
         ..copilot
     };
-    let launch = all.launch(&options, None, &Native::Unknown, &reader);
+    let launch = CopilotRuns::from(all).launch(&options, None, &Native::Unknown, &reader);
     assert!(launch.args.contains(&"--allow-all-tools".into()));
 }
 
@@ -46,7 +56,8 @@ fn older_versions_get_what_they_know() {
         max_autopilot_continues: 3,
         ..Copilot::default()
     };
-    let options = Options::of(&Copilot::common(&copilot), start).unwrap();
+    let options = Options::of(&copilot.common(), start).unwrap();
+    let copilot = CopilotRuns::from(copilot);
     let late = ["--reasoning-effort", "--session-id", "--usage-output-file"];
     for (version, has) in [
         (Version(0, 0, 423), [false, false, false]),
@@ -61,7 +72,7 @@ fn older_versions_get_what_they_know() {
         } else {
             Native::Unknown
         };
-        let launch = copilot.launch(
+        let launch = CopilotRuns::from(copilot.clone()).launch(
             &options,
             Some(version),
             &session,
@@ -107,7 +118,12 @@ fn a_session_narrows_what_runs_unasked() {
         };
         let options =
             Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-        let launch = copilot.launch(&options, None, &Native::Unknown, &CopilotReader::default());
+        let launch = CopilotRuns::from(copilot.clone()).launch(
+            &options,
+            None,
+            &Native::Unknown,
+            &CopilotReader::default(),
+        );
         let args = launch
             .args
             .iter()

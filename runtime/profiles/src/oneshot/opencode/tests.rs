@@ -1,10 +1,14 @@
 use super::*;
-use crate::acp::Transport;
 use crate::oneshot::reader_test::{Read, survives_any_shape};
 
-fn line(family: &Family, options: &Options, version: Option<Version>, session: &Native) -> String {
-    family.check(options, version).unwrap();
-    let launch = family.launch(options, version, session, &OpencodeReader::default());
+fn line(
+    runs: &OpencodeRuns,
+    options: &Options,
+    version: Option<Version>,
+    session: &Native,
+) -> String {
+    runs.check(options, version).unwrap();
+    let launch = runs.launch(options, version, session, &OpencodeReader::default());
     let args: Vec<_> = launch
         .args
         .iter()
@@ -19,37 +23,25 @@ fn the_command_line_names_model_and_session_and_no_bypass() {
         model: Some("m".into()),
         ..Default::default()
     };
-    let common = crate::agent::settings::Common::for_test("kilo");
-    let options = Options::of(&common, start).unwrap();
-    let kilo = Family {
-        profile: "kilo-code",
-        configuration: "KILO_CONFIG_CONTENT",
-        since: crate::agent::version::Since {
-            agent: "kilo",
-            update: "",
-            first: &[],
-        },
-        use_when: "",
-        common,
-        transport: Transport::Acp,
-        dangerous: false,
+    let kilo = Kilo {
         provider: "p".to_owned(),
         mode: "plan".to_owned(),
-        default_mode: "code",
+        ..Kilo::default()
     };
+    let options = Options::of(&kilo.common(), start).unwrap();
+    let plain = Options::configured(&kilo.common());
     let known = Native::Known("ses_1".into());
     assert_eq!(
-        line(&kilo, &options, None, &known),
+        line(&kilo.clone().into(), &options, None, &known),
         "run --format json -m p/m --thinking --agent plan --session ses_1"
     );
-    let plain = Options::of(&kilo.common, Default::default()).unwrap();
-    let all = Family {
+    let all = Kilo {
         dangerous: true,
         mode: String::new(),
         ..kilo
     };
     assert_eq!(
-        line(&all, &plain, None, &known),
+        line(&all.into(), &plain, None, &known),
         "run --format json --auto --thinking --session ses_1"
     );
 }
@@ -60,20 +52,12 @@ fn older_versions_get_what_they_know() {
         reasoning_effort: Some("high".into()),
         ..Default::default()
     };
-    let common = crate::agent::settings::Common::for_test("opencode");
-    let options = Options::of(&common, start).unwrap();
-    let opencode = Family {
-        profile: "opencode",
-        configuration: "OPENCODE_CONFIG_CONTENT",
-        since: crate::opencode::SINCE,
-        use_when: "",
-        common,
-        transport: Transport::Acp,
+    let opencode = Opencode {
         dangerous: true,
-        provider: String::new(),
-        mode: String::new(),
-        default_mode: "build",
+        ..Opencode::default()
     };
+    let options = Options::of(&opencode.common(), start).unwrap();
+    let opencode = OpencodeRuns::from(opencode);
     for (version, line) in [
         (None, "run --format json --auto --thinking --variant high"),
         (

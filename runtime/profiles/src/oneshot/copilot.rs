@@ -9,7 +9,8 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
 use trunkline_sdk::{Error, TurnComplete};
 
-use super::{Copilot, SINCE};
+use super::{Extras, Native, Reader, RunEvent, Runs};
+use crate::acp::{AcpAgent, Transport};
 use crate::agent::attachment::open_regular;
 use crate::agent::end::{EndSigns, PendingWork};
 use crate::agent::failure;
@@ -17,11 +18,12 @@ use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
+use crate::agent::settings::settings;
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
+use crate::agents;
 use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
-use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -30,7 +32,40 @@ const MAX_USAGE: u64 = 1024 * 1024;
 const MOST_STREAMED: usize = 1024;
 const LONGEST_ID: usize = 256;
 
-impl Runs for Copilot {
+settings! {
+    /// The configuration, key `copilot`.
+    struct Copilot, "copilot";
+    {
+        /// How the agent is spoken to.
+        transport: Transport = Transport::Acp,
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        dangerous: bool = false,
+        /// Tools that run unasked.
+        allowed_tools: Vec<String> = Vec::new(),
+        /// Tools that never run.
+        denied_tools: Vec<String> = Vec::new(),
+        /// The most turns that the agent takes by itself in autopilot.
+        max_autopilot_continues: u32 = 0,
+    }
+}
+
+/// The dialect, with its agent.
+#[derive(Clone)]
+pub(crate) struct CopilotRuns(AcpAgent);
+
+impl From<Copilot> for CopilotRuns {
+    fn from(settings: Copilot) -> Self {
+        let file = agents::built_in("github-copilot");
+        Self(AcpAgent::new(
+            &file.name,
+            file,
+            settings.common(),
+            &settings,
+        ))
+    }
+}
+
+impl Runs for CopilotRuns {
     const HONOURS: &'static [&'static str] = &[
         "add_dirs",
         "mode",
@@ -41,8 +76,14 @@ impl Runs for Copilot {
 
     type Reader = CopilotReader;
 
+    fn agent(&self) -> &AcpAgent {
+        &self.0
+    }
+
     fn check(&self, _: &Options, version: Option<Version>) -> Result<(), Error> {
-        SINCE.need("--output-format", "this profile", version)
+        self.0
+            .since()
+            .need("--output-format", "this profile", version)
     }
 
     /// A tool that is not allowed is denied: the user cannot be asked.
@@ -56,12 +97,13 @@ impl Runs for Copilot {
         let mut launch = options
             .launch()
             .args(["--output-format", "json", "--no-color", "--no-auto-update"])
-            .option("--model", options.model.as_deref())
             .option("--agent", options.mode.as_deref());
-        if self.allows_all(options) {
+        if self.0.allows_all(options) {
             launch = launch.arg("--allow-all-tools");
         }
-        launch = self.permitted(launch, options, version);
+        launch = self
+            .0
+            .with_options(launch, options, version, &mut Vec::new());
         if let Some(file) = &reader.usage_file {
             launch = launch.arg("--usage-output-file").arg(&file.0);
         }
@@ -75,13 +117,17 @@ impl Runs for Copilot {
 
     /// The agent's own id comes only with its last line.
     fn chooses_id(&self, version: Option<Version>) -> bool {
-        SINCE.has("--session-id", version)
+        self.0.since().has("--session-id", version)
     }
 
     fn reader(&self, version: Option<Version>) -> CopilotReader {
         let file =
             || UsageFile(std::env::temp_dir().join(format!("usage-{}.json", uuid::Uuid::new_v4())));
-        let usage_file = SINCE.has("--usage-output-file", version).then(file);
+        let usage_file = self
+            .0
+            .since()
+            .has("--usage-output-file", version)
+            .then(file);
         CopilotReader {
             usage_file,
             ..CopilotReader::default()

@@ -5,8 +5,12 @@ fn options(start: trunkline_sdk::SessionStart) -> Options {
     Options::of(&crate::agent::settings::Common::for_test("gemini"), start).unwrap()
 }
 
-fn line(gemini: &Gemini, options: &Options, native: &Native) -> Vec<String> {
-    let launch = gemini.launch(options, None, native, &GeminiReader::default());
+fn runs() -> GeminiRuns {
+    Gemini::default().into()
+}
+
+fn line(gemini: Gemini, options: &Options, native: &Native) -> Vec<String> {
+    let launch = GeminiRuns::from(gemini).launch(options, None, native, &GeminiReader::default());
     launch
         .args
         .iter()
@@ -19,11 +23,11 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
     let start = || trunkline_sdk::SessionStart::default();
     let plain = options(start());
     assert_eq!(
-        line(&Gemini::default(), &plain, &Native::Chosen("u".into())),
+        line(Gemini::default(), &plain, &Native::Chosen("u".into())),
         ["--output-format", "stream-json", "--session-id", "u"]
     );
     assert_eq!(
-        line(&Gemini::default(), &plain, &Native::Known("u".into())),
+        line(Gemini::default(), &plain, &Native::Known("u".into())),
         ["--output-format", "stream-json", "--resume", "u"]
     );
     let asked = options(trunkline_sdk::SessionStart {
@@ -37,10 +41,10 @@ fn the_command_line_says_what_is_asked_and_never_the_prompt() {
         sandbox: true,
         ..Gemini::default()
     };
-    let all = "-m gemini-x --output-format stream-json --approval-mode plan --sandbox \
+    let all = "--output-format stream-json --approval-mode plan -m gemini-x --sandbox \
                --include-directories /b --include-directories /a";
     assert_eq!(
-        line(&gemini, &asked, &Native::Unknown),
+        line(gemini, &asked, &Native::Unknown),
         all.split_whitespace().collect::<Vec<_>>()
     );
 }
@@ -53,14 +57,10 @@ fn an_id_is_chosen_where_the_version_takes_one() {
         (Some(Version(0, 41, 2)), true),
         (Some(Version(0, 40, 1)), false),
     ] {
-        Gemini::default().check(&asked, version).unwrap();
-        assert_eq!(
-            Gemini::default().chooses_id(version),
-            chooses_id,
-            "{version:?}"
-        );
+        runs().check(&asked, version).unwrap();
+        assert_eq!(runs().chooses_id(version), chooses_id, "{version:?}");
     }
-    let error = Gemini::default()
+    let error = runs()
         .check(&asked, Some(Version(0, 13, 0)))
         .unwrap_err()
         .to_string();

@@ -1,28 +1,71 @@
 //! `gemini --output-format stream-json`, one run a turn.
 
+mod repetition;
+
 use serde_json::Value;
 use trunkline_sdk::protocol::{Output, Usage, UsageScope};
 use trunkline_sdk::{Category, Error, TurnComplete};
 
-use super::repetition::Repetition;
-use super::{Gemini, SINCE};
+use self::repetition::Repetition;
+use super::{Native, Reader, RunEvent, Runs};
+use crate::acp::{AcpAgent, Transport};
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
+use crate::agent::settings::settings;
 use crate::agent::version::Version;
+use crate::agents;
 use crate::oneshot::json::{count, text, tool_end, tool_start};
-use crate::oneshot::{Native, Reader, RunEvent, Runs};
 
-impl Runs for Gemini {
+settings! {
+    /// The configuration, key `gemini`.
+    struct Gemini, "gemini";
+    {
+        /// How the agent is spoken to.
+        transport: Transport = Transport::Acp,
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        dangerous: bool = false,
+        /// How tools are permitted: `default`, `auto_edit`, `plan`; `yolo` only with `dangerous`.
+        approval_mode: String = String::new(),
+        /// A file whose text takes the place of the agent's own instructions.
+        system_prompt_file: String = String::new(),
+        /// More directories that the agent may work in.
+        include_directories: Vec<String> = Vec::new(),
+        /// Runs the agent's tools in its own sandbox.
+        sandbox: bool = false,
+    }
+}
+
+/// The dialect, with its agent.
+#[derive(Clone)]
+pub(crate) struct GeminiRuns(AcpAgent);
+
+impl From<Gemini> for GeminiRuns {
+    fn from(settings: Gemini) -> Self {
+        let file = agents::built_in("gemini-cli");
+        Self(AcpAgent::new(
+            &file.name,
+            file,
+            settings.common(),
+            &settings,
+        ))
+    }
+}
+
+impl Runs for GeminiRuns {
     const HONOURS: &'static [&'static str] = &["add_dirs", "mode", "permission_mode"];
 
     type Reader = GeminiReader;
 
+    fn agent(&self) -> &AcpAgent {
+        &self.0
+    }
+
     fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error> {
-        SINCE.need("--resume", "this profile", version)?;
-        if self.approval_mode(options) == "yolo" && !self.dangerous {
+        self.0.since().need("--resume", "this profile", version)?;
+        if self.approval_mode(options) == "yolo" && !self.0.is_dangerous() {
             let why = "approval mode `yolo` runs every tool unasked; it needs `dangerous: true` in the configuration";
             return Err(Error::new(Category::PermissionDenied, why));
         }
@@ -32,19 +75,17 @@ impl Runs for Gemini {
     fn launch(
         &self,
         options: &Options,
-        _: Option<Version>,
+        version: Option<Version>,
         session: &Native,
         _: &GeminiReader,
     ) -> Launch {
-        let mut launch = options
+        let launch = options
             .launch()
-            .option("-m", options.model.as_deref())
             .args(["--output-format", "stream-json"])
             .option("--approval-mode", Some(self.approval_mode(options)));
-        if !self.system_prompt_file.is_empty() {
-            launch = launch.env("GEMINI_SYSTEM_MD", &self.system_prompt_file);
-        }
-        let launch = self.confined(launch, options);
+        let launch = self
+            .0
+            .with_options(launch, options, version, &mut Vec::new());
         match session {
             Native::Unknown => launch,
             Native::Chosen(id) => launch.arg("--session-id").arg(id),
@@ -53,7 +94,7 @@ impl Runs for Gemini {
     }
 
     fn chooses_id(&self, version: Option<Version>) -> bool {
-        SINCE.has("--session-id", version)
+        self.0.since().has("--session-id", version)
     }
 
     fn reader(&self, _: Option<Version>) -> GeminiReader {
@@ -61,14 +102,14 @@ impl Runs for Gemini {
     }
 }
 
-impl Gemini {
+impl GeminiRuns {
     /// `default`, `auto_edit`, `yolo` or `plan`; empty is the CLI's own default.
     fn approval_mode<'o>(&'o self, options: &'o Options) -> &'o str {
         let asked = options
             .permission_mode
             .as_deref()
             .or(options.mode.as_deref());
-        asked.unwrap_or(&self.approval_mode)
+        asked.unwrap_or(self.0.configured_mode())
     }
 }
 

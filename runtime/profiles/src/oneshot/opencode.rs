@@ -4,37 +4,109 @@ use serde_json::Value;
 use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, TurnComplete};
 
-use super::Family;
-use crate::acp::{Kind, variable};
+use super::{Extras, Native, Reader, RunEvent, Runs};
+use crate::acp::{AcpAgent, Transport, variable};
 use crate::agent::end::{self, EndSigns};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
-use crate::agent::native_id;
 use crate::agent::opencode_config;
 use crate::agent::options::Options;
 use crate::agent::permission_rules::Unallowed;
 use crate::agent::process::Ended;
+use crate::agent::settings::{Wait, settings};
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
+use crate::agents;
 use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
-use crate::oneshot::{Extras, Native, Reader, RunEvent, Runs};
 
 /// Limit for answers in a row that break off: opencode retries forever.
 const MOST_CUTS: u32 = 3;
 
-impl Runs for Family {
+settings! {
+    /// The configuration, key `opencode`.
+    struct Opencode, "opencode";
+    {
+        /// How the agent is spoken to.
+        transport: Transport = Transport::Acp,
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        dangerous: bool = false,
+        /// The model's provider, written before a model without one.
+        provider: String = String::new(),
+        /// The agent's mode when a session names none.
+        mode: String = String::new(),
+    }
+}
+
+settings! {
+    /// The configuration, key `kilo`.
+    struct Kilo, "kilo";
+    {
+        /// How the agent is spoken to.
+        transport: Transport = Transport::Acp,
+        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        dangerous: bool = false,
+        /// The model's provider, written before a model without one.
+        provider: String = String::new(),
+        /// The agent's mode when a session names none.
+        mode: String = String::new(),
+        /// The longest turn, by the name that older configurations use; `turn_timeout` wins.
+        timeout: Wait = Wait(None),
+    }
+}
+
+/// The dialect of opencode and of Kilo Code, its descendant, with the agent.
+#[derive(Clone)]
+pub(crate) struct OpencodeRuns(AcpAgent);
+
+impl From<Opencode> for OpencodeRuns {
+    fn from(settings: Opencode) -> Self {
+        let file = agents::built_in("opencode");
+        Self(AcpAgent::new(
+            &file.name,
+            file,
+            settings.common(),
+            &settings,
+        ))
+    }
+}
+
+impl From<Kilo> for OpencodeRuns {
+    fn from(mut settings: Kilo) -> Self {
+        settings.turn_timeout.0 = settings.turn_timeout.0.or(settings.timeout.0);
+        let file = agents::built_in("kilo-code");
+        Self(AcpAgent::new(
+            &file.name,
+            file,
+            settings.common(),
+            &settings,
+        ))
+    }
+}
+
+impl OpencodeRuns {
+    /// Variable that holds configuration.
+    fn configuration(&self) -> &'static str {
+        self.0.configuration_variable().unwrap_or_default()
+    }
+}
+
+impl Runs for OpencodeRuns {
     const HONOURS: &'static [&'static str] =
         &["mode", "reasoning_effort", "mcp_servers", "temperature"];
 
     type Reader = OpencodeReader;
 
+    fn agent(&self) -> &AcpAgent {
+        &self.0
+    }
+
     fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error> {
-        self.since.need("--format", "this profile", version)?;
-        let configured = variable(options, self.configuration);
+        self.0.since().need("--format", "this profile", version)?;
+        let configured = variable(options, self.configuration());
         match opencode_config::read(configured.as_deref()) {
-            Err(_) if !self.dangerous => Err(self.asks_no_one()),
+            Err(_) if !self.0.is_dangerous() => Err(self.0.asks_no_one()),
             _ => Ok(()),
         }
     }
@@ -46,14 +118,14 @@ impl Runs for Family {
         session: &Native,
         _: &OpencodeReader,
     ) -> Launch {
-        let has = |option| self.since.has(option, version);
-        let model = options.model.as_deref().map(|name| self.model(name));
+        let has = |option| self.0.since().has(option, version);
+        let model = options.model.as_deref().map(|name| self.0.model_name(name));
         let mut launch = options
             .launch()
             .args(["run", "--format", "json"])
             .option("-m", model.as_deref());
         // Without the option it runs what its own rules would ask for.
-        if self.dangerous && has("--auto") {
+        if self.0.is_dangerous() && has("--auto") {
             launch = launch.arg("--auto");
         }
         if has("--thinking") {
@@ -64,13 +136,12 @@ impl Runs for Family {
             .as_deref()
             .filter(|_| has("--variant"));
         launch
-            .option("--agent", options.mode.as_deref().or(Some(&self.mode)))
+            .option(
+                "--agent",
+                options.mode.as_deref().or(Some(self.0.configured_mode())),
+            )
             .option("--variant", effort)
             .option("--session", session.id())
-    }
-
-    fn is_id(&self, id: &str) -> bool {
-        native_id::is_word(id)
     }
 
     fn reader(&self, _: Option<Version>) -> OpencodeReader {
@@ -81,18 +152,18 @@ impl Runs for Family {
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
         let mut given = Extras::default();
         let folder = given.folder(skills);
-        let configured = variable(options, self.configuration);
-        let denied = self.unallowed(Unallowed::Denied);
+        let configured = variable(options, self.configuration());
+        let denied = self.0.unallowed(Unallowed::Denied);
         match opencode_config::content(
             configured.as_deref(),
             denied,
             servers,
             folder.as_ref(),
             None,
-            self.temperature(options),
+            self.0.temperature(options),
         ) {
             Ok(content) => {
-                let content = content.map(|content| (self.configuration.into(), content.into()));
+                let content = content.map(|content| (self.configuration().into(), content.into()));
                 given.env.extend(content);
                 given.finds_skills = folder.is_some();
             }
