@@ -22,11 +22,11 @@ pub(crate) struct Wrapped {
 /// Every wrapped agent, in the order of `trunkline profiles`.
 pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
     let wrapped = |profile: &Profile| {
-        let (program, install) = profile.program()?;
+        let agent = profile.wrapped()?;
         Some(Wrapped {
             profile: profile.name,
-            program,
-            install,
+            program: agent.program,
+            install: agent.install,
         })
     };
     PROFILES.iter().filter_map(wrapped).collect()

@@ -28,7 +28,6 @@ pub(crate) struct AgentFile {
     /// Name of the profile, and of the file.
     pub(crate) name: String,
     /// Name of the product.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for pages, which tests write"))]
     pub(crate) title: String,
     /// Purpose in one line.
     pub(crate) description: String,
@@ -36,13 +35,11 @@ pub(crate) struct AgentFile {
     pub(crate) program: String,
     /// Command that installs the program.
     pub(crate) install: String,
-    /// Version that was run in the tests with real programs; `null` if none was.
+    /// Version that was run in the tests with real programs; `null` if none was, and the facts are the documentation's.
     #[serde(deserialize_with = "Option::deserialize")]
-    #[cfg_attr(not(test), expect(dead_code, reason = "for pages, which tests write"))]
     pub(crate) tested: Option<String>,
     /// Page of the agent's own documentation that the facts are from.
     #[serde(default)]
-    #[cfg_attr(not(test), expect(dead_code, reason = "for pages, which tests write"))]
     pub(crate) documentation: String,
     /// Credentials that the agent takes.
     pub(crate) credentials: Option<Credentials>,
@@ -397,6 +394,11 @@ static OWN: OnceLock<&'static AgentFile> = OnceLock::new();
 /// The agents that this process knows: the built-in ones, and the operator's.
 pub(crate) fn all() -> impl Iterator<Item = &'static AgentFile> {
     BUILT_IN.iter().chain(OWN.get().copied())
+}
+
+/// Returns true for the operator's file.
+pub(crate) fn is_operators(file: &AgentFile) -> bool {
+    OWN.get().is_some_and(|own| std::ptr::eq(*own, file))
 }
 
 /// The agent of a profile. Nothing if the profile wraps none.

@@ -26,4 +26,4 @@ mod replay;
 mod utf8;
 
 pub use echo::Echo;
-pub use profile::{PROFILES, Profile, Refused, run};
+pub use profile::{PROFILES, Profile, Refused, WrappedAgent, run};

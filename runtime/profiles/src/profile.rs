@@ -74,11 +74,17 @@ impl Profile {
         self.agent?.credentials.as_ref()
     }
 
-    /// The program of its agent and the command that installs it, if it wraps one that is known.
+    /// Facts of the agent that it wraps, if that is a known one.
     #[must_use]
-    pub fn program(&self) -> Option<(&'static str, &'static str)> {
+    pub fn wrapped(&self) -> Option<WrappedAgent> {
         let agent = self.agent.filter(|agent| !agent.install.is_empty())?;
-        Some((&agent.program, &agent.install))
+        Some(WrappedAgent {
+            title: &agent.title,
+            program: &agent.program,
+            install: &agent.install,
+            tested: agent.tested.as_deref(),
+            documentation: &agent.documentation,
+        })
     }
 
     /// The variables that choose its agent's model, where neither session nor configuration names one.
@@ -116,6 +122,22 @@ const NETWORK_VARIABLES: &[&str] = &[
     "REQUESTS_CA_BUNDLE",
     "CODEX_CA_CERTIFICATE",
 ];
+
+/// Facts of an agent that a profile wraps.
+#[derive(Debug, Clone, Copy)]
+pub struct WrappedAgent {
+    /// Name of the product.
+    pub title: &'static str,
+    /// Program, unless the configuration names another.
+    pub program: &'static str,
+    /// Command that installs it.
+    pub install: &'static str,
+    /// Version that was run in the tests with real programs. Nothing if none was: the facts are those of
+    /// `documentation`.
+    pub tested: Option<&'static str>,
+    /// Page of the agent's own documentation.
+    pub documentation: &'static str,
+}
 
 /// The profiles whose adapters honour no `cwd`.
 const WITHOUT_FOLDERS: [&str; 4] = ["generic-http", "echo", "mock", "replay"];

@@ -1398,3 +1398,158 @@ fn a_title_of_the_agent_goes_with_its_conversation() {
     assert_eq!(turn.end["session_params"]["display_id"], "Parser work");
     adapter.end();
 }
+
+/// An agent by name: its profile, its command line, and a variable that its process gets.
+type NamedAgent = (&'static str, &'static str, &'static str);
+
+/// The agents that are known by name and have no options of their own. Each row is all that a new one needs here.
+const NAMED: [NamedAgent; 8] = [
+    ("agentao", "--acp --stdio", ""),
+    ("cline", "--acp", ""),
+    ("goose", "acp", "GOOSE_MODE=approve"),
+    ("hermes-agent", "", ""),
+    ("kimi-code", "acp", ""),
+    ("mistral-vibe", "", ""),
+    ("openhands", "acp", ""),
+    ("qwen-code", "--acp", ""),
+];
+
+#[test]
+fn each_agent_that_is_known_by_name_takes_a_turn() {
+    let own_options = ["gemini-cli", "github-copilot", "kilo-code", "opencode"];
+    let other_protocols = ["claude-code", "codex", "pi"];
+    let named = trunkline_profiles::PROFILES
+        .iter()
+        .filter(|profile| profile.wrapped().is_some())
+        .map(|profile| profile.name)
+        .filter(|name| !own_options.contains(name) && !other_protocols.contains(name));
+    assert_eq!(
+        named.collect::<Vec<_>>(),
+        NAMED.map(|(profile, ..)| profile)
+    );
+    for (profile, line, variable) in NAMED {
+        let mut adapter = Adapter::start(profile, &json!({ "command": fake(), "mode": "ask" }));
+        let folder = tempfile::tempdir().unwrap();
+        adapter.open_with("s", json!({ "cwd": folder.path() }));
+        let name = variable.split('=').next().unwrap();
+        let turn = adapter.send("s", &steps(&json!([{ "given": name }])));
+        let given = [line, variable].join(" ");
+        assert_eq!(
+            (turn.status(), turn.text().as_str()),
+            ("completed", given.trim()),
+            "{profile}: {}",
+            turn.error()
+        );
+        adapter.end();
+    }
+}
+
+/// An operator's file for the fake agent.
+fn operators_file() -> Value {
+    json!({
+        "name": "house-agent", "title": "House agent", "description": "The house's agent", "program": fake(),
+        "install": "get house-agent", "tested": null,
+        "credentials": {
+            "variables": ["HOUSE_KEY"], "file": { "folder": ".house", "file": "login" }, "login": "`house login`"
+        },
+        "quirks": { "failures_as_text": "prefixed" },
+        "modes": { "option": "mode", "start": "plan", "names": { "careful": "ask" }, "dangerous": ["auto"] },
+        "failures": { "usage_limit": ["the house is out of gold"] },
+        "acp": {
+            "use_when": "it is the house's", "avoid_when": "it is not", "args": ["--speak", "acp"],
+            "env": { "HOUSE_MODE": "quiet" },
+            "options": [{ "option": "model", "args": ["--model", "{}"] }],
+        },
+    })
+}
+
+#[test]
+fn an_operator_s_file_makes_an_agent_without_rust() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("house-agent.json");
+    std::fs::write(&path, operators_file().to_string()).unwrap();
+    let (mut adapter, _folder) =
+        started(&json!({ "agent_file": path, "args": ["--first"], "model": "-m" }));
+    let turn = adapter.send("s", &steps(&json!([{ "given": "HOUSE_MODE" }])));
+    assert_eq!(
+        turn.text(),
+        "--first --speak acp --model=-m HOUSE_MODE=quiet",
+        "{}",
+        turn.error()
+    );
+    let fails =
+        json!([{ "fail": { "code": -32603, "message": "Sorry: the house is out of gold" } }]);
+    let turn = adapter.send("s", &steps(&fails));
+    assert_eq!((turn.status(), turn.category()), ("limit", "usage_limit"));
+    let turn = adapter.send("s", &steps(&json!([{ "say": "Error: no model" }])));
+    assert_eq!(turn.status(), "failed", "{}", turn.text());
+    adapter.end();
+    // Its modes: the one it starts in, names of the configuration's own, and those that run tools unasked.
+    for (mode, works) in [("", true), ("careful", true), ("auto", false)] {
+        let (mut adapter, _folder) = started(&json!({ "agent_file": path, "mode": mode }));
+        let turn = adapter.send("s", "x");
+        let expected = if works { "completed" } else { "failed" };
+        assert_eq!(turn.status(), expected, "{mode}: {}", turn.error());
+        adapter.end();
+    }
+    let missing = json!({ "agent_file": path, "command": "no-such-agent" });
+    let (mut command, _folder) = program("acp", &missing);
+    command.arg("--diagnose");
+    let (said, _) = printed(command);
+    assert!(said.contains("`get house-agent` installs it"), "{said}");
+    let (mut command, _folder) = program("acp", &json!({ "agent_file": path }));
+    command.arg("--diagnose");
+    let (said, _) = printed(command);
+    assert!(said.contains("1.2.3 is installed"), "{said}");
+    assert!(
+        said.contains("HOUSE_KEY") && said.contains("`house login`"),
+        "{said}"
+    );
+}
+
+#[test]
+fn an_operator_s_file_that_is_wrong_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("house-agent.json");
+    let mut file = operators_file();
+    file["acp"]["options"][0]["flag"] = json!("-m");
+    std::fs::write(&path, file.to_string()).unwrap();
+    let config = json!({ "agent_file": path });
+    let (command, _folder) = program("acp", &config);
+    let (said, code) = printed(command);
+    for part in [
+        path.to_str().unwrap(),
+        "`acp.options[0].flag`",
+        "unknown field",
+    ] {
+        assert!(said.contains(part), "{said}: {part}");
+    }
+    assert_eq!(code, Some(2));
+    let acp = trunkline_profiles::PROFILES
+        .iter()
+        .find(|profile| profile.name == "acp");
+    let refused = acp.unwrap().check(&config).unwrap_err().to_string();
+    assert!(refused.contains("`acp.options[0].flag`"), "{refused}");
+}
+
+#[test]
+fn a_server_with_a_variable_that_is_not_set_is_left_out_and_reported() {
+    let mut config = config(&[]);
+    config["mcp_servers"] =
+        json!({ "notes": { "command": "notes", "env": { "A": "${NO_SUCH_VARIABLE}" } } });
+    let (mut adapter, _folder) = started(&config);
+    let turn = adapter.send("s", "x");
+    let warned = |message: &&Value| {
+        let text = message["message"].as_str().unwrap_or_default();
+        text.contains("MCP server notes") && text.contains("NO_SUCH_VARIABLE")
+    };
+    let reports = of(&turn, "error");
+    assert_eq!(
+        reports.into_iter().filter(warned).count(),
+        1,
+        "{:?}",
+        turn.messages
+    );
+    assert_eq!(turn.status(), "completed");
+    adapter.end();
+}

@@ -72,6 +72,15 @@ impl Profiles {
                 .map(|(profile, mut described)| {
                     described["description"] = profile.description.into();
                     described["key"] = key(profile.name).into();
+                    if let Some(agent) = profile.wrapped() {
+                        described["agent"] = json!({
+                            "title": agent.title,
+                            "program": agent.program,
+                            "install": agent.install,
+                            "tested": agent.tested,
+                            "documentation": agent.documentation,
+                        });
+                    }
                     described
                 })
                 .collect();

@@ -46,6 +46,8 @@ const ELSEWHERE: [(&str, &str); 48] = [
     ),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
+    ("trunkline doctor goose", "wants an installed agent"),
+    ("trunkline run --agent goose", "wants an installed agent"),
     (
         "trunkline wire show wire.log --session s-1 --follow",
         "goes on until Ctrl-C; `cli::wire` runs it",

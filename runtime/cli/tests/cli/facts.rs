@@ -229,7 +229,16 @@ fn doctor_lists_every_agent_that_is_here() {
             .find(|here| here["agent"] == name)
             .unwrap()
     };
-    assert_eq!(all.as_array().unwrap().len(), 7);
+    let wrapped = trunkline_profiles::PROFILES
+        .iter()
+        .filter(|profile| profile.wrapped().is_some());
+    assert_eq!(all.as_array().unwrap().len(), wrapped.count());
+    assert!(
+        of("goose")["next"]
+            .as_str()
+            .unwrap()
+            .contains("download_cli.sh")
+    );
     assert_eq!(
         (&of("codex")["installed"], &of("codex")["next"]),
         (&false.into(), &"npm install -g @openai/codex".into())

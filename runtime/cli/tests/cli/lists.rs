@@ -105,7 +105,26 @@ fn each_profile_declares_its_capabilities() {
         .iter()
         .map(|profile| (profile["name"].as_str().unwrap(), &profile["capabilities"]))
         .collect();
-    let wrapping = records.map(|(name, ids, ends, resumes, model)| {
+    // Agents by name that share the key of `acp` declare what it does.
+    let by_name = profiles
+        .iter()
+        .filter(|profile| profile["key"] == "acp" && profile["name"] != "acp")
+        .map(|profile| {
+            (
+                profile["name"].as_str().unwrap(),
+                true,
+                true,
+                true,
+                "interactive",
+            )
+        });
+    let (before, after) = records.split_at(7);
+    let records = before
+        .iter()
+        .copied()
+        .chain(by_name)
+        .chain(after.iter().copied());
+    let wrapping: Vec<_> = records.map(|(name, ids, ends, resumes, model)| {
         let mut record = json!({ "native_session_ids": ids, "turn_completion": ends, "resume_attach": resumes,
             "exec_model": model });
         // What an agent over ACP lists is known when it runs.
@@ -119,7 +138,7 @@ fn each_profile_declares_its_capabilities() {
             record["updated_input"] = true.into();
         }
         (name, record)
-    });
+    }).collect();
     let playing = ["echo", "mock", "replay"].map(|name| (name, json!({ "turn_completion": true })));
     let expected: Vec<_> = wrapping
         .iter()

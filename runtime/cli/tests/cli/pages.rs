@@ -15,6 +15,10 @@ use super::{Home, Ran};
 const BEGIN: &str = "<!-- fields: written by the test of pages -->\n";
 const END: &str = "<!-- end of fields -->\n";
 
+/// Between these lines the page of `acp` has its table of agents.
+const BEGIN_AGENTS: &str = "<!-- agents: written by the test of pages -->\n";
+const END_AGENTS: &str = "<!-- end of agents -->\n";
+
 /// The fields that many profiles have come first, in this order.
 const FIRST: [&str; 6] = ["command", "base_url", "args", "work_dir", "env", "model"];
 
@@ -81,6 +85,7 @@ fn every_built_in_adapter_says_when_to_use_it() {
 #[test]
 fn every_built_in_adapter_has_its_page() {
     let described = described();
+    let described: Vec<_> = described.into_iter().filter(has_page).collect();
     if std::env::var_os("UPDATE_GOLDEN").is_some() {
         described.iter().for_each(write);
     }
@@ -154,6 +159,65 @@ fn every_published_sample_is_taken_by_its_adapter() {
             .retain(|agent| built.contains(&agent.profile.name()));
         is_taken(&config, &path.display().to_string());
     }
+}
+
+/// The page of agents that are known by name, written by the same run as the tables of fields.
+#[test]
+fn every_agent_by_name_is_in_the_table() {
+    let described = described();
+    let path = page_of("acp");
+    let page = fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(BEGIN_AGENTS).unwrap();
+    let (table, after) = rest.split_once(END_AGENTS).unwrap();
+    let agents = agents(&described);
+    if std::env::var_os("UPDATE_GOLDEN").is_some() {
+        fs::write(
+            &path,
+            format!("{before}{BEGIN_AGENTS}{agents}{END_AGENTS}{after}"),
+        )
+        .unwrap();
+        return;
+    }
+    assert_eq!(
+        table, agents,
+        "the agents of acp.md; UPDATE_GOLDEN=1 writes them"
+    );
+}
+
+/// The table of agents that speak ACP.
+fn agents(described: &[Value]) -> String {
+    let mut table = String::from(
+        "| profile | agent | program | installed by | tested |\n|---|---|---|---|---|\n",
+    );
+    let is_listed = |profile: &&Value| {
+        !has_page(profile)
+            || matches!(
+                profile["key"].as_str(),
+                Some("gemini" | "copilot" | "kilo" | "opencode")
+            )
+    };
+    for profile in described.iter().filter(is_listed) {
+        let (name, agent) = (&profile["name"], &profile["agent"]);
+        let text = |value: &Value| value.as_str().unwrap_or_default().replace('|', "\\|");
+        let name = match has_page(profile) {
+            true => format!("[`{0}`]({0}.md)", text(name)),
+            false => format!("`{}`", text(name)),
+        };
+        let tested = agent["tested"].as_str().unwrap_or("no");
+        table += &format!(
+            "| {name} | [{}]({}) | `{}` | `{}` | {tested} |\n",
+            text(&agent["title"]),
+            text(&agent["documentation"]),
+            text(&agent["program"]),
+            text(&agent["install"]),
+        );
+    }
+    table
+}
+
+/// Agents by name without options of their own are on the page of `acp`.
+fn has_page(profile: &Value) -> bool {
+    profile["key"] != "acp" || profile["name"] == "acp"
 }
 
 trait Shape {

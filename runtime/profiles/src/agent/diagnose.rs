@@ -11,7 +11,7 @@ use super::{
     settings::Common,
     variables, version,
 };
-use crate::agents::AgentFile;
+use crate::agents::{self, AgentFile};
 
 /// How long the agent's own check may take.
 const DEADLINE: Duration = Duration::from_secs(15);
@@ -34,9 +34,12 @@ pub(crate) async fn checks(file: &AgentFile, common: &Common) -> Vec<Check> {
         }
         Err(error) if error.failure().category == Some(Category::NotInstalled) => {
             let missing = Check::error("agent.installed", error.to_string());
+            // Of a built-in agent the host knows how it is installed.
             checks.push(match file.install.as_str() {
-                "" => missing,
-                install => missing.hint(format!("`{install}` installs it")),
+                install if agents::is_operators(file) && !install.is_empty() => {
+                    missing.hint(format!("`{install}` installs it"))
+                }
+                _ => missing,
             });
             false
         }
@@ -176,8 +179,7 @@ mod tests {
 
     async fn told(profile: &str, common: &Common) -> Vec<(String, String)> {
         let text = |check: &Value, key: &str| check[key].as_str().unwrap().to_owned();
-        let checks =
-            serde_json::to_value(checks(crate::agents::built_in(profile), common).await).unwrap();
+        let checks = serde_json::to_value(checks(agents::built_in(profile), common).await).unwrap();
         checks
             .as_array()
             .unwrap()
@@ -290,8 +292,8 @@ mod tests {
     #[tokio::test]
     async fn values_and_accounts_stay_untold() {
         let common = common(LOGGED_OUT, &[("CODEX_ACCESS_TOKEN", "sk-value")]);
-        let told = serde_json::to_string(&checks(crate::agents::built_in("codex"), &common).await)
-            .unwrap();
+        let told =
+            serde_json::to_string(&checks(agents::built_in("codex"), &common).await).unwrap();
         assert!(
             told.contains("CODEX_ACCESS_TOKEN from the environment")
                 && !told.contains("sk-value")
@@ -305,7 +307,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join("auth.json"), "{}").unwrap();
         let common = common(WORKS, &[("CODEX_HOME", home.path().to_str().unwrap())]);
-        let checks = json!(checks(crate::agents::built_in("codex"), &common).await);
+        let checks = json!(checks(agents::built_in("codex"), &common).await);
         assert!(
             checks[1]["message"].as_str().unwrap().contains("auth.json"),
             "{checks}"

@@ -2,7 +2,7 @@
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
 //! each answer is said; an `elicitation/complete` among them is sent once those before it are answered), `{"last": true}` (says the last answer), `{"line": TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
-//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
+//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"given": VARIABLE}` (says its arguments, and the variable), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
 //! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
@@ -302,6 +302,12 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
                 lock(state).forgotten.insert(session.to_owned());
             }
             "self" => say(session, &own_name()),
+            "given" => {
+                let mut given: Vec<_> = std::env::args().skip(1).collect();
+                let name = what.as_str().unwrap();
+                given.extend(std::env::var(name).map(|value| format!("{name}={value}")));
+                say(session, &given.join(" "));
+            }
             "client" => say(
                 session,
                 &lock(state).client[what.as_str().unwrap()].to_string(),
