@@ -72,7 +72,7 @@ fn older_versions_get_what_they_know() {
         } else {
             Native::Unknown
         };
-        let launch = CopilotRuns::from(copilot.clone()).launch(
+        let launch = copilot.launch(
             &options,
             Some(version),
             &session,
@@ -118,7 +118,7 @@ fn a_session_narrows_what_runs_unasked() {
         };
         let options =
             Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-        let launch = CopilotRuns::from(copilot.clone()).launch(
+        let launch = CopilotRuns::from(copilot).launch(
             &options,
             None,
             &Native::Unknown,
