@@ -48,6 +48,7 @@ use self::conversation::Conversation;
 use self::process::{Link, Pool};
 use self::shared::Shared;
 use crate::agent::launch::Launch;
+use crate::agent::log::SessionLog;
 use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
 use crate::agent::settings::Common;
@@ -153,13 +154,18 @@ impl Acp {
         Conversation::new(self.clone(), session, options)
     }
 
-    async fn link(&self, launch: &Launch) -> Result<Arc<Link>, Error> {
+    async fn link(
+        &self,
+        launch: &Launch,
+        log: Option<&Arc<SessionLog>>,
+    ) -> Result<Arc<Link>, Error> {
         self.0
             .pool
             .link(
                 launch,
                 self.agent().offers_files(),
                 self.common().deadlines.start,
+                log,
             )
             .await
     }
@@ -197,7 +203,7 @@ impl Adapter for Acp {
     async fn sessions(&self, asked: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::configured(self.common());
         let prepared = self.prepare(&options).await?;
-        let link = self.link(&prepared.launch).await?;
+        let link = self.link(&prepared.launch, None).await?;
         let called = link.initialized.called();
         if !link.initialized.lists {
             return Err(Error::other(format!("{called} cannot list its sessions")));

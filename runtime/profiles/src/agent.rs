@@ -4,7 +4,7 @@
 //! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
 //! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is reported of it: `report`, `gist`, `end`, `failure`, `tool_loop`
+//! - what is reported of it: `report`, `log`, `gist`, `end`, `failure`, `tool_loop`
 
 pub(crate) mod attachment;
 pub(crate) mod credentials;
@@ -18,6 +18,7 @@ mod gist;
 pub(crate) mod json_size;
 pub(crate) mod launch;
 pub(crate) mod lines;
+pub(crate) mod log;
 pub(crate) mod mcp;
 pub(crate) mod model;
 pub(crate) mod native_id;

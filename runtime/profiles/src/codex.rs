@@ -252,7 +252,8 @@ impl Adapter for Codex {
             }
             Kept::Thread(thread, failure) => match failure.take() {
                 Some(failure) => {
-                    turn.finish(undelivered(&failure));
+                    let end = undelivered(&failure);
+                    thread.report.finish(turn, end, None).await;
                     return Ok(());
                 }
                 None => thread,
@@ -262,7 +263,8 @@ impl Adapter for Codex {
         let link = match self.ready(&turn, thread).await {
             Ok(link) => link,
             Err(error) => {
-                turn.finish(undelivered(&error));
+                let end = undelivered(&error);
+                thread.report.finish(turn, end, None).await;
                 return Ok(());
             }
         };
@@ -297,7 +299,7 @@ impl Adapter for Codex {
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
         let server = self
             .pool
-            .server(&launch, Stay::Kept, options.deadlines.start)
+            .server(&launch, Stay::Kept, options.deadlines.start, None)
             .await?;
         let mut params =
             json!({ "limit": list.limit.unwrap_or(100).min(MOST_LISTED), "sortKey": "updated_at" });

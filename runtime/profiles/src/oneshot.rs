@@ -187,7 +187,7 @@ impl<K: Runs> Conversation<K> {
         if info != SessionInfo::default() {
             session.info(info);
         }
-        let report = Report::new(options.tool_loop);
+        let report = Report::of_session(&options, unproven);
         let memory = Memory::new(native, unproven);
         Ok(Self {
             profile,
@@ -323,8 +323,10 @@ impl<K: Runs> Conversation<K> {
             .launch(&self.options, self.version, &self.memory.native, &reader);
         let launch = launch
             .args(self.given.args.clone())
-            .envs(self.given.env.clone());
-        let mut agent = match Agent::start(&launch, Stdin::Owned).await {
+            .envs(self.given.env.clone())
+            .prompt(&prompt);
+        let log = Some(self.report.log());
+        let mut agent = match Agent::start(&launch, Stdin::Owned, log).await {
             Ok(agent) => agent,
             Err(error) => return failed(error),
         };
@@ -381,16 +383,15 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
                         out.fail(why);
                     }
                 }
-                _ => self.reader.signs().note_noise(&line),
+                _ => {
+                    self.reader.signs().note_noise(&line);
+                    out.log_line(line);
+                }
             },
         }
         if self.reader.is_over() {
             out.end_within(EXIT);
         }
-    }
-
-    fn broken_lines(&mut self) -> u64 {
-        self.reader.signs().broken_lines()
     }
 
     /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.

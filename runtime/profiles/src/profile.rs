@@ -9,7 +9,7 @@ use trunkline_sdk::{Adapter, Error, Program};
 
 use crate::acp::generic;
 use crate::agent::credentials::Credentials;
-use crate::agent::model;
+use crate::agent::{log, model};
 use crate::agents::{self, AgentFile, Oneshot};
 use crate::oneshot::{copilot, gemini, opencode};
 use crate::{
@@ -300,6 +300,7 @@ pub fn run<S: Into<OsString>>(
     arguments: impl IntoIterator<Item = S>,
 ) -> Option<ExitCode> {
     let profile = PROFILES.iter().find(|profile| profile.name == name)?;
+    log::set_profile(profile.name);
     let code = (profile.run)(profile, arguments.into_iter().map(Into::into).collect());
     if !trunkline_process::settle(SETTLE) {
         tracing::debug!("what agents leave behind is left to the host");

@@ -1225,15 +1225,12 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
             .contains(&json!("skills")),
         "{ready}"
     );
-    let logs = |turn: &Turn| {
-        of(turn, "log")
-            .into_iter()
-            .map(|log| log["content"].clone())
-            .collect::<Vec<_>>()
-    };
     // A command of the agent's own goes alone, and before a skill of its name.
     let turn = adapter.send("s", "/plan it");
-    assert_eq!((turn.text().as_str(), logs(&turn).len()), ("/plan it", 0));
+    assert_eq!(
+        (turn.text().as_str(), turn.logs("meta").len()),
+        ("/plan it", 0)
+    );
     let told: Vec<_> = of(&turn, "session.info")
         .into_iter()
         .filter(|info| info["commands"].is_array())
@@ -1259,7 +1256,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
         turn.text()
     );
     assert!(turn.text().contains("- review: Says review."));
-    assert!(logs(&turn)[0].as_str().unwrap().contains("nope"));
+    assert!(turn.logs("meta")[0].contains("nope"));
     let turn = adapter.send("s", "/review it");
     assert_eq!(
         turn.text(),
@@ -1268,7 +1265,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
     assert_eq!(
         (
             adapter.send("s", "see /review").text().as_str(),
-            logs(&turn).len()
+            turn.logs("meta").len()
         ),
         ("see /review", 0)
     );
@@ -1285,7 +1282,7 @@ fn a_command_of_the_agent_is_none_of_the_skills_in_the_first_input_either() {
     );
     let turn = adapter.send("s", "/plan it");
     assert_eq!(
-        (turn.text().as_str(), of(&turn, "log").len()),
+        (turn.text().as_str(), turn.logs("meta").len()),
         ("/plan it", 0)
     );
     adapter.end();
@@ -1300,7 +1297,7 @@ fn commands_of_an_agent_that_tells_them_late_pass_too() {
         adapter.open_with(session, asked());
         let turn = adapter.send(session, input);
         assert_eq!(
-            (turn.text().as_str(), !of(&turn, "log").is_empty()),
+            (turn.text().as_str(), !turn.logs("meta").is_empty()),
             (input, is_told)
         );
         assert!(

@@ -11,6 +11,8 @@ mod claude;
 mod cli;
 #[path = "wrapped/deadlines.rs"]
 mod deadlines;
+#[path = "wrapped/log.rs"]
+mod log;
 #[path = "wrapped/oneshot.rs"]
 mod oneshot;
 #[path = "wrapped/pi.rs"]

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use trunkline_protocol::{
-    AdapterBody, Delivered, Envelope, Extensions, Failure, Large, Meta, Status, Stop, StopReason,
-    ToolCallId, ToolEnd, TurnComplete,
+    AdapterBody, Delivered, Envelope, Extensions, Failure, Large, LogStream, Meta, Status, Stop,
+    StopReason, ToolCallId, ToolEnd, TurnComplete,
     rules::{TurnPhase, TurnStep},
 };
 
@@ -144,6 +144,18 @@ impl OpenTurn {
             _ => {}
         }
     }
+}
+
+/// Returns true for what a wrapped agent prints beside its protocol, and for facts of its run: neither a sign of life nor
+/// an answer.
+fn is_noise(body: &AdapterBody) -> bool {
+    let AdapterBody::Log(log) = body else {
+        return false;
+    };
+    matches!(
+        log.stream,
+        Some(LogStream::Raw | LogStream::Stderr | LogStream::Meta)
+    )
 }
 
 /// The place of a turn's input in all bytes that were handed to the writer.
@@ -565,6 +577,9 @@ impl Core {
         turn: Option<TurnNo>,
         now: Instant,
     ) {
+        if is_noise(body) {
+            return;
+        }
         let limit = self.rules.max_turn_output;
         let Some(session) = self.get(index) else {
             return;

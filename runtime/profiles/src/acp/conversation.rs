@@ -103,7 +103,7 @@ impl Conversation {
         let resume = options.resume.as_ref();
         let history = resume.is_some_and(|resume| resume.history == Some(true));
         let native = options.resumed_id();
-        let report = Report::new(options.tool_loop);
+        let report = Report::of_session(&options, native.is_some());
         let mut conversation = Self {
             acp,
             session: session.clone(),
@@ -128,6 +128,7 @@ impl Conversation {
             acp: self.acp.clone(),
             session: self.session.clone(),
             options: self.options.clone(),
+            log: self.report.log().clone(),
             native: self.native.clone(),
             own_options: self.own_options.clone(),
             history,
@@ -221,7 +222,7 @@ impl Conversation {
     pub(crate) async fn turn(&mut self, turn: Turn, input: Input) {
         let mut opened = match self.ready_for(&turn).await {
             Ok(opened) => opened,
-            Err(error) => return turn.finish(undelivered(&error)),
+            Err(error) => return self.report.finish(turn, undelivered(&error), None).await,
         };
         let mut went = self.prompt(&turn, &mut opened, input.clone()).await;
         if went.is_unknown {
@@ -229,7 +230,7 @@ impl Conversation {
             drop(opened);
             opened = match self.opened_for(&turn).await {
                 Ok(opened) => opened,
-                Err(error) => return turn.finish(undelivered(&error)),
+                Err(error) => return self.report.finish(turn, undelivered(&error), None).await,
             };
             went = self.prompt(&turn, &mut opened, input).await;
         }

@@ -21,6 +21,7 @@ use super::read::text;
 use super::request;
 use super::session::AcpSession;
 use super::translate::{Reader, UpdateEvent, When};
+use crate::agent::log::SessionLog;
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::resume;
@@ -52,6 +53,7 @@ pub(crate) struct Opening {
     pub(crate) acp: Acp,
     pub(crate) session: Session,
     pub(crate) options: Options,
+    pub(crate) log: Arc<SessionLog>,
     /// The agent's own id of the session that there was.
     pub(crate) native: Option<String>,
     /// Values of the agent's own options, by their ids.
@@ -94,7 +96,7 @@ impl Opening {
         if has_servers {
             self.options.mcp_servers.clear();
         }
-        let link = self.acp.link(&launch).await?;
+        let link = self.acp.link(&launch, Some(&self.log)).await?;
         let mut inbox = Arc::new(Inbox::default());
         let mut reader = Reader::new(link.initialized.quirks).with_skills(skills.commands());
         if preface.is_some()

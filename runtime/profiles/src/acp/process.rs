@@ -17,6 +17,7 @@ use crate::agent::deadlines;
 use crate::agent::end::explain_timeout;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
+use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::rpc::{
     CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer,
@@ -227,10 +228,6 @@ impl Handler for Router {
         }
     }
 
-    fn noise(&self, what: &str) {
-        tracing::debug!(what, "not the protocol");
-    }
-
     fn gone(&self, ended: &Ended) {
         tracing::debug!(exit = %ended.exit, "the agent has ended");
     }
@@ -245,9 +242,10 @@ impl Link {
         launch: &Launch,
         client_files: bool,
         deadline: Option<Duration>,
+        log: Option<&Arc<SessionLog>>,
     ) -> Result<Arc<Self>, Error> {
         let name = launch.name().to_string_lossy().into_owned();
-        let agent = Agent::start(launch, Stdin::Owned).await?;
+        let agent = Agent::start(launch, Stdin::Owned, log).await?;
         let router = Arc::new(Router::default());
         let peer = Peer::new(agent, JsonRpcVersion::V2, router.clone());
         let answer = peer
@@ -339,7 +337,8 @@ impl Pool {
         slot
     }
 
-    /// The running agent of a launch, started if there is none. Its start has at most this long.
+    /// The running agent of a launch, started if there is none. Its start has at most this long. The session of this log
+    /// is one of its own from now on.
     ///
     /// # Errors
     /// Why it did not start.
@@ -348,14 +347,18 @@ impl Pool {
         launch: &Launch,
         client_files: bool,
         deadline: Option<Duration>,
+        log: Option<&Arc<SessionLog>>,
     ) -> Result<Arc<Link>, Error> {
         let slot = self.slot(launch);
         let mut place = slot.lock().await;
         if let Some(link) = place.as_ref().filter(|link| link.peer.is_fit()) {
+            if let Some(log) = log {
+                link.peer.log().attach(log);
+            }
             return Ok(link.clone());
         }
         *place = None;
-        let link = Link::start(launch, client_files, deadline).await?;
+        let link = Link::start(launch, client_files, deadline, log).await?;
         *place = Some(link.clone());
         Ok(link)
     }

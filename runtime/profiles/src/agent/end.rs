@@ -105,8 +105,6 @@ pub(crate) struct EndSigns {
     pending: HashSet<PendingWork>,
     open_calls: HashSet<String>,
     has_worked: bool,
-    /// Lines that begin as an event and cannot be parsed.
-    broken_lines: u64,
     /// Text has come since the last tool call or step began.
     has_answer: bool,
     /// The user has denied a call, which the agent need not comment.
@@ -196,15 +194,9 @@ impl EndSigns {
     /// Notes a line that is not an event. One that begins as an event is broken: what it had is lost.
     pub(crate) fn note_noise(&mut self, line: &[u8]) {
         if line.trim_ascii_start().starts_with(b"{") {
-            self.broken_lines += 1;
             let text = "a line of the agent is broken JSON, and no answer followed";
             self.doubt(Error::new(Category::Protocol, text));
         }
-    }
-
-    /// The number of broken lines.
-    pub(crate) fn broken_lines(&self) -> u64 {
-        self.broken_lines
     }
 
     /// Notes whether this work keeps the turn open.

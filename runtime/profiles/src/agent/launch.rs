@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use trunkline_process::ChildSpec;
 use trunkline_sdk::VARIABLE;
+use trunkline_sdk::protocol::Sha256;
 
 /// The longest line that is read from an agent, in bytes. Their results are single lines of several MiB.
 pub(crate) const MAX_LINE: usize = 32 * 1024 * 1024;
@@ -23,6 +24,15 @@ pub(crate) struct Launch {
     pub(crate) cwd: Option<PathBuf>,
     /// The longest line that is read from it.
     pub(crate) max_line: usize,
+    /// The prompt that it is started with, for its log.
+    pub(crate) prompt: Option<PromptDigest>,
+}
+
+/// Length and SHA-256 digest of a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PromptDigest {
+    pub(crate) bytes: usize,
+    pub(crate) sha256: Sha256,
 }
 
 impl Launch {
@@ -34,7 +44,17 @@ impl Launch {
             without: Vec::new(),
             cwd: None,
             max_line: MAX_LINE,
+            prompt: None,
         }
+    }
+
+    /// The program is started with this prompt, on its stdin or as an argument.
+    pub(crate) fn prompt(mut self, prompt: &str) -> Self {
+        self.prompt = Some(PromptDigest {
+            bytes: prompt.len(),
+            sha256: Sha256::of(prompt.as_bytes()),
+        });
+        self
     }
 
     pub(crate) fn arg(mut self, arg: impl Into<OsString>) -> Self {

@@ -1,5 +1,6 @@
 //! A running agent: lines in, lines out, its stderr kept at hand, its tree ended with it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -14,6 +15,7 @@ use trunkline_sdk::{Category, Error};
 use super::failure;
 use super::launch::Launch;
 use super::lines::{Line, Lines};
+use super::log::{ProcessLog, SessionLog};
 
 /// Limit for the kept end of an agent's stderr, in bytes.
 const STDERR_KEPT: usize = 64 * 1024;
@@ -46,6 +48,7 @@ pub(crate) struct Agent {
     drain: AbortOnDropHandle<()>,
     /// Task that writes its stdin; an agent that reads nothing cannot keep it.
     _writer: Option<AbortOnDropHandle<()>>,
+    log: ProcessLog,
     name: String,
     /// After the process ended: until when its stdout is read.
     last_call: Option<Instant>,
@@ -133,12 +136,20 @@ impl Ended {
 }
 
 impl Agent {
-    /// Starts the program.
+    /// Starts the program, and logs in this session how, before anything that it prints.
     ///
     /// # Errors
-    /// `not_installed` where there is no such program, else why it did not start.
-    pub(crate) async fn start(launch: &Launch, stdin: Stdin) -> Result<Self, Error> {
+    /// `not_installed` if there is no such program, otherwise why it did not start.
+    pub(crate) async fn start(
+        launch: &Launch,
+        stdin: Stdin,
+        session: Option<&Arc<SessionLog>>,
+    ) -> Result<Self, Error> {
         let name = launch.name().to_string_lossy().into_owned();
+        let log = ProcessLog::new(launch);
+        if let Some(session) = session {
+            log.attach(session);
+        }
         let mut child = spawn(launch.spec())
             .await
             .map_err(|error| not_started(&error))?;
@@ -151,7 +162,10 @@ impl Agent {
         let tail = StderrTail::new(STDERR_KEPT);
         let mut drain = StderrDrain::new(stderr, tail.clone());
         // An unreadable stderr ends the drain; the process itself is judged by its end.
-        let drain = tokio::spawn(async move { drop(drain.run(|_| {}).await) });
+        let lines = log.clone();
+        let drain = tokio::spawn(async move {
+            drop(drain.run(|line| lines.stderr(&line)).await);
+        });
         let drain = AbortOnDropHandle::new(drain);
         let (input, writer) = match stdin {
             Stdin::Null => (None, None),
@@ -169,6 +183,7 @@ impl Agent {
             stderr: tail,
             drain,
             _writer: writer,
+            log,
             name,
             last_call: None,
         })
@@ -201,6 +216,14 @@ impl Agent {
     /// # Cancel safety
     /// No line is lost.
     pub(crate) async fn next(&mut self) -> Option<Line> {
+        let line = self.next_line().await;
+        if let Some(Line::TooLong(bytes)) = &line {
+            self.log.too_long(*bytes);
+        }
+        line
+    }
+
+    async fn next_line(&mut self) -> Option<Line> {
         loop {
             if let Some(until) = self.last_call {
                 // What holds the pipe now has left the tree.
@@ -233,6 +256,11 @@ impl Agent {
     /// The end of its stderr.
     pub(crate) fn stderr(&self) -> String {
         self.stderr.text()
+    }
+
+    /// Its log.
+    pub(crate) fn log(&self) -> &ProcessLog {
+        &self.log
     }
 
     /// Its stderr, for another owner.
@@ -345,7 +373,7 @@ mod tests {
 
     #[tokio::test]
     async fn lines_go_in_and_out_and_the_end_says_how_it_was() {
-        let mut agent = Agent::start(&shell("cat; echo bye >&2; exit 3"), Stdin::Owned)
+        let mut agent = Agent::start(&shell("cat; echo bye >&2; exit 3"), Stdin::Owned, None)
             .await
             .unwrap();
         agent.input().unwrap().line("one").await.unwrap();
@@ -364,7 +392,7 @@ mod tests {
 
     #[tokio::test]
     async fn without_an_input_the_agent_reads_the_end_at_once() {
-        let mut agent = Agent::start(&shell("cat; echo done"), Stdin::Null)
+        let mut agent = Agent::start(&shell("cat; echo done"), Stdin::Null, None)
             .await
             .unwrap();
         assert!(agent.input().is_err());
@@ -373,7 +401,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_not_there_is_not_installed() {
-        let error = Agent::start(&Launch::new("no-such-agent"), Stdin::Null)
+        let error = Agent::start(&Launch::new("no-such-agent"), Stdin::Null, None)
             .await
             .unwrap_err();
         assert_eq!(error.failure().category, Some(Category::NotInstalled));
@@ -385,7 +413,9 @@ mod tests {
 
     #[tokio::test]
     async fn an_end_is_seen_before_the_runtime_has_noticed_it() {
-        let mut agent = Agent::start(&shell("exit 3"), Stdin::Owned).await.unwrap();
+        let mut agent = Agent::start(&shell("exit 3"), Stdin::Owned, None)
+            .await
+            .unwrap();
         // This task holds the only thread meanwhile.
         let state = format!("/proc/{}/stat", agent.child.pid());
         while !std::fs::read_to_string(&state).unwrap().contains(") Z ") {
@@ -398,7 +428,7 @@ mod tests {
     #[tokio::test]
     async fn an_end_takes_a_deaf_tree_with_it() {
         let deaf = shell("trap '' TERM; (trap '' TERM; echo ready; while :; do sleep 9; done)");
-        let mut agent = Agent::start(&deaf, Stdin::Owned).await.unwrap();
+        let mut agent = Agent::start(&deaf, Stdin::Owned, None).await.unwrap();
         assert_eq!(agent.next().await, Some(Line::Whole("ready".into())));
         let ended = agent.end(Duration::ZERO, Duration::ZERO).await;
         assert_eq!(ended.exit.signal, Some(9));

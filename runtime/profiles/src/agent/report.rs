@@ -1,6 +1,6 @@
 //! What a turn tells of the agent's work: titles for its tools, an eye on their repetition, and what its end says again.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -10,6 +10,8 @@ use trunkline_sdk::protocol::{AdapterBody, ContextUsage, Log, LogStream, ToolSta
 use trunkline_sdk::{Category, Error, Turn, TurnComplete, preview};
 
 use super::gist::Gist;
+use super::log::SessionLog;
+use super::options::Options;
 use super::tokens::Tokens;
 use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
 
@@ -34,6 +36,7 @@ pub(crate) struct Report {
     tools: ToolLoop,
     gist: Gist,
     context: Context,
+    log: Arc<SessionLog>,
 }
 
 /// Reports on the context: agents send one after each step of the model.
@@ -45,18 +48,33 @@ struct Context {
 }
 
 impl Report {
+    /// The report of a session with these options.
+    pub(crate) fn of_session(options: &Options, is_resumed: bool) -> Self {
+        Self {
+            log: SessionLog::new(options, is_resumed),
+            ..Self::new(options.tool_loop)
+        }
+    }
+
     pub(crate) fn new(action: ToolLoopAction) -> Self {
         Self {
             action,
             tools: ToolLoop::default(),
             gist: Gist::default(),
             context: Context::default(),
+            log: Arc::default(),
         }
     }
 
-    /// Forgets what an earlier turn has said.
+    /// The log of the session's agent.
+    pub(crate) fn log(&self) -> &Arc<SessionLog> {
+        &self.log
+    }
+
+    /// A turn begins: what an earlier one reported is forgotten.
     pub(crate) fn begin(&mut self) {
         self.gist = Gist::default();
+        self.log.begin_turn();
     }
 
     /// Emits an event. A tool call gets its title where the agent gives none; of reports on the context that follow each
@@ -70,6 +88,11 @@ impl Report {
         event: impl Into<AdapterBody>,
     ) -> Result<(), Error> {
         let event = event.into();
+        if !matches!(event, AdapterBody::Log(_)) && self.log.release() {
+            while let Some(line) = self.log.take() {
+                turn.emit(line).await;
+            }
+        }
         self.gist.saw(&event);
         match event {
             AdapterBody::ToolStart(start) => self.tool_start(turn, *start).await,
@@ -102,9 +125,16 @@ impl Report {
     /// Ends a turn: with a summary and what was made, where the agent names neither, and with what its tokens cost, where
     /// it reports no cost. `model` is the one that works where the end names none.
     pub(crate) async fn finish(&mut self, turn: Turn, mut end: TurnComplete, model: Option<&str>) {
+        let lines = self.log.end_turn(&mut end);
+        let rest = async {
+            for line in lines {
+                turn.emit(line).await;
+            }
+            self.flush(&turn).await;
+        };
         tokio::select! {
             biased;
-            () = self.flush(&turn) => {}
+            () = rest => {}
             // The host does not read, and the end must come.
             () = turn.stopped() => {}
         }

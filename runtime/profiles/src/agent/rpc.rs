@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 pub(crate) use self::error::{CallError, RpcError};
 use super::lines::Line;
 use super::locked;
+use super::log::ProcessLog;
 use super::process::{Agent, AgentInput, Ended, InputClosed};
 
 /// Timeouts for the end of an abandoned agent after its stdin was closed, and after SIGTERM.
@@ -49,9 +50,6 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// A request: answered by [`Peer::answer`], now or later.
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue);
-
-    /// A line that is not a message, or one over the bound, was left out.
-    fn noise(&self, what: &str);
 
     /// The agent's process has ended. Calls that were open have failed.
     fn gone(&self, ended: &Ended);
@@ -85,6 +83,7 @@ pub(crate) struct Peer {
     next: AtomicU64,
     ended: OnceLock<Ended>,
     stderr: trunkline_process::StderrTail,
+    log: ProcessLog,
     gone: CancellationToken,
     /// Turns that run.
     turns: AtomicUsize,
@@ -122,6 +121,7 @@ impl Peer {
             next: AtomicU64::new(1),
             ended: OnceLock::new(),
             stderr: agent.stderr_tail(),
+            log: agent.log().clone(),
             gone: CancellationToken::new(),
             turns: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
@@ -140,9 +140,8 @@ impl Peer {
                 };
                 match line {
                     Some(Line::Whole(line)) => peer.take(&line, handler.as_ref()),
-                    Some(Line::TooLong(bytes)) => {
-                        handler.noise(&format!("a line of {bytes} bytes was left out"))
-                    }
+                    // The log of the process counts it.
+                    Some(Line::TooLong(_)) => {}
                     None => break false,
                 }
             };
@@ -188,6 +187,11 @@ impl Peer {
     /// The end of the agent, once it has ended.
     pub(crate) fn ended(&self) -> Option<&Ended> {
         self.ended.get()
+    }
+
+    /// The log of the agent's process.
+    pub(crate) fn log(&self) -> &ProcessLog {
+        &self.log
     }
 
     /// The end of the agent's stderr.
@@ -355,7 +359,7 @@ impl Peer {
             error: Option<Value>,
         }
         let Ok(message) = serde_json::from_slice::<Incoming<'_>>(line) else {
-            handler.noise("a line that is not a message was left out");
+            self.log.raw(line);
             return;
         };
         let params = message.params.unwrap_or(RawValue::NULL);
@@ -369,7 +373,8 @@ impl Peer {
                     .ok()
                     .and_then(|id: u64| locked(&self.calls).remove(&id));
                 let Some(call) = call else {
-                    handler.noise("an answer that nothing waits for was left out");
+                    // Its caller has given up.
+                    tracing::debug!(id = id.get(), "an answer that nothing waits for");
                     return;
                 };
                 let answer = match message.error {
@@ -379,7 +384,7 @@ impl Peer {
                 // The caller may have given up.
                 drop(call.send(answer));
             }
-            (None, None) => handler.noise("a message without method and id was left out"),
+            (None, None) => self.log.raw(line),
         }
     }
 

@@ -74,7 +74,7 @@ impl Conversation {
         )?;
         let conversation = Self {
             session: session.clone(),
-            report: Report::new(options.tool_loop),
+            report: Report::of_session(&options, has_begun),
             settings,
             options,
             given,
@@ -270,7 +270,8 @@ impl Conversation {
             &files,
             is_set,
         )?;
-        RunningProcess::start(&launch, AllowList::new(&self.options)?).await
+        let allow_list = AllowList::new(&self.options)?;
+        RunningProcess::start(&launch, self.report.log(), allow_list).await
     }
 
     /// The conversation that was to go on is not there: begins a new one, and says so.

@@ -1,5 +1,6 @@
 //! A running `claude`: what it has said, in a turn and between turns.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,6 +12,7 @@ use trunkline_sdk::{Error, Session};
 use super::allow_list::AllowList;
 use super::talk::{Idle, Talk};
 use crate::agent::launch::Launch;
+use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::turn::{self, Engine, How, Pipe};
 
@@ -31,9 +33,10 @@ impl RunningProcess {
     /// Starts it, and asks for what it can do. Inputs may follow at once.
     pub(super) async fn start(
         launch: &Launch,
+        log: &Arc<SessionLog>,
         allow_list: Option<AllowList>,
     ) -> Result<Self, Error> {
-        let mut agent = Agent::start(launch, Stdin::Owned).await?;
+        let mut agent = Agent::start(launch, Stdin::Owned, Some(log)).await?;
         let (talk, line) = Talk::begin(allow_list);
         // One that cannot take it has ended, which its stdout says.
         let _ = agent.send((&line).into()).await;

@@ -163,8 +163,14 @@ impl Dialect for Idle<'_> {
     type Command = LineOut;
 
     fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
-        let Some(line) = whole(line) else { return };
-        for event in self.talk.hear(&line, self.awaited.is_none(), out) {
+        let Some(line) = whole(line, out) else {
+            return;
+        };
+        let events = self.talk.hear(&line, self.awaited.is_none(), out);
+        if std::mem::take(&mut self.talk.translator.is_unread) {
+            out.log_line(line);
+        }
+        for event in events {
             match event {
                 ClaudeEvent::Event(event) if self.awaited.is_some() => self.talk.keep(event),
                 ClaudeEvent::Event(event) => out.emit(event),
@@ -201,12 +207,12 @@ impl Dialect for Idle<'_> {
     }
 }
 
-/// A line, unless it is too long.
-pub(super) fn whole(line: Line) -> Option<bytes::Bytes> {
+/// A line, unless it is too long, which is reported.
+pub(super) fn whole(line: Line, out: &mut Out<LineOut>) -> Option<bytes::Bytes> {
     match line {
         Line::Whole(line) => Some(line),
         Line::TooLong(bytes) => {
-            tracing::warn!(bytes, "a line of claude is too long, and left out");
+            out.left_out(bytes);
             None
         }
     }

@@ -52,15 +52,15 @@ pub(super) struct Translator {
     failed_servers: HashSet<String>,
     /// Whether a turn is under way.
     pub(super) is_busy: bool,
-    /// The last line, if it was not JSON.
-    pub(super) noise: Option<Vec<u8>>,
+    /// True if the last line was not an event.
+    pub(super) is_unread: bool,
 }
 
 impl Translator {
     /// What a line says.
     pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
-        let Ok(value) = serde_json::from_slice::<Value>(line) else {
-            self.noise = Some(line.to_vec());
+        let Ok(value @ Value::Object(_)) = serde_json::from_slice(line) else {
+            self.is_unread = true;
             return Vec::new();
         };
         let mut said = Vec::new();

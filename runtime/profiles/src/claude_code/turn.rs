@@ -238,12 +238,15 @@ impl Dialect for Running<'_> {
     type Command = LineOut;
 
     fn message(&mut self, line: Line, _: Instant, out: &mut Out<LineOut>) {
-        let Some(line) = whole(line) else { return };
+        let Some(line) = whole(line, out) else {
+            return;
+        };
         self.has_heard = true;
         out.alive();
         let events = self.talk.hear(&line, true, out);
-        if let Some(noise) = self.talk.translator.noise.take() {
-            self.signs.note_noise(&noise);
+        if std::mem::take(&mut self.talk.translator.is_unread) {
+            self.signs.note_noise(&line);
+            out.log_line(line.clone());
         }
         for event in events {
             match event {
@@ -269,10 +272,6 @@ impl Dialect for Running<'_> {
                 _ => {}
             }
         }
-    }
-
-    fn broken_lines(&mut self) -> u64 {
-        self.signs.broken_lines()
     }
 
     fn last_error(&self) -> Option<&Error> {

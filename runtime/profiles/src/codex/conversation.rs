@@ -106,7 +106,7 @@ impl Thread {
         warnings: Vec<String>,
     ) -> Self {
         let id = options.resumed_id();
-        let report = Report::new(options.tool_loop);
+        let report = Report::of_session(&options, id.is_some());
         Self {
             spoken: id.is_some(),
             model: thread.model.clone(),
@@ -143,7 +143,8 @@ impl Thread {
         self.link = None;
         self.unfinished = None;
         let start = self.options.deadlines.start;
-        let server = pool.server(&self.launch, self.stay, start).await?;
+        let log = Some(self.report.log());
+        let server = pool.server(&self.launch, self.stay, start, log).await?;
         let first = self.id.is_some() && self.options.resume.is_some();
         let (link, started, begun) = self.open(&server, session).await?;
         self.learn(&started, session);

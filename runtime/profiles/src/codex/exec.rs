@@ -110,7 +110,7 @@ impl Exec {
             warnings
                 .push("codex exec asks no one: what would need an approval is refused".to_owned());
         }
-        let report = Report::new(options.tool_loop);
+        let report = Report::of_session(&options, asked);
         Ok(Self {
             options,
             version,
@@ -251,7 +251,8 @@ impl Exec {
         if !self.has_login {
             retries.has_no_login();
         }
-        let mut agent = Agent::start(&launch, Stdin::Owned).await?;
+        let launch = launch.prompt(text);
+        let mut agent = Agent::start(&launch, Stdin::Owned, Some(self.report.log())).await?;
         agent.write_input(text.to_owned()).await;
         self.thread.lines.begin();
         let running = Running {
@@ -320,7 +321,10 @@ impl Dialect for Running<'_> {
                     out.alive();
                     return self.thread.begun(id, out);
                 }
-                Meaning::Noise => return self.signs.note_noise(&line),
+                Meaning::Noise => {
+                    self.signs.note_noise(&line);
+                    return out.log_line(line);
+                }
                 Meaning::Events(events) => events,
             },
         };
@@ -343,10 +347,6 @@ impl Dialect for Running<'_> {
             number,
             Err("codex exec takes no input during a turn".to_owned()),
         );
-    }
-
-    fn broken_lines(&mut self) -> u64 {
-        self.signs.broken_lines()
     }
 
     fn last_error(&self) -> Option<&Error> {

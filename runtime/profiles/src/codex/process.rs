@@ -16,6 +16,7 @@ use super::inbox::{Inbox, Mail};
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
+use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, Ended, Stdin, last_lines};
 use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Peer};
 
@@ -39,8 +40,12 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts one and greets it.
-    async fn start(launch: &Launch, deadline: Option<Duration>) -> Result<Self, Error> {
-        let agent = Agent::start(launch, Stdin::Owned).await?;
+    async fn start(
+        launch: &Launch,
+        deadline: Option<Duration>,
+        log: Option<&Arc<SessionLog>>,
+    ) -> Result<Self, Error> {
+        let agent = Agent::start(launch, Stdin::Owned, log).await?;
         let routes = Arc::new(Routes::default());
         let peer = Peer::new(agent, JsonRpcVersion::Bare, routes.clone());
         let greeting = json!({
@@ -259,10 +264,6 @@ impl Handler for Routes {
         }
     }
 
-    fn noise(&self, what: &str) {
-        tracing::debug!(what, "codex app-server");
-    }
-
     fn gone(&self, ended: &Ended) {
         for inbox in self.table().threads.values() {
             inbox.gone(ended);
@@ -311,11 +312,15 @@ impl Pool {
         launch: &Launch,
         stay: Stay,
         deadline: Option<Duration>,
+        log: Option<&Arc<SessionLog>>,
     ) -> Result<Arc<Server>, Error> {
         let asked = Instant::now();
         let slot = self.slot(launch);
         let mut slot = slot.lock().await;
         if let Some(server) = slot.server.upgrade().filter(|server| server.peer.is_fit()) {
+            if let Some(log) = log {
+                server.peer.log().attach(log);
+            }
             return Ok(server);
         }
         if let Some((at, failure)) = &slot.failed
@@ -327,7 +332,7 @@ impl Pool {
                 failure.message.clone().unwrap_or_default(),
             ));
         }
-        match Server::start(launch, deadline).await {
+        match Server::start(launch, deadline, log).await {
             Ok(server) => {
                 let server = Arc::new(server);
                 slot.server = Arc::downgrade(&server);

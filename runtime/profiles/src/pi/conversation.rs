@@ -13,6 +13,7 @@ use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, explain_timeout, undelivered};
 use crate::agent::failure;
+use crate::agent::lines::Line;
 use crate::agent::options::Options;
 use crate::agent::process::{Agent, InputClosed, Stdin};
 use crate::agent::report::Report;
@@ -70,8 +71,8 @@ impl Conversation {
             .as_deref()
             .map(PromptFile::new)
             .transpose()?;
-        let report = Report::new(options.tool_loop);
         let unproven = native.is_some();
+        let report = Report::of_session(&options, unproven);
         Ok(Self {
             settings,
             options,
@@ -124,11 +125,12 @@ impl Conversation {
         };
         let prompt = match started {
             Ok(prompt) => prompt,
-            Err(error) => return turn.finish(undelivered(&error)),
+            Err(error) => return self.report.finish(turn, undelivered(&error), None).await,
         };
         self.busy = true;
         let Some(mut agent) = self.agent.take() else {
-            return turn.finish(undelivered(&gone()));
+            let end = undelivered(&gone());
+            return self.report.finish(turn, end, None).await;
         };
         let (is_sent, done) = self.serve(&turn, &mut agent, prompt).await;
         self.agent = Some(agent);
@@ -148,11 +150,12 @@ impl Conversation {
                 };
                 self.busy = false;
                 let error = why.unwrap_or(ended);
-                turn.finish(if is_sent {
+                let end = if is_sent {
                     end_by(&error)
                 } else {
                     undelivered(&error)
-                });
+                };
+                self.report.finish(turn, end, None).await;
             }
         }
     }
@@ -201,14 +204,18 @@ impl Conversation {
             &self.skills,
             prompt_file,
         );
-        let mut agent = Agent::start(&launch, Stdin::Owned).await?;
+        let mut agent = Agent::start(&launch, Stdin::Owned, Some(self.report.log())).await?;
         let greet = async {
             agent
                 .send((&json!({ "id": STATE, "type": "get_state" })).into())
                 .await?;
             let mut out = Vec::new();
             while let Some(line) = agent.next().await {
-                Reader::default().line(&parsed(&line), &mut out);
+                let value = parsed(&line);
+                if let (Line::Whole(line), true) = (&line, value.is_null()) {
+                    agent.log().raw(line);
+                }
+                Reader::default().line(&value, &mut out);
                 for told in out.drain(..) {
                     if let PiEvent::Answer { id, result } = told
                         && id == STATE

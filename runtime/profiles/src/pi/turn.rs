@@ -77,8 +77,9 @@ impl Dialect for Running {
             return out.left_out(bytes);
         }
         let value = parsed(&line);
-        if let (Line::Whole(line), Value::Null) = (&line, &value) {
-            self.reader.signs.note_noise(line);
+        if let (Line::Whole(line), false) = (line, value.is_object()) {
+            self.reader.signs.note_noise(&line);
+            return out.log_line(line);
         }
         self.reader.line(&value, &mut self.events);
         for event in std::mem::take(&mut self.events) {
@@ -139,10 +140,6 @@ impl Dialect for Running {
         }
     }
 
-    fn broken_lines(&mut self) -> u64 {
-        self.reader.signs.broken_lines()
-    }
-
     fn last_error(&self) -> Option<&Error> {
         self.reader.signs.last_error()
     }
@@ -168,9 +165,13 @@ impl Dialect for Running {
     }
 }
 
+/// The event of a line; null if it is none.
 pub(super) fn parsed(line: &Line) -> Value {
     match line {
-        Line::Whole(line) => serde_json::from_slice(line).unwrap_or_default(),
+        Line::Whole(line) => serde_json::from_slice(line)
+            .ok()
+            .filter(Value::is_object)
+            .unwrap_or_default(),
         Line::TooLong(_) => Value::Null,
     }
 }

@@ -59,6 +59,17 @@ impl Turn {
         self.end["error"]["message"].as_str().unwrap_or_default()
     }
 
+    /// The texts of its log on a stream, without the start of the agent.
+    pub(crate) fn logs(&self, stream: &str) -> Vec<&str> {
+        let logs = self
+            .messages
+            .iter()
+            .filter(|message| message["type"] == "log" && message["stream"] == stream);
+        logs.filter_map(|log| log["content"].as_str())
+            .filter(|text| !text.starts_with("{\"started\":"))
+            .collect()
+    }
+
     pub(crate) fn kinds(&self) -> Vec<&str> {
         self.messages
             .iter()

@@ -301,7 +301,7 @@ fn floods_are_read_and_forgotten() {
 }
 
 /// A copilot whose usage file counts the session as a whole.
-const COPILOT: &str = r#"said=$(cat); runs=$(cat "$HERE/runs" 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > "$HERE/runs"
+pub(crate) const COPILOT: &str = r#"said=$(cat); runs=$(cat "$HERE/runs" 2>/dev/null || echo 0); runs=$((runs + 1)); echo $runs > "$HERE/runs"
     session=; file=; for word in "$@"; do
         case "$before" in --session-id) session=$word;; --usage-output-file) file=$word;; esac
         case "$word" in --resume=*) session=${word#--resume=};; esac; before=$word; done
@@ -420,11 +420,6 @@ fn extras(skill: &tempfile::TempDir) -> Value {
     })
 }
 
-fn logs(messages: &[Value]) -> Vec<&str> {
-    let logs = messages.iter().filter(|message| message["type"] == "log");
-    logs.filter_map(|log| log["content"].as_str()).collect()
-}
-
 fn commands(messages: &[Value]) -> Option<&Value> {
     let infos = messages
         .iter()
@@ -458,7 +453,7 @@ fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
     // What may be a command of the agent stands alone.
     let turn = adapter.send("s", "/compact now");
     assert!(turn.text().starts_with("/compact now|"), "{}", turn.text());
-    let told = logs(&turn.messages);
+    let told = turn.logs("meta");
     assert_eq!(told.len(), 3, "{told:?}");
     assert!(
         told[0].contains("\"broken\"") && told[1].contains("files") && told[2].contains("compact"),
@@ -472,7 +467,7 @@ fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
         "{text}"
     );
     assert!(text.contains(CALLED), "{text}");
-    assert_eq!(logs(&turn.messages), [""; 0]);
+    assert_eq!(turn.logs("meta"), [""; 0]);
     let text = adapter.send("s", "/review it").text();
     assert!(text.starts_with(CALLED), "{text}");
     adapter.end();
@@ -490,7 +485,7 @@ fn copilot_is_given_skills_by_a_folder_and_servers_by_a_file() {
     let turn = adapter.send("s", "/review it");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
     let read = |name: &str| std::fs::read_to_string(cli.file(name)).unwrap();
-    assert_eq!(logs(&turn.messages).len(), 1, "{:?}", logs(&turn.messages));
+    assert_eq!(turn.logs("meta").len(), 1, "{:?}", turn.logs("meta"));
     assert_eq!(commands(&turn.messages), Some(&json!("/review")));
     assert!(read("skill.md").contains("Look closely."));
     assert_eq!(read("prompt").replace('\n', "~"), CALLED);
@@ -521,7 +516,7 @@ fn kilo_is_given_both_by_its_variable() {
     adapter.open_with("s", asked.clone());
     let turn = adapter.send("s", "hello");
     assert_eq!(
-        (logs(&turn.messages).len(), read("prompt").as_str()),
+        (turn.logs("meta").len(), read("prompt").as_str()),
         (1, "hello")
     );
     assert!(!read("config.json").contains("{env:"));
@@ -557,7 +552,7 @@ fn kilo_is_given_both_by_its_variable() {
     let turn = adapter.send("u", "hello");
     assert_eq!(turn.status(), "completed", "{}", turn.error());
     assert!(
-        logs(&turn.messages)
+        turn.logs("meta")
             .iter()
             .any(|log| log.contains("not a JSON object"))
     );
@@ -578,12 +573,10 @@ fn lines_that_are_broken_are_counted_in_a_log() {
         (turn.status(), turn.text().as_str()),
         ("completed", "It works.")
     );
-    let is_counted = |message: &Value| {
-        message["type"] == "log"
-            && message["content"]
-                .as_str()
-                .is_some_and(|text| text.starts_with("2 lines of the agent"))
-    };
-    assert!(turn.messages.iter().any(is_counted), "{:?}", turn.messages);
+    assert_eq!(turn.logs("raw").len(), 3);
+    assert_eq!(
+        turn.logs("meta"),
+        ["3 lines of the agent could not be read"]
+    );
     adapter.end();
 }

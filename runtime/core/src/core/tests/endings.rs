@@ -350,6 +350,38 @@ fn inactivity_rests_while_a_permission_waits_even_for_a_day() {
 }
 
 #[test]
+fn what_an_agent_prints_is_neither_a_sign_of_life_nor_an_answer() {
+    for (stream, counts) in [
+        (r#""stream":"raw","#, false),
+        (r#""stream":"stderr","#, false),
+        (r#""stream":"meta","#, false),
+        (r#""stream":"host","#, true),
+        ("", true),
+    ] {
+        let mut with = rules(Extensions::all());
+        with.inactivity_timeout = Some(60 * S);
+        with.turn_timeout = None;
+        let (mut bench, key) = Bench::running(with);
+        let turn = bench.send(key, "1");
+        bench.pass(59 * S);
+        bench.say(&format!(
+            r#"{{"type":"log","session_id":"s","turn_id":"{turn}",{stream}"content":"noise"}}"#
+        ));
+        bench.take();
+        bench.pass(S);
+        let is_stopped = bench.lines().iter().any(|line| line.contains("\"stop\""));
+        assert_eq!(is_stopped, !counts, "{stream}");
+        bench.die(Ended::Exit, Some(1));
+        let expected = if counts {
+            Delivered::Yes
+        } else {
+            Delivered::Unknown
+        };
+        assert_eq!(bench.ends[0].delivered, expected, "{stream}");
+    }
+}
+
+#[test]
 fn a_queued_turn_that_is_stopped_is_never_written() {
     let (mut bench, key) = core_only();
     bench.send(key, "1");

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use bytes::Bytes;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Category, Error, SessionInfo};
@@ -77,11 +78,6 @@ pub(crate) trait Dialect {
         None
     }
 
-    /// The number of lines of this turn that were broken and left out.
-    fn broken_lines(&mut self) -> u64 {
-        0
-    }
-
     /// The failure of a turn whose [`deadline`](Self::deadline) has passed.
     fn late(&mut self) -> Error {
         Error::stopped()
@@ -104,6 +100,8 @@ pub(crate) enum Grace {
 pub(crate) enum Effect<C> {
     /// Emit an event of the turn.
     Emit(AdapterBody),
+    /// Log a line that is not the agent's protocol.
+    LogLine(Bytes),
     /// Give the host a file.
     File(NewFile),
     /// Send news of the session.
@@ -182,7 +180,12 @@ impl<C> Out<C> {
         }
     }
 
-    /// Says that a line of this many bytes was left out.
+    /// Logs a line that is not the agent's protocol.
+    pub(crate) fn log_line(&mut self, line: Bytes) {
+        self.effect(Effect::LogLine(line));
+    }
+
+    /// Reports a line of this many bytes that was left out.
     pub(crate) fn left_out(&mut self, bytes: u64) {
         let message = format!("a line of {bytes} bytes of the agent was left out");
         self.emit(failure::warning(Category::Oversize, message));

@@ -93,6 +93,7 @@ fn shown<C: Debug>(effect: Effect<C>) -> String {
         Effect::Emit(AdapterBody::Output(output)) => output.content,
         Effect::Emit(AdapterBody::Error(error)) => error.message,
         Effect::Emit(event) => event.kind().as_str().to_owned(),
+        Effect::LogLine(line) => format!("log {}", String::from_utf8_lossy(&line)),
         Effect::Send(command) => format!("send {command:?}"),
         Effect::Ask(id, _) => format!("ask {id}"),
         Effect::Withdraw(id) => format!("withdraw {id}"),

@@ -17,8 +17,9 @@ use super::scope::Scope;
 use crate::agent::deadlines::{Pause, at};
 use crate::agent::end::explain_timeout;
 use crate::agent::lines::Line;
+use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, InputClosed};
-use crate::agent::report::{Report, meta_log};
+use crate::agent::report::Report;
 
 /// The most messages that come before a deadline which has passed.
 const MAX_OVERDUE_MESSAGES: usize = 256;
@@ -49,6 +50,11 @@ pub(crate) trait Pipe {
     /// The end of the agent's stderr.
     fn stderr(&self) -> String {
         String::new()
+    }
+
+    /// Logs a line that a dialect could not read.
+    fn log_line(&self, line: &[u8]) {
+        let _ = line;
     }
 }
 
@@ -93,9 +99,14 @@ impl Pipe for Agent {
     fn stderr(&self) -> String {
         Self::stderr(self)
     }
+
+    fn log_line(&self, line: &[u8]) {
+        self.log().raw(line);
+    }
 }
 
-/// Reads an agent until its turn has finished. A deadline that passed is explained by what the agent reported last. The agent itself is left as it is.
+/// Reads an agent until its turn has finished. A deadline that passed is explained by what the agent reported last. The
+/// agent itself is left as it is.
 pub(crate) async fn run<D: Dialect>(
     engine: Engine<D>,
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,
@@ -103,17 +114,7 @@ pub(crate) async fn run<D: Dialect>(
     report: &mut Report,
 ) -> (D, Finish) {
     report.begin();
-    let (mut dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(&mut *report)).await;
-    let broken = dialect.broken_lines();
-    if broken > 0 {
-        let lines = if broken == 1 { "line" } else { "lines" };
-        let mut out = Out::<D::Command>::default();
-        out.emit(meta_log(format!(
-            "{broken} {lines} of the agent left out: broken JSON"
-        )));
-        // A log ends no turn.
-        let _ = emit(out, turn, report).await;
-    }
+    let (dialect, finish) = drive(engine, agent, Scope::Turn(turn), Some(&mut *report)).await;
     let explain = |why| explain_timeout(why, dialect.last_error(), &agent.stderr());
     let why = finish.why.map(explain);
     (dialect, Finish { why, ..finish })
@@ -135,23 +136,29 @@ async fn drive<D: Dialect>(
     scope: Scope<'_>,
     mut report: Option<&mut Report>,
 ) -> (D, Finish) {
+    // Between turns its lines wait: they are events of a turn.
+    let log = report.as_ref().map(|report| report.log().clone());
     let mut requests = Requests::new(scope);
     let mut steers = HashMap::new();
     let mut count = 0_u64;
     let mut is_quiet = false;
     let mut overdue = 0;
     loop {
+        while let Some(line) = log.as_ref().and_then(|log| log.take()) {
+            emit_timed(&mut engine, scope, &mut report, line.into()).await;
+        }
         while let Some(effect) = engine.poll_effect(Instant::now()) {
             match effect {
-                Effect::Emit(event) => {
-                    let begun = Instant::now();
-                    emit_one(&mut engine, scope, &mut report, event).await;
-                    if begun.elapsed() >= HOST_WAIT {
-                        engine.handle_host_wait(Instant::now());
+                Effect::Emit(event) => emit_timed(&mut engine, scope, &mut report, event).await,
+                Effect::LogLine(line) => agent.log_line(&line),
+                Effect::File(file) => give(&mut engine, scope, &mut report, file).await,
+                Effect::Info(info) => {
+                    let is_context = info.context.is_some();
+                    scope.info(*info);
+                    if let Some(log) = log.as_ref().filter(|_| is_context) {
+                        log.release();
                     }
                 }
-                Effect::File(file) => give(&mut engine, scope, &mut report, file).await,
-                Effect::Info(info) => scope.info(*info),
                 Effect::Send(command) => {
                     if agent.send(command).await.is_err() {
                         engine.handle_unsent_command();
@@ -186,6 +193,7 @@ async fn drive<D: Dialect>(
             Some(steer) = scope.next_steer(), if engine.takes_steers() => Woken::Steer(steer),
             // It waits for room while the host does not read, and nothing else waits for it.
             () = scope.working(), if is_quiet => Woken::HasReported,
+            () = wait(log.as_deref()) => Woken::Log,
             message = agent.next() => Woken::Agent(message),
         };
         // Before the measurement: a standstill between the two is then counted, and its time is not judged.
@@ -214,6 +222,7 @@ async fn drive<D: Dialect>(
                 steers.insert(count, steer);
             }
             Woken::HasReported => is_quiet = false,
+            Woken::Log => {}
             Woken::Agent(message) => {
                 is_quiet = false;
                 match message {
@@ -234,8 +243,32 @@ enum Woken<M> {
     Steer(Steer),
     /// The host knows that quiet work continues.
     HasReported,
+    /// The log has an event.
+    Log,
     /// A message of the agent, or the end of its output.
     Agent(Option<M>),
+}
+
+/// Waits for an event of the log; forever between turns.
+async fn wait(log: Option<&SessionLog>) {
+    match log {
+        Some(log) => log.wait().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Emits an event. While the host holds it back, the agent is not read, and its silence does not count.
+async fn emit_timed<D: Dialect>(
+    engine: &mut Engine<D>,
+    scope: Scope<'_>,
+    report: &mut Option<&mut Report>,
+    event: AdapterBody,
+) {
+    let begun = Instant::now();
+    emit_one(engine, scope, report, event).await;
+    if begun.elapsed() >= HOST_WAIT {
+        engine.handle_host_wait(Instant::now());
+    }
 }
 
 /// Emits an event. One that waits for room neither keeps a stop from the agent nor the turn from its end.

@@ -134,7 +134,7 @@ pub(crate) struct ProgramOutput {
 /// Where it cannot be started.
 pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<ProgramOutput, Error> {
     launch.max_line = LONGEST_LINE;
-    let mut agent = Agent::start(&launch, Stdin::Null).await?;
+    let mut agent = Agent::start(&launch, Stdin::Null, None).await?;
     let mut stdout = String::new();
     let read = async {
         for _ in 0..MOST_LINES {

@@ -36,7 +36,7 @@ impl Lines {
 
     /// Takes a line. What is not an event means nothing.
     pub(super) fn take(&mut self, line: &[u8]) -> Meaning {
-        let Ok(mut event) = serde_json::from_slice::<Value>(line) else {
+        let Ok(mut event @ Value::Object(_)) = serde_json::from_slice(line) else {
             return Meaning::Noise;
         };
         let kind = event["type"].as_str().unwrap_or_default().to_owned();
