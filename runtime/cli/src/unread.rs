@@ -8,7 +8,7 @@ use std::{
 
 use trunkline_host::{
     redact,
-    wirelog::{Lines, Piece, Wire, WireEvent, WireLog, WireSink, not_understood},
+    wirelog::{Lines, Piece, Wire, WireDirection, WireEvent, WireLog, WireSink, not_understood},
 };
 
 /// How many bytes of a line are shown.
@@ -49,6 +49,14 @@ impl WireSink for Unread {
             }
             _ => {}
         }
+    }
+
+    fn wants(&self, direction: WireDirection) -> bool {
+        let is_shown = matches!(
+            direction,
+            WireDirection::FromAdapter | WireDirection::Process
+        );
+        is_shown || self.log.is_some()
     }
 
     fn flush(&self, within: std::time::Duration) {

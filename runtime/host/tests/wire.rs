@@ -12,7 +12,7 @@ use support::{named, script};
 use trunkline_host::{
     Host,
     config::{AgentConfig, Command},
-    wirelog::{Wire, WireEvent, WireSink},
+    wirelog::{Wire, WireDirection, WireEvent, WireSink},
 };
 
 /// Keeps all that it is handed.
@@ -31,6 +31,16 @@ impl WireSink for Kept {
             WireEvent::ToAdapter(bytes) => format!("> {}", text(bytes)),
             WireEvent::FromAdapter(bytes) => format!("< {}", text(bytes)),
             WireEvent::Stderr { line, .. } => format!("! {line}"),
+            WireEvent::ToAgent {
+                agent_process,
+                line,
+                ..
+            } => format!("=> {agent_process} {}", text(line)),
+            WireEvent::FromAgent {
+                agent_process,
+                line,
+                ..
+            } => format!("<= {agent_process} {}", text(line)),
             WireEvent::StdinClosed => "stdin closed".to_owned(),
             WireEvent::StdoutEnded => "stdout ended".to_owned(),
             WireEvent::Exited { code, .. } => format!("exited {code:?}"),
@@ -99,6 +109,56 @@ async fn an_embedder_gets_the_raw_bytes_in_order_and_each_run_has_its_number() {
             seen[at("a word")].ends_with('\n'),
             "one message with its LF"
         );
+    }
+}
+
+/// Keeps what passes in one direction.
+#[derive(Debug)]
+struct Only(WireDirection, Kept);
+
+impl WireSink for Only {
+    fn take(&self, wire: Wire<'_>) {
+        self.1.take(wire);
+    }
+
+    fn wants(&self, direction: WireDirection) -> bool {
+        direction == self.0
+    }
+}
+
+#[tokio::test]
+async fn a_sink_gets_the_directions_that_it_wants_and_those_of_wrapped_agents() {
+    // What a built-in adapter does for an agent that it wraps.
+    let wraps = r#"import os, socket, struct, sys
+agent = socket.socket(socket.AF_UNIX)
+try:
+    agent.connect(os.environ["TMPDIR"] + "/agent-wire")
+    for kind, line in [(b">", b"prompt"), (b"<", b"answer")]:
+        agent.sendall(kind + struct.pack("<QI", 0, len(line)) + line)
+except OSError:
+    pass
+print("oh", file=sys.stderr, flush=True)
+sys.stdin.readline(); sys.stdin.readline()
+print('{"type":"turn.complete","session_id":"s"}', flush=True)
+sys.stdin.readline()"#;
+    for (direction, expected) in [
+        (WireDirection::ToAgent, "=> 1 prompt"),
+        (WireDirection::FromAgent, "<= 1 answer"),
+        (WireDirection::Stderr, "! oh"),
+    ] {
+        let only = Arc::new(Only(direction, Kept::default()));
+        let python = Command::new("python3").args(["-c", wraps]);
+        let host = Host::builder()
+            .agent(AgentConfig::external("py", python))
+            .wire_sink(only.clone())
+            .build()
+            .unwrap();
+        // It starts with its first session, which comes after the socket is there.
+        let session = host.open("py", named("s")).unwrap();
+        assert!(session.send("a word").unwrap().end().await.is_completed());
+        session.close().await;
+        host.shutdown().await;
+        assert_eq!(only.1.of(1), [expected]);
     }
 }
 

@@ -61,6 +61,7 @@
 //! # }
 //! ```
 
+mod agent_wire;
 mod child;
 mod containment;
 mod deadline;
@@ -91,6 +92,7 @@ mod system;
 mod tree;
 mod wrap;
 
+pub use crate::agent_wire::{AgentDirection, AgentWire, AgentWireEvent, AgentWireListener};
 pub use crate::child::Child;
 pub use crate::containment::{Choice, Containment, Support, support as containment_support};
 pub use crate::deadline::{BootInstant, Deadline};

@@ -43,4 +43,4 @@ pub use read::{Entry, Reader};
 pub use record::{
     Header, OpenSession, Record, RecordEvent, RunningProcess, Text, VERSION, not_understood,
 };
-pub use sink::{Wire, WireEvent, WireSink};
+pub use sink::{Wire, WireDirection, WireEvent, WireSink};

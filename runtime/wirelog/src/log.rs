@@ -125,6 +125,12 @@ pub(crate) enum What {
     ToAdapter,
     FromAdapter,
     Stderr,
+    ToAgent(u32),
+    FromAgent(u32),
+    AgentLinesLost {
+        agent_process: u32,
+        lines: u64,
+    },
     StdinClosed,
     StdoutEnded,
     Exited {
@@ -266,6 +272,27 @@ impl WireSink for WireLog {
             }
             WireEvent::FromAdapter(chunk) => (What::FromAdapter, chunk, 0),
             WireEvent::Stderr { line, omitted } => (What::Stderr, line.as_bytes(), omitted),
+            WireEvent::ToAgent {
+                agent_process,
+                line,
+                omitted,
+            } => (What::ToAgent(agent_process), line, omitted),
+            WireEvent::FromAgent {
+                agent_process,
+                line,
+                omitted,
+            } => (What::FromAgent(agent_process), line, omitted),
+            WireEvent::AgentLinesLost {
+                agent_process,
+                lines,
+            } => (
+                What::AgentLinesLost {
+                    agent_process,
+                    lines,
+                },
+                &[][..],
+                0,
+            ),
             WireEvent::StdinClosed => (What::StdinClosed, &[][..], 0),
             WireEvent::StdoutEnded => (What::StdoutEnded, &[][..], 0),
             WireEvent::Exited { code, signal } => (What::Exited { code, signal }, &[][..], 0),
@@ -306,7 +333,11 @@ impl Batch {
         // Start and end of a process are few, and weigh little.
         let is_content = matches!(
             entry.what,
-            What::ToAdapter | What::FromAdapter | What::Stderr
+            What::ToAdapter
+                | What::FromAdapter
+                | What::Stderr
+                | What::ToAgent(_)
+                | What::FromAgent(_)
         );
         let tells = matches!(entry.what, What::ToAdapter) && secrets::may_tell(bytes);
         let room = QUEUE + if tells { RESERVE } else { 0 };

@@ -64,6 +64,24 @@ pub enum RecordEvent {
         #[serde(flatten)]
         text: Text,
     },
+    /// A line of a built-in adapter to the agent that it wraps.
+    ToAgent {
+        /// The number of the agent process, counted from 1 in this run of the adapter.
+        #[serde(default)]
+        agent_process: u32,
+        /// The line without its LF.
+        #[serde(flatten)]
+        text: Text,
+    },
+    /// A line of the agent that a built-in adapter wraps.
+    FromAgent {
+        /// As above.
+        #[serde(default)]
+        agent_process: u32,
+        /// As above.
+        #[serde(flatten)]
+        text: Text,
+    },
     /// The host has closed the adapter's input.
     StdinClosed,
     /// The adapter's output has ended.
@@ -207,6 +225,15 @@ pub(crate) enum LineOf {
     Host,
     Adapter { cut: bool },
     Stderr,
+    ToAgent { agent_process: u32 },
+    FromAgent { agent_process: u32 },
+}
+
+impl LineOf {
+    /// Returns true for a line of the protocol.
+    pub(crate) fn is_message(self) -> bool {
+        matches!(self, Self::Host | Self::Adapter { .. })
+    }
 }
 
 /// Appends the record of a line. Nothing of `kept` is there where its content is left out.
@@ -222,6 +249,8 @@ pub(crate) fn line(
         LineOf::Host => ("host", "\n"),
         LineOf::Adapter { .. } => ("adapter", ""),
         LineOf::Stderr => ("stderr", ""),
+        LineOf::ToAgent { .. } => ("to_agent", ""),
+        LineOf::FromAgent { .. } => ("from_agent", ""),
     };
     begin(out, t, process);
     if !session.is_empty() {
@@ -254,8 +283,12 @@ pub(crate) fn line(
     if omitted > 0 {
         number(out, "omitted", omitted);
     }
-    if of == (LineOf::Adapter { cut: true }) {
-        out.extend_from_slice(b",\"cut\":true");
+    match of {
+        LineOf::Adapter { cut: true } => out.extend_from_slice(b",\"cut\":true"),
+        LineOf::ToAgent { agent_process } | LineOf::FromAgent { agent_process } => {
+            number(out, "agent_process", agent_process.into());
+        }
+        _ => {}
     }
     out.extend_from_slice(b"}\n");
 }

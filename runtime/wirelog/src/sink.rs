@@ -10,6 +10,13 @@ pub trait WireSink: fmt::Debug + Send + Sync {
     /// Takes what has just been read, or is about to be written.
     fn take(&self, wire: Wire<'_>);
 
+    /// Returns true if it takes what passes in this direction; nothing else of it is handed over. It must always return
+    /// the same.
+    fn wants(&self, direction: WireDirection) -> bool {
+        let _ = direction;
+        true
+    }
+
     /// Waits until all that was taken is where it belongs, at most so long. Blocks. A host calls it at the end of its
     /// shutdown.
     fn flush(&self, within: Duration) {
@@ -32,6 +39,44 @@ pub struct Wire<'a> {
     pub process: u32,
     /// What it is.
     pub event: WireEvent<'a>,
+}
+
+/// A direction in which something passes, by which a sink chooses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WireDirection {
+    /// [`WireEvent::ToAdapter`].
+    ToAdapter,
+    /// [`WireEvent::FromAdapter`].
+    FromAdapter,
+    /// [`WireEvent::Stderr`].
+    Stderr,
+    /// [`WireEvent::ToAgent`].
+    ToAgent,
+    /// [`WireEvent::FromAgent`].
+    FromAgent,
+    /// What happens to the adapter's process and its pipes, and lines that are missing.
+    Process,
+}
+
+impl WireEvent<'_> {
+    /// The direction in which it passed.
+    #[must_use]
+    pub fn direction(&self) -> WireDirection {
+        match self {
+            Self::ToAdapter(_) => WireDirection::ToAdapter,
+            Self::FromAdapter(_) => WireDirection::FromAdapter,
+            Self::Stderr { .. } => WireDirection::Stderr,
+            Self::ToAgent { .. } => WireDirection::ToAgent,
+            Self::FromAgent { .. } => WireDirection::FromAgent,
+            Self::Started { .. }
+            | Self::NotStarted { .. }
+            | Self::StdinClosed
+            | Self::StdoutEnded
+            | Self::AgentLinesLost { .. }
+            | Self::Exited { .. } => WireDirection::Process,
+        }
+    }
 }
 
 /// Something that passed.
@@ -60,6 +105,31 @@ pub enum WireEvent<'a> {
         line: &'a str,
         /// How many bytes of its end were left out.
         omitted: u64,
+    },
+    /// A line of a built-in adapter to the agent that it wraps, without its LF.
+    ToAgent {
+        /// The number of the agent process, counted from 1 in this run of the adapter.
+        agent_process: u32,
+        /// The line, about 1 MiB of it.
+        line: &'a [u8],
+        /// Bytes of its end that were left out.
+        omitted: u64,
+    },
+    /// A line of the agent that a built-in adapter wraps, without its LF.
+    FromAgent {
+        /// As above.
+        agent_process: u32,
+        /// As above.
+        line: &'a [u8],
+        /// As above.
+        omitted: u64,
+    },
+    /// Lines between a built-in adapter and its agent are missing here.
+    AgentLinesLost {
+        /// As above.
+        agent_process: u32,
+        /// The number of lines.
+        lines: u64,
     },
     /// The host has closed the adapter's input.
     StdinClosed,

@@ -80,6 +80,8 @@ fn names(records: &[Record]) -> Vec<&'static str> {
         RecordEvent::Host { .. } => "host",
         RecordEvent::Adapter { .. } => "adapter",
         RecordEvent::Stderr { .. } => "stderr",
+        RecordEvent::ToAgent { .. } => "to_agent",
+        RecordEvent::FromAgent { .. } => "from_agent",
         RecordEvent::StdinClosed => "stdin_closed",
         RecordEvent::StdoutEnded => "stdout_ended",
         RecordEvent::Exited { .. } => "exited",
@@ -137,6 +139,52 @@ fn all_that_passes_is_there_byte_for_byte_and_in_order() {
         RecordEvent::Adapter { cut: true, .. }
     ));
     assert!(matches!(&records[7].event, RecordEvent::Stderr { text } if text.omitted == 3));
+}
+
+#[test]
+fn lines_of_an_agent_are_kept_apart_and_hold_no_secret() {
+    let secret = "wire-ordinary-of-an-agent";
+    for content in [Content::Full, Content::Head] {
+        let logged = Logged::new(|options| options.content(content));
+        logged.take(WireEvent::Started { pid: Some(7) });
+        logged.host(&json!({"type": "session.start", "session_id": "s", "env": {"PLAIN": secret}}));
+        let line = format!(r#"{{"type":"user","text":"I have {secret}."}}"#);
+        logged.take(WireEvent::ToAgent {
+            agent_process: 2,
+            line: line.as_bytes(),
+            omitted: 0,
+        });
+        logged.take(WireEvent::FromAgent {
+            agent_process: 2,
+            line: b"loading",
+            omitted: 5,
+        });
+        logged.take(WireEvent::AgentLinesLost {
+            agent_process: 2,
+            lines: 3,
+        });
+        let text = logged.text();
+        assert!(!text.contains(secret), "{text}");
+        let records = logged.records();
+        assert_eq!(
+            names(&records)[3..],
+            ["to_agent", "from_agent", "note"],
+            "{text}"
+        );
+        let RecordEvent::ToAgent {
+            agent_process,
+            text: kept,
+        } = &records[3].event
+        else {
+            panic!("{text}");
+        };
+        let is_full = content == Content::Full;
+        assert_eq!((*agent_process, kept.omitted == 0), (2, is_full));
+        assert_eq!(kept.text().contains("I have [REDACTED:"), is_full, "{text}");
+        assert_eq!(records[3].session, None, "it is no message of a session");
+        assert!(text.contains("3 lines of agent process 2 are missing here"));
+        assert!(is_full || !text.contains("user"), "{text}");
+    }
 }
 
 #[test]

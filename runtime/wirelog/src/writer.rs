@@ -170,6 +170,35 @@ impl Writer {
                 omitted,
                 is_clean,
             }),
+            What::ToAgent(agent_process) => self.line(&Line {
+                t,
+                process,
+                of: LineOf::ToAgent {
+                    agent_process: *agent_process,
+                },
+                bytes,
+                omitted,
+                is_clean,
+            }),
+            What::FromAgent(agent_process) => self.line(&Line {
+                t,
+                process,
+                of: LineOf::FromAgent {
+                    agent_process: *agent_process,
+                },
+                bytes,
+                omitted,
+                is_clean,
+            }),
+            What::AgentLinesLost {
+                agent_process,
+                lines,
+            } => {
+                let lines = format!("{lines} {}", if *lines == 1 { "line" } else { "lines" });
+                other(RecordEvent::Note {
+                    note: format!("{lines} of agent process {agent_process} are missing here"),
+                });
+            }
             What::StdinClosed => other(RecordEvent::StdinClosed),
             What::StdoutEnded => {
                 let mut running = self.processes.remove(&process).unwrap_or_default();
@@ -223,11 +252,11 @@ impl Writer {
     fn line(&mut self, line: &Line<'_>) {
         let head = std::str::from_utf8(line.bytes)
             .ok()
-            .filter(|_| line.of != LineOf::Stderr);
+            .filter(|_| line.of.is_message());
         let head = head.and_then(|text| Head::read(text).ok());
         let session = match &head {
             Some(head) => Cow::Borrowed(&*head.session_id),
-            None if line.omitted > 0 => {
+            None if line.omitted > 0 && line.of.is_message() => {
                 let named = session_named_in(
                     &line.bytes[..line.bytes.len().min(trunkline_protocol::FIRST_BYTES)],
                 );
@@ -266,7 +295,11 @@ impl Writer {
                 Some(Cow::Borrowed(&bytes[..bytes.len().saturating_sub(MARGIN)]))
             }
             (Some(bytes), Content::Full) => Some(Cow::Borrowed(bytes)),
-            (Some(bytes), Content::Head) => head(bytes).map(Cow::Owned),
+            (Some(bytes), Content::Head) if line.of.is_message() || line.of == LineOf::Stderr => {
+                head(bytes).map(Cow::Owned)
+            }
+            // Its protocol is another one.
+            (Some(_), Content::Head) => None,
             (_, Content::None) | (None, _) => None,
         };
         let is_all = content == Content::Full && hidden.is_some() && line.omitted == 0;

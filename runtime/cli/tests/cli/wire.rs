@@ -115,6 +115,55 @@ fn a_run_writes_every_line_between_the_host_and_its_adapter() {
     );
 }
 
+/// An agent's program: it prints a line that is not its protocol, and plays recordings of the real one.
+const CLAUDE: &str =
+    r#"case "$*" in *--version*) ;; *) echo "loading $PLAIN";; esac; exec "$FAKE_CLI" "$@""#;
+
+#[test]
+fn the_log_has_both_directions_between_an_adapter_and_the_agent_that_it_wraps() {
+    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline"))
+        .with_file_name("examples")
+        .join("fake_cli");
+    if !fake_cli.is_file() {
+        return trunkline_testing::skipped("no example fake_cli");
+    }
+    let home = Home::new();
+    let secret = "an-ordinary-value-4711";
+    let env = json!({ "PLAIN": secret, "FAKE_CLI": fake_cli, "FAKE_CLI_SERVE": "claude" });
+    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", CLAUDE)], "env": env });
+    let agent = json!({ "id": "claude", "profile": "claude-code", "claude_code": claude });
+    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+    home.run(["run", "--wire-log", "wire.log", "FAKE:text"])
+        .must_end_with(0);
+    let records = records(&home.path().join("wire.log"));
+    let lines = |kind: &str| -> Vec<String> {
+        let records = records.iter().filter(|record| record["ev"] == kind);
+        records
+            .map(|record| {
+                assert_eq!(record["agent_process"], 1, "{record}");
+                record["line"].as_str().unwrap_or_default().to_owned()
+            })
+            .collect()
+    };
+    let (to, from) = (lines("to_agent"), lines("from_agent"));
+    assert!(
+        to.iter().any(|line| line.contains("FAKE:text")) && from[0].starts_with("loading "),
+        "{to:?} {from:?}"
+    );
+    let is_result = |line: &String| line.contains(r#""type":"result""#);
+    assert!(from.iter().any(is_result), "{from:?}");
+    let shown = home.run(["wire", "show", "wire.log"]);
+    let shown = &shown.must_end_with(0).stdout;
+    assert!(
+        shown.contains("⇒              agent process 1 {")
+            && shown.contains("⇐              agent process 1 loading"),
+        "{shown}"
+    );
+    let json = home.run(["wire", "show", "wire.log", "--json"]);
+    let json = &json.must_end_with(0).stdout;
+    assert!(json.contains(r#""ev":"from_agent""#), "{json}");
+}
+
 #[test]
 fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
     let home = Home::new();

@@ -17,10 +17,13 @@ use tokio::{
     time::timeout,
 };
 use trunkline_core::{Ended, ExitStatus, ProcessEnd};
-use trunkline_process::{Child, ChildSpec, Signal, SpawnError, StderrDrain, StderrTail, read_held};
+use trunkline_process::{
+    AgentWireEvent, AgentWireListener, Child, ChildSpec, Signal, SpawnError, StderrDrain,
+    StderrTail, read_held,
+};
 use trunkline_protocol::{Category, Failure, HostMessage, LineReader};
 use trunkline_redact as redact;
-use trunkline_wirelog::WireEvent;
+use trunkline_wirelog::{WireDirection, WireEvent};
 
 use super::{outbox::Outbox, tap::Tap};
 use crate::{config::EnvError, health::end_of};
@@ -72,6 +75,8 @@ pub(super) struct Connection {
     pub(super) outbox: Outbox,
     pub(super) child: Option<Child>,
     stderr: Option<Stderr>,
+    /// Reads what passes between the adapter and the agents that it wraps.
+    agent_wire: Option<AgentWireListener>,
     /// Sees what passes.
     pub(super) tap: Option<Tap>,
     /// Why it ends, where the host made it end.
@@ -101,6 +106,7 @@ impl Connection {
             outbox: Outbox::default(),
             child: None,
             stderr: None,
+            agent_wire: None,
             tap,
             ending: None,
         }
@@ -119,6 +125,8 @@ impl Connection {
                 pid: Some(child.pid()),
             })
         });
+        // Before it gets a message, on which it may start an agent.
+        let agent_wire = tap.as_ref().and_then(|tap| listen(&child, tap));
         let stderr = child.take_stderr();
         let stderr = stderr.map(|stderr| Stderr::drain(stderr, agent, tap.clone(), stderr_tail));
         Self {
@@ -128,6 +136,7 @@ impl Connection {
             outbox: Outbox::default(),
             child: Some(child),
             stderr,
+            agent_wire,
             tap,
             ending: None,
         }
@@ -242,6 +251,9 @@ impl Connection {
                 }
             }
         };
+        if let Some(agent_wire) = self.agent_wire.take() {
+            agent_wire.finish().await;
+        }
         let stderr_tail = match self.stderr.take() {
             Some(stderr) => Some(stderr.finish().await),
             None => None,
@@ -258,6 +270,22 @@ impl Connection {
             written,
         }
     }
+}
+
+/// Listens for what passes between an adapter and the agents that it wraps, if the sink wants it. Without a socket the
+/// adapter works as it does without a sink.
+fn listen(child: &Child, tap: &Tap) -> Option<AgentWireListener> {
+    let directions = [WireDirection::ToAgent, WireDirection::FromAgent];
+    if !directions.into_iter().any(|direction| tap.wants(direction)) {
+        return None;
+    }
+    let sink = tap.clone();
+    let take = move |process, event: AgentWireEvent<'_>| sink.take_agent_line(process, event);
+    AgentWireListener::bind(child.temp_dir(), take)
+        .inspect_err(|error| {
+            tracing::warn!(%error, "the wire log has no lines between the adapter and its agents");
+        })
+        .ok()
 }
 
 impl Stderr {

@@ -8,7 +8,8 @@ use std::{
     },
 };
 
-use trunkline_wirelog::{Wire, WireEvent, WireSink};
+use trunkline_process::{AgentDirection, AgentWireEvent};
+use trunkline_wirelog::{Wire, WireDirection, WireEvent, WireSink};
 
 /// Where a host hands what passes over its links.
 #[derive(Debug)]
@@ -47,10 +48,48 @@ pub(crate) struct Tap {
 
 impl Tap {
     pub(crate) fn take(&self, event: WireEvent<'_>) {
+        if !self.wants(event.direction()) {
+            return;
+        }
         self.taps.sink.take(Wire {
             agent: &self.agent,
             process: self.process,
             event,
+        });
+    }
+}
+
+impl Tap {
+    /// Returns true if the sink takes what passes in this direction.
+    pub(crate) fn wants(&self, direction: WireDirection) -> bool {
+        self.taps.sink.wants(direction)
+    }
+
+    /// Takes what passed between the adapter and an agent that it wraps.
+    pub(crate) fn take_agent_line(&self, agent_process: u32, event: AgentWireEvent<'_>) {
+        self.take(match event {
+            AgentWireEvent::Line {
+                direction: AgentDirection::ToAgent,
+                line,
+                omitted,
+            } => WireEvent::ToAgent {
+                agent_process,
+                line,
+                omitted,
+            },
+            AgentWireEvent::Line {
+                direction: AgentDirection::FromAgent,
+                line,
+                omitted,
+            } => WireEvent::FromAgent {
+                agent_process,
+                line,
+                omitted,
+            },
+            AgentWireEvent::Lost(lines) => WireEvent::AgentLinesLost {
+                agent_process,
+                lines,
+            },
         });
     }
 }

@@ -4,7 +4,7 @@
 //! decides nothing; a program that gets past it has merely reached the proxy.
 
 mod link;
-mod socket;
+pub(crate) mod socket;
 
 use std::convert::Infallible;
 use std::io;

@@ -9,7 +9,9 @@ use tokio::process::{ChildStdin, ChildStdout};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::task::AbortOnDropHandle;
-use trunkline_process::{Child, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
+use trunkline_process::{
+    AgentDirection, AgentWire, Child, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn,
+};
 use trunkline_sdk::{Category, Error};
 
 use super::failure;
@@ -49,6 +51,8 @@ pub(crate) struct Agent {
     /// Task that writes its stdin; an agent that reads nothing cannot keep it.
     _writer: Option<AbortOnDropHandle<()>>,
     log: ProcessLog,
+    /// Hands what passes to the host's wire log, if it keeps one.
+    wire: Option<Arc<AgentWire>>,
     name: String,
     /// After the process ended: until when its stdout is read.
     last_call: Option<Instant>,
@@ -167,11 +171,12 @@ impl Agent {
             drop(drain.run(|line| lines.stderr(&line)).await);
         });
         let drain = AbortOnDropHandle::new(drain);
+        let wire = session.and_then(|_| AgentWire::connect()).map(Arc::new);
         let (input, writer) = match stdin {
             Stdin::Null => (None, None),
             Stdin::Owned => {
                 let (sender, queue) = mpsc::channel(UNWRITTEN);
-                let writer = AbortOnDropHandle::new(tokio::spawn(write(pipe, queue)));
+                let writer = AbortOnDropHandle::new(tokio::spawn(write(pipe, queue, wire.clone())));
                 (Some(AgentInput(sender)), Some(writer))
             }
         };
@@ -184,6 +189,7 @@ impl Agent {
             drain,
             _writer: writer,
             log,
+            wire,
             name,
             last_call: None,
         })
@@ -219,6 +225,9 @@ impl Agent {
         let line = self.next_line().await;
         if let Some(Line::TooLong(bytes)) = &line {
             self.log.too_long(*bytes);
+        }
+        if let (Some(line), Some(wire)) = (&line, &self.wire) {
+            show_line(wire, line);
         }
         line
     }
@@ -275,7 +284,14 @@ impl Agent {
         let mut is_forced = false;
         for (wait, next) in [(eof, Signal::Terminate), (term, Signal::Kill)] {
             let lines = &mut self.lines;
-            let read = async { while let Ok(Some(_)) = lines.next().await {} };
+            let wire = &self.wire;
+            let read = async {
+                while let Ok(Some(line)) = lines.next().await {
+                    if let Some(wire) = wire {
+                        show_line(wire, &line);
+                    }
+                }
+            };
             let gone = tokio::select! {
                 biased;
                 _ = self.child.wait() => true,
@@ -312,8 +328,23 @@ impl Agent {
     }
 }
 
-async fn write(mut pipe: ChildStdin, mut queue: mpsc::Receiver<Bytes>) {
+/// Hands a line of the agent to the host's wire log.
+fn show_line(wire: &AgentWire, line: &Line) {
+    match line {
+        Line::Whole(line) => wire.line(AgentDirection::FromAgent, line, 0),
+        Line::TooLong(bytes) => wire.line(AgentDirection::FromAgent, b"", *bytes),
+    }
+}
+
+async fn write(
+    mut pipe: ChildStdin,
+    mut queue: mpsc::Receiver<Bytes>,
+    wire: Option<Arc<AgentWire>>,
+) {
     while let Some(bytes) = queue.recv().await {
+        if let Some(wire) = &wire {
+            wire.line(AgentDirection::ToAgent, &bytes, 0);
+        }
         if pipe.write_all(&bytes).await.is_err() {
             return;
         }

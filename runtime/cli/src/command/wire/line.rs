@@ -88,6 +88,14 @@ fn said(event: &RecordEvent) -> (String, String) {
             format!("{care}!{care:#}"),
             format!("{}{}", short(&text.text(), GIST), left_out(text)),
         ),
+        RecordEvent::ToAgent {
+            agent_process,
+            text,
+        } => (format!("{act}⇒{act:#}"), agent_line(*agent_process, text)),
+        RecordEvent::FromAgent {
+            agent_process,
+            text,
+        } => (format!("{good}⇐{good:#}"), agent_line(*agent_process, text)),
         RecordEvent::Header(header) => (point, self::header(header)),
         RecordEvent::Started { agent, pid } => {
             let agent = shown(agent.as_deref().unwrap_or("the adapter")).into_owned();
@@ -115,6 +123,16 @@ fn said(event: &RecordEvent) -> (String, String) {
         RecordEvent::Note { note } => (point, one_line(note)),
         _ => (point, "a record of a later version".to_owned()),
     }
+}
+
+/// A line between an adapter and an agent process.
+fn agent_line(agent_process: u32, text: &Text) -> String {
+    let dim = paint::DIM;
+    let line = short(&text.text(), GIST);
+    format!(
+        "{dim}agent process {agent_process}{dim:#} {line}{}",
+        left_out(text)
+    )
 }
 
 fn header(header: &Header) -> String {
@@ -197,6 +215,8 @@ mod tests {
 {"t":4000000,"process":1,"session":"s","ev":"adapter","line":"{\"type\":\"bogus\",\"session_id\":\"s\",\"content\":7}"}
 {"t":5000000,"process":1,"session":"s","ev":"adapter","line":"{\"type\":\"turn.complete\",\"session_id\":\"s\"}","cut":true}
 {"t":6000000,"process":1,"ev":"stderr","line":"oh no","omitted":9}
+{"t":6200000,"process":1,"ev":"to_agent","line":"{\"method\":\"initialize\"}","agent_process":1}
+{"t":6400000,"process":1,"ev":"from_agent","line":"loading \u001b[31mplugins","agent_process":1}
 {"t":7000000,"process":1,"ev":"dropped","lines":3,"bytes":99}
 {"t":1500000000,"process":1,"ev":"exited","code":3,"signal":null}
 "#;
@@ -220,6 +240,8 @@ mod tests {
 12:00:00.254 #1 ← s            not understood: unknown type \"bogus\" bogus content=7
 12:00:00.255 #1 ← s            turn.complete (no LF ends it)
 12:00:00.256 #1 !              oh no … 9 bytes left out
+12:00:00.256 #1 ⇒              agent process 1 {\"method\":\"initialize\"}
+12:00:00.256 #1 ⇐              agent process 1 loading ␛[31mplugins
 12:00:00.257 #1 ✗              3 lines are missing here, 99 bytes
 12:00:01.750 #1 ·              exited with status 3
 ";

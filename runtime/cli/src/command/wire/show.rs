@@ -25,7 +25,8 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// Prints a wire log, a line a message: time, process, direction, session, type and what it says
 ///
-/// → is to the adapter, ← from it, ! its stderr, · what happened to the process. A line that is not a message has the
+/// → is to the adapter, ← from it, ! its stderr, ⇒ from a built-in adapter to the agent that it wraps, ⇐ from that
+/// agent, · what happened to the process. A line that is not a message has the
 /// reason, and so has a line of the log that cannot be read, such as the last one of a host that was killed.
 #[derive(Debug, Args)]
 pub(super) struct Show {
@@ -135,7 +136,9 @@ impl<W: Write> Printer<'_, W> {
             RecordEvent::Host { .. } | RecordEvent::Adapter { .. } => {
                 record.session.as_ref() == Some(wanted)
             }
-            RecordEvent::Stderr { .. } => false,
+            RecordEvent::Stderr { .. }
+            | RecordEvent::ToAgent { .. }
+            | RecordEvent::FromAgent { .. } => false,
             _ => true,
         }
     }
@@ -152,6 +155,14 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
             members
         }
         RecordEvent::Stderr { text } => line("stderr", text, None),
+        RecordEvent::ToAgent {
+            agent_process,
+            text,
+        } => agent_line("to_agent", *agent_process, text),
+        RecordEvent::FromAgent {
+            agent_process,
+            text,
+        } => agent_line("from_agent", *agent_process, text),
         event => json!(event),
     };
     [head, members]
@@ -161,6 +172,15 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
         .filter(|(_, value)| !value.is_null())
         .map(|(name, value)| (name.clone(), value.clone()))
         .collect()
+}
+
+/// The members of a line between an adapter and an agent process.
+fn agent_line(kind: &str, agent_process: u32, text: &Text) -> Value {
+    let bytes = text.bytes();
+    let message = serde_json::from_slice::<Map<String, Value>>(&bytes).ok();
+    let said = message.is_none().then(|| String::from_utf8_lossy(&bytes));
+    let omitted = (text.omitted > 0).then_some(text.omitted);
+    json!({ "ev": kind, "agent_process": agent_process, "message": message, "text": said, "omitted": omitted })
 }
 
 /// The members of a line; `from_host` is absent where it is none of a conversation.

@@ -65,7 +65,7 @@ impl Drop for SocketFile {
 }
 
 /// Connects to the socket at `path`.
-pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
+pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     if path.as_os_str().len() <= MAX_PATH {
         return UnixStream::connect(path);
     }
