@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 
 use serde_json::{Value, json};
@@ -57,6 +58,8 @@ pub(crate) struct SessionLog {
     secrets: LogSecrets,
     state: Mutex<State>,
     arrived: Notify,
+    /// The process that serves the session, and how many of its lines without a session were reported.
+    process: Mutex<Option<(Arc<Process>, u64)>>,
 }
 
 #[derive(Debug, Default)]
@@ -65,8 +68,6 @@ struct State {
     /// True until the first other event of a resumed session: before that its host must learn whether the agent
     /// remembers ([process.5]).
     is_held: bool,
-    /// True while a turn runs.
-    is_running: bool,
     counts: Counts,
     raw_tail: String,
     stderr_tail: String,
@@ -82,8 +83,6 @@ struct Counts {
     /// Lines over a bound, and all bytes over one.
     over_lines: u64,
     over_bytes: u64,
-    /// Lines of a process that served several sessions at that time.
-    shared: u64,
 }
 
 impl SessionLog {
@@ -97,6 +96,7 @@ impl SessionLog {
             secrets: LogSecrets::of(options),
             state: Mutex::new(state),
             arrived: Notify::new(),
+            process: Mutex::default(),
         })
     }
 
@@ -132,12 +132,21 @@ impl SessionLog {
     }
 
     /// A turn begins.
-    pub(crate) fn begin_turn(&self) {
-        locked(&self.state).is_running = true;
+    pub(crate) fn begin_turn(self: &Arc<Self>) {
+        if let Some((process, _)) = &*locked(&self.process) {
+            add(&mut locked(&process.sessions).running, self);
+        }
     }
 
     /// A turn ends: completes its message, and returns the events that are left, the counts last.
     pub(crate) fn end_turn(&self, end: &mut TurnComplete) -> Vec<Log> {
+        let mut shared = 0;
+        if let Some((process, reported)) = &mut *locked(&self.process) {
+            let is_other = |known: &Weak<Self>| !std::ptr::eq(known.as_ptr(), self);
+            locked(&process.sessions).running.retain(is_other);
+            let count = process.shared_lines.load(Ordering::Relaxed);
+            shared = count - std::mem::replace(reported, count);
+        }
         let mut state = locked(&self.state);
         let State {
             waiting,
@@ -152,7 +161,7 @@ impl SessionLog {
         }
         waiting
             .into_iter()
-            .chain(counts.report().map(meta_log))
+            .chain(counts.report(shared).map(meta_log))
             .collect()
     }
 
@@ -201,8 +210,9 @@ impl SessionLog {
 }
 
 impl Counts {
-    /// The last event of a turn, if there is anything to report.
-    fn report(&self) -> Option<String> {
+    /// The last event of a turn, if there is anything to report. `shared` lines are of a process that served several
+    /// sessions at that time.
+    fn report(&self, shared: u64) -> Option<String> {
         let lines = |count: u64| format!("{count} {}", if count == 1 { "line" } else { "lines" });
         let mut parts = Vec::new();
         if self.unread > 0 {
@@ -213,8 +223,8 @@ impl Counts {
             let (count, bytes) = (lines(self.over_lines), self.over_bytes);
             parts.push(format!("{count} left out of this log ({bytes} bytes)"));
         }
-        if self.shared > 0 {
-            let count = lines(self.shared);
+        if shared > 0 {
+            let count = lines(shared);
             parts.push(format!(
                 "{count} left out of an agent that served several sessions"
             ));
@@ -250,7 +260,37 @@ pub(crate) struct ProcessLog(Arc<Process>);
 #[derive(Debug)]
 struct Process {
     start: Value,
-    sessions: Mutex<Vec<Weak<SessionLog>>>,
+    sessions: Mutex<Sessions>,
+    /// Lines that no session could be named for.
+    shared_lines: AtomicU64,
+}
+
+/// The sessions that a process serves.
+#[derive(Debug, Default)]
+struct Sessions {
+    all: Vec<Weak<SessionLog>>,
+    /// Those that run a turn.
+    running: Vec<Weak<SessionLog>>,
+}
+
+/// Adds a session, unless it is there. Returns true if it was not.
+fn add(sessions: &mut Vec<Weak<SessionLog>>, session: &Arc<SessionLog>) -> bool {
+    let is_known = |known: &Weak<SessionLog>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(session));
+    let is_new = !sessions.iter().any(is_known);
+    if is_new {
+        sessions.push(Arc::downgrade(session));
+    }
+    is_new
+}
+
+impl Drop for SessionLog {
+    fn drop(&mut self) {
+        if let Some((process, _)) = locked(&self.process).take() {
+            let mut sessions = locked(&process.sessions);
+            sessions.all.retain(|known| known.strong_count() > 0);
+            sessions.running.retain(|known| known.strong_count() > 0);
+        }
+    }
 }
 
 impl ProcessLog {
@@ -259,18 +299,23 @@ impl ProcessLog {
         Self(Arc::new(Process {
             start: start(launch),
             sessions: Mutex::default(),
+            shared_lines: AtomicU64::new(0),
         }))
     }
 
     /// The process serves this session: logs there how it was started, once.
     pub(crate) fn attach(&self, session: &Arc<SessionLog>) {
-        let mut sessions = locked(&self.0.sessions);
-        sessions.retain(|known| known.strong_count() > 0);
-        let is_known =
-            |known: &Weak<SessionLog>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(session));
-        if !sessions.iter().any(is_known) {
-            session.start(&self.0.start);
-            sessions.push(Arc::downgrade(session));
+        if !add(&mut locked(&self.0.sessions).all, session) {
+            return;
+        }
+        session.start(&self.0.start);
+        let reported = self.0.shared_lines.load(Ordering::Relaxed);
+        let before = locked(&session.process).replace((self.0.clone(), reported));
+        if let Some((process, _)) = before {
+            // What it prints while it ends is still this session's.
+            let is_other =
+                |known: &Weak<SessionLog>| !std::ptr::eq(known.as_ptr(), Arc::as_ptr(session));
+            locked(&process.sessions).running.retain(is_other);
         }
     }
 
@@ -310,26 +355,18 @@ impl ProcessLog {
     }
 
     /// Hands a line to the session that it belongs to: the only one, or the only one that runs a turn. Otherwise it
-    /// may be of any session, and no other may read it: it is counted for those that run a turn.
-    fn with(&self, take: impl Fn(&SessionLog)) {
-        let sessions: Vec<_> = locked(&self.0.sessions)
-            .iter()
-            .filter_map(Weak::upgrade)
-            .collect();
-        if let [session] = sessions.as_slice() {
-            return take(session);
-        }
-        let running: Vec<_> = sessions
-            .iter()
-            .filter(|session| locked(&session.state).is_running)
-            .collect();
-        match running.as_slice() {
-            [session] => take(session),
-            [] => tracing::debug!("a line of an agent between the turns of its sessions"),
-            _ => {
-                for session in running {
-                    locked(&session.state).counts.shared += 1;
-                }
+    /// may be of any session, and no other may read it: it is counted for all of them.
+    fn with(&self, take: impl FnOnce(&SessionLog)) {
+        let sessions = locked(&self.0.sessions);
+        let owner = match (sessions.all.as_slice(), sessions.running.as_slice()) {
+            ([session], _) | (_, [session]) => session.upgrade(),
+            _ => None,
+        };
+        drop(sessions);
+        match owner {
+            Some(session) => take(&session),
+            None => {
+                self.0.shared_lines.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
