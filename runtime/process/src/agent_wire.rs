@@ -31,6 +31,9 @@ const MAX_LINE: usize = 1024 * 1024 + 8 * 1024;
 /// Limit for the bytes that wait in the adapter.
 const MAX_UNSENT: usize = 8 * 1024 * 1024;
 
+/// Limit for the frames that wait in the adapter.
+const MAX_UNSENT_FRAMES: usize = 16 * 1024;
+
 /// Limit for the agents of one adapter that are seen at a time.
 const MAX_AGENTS: usize = 1024;
 
@@ -68,7 +71,7 @@ pub enum AgentWireEvent<'a> {
 /// The adapter's end for one agent process.
 #[derive(Debug)]
 pub struct AgentWire {
-    frames: mpsc::UnboundedSender<Vec<u8>>,
+    frames: mpsc::Sender<Vec<u8>>,
     unsent: Arc<AtomicUsize>,
     lost: AtomicU64,
 }
@@ -84,7 +87,7 @@ impl AgentWire {
         let stream = socket::connect(&folder.join(SOCKET)).ok()?;
         stream.set_nonblocking(true).ok()?;
         let mut stream = UnixStream::from_std(stream).ok()?;
-        let (frames, mut queue) = mpsc::unbounded_channel::<Vec<u8>>();
+        let (frames, mut queue) = mpsc::channel::<Vec<u8>>(MAX_UNSENT_FRAMES);
         let unsent = Arc::new(AtomicUsize::new(0));
         let left = unsent.clone();
         tokio::spawn(async move {
@@ -113,21 +116,28 @@ impl AgentWire {
             self.lost.fetch_add(1, Ordering::Relaxed);
             return;
         }
-        match self.lost.swap(0, Ordering::Relaxed) {
-            0 => {}
-            lost => self.send(frame(b'x', lost, &[])),
+        let lost = self.lost.swap(0, Ordering::Relaxed);
+        if lost > 0 && !self.send(frame(b'x', lost, &[])) {
+            self.lost.fetch_add(lost, Ordering::Relaxed);
         }
         let kind = match direction {
             AgentDirection::ToAgent => b'>',
             AgentDirection::FromAgent => b'<',
         };
-        self.send(frame(kind, omitted, kept));
+        if !self.send(frame(kind, omitted, kept)) {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
-    fn send(&self, frame: Vec<u8>) {
-        self.unsent.fetch_add(frame.len(), Ordering::Relaxed);
-        // The host has gone: nothing wants it.
-        let _ = self.frames.send(frame);
+    /// Returns false if there is no room, or the host has gone.
+    fn send(&self, frame: Vec<u8>) -> bool {
+        let length = frame.len();
+        self.unsent.fetch_add(length, Ordering::Relaxed);
+        let is_sent = self.frames.try_send(frame).is_ok();
+        if !is_sent {
+            self.unsent.fetch_sub(length, Ordering::Relaxed);
+        }
+        is_sent
     }
 }
 
