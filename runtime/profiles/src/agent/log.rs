@@ -350,7 +350,7 @@ impl ProcessLog {
             if stream == LogStream::Raw {
                 locked(&session.state).counts.unread += 1;
             }
-            session.line(stream.clone(), text, omitted);
+            session.line(stream, text, omitted);
         });
     }
 
