@@ -457,7 +457,7 @@ mod tests {
 
         let (journal, opened) = open();
         assert_eq!(opened.unsettled, [key]);
-        recovery::recover(&journal, key).unwrap();
+        drop(recovery::recover(&journal, key).unwrap());
         assert!(journal.known(key).is_none_or(|known| known.is_removed));
         assert!(SessionFacts::read_origin(&journal, source).is_some());
     }

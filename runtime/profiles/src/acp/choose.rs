@@ -103,7 +103,7 @@ pub(crate) async fn choose_option(
         Value::Bool(is_on) => *is_on && is_dangerous_mode(id),
         _ => is_dangerous_mode(&choosing.id),
     };
-    if asks_no_one && !acp.facts().is_dangerous {
+    if asks_no_one && !acp.agent().is_dangerous() {
         return Err(Error::new(
             Category::PermissionDenied,
             "the agent may ask no one then; set `dangerous: true` in its configuration to allow that",

@@ -57,6 +57,7 @@ pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime)
     let options = ProxyOptions {
         limits: ProxyLimits::default(),
         resolver: Arc::new(Names),
+        upstream: None,
     };
     let entered = runtime.enter();
     let proxy =
