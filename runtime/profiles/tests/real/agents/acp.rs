@@ -1,4 +1,4 @@
-//! The agents that the profile `acp` drives, with the lines of their configuration that `docs/profiles/acp.md` shows.
+//! The agents that are known by a file alone, and two that the profile `acp` drives by their commands.
 
 use serde_json::json;
 
@@ -61,17 +61,11 @@ pub(super) const CODEX: Agent = Agent {
 };
 
 pub(super) const QWEN: Agent = Agent {
-    name: "acp: qwen-code",
-    profile: "acp",
+    name: "qwen-code",
+    profile: "qwen-code",
     cli: "qwen",
     asks: Asks::ForCommands,
-    // In its own default mode a model judges, instead of the user.
-    configuration: |_| {
-        Some((
-            "acp",
-            json!({"command": "qwen", "args": ["--acp"], "mode": "default"}),
-        ))
-    },
+    configuration: |_| None,
     environment: |_| vec![("FAKE_KEY", "dummy".to_owned())],
     secrets: &["FAKE_KEY"],
     settle: qwen_home,
@@ -89,11 +83,11 @@ const IN_SILENCE: &str = "a failure of the model ends the turn well and in silen
 const CUT_LOOKS_WHOLE: &str = "an answer that was cut off looks whole";
 
 pub(super) const KIMI: Agent = Agent {
-    name: "acp: kimi-code",
-    profile: "acp",
+    name: "kimi-code",
+    profile: "kimi-code",
     cli: "kimi",
     asks: Asks::ForCommands,
-    configuration: |_| Some(("acp", json!({"command": "kimi", "args": ["acp"]}))),
+    configuration: |_| None,
     environment: |_| vec![("KIMI_CODE_NO_AUTO_UPDATE", "1".to_owned())],
     secrets: &[],
     settle: kimi_home,
@@ -133,11 +127,11 @@ const REJECTED_FOR_GOOD: &str = "a key that was rejected once is not tried again
 const SAYS_AGAIN: &str = "what was said before a cut is said again";
 
 pub(super) const VIBE: Agent = Agent {
-    name: "acp: mistral-vibe",
-    profile: "acp",
+    name: "mistral-vibe",
+    profile: "mistral-vibe",
     cli: "vibe-acp",
     asks: Asks::ForCommands,
-    configuration: |_| Some(("acp", json!({"command": "vibe-acp", "mode": "ask"}))),
+    configuration: |_| None,
     environment: |_| vec![("FAKE_KEY", "dummy".to_owned())],
     secrets: &["FAKE_KEY"],
     settle: vibe_home,
@@ -164,11 +158,11 @@ pub(super) const VIBE: Agent = Agent {
 const PUTS_OFF: &str = "a prompt that comes while a cancelled one ends is put off";
 
 pub(super) const HERMES: Agent = Agent {
-    name: "acp: hermes-agent",
-    profile: "acp",
+    name: "hermes-agent",
+    profile: "hermes-agent",
     cli: "hermes-acp",
     asks: Asks::ForDangerousCommands,
-    configuration: |_| Some(("acp", json!({"command": "hermes-acp"}))),
+    configuration: |_| None,
     environment: |_| vec![("FAKE_KEY", "dummy".to_owned())],
     secrets: &[],
     settle: hermes_home,
