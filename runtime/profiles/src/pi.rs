@@ -4,6 +4,7 @@
 
 mod command_line;
 mod conversation;
+mod mcp_extension;
 #[cfg(test)]
 mod tests;
 mod translate;
@@ -15,6 +16,8 @@ use trunkline_sdk::{
 };
 
 use self::conversation::Conversation;
+use self::mcp_extension::McpExtension;
+use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
 use crate::agent::started::started;
@@ -48,10 +51,11 @@ impl PiAdapter {
 }
 
 /// The options of `session.start` that hold.
-const HONOURED: [&str; 4] = [
+const HONOURED: [&str; 5] = [
     "reasoning_effort",
     "system_prompt_mode",
     "allowed_tools",
+    "mcp_servers",
     "skills",
 ];
 
@@ -72,13 +76,17 @@ impl Adapter for PiAdapter {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let mut options = Options::read(session, &self.settings.common(), start).await?;
-        if !mcp::parse(&options, McpVariables::Braced).0.is_empty() {
-            let why = "pi has no MCP servers: leave `mcp_servers` out, or choose another agent";
-            return Err(Error::other(why));
-        }
         // pi takes a path as well, and would open whatever file is there.
         resume::settle(session, &mut options, native_id::is_uuid).await;
-        Conversation::new(session, self.settings.clone(), options).map(Some)
+        let (servers, mut warnings) = mcp::parse(&options, McpVariables::Braced);
+        let (extension, left_out) = McpExtension::new(servers)?;
+        warnings.extend(left_out);
+        for text in warnings {
+            session
+                .emit(failure::warning(trunkline_sdk::Category::Other, text))
+                .await;
+        }
+        Conversation::new(session, self.settings.clone(), options, extension).map(Some)
     }
 
     /// Holds from the next turn on, for which the agent starts anew with the same conversation.

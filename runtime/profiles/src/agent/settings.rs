@@ -147,7 +147,7 @@ macro_rules! settings {
             pub(crate) variables_prefix: String,
             /// Folders of skills that every session has.
             pub(crate) skills: Vec<String>,
-            /// MCP servers that every session has; pi knows none and refuses such a session.
+            /// MCP servers that every session has.
             pub(crate) mcp_servers: Option<serde_json::Value>,
             /// What happens when the agent calls the same tools over and over.
             pub(crate) tool_loop: $crate::agent::tool_loop::ToolLoopAction,

@@ -7,6 +7,7 @@ use crate::agent::options::Options;
 use crate::agent::skills::Skill;
 
 use super::Pi;
+use super::mcp_extension::McpExtension;
 
 /// The process of a session. `session` is the conversation that it goes on with; `prompt_file` holds the instructions.
 pub(super) fn launch(
@@ -15,6 +16,7 @@ pub(super) fn launch(
     session: Option<&str>,
     skills: &[Skill],
     prompt_file: Option<&Path>,
+    mcp: Option<&McpExtension>,
 ) -> Launch {
     let thinking = Some(settings.thinking.as_str()).filter(|level| !level.is_empty());
     let mut launch = options
@@ -48,6 +50,9 @@ pub(super) fn launch(
         };
         launch = launch.arg(option).arg(file);
     }
+    if let Some(mcp) = mcp {
+        launch = mcp.add_to(launch);
+    }
     if settings.offline {
         launch = launch.env("PI_OFFLINE", "1");
     }
@@ -67,7 +72,7 @@ mod tests {
         prompt: Option<&Path>,
     ) -> String {
         let options = Options::of(&settings.common(), start).unwrap();
-        let launch = launch(settings, &options, session, &[], prompt);
+        let launch = launch(settings, &options, session, &[], prompt, None);
         launch
             .args
             .iter()

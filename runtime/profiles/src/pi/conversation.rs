@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Turn};
 
+use super::mcp_extension::McpExtension;
 use super::translate::{PiEvent, Reader};
 use super::turn::{Running, STATE, parsed};
 use super::{Pi, command_line};
@@ -32,6 +33,7 @@ pub(crate) struct Conversation {
     options: Options,
     skills: Vec<Skill>,
     prompt_file: Option<PromptFile>,
+    mcp: Option<McpExtension>,
     agent: Option<Agent>,
     native: Option<String>,
     /// The conversation was resumed, and pi has not confirmed yet that it knows it.
@@ -48,7 +50,12 @@ impl Conversation {
     ///
     /// # Errors
     /// When the instructions cannot be written down.
-    pub(super) fn new(session: &Session, settings: Pi, options: Options) -> Result<Self, Error> {
+    pub(super) fn new(
+        session: &Session,
+        settings: Pi,
+        options: Options,
+        mcp: Option<McpExtension>,
+    ) -> Result<Self, Error> {
         let native = options.resumed_id();
         if native.is_some() {
             session.info(SessionInfo {
@@ -78,6 +85,7 @@ impl Conversation {
             options,
             skills,
             prompt_file,
+            mcp,
             agent: None,
             native,
             unproven,
@@ -203,6 +211,7 @@ impl Conversation {
             native,
             &self.skills,
             prompt_file,
+            self.mcp.as_ref(),
         );
         let mut agent = Agent::start(&launch, Stdin::Owned, Some(self.report.log())).await?;
         let greet = async {

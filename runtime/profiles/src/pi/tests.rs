@@ -1,16 +1,11 @@
 //! Runs in the shapes of pi 0.73, read line by line, and what a session is refused for.
 
-use std::time::Duration;
-
 use serde_json::Value;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 use trunkline_sdk::protocol::AdapterBody;
-use trunkline_sdk::testing::Host;
-use trunkline_sdk::{Json, SessionStart};
 
 use super::translate::{PiEvent, Reader};
 use super::turn::Running;
-use super::{Pi, PiAdapter};
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::lines::Line;
 use crate::agent::turn::Engine;
@@ -129,37 +124,6 @@ fn a_retry_that_follows_is_waited_for_and_its_failure_counts() {
         {"type":"message_end","message":{"role":"assistant","content":[{"type":"text","text":"Well."}],"stopReason":"stop"}}
         {"type":"auto_retry_end","success":true,"attempt":2}"#;
     assert_eq!(read(&mended).1.end().error, None);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_session_with_servers_is_refused() {
-    let servers = serde_json::json!({"files": {"command": "x"}});
-    let of_session = SessionStart {
-        mcp_servers: Json::of(&servers).ok(),
-        ..SessionStart::default()
-    };
-    for (configured, start) in [(None, of_session), (Some(servers), SessionStart::default())] {
-        let settings = Pi {
-            command: "no-such-pi".to_owned(),
-            mcp_servers: configured,
-            ..Pi::default()
-        };
-        let host = Host::start(PiAdapter::new(settings));
-        let session = host.open_with(start);
-        let closed = session.wait_for(|body| match body {
-            AdapterBody::SessionClosed(closed) => Some(closed.error.clone().unwrap()),
-            _ => None,
-        });
-        // Nothing is said of a session that opens.
-        let closed = timeout(Duration::from_secs(60), closed)
-            .await
-            .expect("the session is refused");
-        let message = closed.message.unwrap();
-        assert!(
-            message.starts_with("pi has no MCP servers: leave `mcp_servers` out"),
-            "{message}"
-        );
-    }
 }
 
 #[test]

@@ -442,11 +442,6 @@ pub(crate) const AGENTS: &[Agent] = &[
                 line: NO_PERMISSIONS,
             },
             Cannot {
-                scenario: "MCP",
-                shows: "ended the session",
-                line: "No MCP",
-            },
-            Cannot {
                 scenario: "mode",
                 shows: "a mode to choose",
                 line: "No plan mode",
