@@ -1,7 +1,7 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
 //! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
-//! - the process: `link` starts it and gives each session its `inbox`
+//! - the process: `process` starts it and gives each session its messages
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and
 //!   skills in inputs, `session` and `asks` answer its requests, `files` and `terminals` do what they ask for
 //! - profiles: `agent` starts an agent by its file, `generic` is the configuration of those without options of their own
@@ -18,7 +18,6 @@ mod content;
 mod conversation;
 mod files;
 pub(crate) mod generic;
-mod inbox;
 mod initialize;
 mod line;
 mod media;
@@ -45,12 +44,13 @@ use trunkline_sdk::{
 
 use self::agent::Prepared;
 use self::conversation::Conversation;
-use self::process::{Link, Pool};
+use self::process::Link;
 use self::shared::Shared;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
+use crate::agent::rpc::{Pool, Stay};
 use crate::agent::settings::Common;
 use crate::agent::started::started;
 use crate::agent::{describe, diagnose, model, resume, version};
@@ -82,7 +82,7 @@ pub(crate) struct Acp(Arc<Inner>);
 
 struct Inner {
     agent: AcpAgent,
-    pool: Pool,
+    pool: Pool<Link>,
     shared: Shared,
 }
 
@@ -159,15 +159,9 @@ impl Acp {
         launch: &Launch,
         log: Option<&Arc<SessionLog>>,
     ) -> Result<Arc<Link>, Error> {
-        self.0
-            .pool
-            .link(
-                launch,
-                self.agent().offers_files(),
-                self.common().deadlines.start,
-                log,
-            )
-            .await
+        let deadline = self.common().deadlines.start;
+        let start = Link::start(launch, self.agent().offers_files(), deadline, log);
+        self.0.pool.process(launch, Stay::Kept, log, start).await
     }
 }
 

@@ -1,8 +1,8 @@
 //! The profile `codex`: one `codex app-server` for all sessions, each of them a thread of it.
 //!
 //! - what is configured: `policy`; how programs are started: `command_line`
-//! - the shared process and what it says: `server`, `inbox`
-//! - a session and its turns: `thread`, `turn`, `retries`, `request`, `history`, `models`
+//! - the shared process: `process`
+//! - a session and its turns: `conversation`, `turn`, `retries`, `request`, `history`, `models`
 //! - what the native messages mean, without time and bytes: `translate`, `item`, `approval`, `fault`, `usage`, `shell`
 
 mod approval;
@@ -12,7 +12,6 @@ mod diagnose;
 mod exec;
 mod fault;
 mod history;
-mod inbox;
 mod item;
 mod login;
 mod models;
@@ -41,7 +40,7 @@ use self::command_line::Way;
 use self::conversation::{Link, Thread};
 use self::exec::Exec;
 use self::policy::Policy;
-use self::process::{Pool, Stay};
+use self::process::Server;
 use self::prompt::Prompt;
 use self::request::ThreadOptions;
 use crate::agent::attachment::{self, Native};
@@ -49,6 +48,7 @@ use crate::agent::deadlines::until_stopped;
 use crate::agent::end::undelivered;
 use crate::agent::options::Options;
 use crate::agent::read;
+use crate::agent::rpc::{Pool, Stay};
 use crate::agent::settings::{Wait, settings};
 use crate::agent::{credentials, describe, resume, version};
 
@@ -109,7 +109,7 @@ const MOST_LISTED: u32 = 500;
 /// Drives Codex by its app server.
 pub(crate) struct Codex {
     settings: Arc<Settings>,
-    pool: Pool,
+    pool: Pool<Server>,
 }
 
 /// What is kept of a session.
@@ -297,10 +297,8 @@ impl Adapter for Codex {
     async fn sessions(&self, list: SessionsList) -> Result<Vec<SessionEntry>, Error> {
         let options = Options::configured(&self.settings.common());
         let (launch, _) = command_line::app_server(&options, &options.env, &Default::default());
-        let server = self
-            .pool
-            .server(&launch, Stay::Kept, options.deadlines.start, None)
-            .await?;
+        let start = Server::start(&launch, options.deadlines.start, None);
+        let server = self.pool.process(&launch, Stay::Kept, None, start).await?;
         let mut params =
             json!({ "limit": list.limit.unwrap_or(100).min(MOST_LISTED), "sortKey": "updated_at" });
         if let Some(cwd) = &list.cwd {

@@ -15,8 +15,8 @@ use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::protocol::{Delivered, SessionUpdate};
 use trunkline_sdk::{Category, Error, Input, Session, SessionInfo, Status, Turn, TurnComplete};
 
-use self::earlier::{Earlier, UNFINISHED};
-use self::idle_listener::IdleListener;
+use self::earlier::CancelledPrompt;
+use self::idle_listener::spawn_listener;
 use self::turn::Running;
 use super::Acp;
 use super::choose;
@@ -27,13 +27,13 @@ use super::process::WRITE;
 use super::prompt;
 use super::session::AcpSession;
 use super::translate::Reader;
-use crate::agent::deadlines::{Deadlines, Watch, until_stopped, while_working};
+use crate::agent::deadlines::{Watch, until_stopped, while_working};
 use crate::agent::end::{end_by, undelivered};
 use crate::agent::options::{Options, filled};
 use crate::agent::report::Report;
 use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
-use crate::agent::turn::{Dialect, Engine, Out, emit, run};
+use crate::agent::turn::{Dialect, Engine, IdleTask, Out, emit, finish_earlier, run};
 
 /// Timeout for the agent's list of commands, before an input that may be one of them or call a skill. Some agents have none.
 const COMMANDS: Duration = Duration::from_secs(1);
@@ -75,7 +75,7 @@ enum State {
     Open {
         acp_session: Arc<AcpSession>,
         kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
-        idle: IdleListener,
+        idle: IdleTask<Reader>,
     },
     /// The agent has ended, or did not start: the next turn opens the session.
     Closed,
@@ -139,12 +139,9 @@ impl Conversation {
 
     /// The open session; opened if it is not.
     async fn opened(&mut self) -> Result<Opened, Error> {
-        if let State::Open {
-            acp_session, idle, ..
-        } = &self.state
+        if let State::Open { acp_session, .. } = &self.state
             && acp_session.is_lost()
         {
-            idle.stop();
             self.state = State::Closed;
             self.unfinished = None;
         }
@@ -210,7 +207,7 @@ impl Conversation {
             self.unfinished = None;
             return;
         }
-        let idle = IdleListener::begin(self.session.clone(), acp_session.clone(), reader, is_mute);
+        let idle = spawn_listener(self.session.clone(), acp_session.clone(), reader, is_mute);
         self.state = State::Open {
             acp_session,
             kept,
@@ -252,12 +249,12 @@ impl Conversation {
     async fn ready_for(&mut self, turn: &Turn) -> Result<Opened, Error> {
         let opened = self.opened_for(turn).await?;
         match self.finish_earlier(turn, &opened.acp_session).await {
-            Ok(()) => return Ok(opened),
-            Err(Some(error)) => {
+            Ok(true) => return Ok(opened),
+            Ok(false) => {}
+            Err(error) => {
                 self.rest(opened, true);
                 return Err(error);
             }
-            Err(None) => {}
         }
         let link = opened.acp_session.link.clone();
         drop(opened);
@@ -275,32 +272,26 @@ impl Conversation {
         until_stopped(turn, while_working(turn, self.opened())).await
     }
 
-    /// Waits for the end of an earlier turn that was cancelled.
+    /// Waits for the end of an earlier turn that was cancelled. Returns false if the agent does not end it.
     ///
     /// # Errors
-    /// Why this turn cannot run; nothing if the agent does not end the earlier one.
+    /// Why this turn cannot run.
     async fn finish_earlier(
         &mut self,
         turn: &Turn,
         acp_session: &AcpSession,
-    ) -> Result<(), Option<Error>> {
+    ) -> Result<bool, Error> {
         let Some(prompt) = self.unfinished.take() else {
-            return Ok(());
+            return Ok(true);
         };
-        let bound = self.options.deadlines.silence.unwrap_or(UNFINISHED);
-        let earlier = Earlier::new(Instant::now() + bound.min(UNFINISHED));
-        let engine = Engine::new(earlier, Watch::new(Deadlines::default()));
-        let engine = engine.begin(|_, out| out.send(Command::Alive));
+        let silence = self.options.deadlines.silence;
         let mut line = SessionLine::after(acp_session, prompt);
-        let (earlier, finish) = run(engine, &mut line, turn, &mut self.report).await;
-        match finish.why {
-            Some(why) if why.status() == Status::Stopped => {
-                self.unfinished = line.prompt.take();
-                Err(Some(why))
-            }
-            Some(_) => Err(None),
-            None => earlier.end,
+        let report = &mut self.report;
+        let (_, end) = finish_earlier(CancelledPrompt, silence, &mut line, turn, report).await;
+        if end.is_err() {
+            self.unfinished = line.prompt.take();
         }
+        end
     }
 
     /// Takes what has come before the prompt. If a time is given, waits until then for the agent's commands.

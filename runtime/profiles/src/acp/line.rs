@@ -10,12 +10,12 @@ use futures_util::{FutureExt, StreamExt};
 use serde_json::{Value, json};
 
 use super::files::Answer;
-use super::inbox::{Arrival, Inbox, Item};
 use super::media::LARGEST;
+use super::process::COMPLETE;
 use super::session::{AcpSession, MOST_REQUESTS};
 use super::terminals::Order;
 use crate::agent::process::InputClosed;
-use crate::agent::rpc::{CallError, INTERNAL_ERROR, Id};
+use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Id, Inbox, Mail};
 use crate::agent::turn::Pipe;
 
 /// Refusal of a request that is still open when its turn has ended.
@@ -136,17 +136,20 @@ impl<'s> SessionLine<'s> {
     pub(crate) fn read(&self, arrival: Arrival) -> Option<Message> {
         let peer = &self.session.link.peer;
         match arrival {
-            Arrival::Item(Item::Update(params)) => {
-                serde_json::from_str(params.get()).ok().map(Message::Update)
+            Arrival::Mail(Mail::Notification { method, params }) => {
+                let params = serde_json::from_str(params.get()).ok()?;
+                Some(if method == COMPLETE {
+                    Message::Complete(params)
+                } else {
+                    Message::Update(params)
+                })
             }
-            Arrival::Item(Item::Complete(params)) => serde_json::from_str(params.get())
-                .ok()
-                .map(Message::Complete),
-            Arrival::Item(Item::Request { id, .. }) if !self.is_serving => {
+            Arrival::Mail(Mail::Alive) => None,
+            Arrival::Mail(Mail::Request { id, .. }) if !self.is_serving => {
                 peer.refuse(&id, INTERNAL_ERROR, TURN_OVER);
                 Some(Message::Refused)
             }
-            Arrival::Item(Item::Request { id, method, params }) => {
+            Arrival::Mail(Mail::Request { id, method, params }) => {
                 let params = serde_json::from_str(params.get()).unwrap_or(Value::Null);
                 let request = match method.as_str() {
                     "session/request_permission" => Ok(Request::Tool(params)),

@@ -14,9 +14,8 @@ use super::Acp;
 use super::agent::Prepared;
 use super::choose::{choose_effort, choose_mode, choose_model, choose_option, not_applied};
 use super::files::Directories;
-use super::inbox::{Arrival, Inbox, Item};
 use super::initialize::InitializeResponse;
-use super::process::{Link, failure};
+use super::process::{Link, UPDATE, failure};
 use super::read::text;
 use super::request;
 use super::session::AcpSession;
@@ -25,7 +24,7 @@ use crate::agent::log::SessionLog;
 use crate::agent::mcp;
 use crate::agent::options::Options;
 use crate::agent::resume;
-use crate::agent::rpc::{CallError, INTERNAL_ERROR};
+use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Inbox, Mail};
 use crate::agent::skills::Roster;
 
 /// How long an agent is quiet before it counts as done with repeating what was said: those that answer first, and
@@ -223,7 +222,7 @@ impl Opening {
         link: &Arc<Link>,
         inbox: &Arc<Inbox>,
     ) -> Result<(String, Value), Error> {
-        let _early = link.opening();
+        let _early = link.routes.opening();
         let servers = self.servers(&link.initialized).await;
         let request = self.extended(
             &link.initialized,
@@ -240,7 +239,7 @@ impl Opening {
         let answer = answer.map_err(|error| self.failure(&error, &what, &link.initialized))?;
         match text(&answer, "sessionId") {
             Some(id) => {
-                if let Some(other) = link.register(id, inbox) {
+                if let Some(other) = link.routes.register(id, inbox) {
                     other.hand_over();
                 }
                 Ok((id.to_owned(), answer))
@@ -312,7 +311,7 @@ impl Opening {
         while let Some(wait) = self.acp.agent().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
-        let other = link.register(native, inbox);
+        let other = link.routes.register(native, inbox);
         let what = format!("{} did not resume session {native}", initialized.called());
         let mut authenticated = false;
         let answer = loop {
@@ -343,7 +342,7 @@ impl Opening {
                     other.hand_over();
                     link.cancel(native).await;
                 }
-                Err(_) => drop(link.register(native, &other)),
+                Err(_) => drop(link.routes.register(native, &other)),
             }
         }
         let answer = answer.map_err(|error| match &error {
@@ -371,19 +370,15 @@ impl Opening {
 
     /// What an agent repeats is reported as history where that is asked for, and swallowed where not.
     async fn repeated(&self, arrival: Arrival, link: &Link, reader: &mut Reader) {
-        let item = match arrival {
-            Arrival::Item(item) => item,
-            Arrival::Lost(lost) => return tracing::debug!(lost, "updates of a resumed session"),
-            // Its first turn finds out.
-            Arrival::Taken => return,
-        };
-        let params = match item {
-            Item::Update(params) => params,
-            Item::Complete(_) => return,
-            Item::Request { id, .. } => {
+        let params = match arrival {
+            Arrival::Mail(Mail::Notification { method, params }) if method == UPDATE => params,
+            Arrival::Mail(Mail::Request { id, .. }) => {
                 let early = "the session is being resumed";
                 return link.peer.refuse(&id, INTERNAL_ERROR, early);
             }
+            Arrival::Lost(lost) => return tracing::debug!(lost, "updates of a resumed session"),
+            // Its first turn finds out that another session has taken it.
+            Arrival::Mail(_) | Arrival::Taken => return,
         };
         let Ok(params) = serde_json::from_str::<Value>(params.get()) else {
             return;

@@ -6,13 +6,12 @@ use serde_json::Value;
 use tokio::task::JoinSet;
 
 use super::files::Directories;
-use super::inbox::Inbox;
 use super::process::Link;
 use super::requests::{AllowedCommands, Requests};
 use super::terminals::Terminals;
 use crate::agent::launch::Launch;
 use crate::agent::locked;
-use crate::agent::rpc::{INTERNAL_ERROR, Id, METHOD_NOT_FOUND};
+use crate::agent::rpc::{INTERNAL_ERROR, Id, Inbox, METHOD_NOT_FOUND};
 
 /// The most requests of a session that are being answered at a time.
 pub(crate) const MOST_REQUESTS: usize = 64;

@@ -1,26 +1,35 @@
 //! JSON-RPC over an agent's stdin and stdout, one message a line: what ACP agents and `codex app-server` speak.
 
 mod error;
+mod inbox;
+mod pool;
+mod routes;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::agent::deadlines::within;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{SetOnce, oneshot};
 use tokio_util::sync::CancellationToken;
+use trunkline_sdk::Error;
 
 pub(crate) use self::error::{CallError, RpcError};
+pub(crate) use self::inbox::{Arrival, Inbox, Mail};
+pub(crate) use self::pool::{Pool, Stay};
+pub(crate) use self::routes::{Members, Routes};
+use super::deadlines::{limit_reached, within};
+use super::end::explain_timeout;
+use super::launch::Launch;
 use super::lines::Line;
 use super::locked;
-use super::log::ProcessLog;
-use super::process::{Agent, AgentInput, Ended, InputClosed};
+use super::log::{ProcessLog, SessionLog};
+use super::process::{Agent, AgentInput, Ended, InputClosed, Stdin};
 
 /// Timeouts for the end of an abandoned agent after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_secs(2), Duration::from_secs(1));
@@ -50,9 +59,6 @@ pub(crate) trait Handler: Send + Sync + 'static {
 
     /// A request: answered by [`Peer::answer`], now or later.
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue);
-
-    /// The agent's process has ended. Calls that were open have failed.
-    fn gone(&self, ended: &Ended);
 }
 
 /// The id of a request, as the other side wrote it.
@@ -81,10 +87,9 @@ pub(crate) struct Peer {
     input: Mutex<Option<AgentInput>>,
     calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
     next: AtomicU64,
-    ended: OnceLock<Ended>,
+    ended: SetOnce<Ended>,
     stderr: trunkline_process::StderrTail,
     log: ProcessLog,
-    gone: CancellationToken,
     /// Turns that run.
     turns: AtomicUsize,
     /// True once it begins no further turn.
@@ -108,6 +113,34 @@ impl Drop for Peer {
 }
 
 impl Peer {
+    /// Starts an agent and calls `initialize`. Returns its answer, too.
+    ///
+    /// # Errors
+    /// Why the agent did not start, or did not answer.
+    pub(crate) async fn start(
+        launch: &Launch,
+        version: JsonRpcVersion,
+        handler: Arc<dyn Handler>,
+        greeting: &Value,
+        deadline: Option<Duration>,
+        log: Option<&Arc<SessionLog>>,
+    ) -> Result<(Arc<Self>, Value), Error> {
+        let agent = Agent::start(launch, Stdin::Owned, log).await?;
+        let peer = Self::new(agent, version, handler);
+        let answer = peer.call("initialize", greeting, deadline).await;
+        let answer = answer.map_err(|error| {
+            let what = format!("{} did not start", launch.name().to_string_lossy());
+            match error {
+                CallError::Late { wait, stderr } => {
+                    let late = limit_reached("start_timeout", wait, &what);
+                    explain_timeout(late, None, &stderr)
+                }
+                error => error.error(&what),
+            }
+        })?;
+        Ok((peer, answer))
+    }
+
     /// Takes over an agent that was started with its stdin owned, and reads it until its end.
     pub(crate) fn new(
         mut agent: Agent,
@@ -119,10 +152,9 @@ impl Peer {
             input: Mutex::new(agent.take_input()),
             calls: Mutex::default(),
             next: AtomicU64::new(1),
-            ended: OnceLock::new(),
+            ended: SetOnce::new(),
             stderr: agent.stderr_tail(),
             log: agent.log().clone(),
-            gone: CancellationToken::new(),
             turns: AtomicUsize::new(0),
             is_retired: AtomicBool::new(false),
             abandoned: CancellationToken::new(),
@@ -152,21 +184,15 @@ impl Peer {
                 agent.end(Duration::ZERO, END.1).await
             };
             if let Some(peer) = weak.upgrade() {
-                peer.end(ended.clone());
+                peer.end(ended);
             }
-            handler.gone(&ended);
         });
         peer
     }
 
-    /// Returns true if the agent has ended.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.gone.is_cancelled()
-    }
-
     /// Returns true if a turn can begin: the agent has neither ended nor been retired.
     pub(crate) fn is_fit(&self) -> bool {
-        !self.is_gone() && !self.is_retired.load(Ordering::SeqCst)
+        !self.ended.initialized() && !self.is_retired.load(Ordering::SeqCst)
     }
 
     /// A turn begins, and runs until the returned value is dropped.
@@ -184,9 +210,12 @@ impl Peer {
         }
     }
 
-    /// The end of the agent, once it has ended.
-    pub(crate) fn ended(&self) -> Option<&Ended> {
-        self.ended.get()
+    /// Waits for the end of the agent. All its messages were handled before.
+    ///
+    /// # Cancel safety
+    /// Nothing is lost.
+    pub(crate) async fn wait_for_end(&self) -> &Ended {
+        self.ended.wait().await
     }
 
     /// The log of the agent's process.
@@ -234,8 +263,8 @@ impl Peer {
             let _ = self.send(message).await;
             tokio::select! {
                 biased;
-                answer = answer => answer.unwrap_or_else(|_| Err(self.gone_error())),
-                () = self.gone.cancelled() => Err(self.gone_error()),
+                Ok(answer) = answer => answer,
+                ended = self.ended.wait() => Err(CallError::Gone(ended.clone())),
             }
         };
         let answer = within(deadline, work).await.unwrap_or_else(|wait| {
@@ -334,7 +363,7 @@ impl Peer {
             Some(input) => tokio::select! {
                 biased;
                 sent = input.line(line) => sent,
-                () = self.gone.cancelled() => Err(InputClosed),
+                _ = self.ended.wait() => Err(InputClosed),
             },
             None => Err(InputClosed),
         }
@@ -392,15 +421,7 @@ impl Peer {
         // Only the reader ends it, once.
         drop(self.ended.set(ended));
         self.close();
-        self.gone.cancel();
         locked(&self.calls).clear();
-    }
-
-    fn gone_error(&self) -> CallError {
-        match self.ended.get() {
-            Some(ended) => CallError::Gone(ended.clone()),
-            None => CallError::Shape("the call was given up".to_owned()),
-        }
     }
 }
 

@@ -15,7 +15,7 @@ use super::command_line::{self, Begin, Mode};
 use super::config::ClaudeCode;
 use super::given::Given;
 use super::native::text;
-use super::process::{IdleProcess, RunningProcess};
+use super::process::{IdleProcess, RunningProcess, spawn_idle};
 use super::turn::Memory;
 use super::usage::Total;
 use crate::agent::failure;
@@ -113,7 +113,7 @@ impl Conversation {
         self.report
             .finish(turn, end, self.options.model.as_deref())
             .await;
-        self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
+        self.idle = process.map(|process| spawn_idle(process, self.session.clone()));
     }
 
     /// What every end of a turn tells.
@@ -138,14 +138,14 @@ impl Conversation {
     /// options in force, changed or not.
     pub(super) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut process = match self.idle.take() {
-            Some(idle) => idle.wake().await,
+            Some(mut idle) => idle.end().await.flatten(),
             None => None,
         };
         if let Some(process) = &process {
             self.memory.heard(&process.talk.translator);
         }
         let updated = self.update_with(&mut process, update).await;
-        self.idle = process.map(|process| IdleProcess::new(process, self.session.clone()));
+        self.idle = process.map(|process| spawn_idle(process, self.session.clone()));
         updated.map(|()| self.in_force())
     }
 
@@ -232,8 +232,8 @@ impl Conversation {
 
     /// Ends the process.
     pub(super) async fn close(self) {
-        if let Some(idle) = self.idle
-            && let Some(process) = idle.wake().await
+        if let Some(mut idle) = self.idle
+            && let Some(process) = idle.end().await.flatten()
         {
             process.end().await;
         }

@@ -6,7 +6,6 @@ use std::time::Duration;
 use serde_json::Value;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::{Error, Session};
 
 use super::allow_list::AllowList;
@@ -14,7 +13,7 @@ use super::talk::{Idle, Talk};
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, Ended, Stdin};
-use crate::agent::turn::{self, Engine, How, Pipe};
+use crate::agent::turn::{self, Engine, How, IdleTask, Pipe};
 
 /// How long a request of ours may take.
 const ANSWER: Duration = Duration::from_secs(10);
@@ -83,27 +82,12 @@ impl RunningProcess {
     }
 }
 
-/// A process that no turn uses at the moment: it is read on, and its end is noticed. Dropping it kills the process.
-#[derive(Debug)]
-pub(super) struct IdleProcess {
-    wanted: CancellationToken,
-    task: AbortOnDropHandle<Option<RunningProcess>>,
-}
+/// A process between turns; none once it has ended. Dropping it kills the process.
+pub(super) type IdleProcess = IdleTask<Option<RunningProcess>>;
 
-impl IdleProcess {
-    pub(super) fn new(process: RunningProcess, session: Session) -> Self {
-        let wanted = CancellationToken::new();
-        Self {
-            wanted: wanted.clone(),
-            task: AbortOnDropHandle::new(tokio::spawn(listen(process, session, wanted))),
-        }
-    }
-
-    /// The process, if it has not ended.
-    pub(super) async fn wake(self) -> Option<RunningProcess> {
-        self.wanted.cancel();
-        self.task.await.ok().flatten()
-    }
+/// Reads a process between turns, and notices its end.
+pub(super) fn spawn_idle(process: RunningProcess, session: Session) -> IdleProcess {
+    IdleTask::spawn(|wanted| listen(process, session, wanted))
 }
 
 async fn listen(

@@ -9,10 +9,9 @@ use trunkline_sdk::protocol::Context;
 use trunkline_sdk::{Category, Error, Session, SessionInfo, SessionUpdate};
 
 use super::history;
-use super::inbox::Inbox;
 use super::models;
 use super::policy::{Policy, Sandbox};
-use super::process::{Pool, Server, Stay};
+use super::process::{BETWEEN_TURNS, Server};
 use super::prompt::Prompt;
 use super::request::{Overrides, ThreadOptions, is_unconfined};
 use super::translate::Translator;
@@ -22,7 +21,7 @@ use crate::agent::model;
 use crate::agent::options::{Options, filled};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
-use crate::agent::rpc::CallError;
+use crate::agent::rpc::{CallError, Inbox, Pool, Stay};
 use crate::agents::McpVariables;
 
 /// How long the app server may take for a request that asks no model, where no longest start is configured.
@@ -69,7 +68,10 @@ pub(super) struct Link {
 impl Link {
     fn new(server: Arc<Server>, thread: String) -> Arc<Self> {
         let inbox = Arc::new(Inbox::default());
-        server.route(&thread, &inbox);
+        inbox.pause(BETWEEN_TURNS);
+        if let Some(before) = server.routes.register(&thread, &inbox) {
+            before.hand_over();
+        }
         Arc::new(Self {
             server,
             thread,
@@ -80,12 +82,6 @@ impl Link {
     /// Whether a turn can be begun by it.
     fn is_fit(&self) -> bool {
         self.server.peer.is_fit() && !self.inbox.is_taken()
-    }
-}
-
-impl Drop for Link {
-    fn drop(&mut self) {
-        self.server.forget(&self.thread, &self.inbox);
     }
 }
 
@@ -134,7 +130,7 @@ impl Thread {
     /// Where Codex does not start, or does not take the thread.
     pub(super) async fn connect(
         &mut self,
-        pool: &Pool,
+        pool: &Pool<Server>,
         session: &Session,
     ) -> Result<Arc<Link>, Error> {
         if let Some(link) = self.link.as_ref().filter(|link| link.is_fit()) {
@@ -144,7 +140,8 @@ impl Thread {
         self.unfinished = None;
         let start = self.options.deadlines.start;
         let log = Some(self.report.log());
-        let server = pool.server(&self.launch, self.stay, start, log).await?;
+        let starting = Server::start(&self.launch, start, log);
+        let server = pool.process(&self.launch, self.stay, log, starting).await?;
         let first = self.id.is_some() && self.options.resume.is_some();
         let (link, started, begun) = self.open(&server, session).await?;
         self.learn(&started, session);
@@ -188,6 +185,7 @@ impl Thread {
                 Err(error) => return Err(error.error("codex did not resume the thread")),
             }
         }
+        let _early = server.routes.opening();
         let mut started = self.start_thread(server, deadline).await?;
         if is_unconfined(&started) && !self.thread.policy.danger {
             // Codex's own configuration says so, and ours has not allowed it.

@@ -7,17 +7,16 @@ mod running;
 use std::sync::Arc;
 
 use serde_json::Value;
-use tokio::time::Instant;
 use trunkline_sdk::protocol::TurnComplete;
 use trunkline_sdk::{Category, Error, Status, Turn};
 
-use self::earlier::Earlier;
-use self::line::{Call, Command, INTERRUPT, ThreadLine, give_up};
+use self::earlier::InterruptedTurn;
+use self::line::{Call, Command, ThreadLine, give_up};
 use self::running::{Over, Running};
 use super::conversation::{ANSWER, Link, Thread};
-use super::process::gone;
+use super::process::{BETWEEN_TURNS, gone};
 use super::request;
-use crate::agent::deadlines::{Deadlines, Watch};
+use crate::agent::deadlines::Watch;
 use crate::agent::end::end_by;
 use crate::agent::rpc::CallError;
 use crate::agent::turn::{self, Engine, Finish};
@@ -25,9 +24,9 @@ use crate::agent::turn::{self, Engine, Finish};
 /// Runs a turn of a thread that is linked.
 pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link: &Arc<Link>) {
     let _running = link.server.peer.begin_turn();
-    link.inbox.begin();
+    link.inbox.resume();
     let end = serve(&turn, input, thread, link).await;
-    link.server.refuse(link.inbox.end());
+    link.server.refuse(link.inbox.pause(BETWEEN_TURNS));
     let usage = thread
         .translator
         .meter
@@ -57,30 +56,23 @@ pub(super) async fn finish_earlier(
         return Ok(true);
     };
     let _running = link.server.peer.begin_turn();
-    link.inbox.begin();
-    let bound = thread.options.deadlines.silence.unwrap_or(INTERRUPT);
-    let earlier = Earlier::new(&link.thread, old, Instant::now() + bound.min(INTERRUPT));
-    let engine = Engine::new(earlier, Watch::new(Deadlines::default())).begin(Earlier::interrupt);
+    link.inbox.resume();
+    let earlier = InterruptedTurn {
+        thread: &link.thread,
+        turn: old,
+    };
+    let silence = thread.options.deadlines.silence;
     let mut line = ThreadLine::new(link);
-    let (earlier, finish) = turn::run(engine, &mut line, turn, &mut thread.report).await;
-    link.server.refuse(link.inbox.end());
-    match (finish.why, earlier.failure) {
-        (Some(why), _) if why.status() == Status::Stopped => Err(why),
-        (Some(_), _) => {
-            link.server.peer.retire();
-            Ok(false)
-        }
-        (None, Some(failure)) => {
-            if link.inbox.is_taken() {
-                give_up(link, &earlier.turn).await;
-            }
-            Err(failure)
-        }
-        (None, None) => {
-            thread.unfinished = None;
-            Ok(true)
-        }
+    let report = &mut thread.report;
+    let (earlier, end) = turn::finish_earlier(earlier, silence, &mut line, turn, report).await;
+    link.server.refuse(link.inbox.pause(BETWEEN_TURNS));
+    match &end {
+        Ok(true) => thread.unfinished = None,
+        Ok(false) => link.server.peer.retire(),
+        Err(_) if link.inbox.is_taken() => give_up(link, &earlier.turn).await,
+        Err(_) => {}
     }
+    end
 }
 
 async fn serve(

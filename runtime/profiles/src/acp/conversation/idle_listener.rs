@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::AbortOnDropHandle;
 use trunkline_sdk::Session;
 
 use super::super::line::{Command, Message, SessionLine};
@@ -12,40 +11,16 @@ use super::super::requests::{Requests, Settled};
 use super::super::session::AcpSession;
 use super::super::terminals::Terminals;
 use super::super::translate::{Reader, UpdateEvent, When};
-use crate::agent::turn::{self, Dialect, Engine, Out, Reply};
+use crate::agent::turn::{self, Dialect, Engine, IdleTask, Out, Reply};
 
-/// Listens to the agent between turns, in a task of its own.
-pub(super) struct IdleListener {
-    stop: CancellationToken,
-    task: AbortOnDropHandle<Reader>,
-}
-
-impl IdleListener {
-    /// Begins to listen. What the last turn left is not told where that is muted.
-    pub(super) fn begin(
-        session: Session,
-        acp_session: Arc<AcpSession>,
-        reader: Reader,
-        is_mute: bool,
-    ) -> Self {
-        let stop = CancellationToken::new();
-        let listening = listen(session, acp_session, reader, stop.clone(), is_mute);
-        Self {
-            stop,
-            task: AbortOnDropHandle::new(tokio::spawn(listening)),
-        }
-    }
-
-    /// Listens no more.
-    pub(super) fn stop(&self) {
-        self.stop.cancel();
-    }
-
-    /// Listens no more. What it has read with, unless it has failed.
-    pub(super) async fn end(&mut self) -> Option<Reader> {
-        self.stop();
-        (&mut self.task).await.ok()
-    }
+/// Listens to the agent between turns, in a task of its own. If `is_mute`, the rest of the last turn is not reported.
+pub(super) fn spawn_listener(
+    session: Session,
+    acp_session: Arc<AcpSession>,
+    reader: Reader,
+    is_mute: bool,
+) -> IdleTask<Reader> {
+    IdleTask::spawn(|stop| listen(session, acp_session, reader, stop, is_mute))
 }
 
 async fn listen(

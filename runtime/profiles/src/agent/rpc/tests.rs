@@ -1,5 +1,3 @@
-use super::super::launch::Launch;
-use super::super::process::Stdin;
 use super::*;
 
 #[derive(Default)]
@@ -12,9 +10,6 @@ impl Handler for Recorder {
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, _: &RawValue) {
         locked(&self.0).push(format!("{method}? {}", id.text()));
         peer.answer_now::<()>(&id, Err((METHOD_NOT_FOUND, "no".to_owned())));
-    }
-    fn gone(&self, ended: &Ended) {
-        locked(&self.0).push(ended.exit.to_string());
     }
 }
 
@@ -40,7 +35,7 @@ async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
     let error = first.unwrap_err().error("one");
     assert_eq!(error.failure().code.as_deref(), Some("429"));
     peer.close();
-    peer.gone.cancelled().await;
+    peer.wait_for_end().await;
     let heard = locked(&heard.0).join("\n");
     assert!(heard.contains("note [1]"), "{heard}");
     assert!(
@@ -51,7 +46,7 @@ async fn calls_are_answered_in_any_order_and_requests_of_the_agent_too() {
 
 #[tokio::test]
 async fn an_end_fails_what_is_open_and_what_comes_later() {
-    let (peer, heard) = peer("read a; exit 7").await;
+    let (peer, _) = peer("read a; exit 7").await;
     let error = peer
         .call::<_, Value>("one", &json!({}), None)
         .await
@@ -64,11 +59,7 @@ async fn an_end_fails_what_is_open_and_what_comes_later() {
         peer.call::<_, Value>("two", &json!({}), None).await,
         Err(CallError::Gone(_))
     ));
-    peer.gone.cancelled().await;
-    while locked(&heard.0).is_empty() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(*locked(&heard.0), ["exit status 7"]);
+    assert_eq!(peer.wait_for_end().await.exit.to_string(), "exit status 7");
 }
 
 #[tokio::test]

@@ -67,8 +67,8 @@ impl Conversation {
 
     /// The process of the last turn, or a new one.
     async fn at_hand(&mut self) -> Result<RunningProcess, Error> {
-        if let Some(idle) = self.idle.take()
-            && let Some(process) = idle.wake().await
+        if let Some(mut idle) = self.idle.take()
+            && let Some(process) = idle.end().await.flatten()
         {
             return Ok(process);
         }

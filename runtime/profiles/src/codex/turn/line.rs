@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::super::conversation::Link;
-use super::super::inbox::Mail;
-use crate::agent::process::InputClosed;
-use crate::agent::rpc::{CallError, Id};
+use crate::agent::process::{Ended, InputClosed};
+use crate::agent::rpc::{Arrival, CallError, Id};
 use crate::agent::turn::Pipe;
 
 /// How long a turn has to end that was interrupted for another reason than a stop; also for the answer to that.
@@ -56,8 +55,6 @@ pub(super) enum Command {
     Answer(Id, Value),
     /// A request cannot be asked, and why.
     Refuse(Id, &'static str),
-    /// The thread was overrun: what comes from now on is read again.
-    ReadOn,
     /// The app server is given no further turn.
     Retire,
 }
@@ -81,7 +78,9 @@ impl Command {
 /// What is read of a thread.
 #[derive(Debug)]
 pub(super) enum Message {
-    Mail(Mail),
+    Arrival(Arrival),
+    /// The app server has ended.
+    Gone(Ended),
     Called(Call, Result<Value, CallError>),
 }
 
@@ -126,7 +125,10 @@ impl Pipe for ThreadLine<'_> {
                 Some(done) = self.open.next() => if done.is_some() {
                     return done;
                 },
-                mail = self.link.inbox.next() => return Some(Message::Mail(mail)),
+                arrival = self.link.inbox.next() => return Some(Message::Arrival(arrival)),
+                ended = self.link.server.peer.wait_for_end() => {
+                    return Some(Message::Gone(ended.clone()));
+                }
             }
         }
     }
@@ -141,12 +143,11 @@ impl Pipe for ThreadLine<'_> {
                 ))
             })),
             Command::Answer(id, answer) => self.open.push(Box::pin(async move {
-                // Where it could not be sent, the process has ended, which the inbox says.
+                // If it could not be sent, the process has ended, which is the next message.
                 let _ = peer.answer(&id, Ok(answer)).await;
                 None
             })),
             Command::Refuse(id, why) => peer.refuse(&id, -32000, why),
-            Command::ReadOn => self.link.inbox.begin(),
             Command::Retire => self.link.server.peer.retire(),
         }
         Ok(())

@@ -8,7 +8,6 @@ use trunkline_sdk::{Category, Error, Status};
 
 use super::super::approval::{Answers, Ask, Form};
 use super::super::conversation::{ANSWER, Thread};
-use super::super::inbox::Mail;
 use super::super::login;
 use super::super::process::gone;
 use super::super::request;
@@ -17,8 +16,9 @@ use super::super::translate::Translator;
 use super::line::{Call, Command, INTERRUPT, Message, STOP};
 use crate::agent::end::EndSigns;
 use crate::agent::failure;
+use crate::agent::process::Ended;
 use crate::agent::report::Report;
-use crate::agent::rpc::{CallError, Id};
+use crate::agent::rpc::{Arrival, CallError, Id, Mail};
 use crate::agent::turn::{Dialect, Grace, Out, Reply};
 
 /// The most requests and steers of a turn that are open at a time.
@@ -118,9 +118,9 @@ impl<'t> Running<'t> {
         }
     }
 
-    fn mail(&mut self, mail: Mail, now: Instant, out: &mut Out<Command>) {
-        match mail {
-            Mail::Notification { method, params } => {
+    fn arrival(&mut self, arrival: Arrival, now: Instant, out: &mut Out<Command>) {
+        match arrival {
+            Arrival::Mail(Mail::Notification { method, params }) => {
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 if method == "serverRequest/resolved" {
                     // Codex has withdrawn a request, or has its answer.
@@ -144,25 +144,24 @@ impl<'t> Running<'t> {
                     out.send(Command::account());
                 }
             }
-            Mail::Request { id, method, params } => {
+            Arrival::Mail(Mail::Request { id, method, params }) => {
                 self.retries.works(out);
                 let params: Value = serde_json::from_str(params.get()).unwrap_or_default();
                 self.ask(id, Ask::of(&method, &params, self.translator), out);
             }
-            Mail::Alive => self.retries.works(out),
-            Mail::Overflow => {
-                let text = "codex said more than the host took: what waited is lost, and the turn is ended";
+            Arrival::Mail(Mail::Alive) => self.retries.works(out),
+            Arrival::Lost(lost) => {
+                let text = format!("codex sent more than was read: {lost} notifications are lost");
                 out.fail(Error::new(Category::Oversize, text));
-                // Its end may be among what is lost.
-                out.send(Command::ReadOn);
             }
-            Mail::Gone(ended) => {
-                *self.unfinished = None;
-                self.signs.report(Err(gone(&ended)));
-                self.is_over(Over::Ended, out);
-            }
-            Mail::Taken => self.is_over(Over::Taken, out),
+            Arrival::Taken => self.is_over(Over::Taken, out),
         }
+    }
+
+    fn gone(&mut self, ended: &Ended, out: &mut Out<Command>) {
+        *self.unfinished = None;
+        self.signs.report(Err(gone(ended)));
+        self.is_over(Over::Ended, out);
     }
 
     /// Asks a person, or refuses what cannot be asked.
@@ -210,7 +209,8 @@ impl Dialect for Running<'_> {
 
     fn message(&mut self, message: Message, now: Instant, out: &mut Out<Command>) {
         match message {
-            Message::Mail(mail) => self.mail(mail, now, out),
+            Message::Arrival(arrival) => self.arrival(arrival, now, out),
+            Message::Gone(ended) => self.gone(&ended, out),
             Message::Called(Call::Begin, begun) => self.begun(begun, out),
             // The app server does not even answer; the turns of other threads may end yet.
             Message::Called(Call::Interrupt, Err(CallError::Late { .. })) => {

@@ -9,12 +9,12 @@ use super::super::super::line::Request;
 use super::super::super::requests::AllowedCommands;
 use super::super::super::session::Permissions;
 use super::super::super::terminals::Order;
-use super::super::earlier::Earlier;
+use super::super::earlier::CancelledPrompt;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::rpc::Id;
-use crate::agent::turn::Engine;
 use crate::agent::turn::engine_test::{Input, play};
+use crate::agent::turn::{Earlier, Engine};
 
 use Input::{Says, Stop, Wait};
 
@@ -481,17 +481,19 @@ fn what_was_lost_or_taken_ends_the_turn() {
 fn an_earlier_turn_is_waited_for() {
     let now = Instant::now();
     let earlier = |inputs: Vec<Input<Message>>| {
-        let earlier = Earlier::new(now + Duration::from_secs(30));
+        let earlier = Earlier::new(CancelledPrompt, now + Duration::from_secs(30));
         let played = play(Engine::between_turns(earlier), now, inputs);
-        let end = played.end.map(|(earlier, _)| earlier.end);
-        (played.done, end.unwrap_or(Err(None)))
+        let end = played.end.and_then(|(earlier, _)| earlier.end);
+        (played.done, end)
     };
     let (done, end) = earlier(vec![says("late"), prompted()]);
-    assert!(done == ["ended"] && end.is_ok(), "{done:?}");
-    assert!(matches!(earlier(vec![Says(Message::Mute)]).1, Err(None)));
-    assert!(matches!(
-        earlier(vec![Says(Message::Taken)]).1,
-        Err(Some(_))
-    ));
+    assert!(
+        done == ["ended"] && matches!(end, Some(Ok(true))),
+        "{done:?}"
+    );
+    let mute = earlier(vec![Says(Message::Mute)]).1;
+    assert!(matches!(mute, Some(Ok(false))));
+    let taken = earlier(vec![Says(Message::Taken)]).1;
+    assert!(matches!(taken, Some(Err(_))));
     assert!(earlier(vec![Wait(30)]).0[0].starts_with("late: the agent has not ended"));
 }

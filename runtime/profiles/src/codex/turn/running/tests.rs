@@ -5,29 +5,33 @@ use std::time::Duration;
 use serde_json::value::to_raw_value;
 use trunkline_sdk::Decision;
 
-use super::super::earlier::Earlier;
+use super::super::earlier::InterruptedTurn;
 use super::*;
 use crate::agent::deadlines::{Deadlines, Watch};
 use crate::agent::end::TurnEnd;
-use crate::agent::turn::Engine;
 use crate::agent::turn::engine_test::{Input, play};
+use crate::agent::turn::{Earlier, Engine};
 use crate::codex::Settings;
 
 use Input::{Says, Steer, Stop, Wait};
 
 fn said(method: &str, params: &Value) -> Input<Message> {
     let params = to_raw_value(params).unwrap();
-    Says(Message::Mail(Mail::Notification {
+    Says(Message::Arrival(Arrival::Mail(Mail::Notification {
         method: method.to_owned(),
         params,
-    }))
+    })))
 }
 
 fn asks() -> Input<Message> {
     let id = Id::of(to_raw_value(&7).unwrap());
     let params = to_raw_value(&json!({"command": "ls", "turnId": "u"})).unwrap();
     let method = "item/commandExecution/requestApproval".to_owned();
-    Says(Message::Mail(Mail::Request { id, method, params }))
+    Says(Message::Arrival(Arrival::Mail(Mail::Request {
+        id,
+        method,
+        params,
+    })))
 }
 
 fn begun() -> Input<Message> {
@@ -190,19 +194,17 @@ fn steers_wait_for_the_beginning_and_are_taken_by_codex() {
 }
 
 #[test]
-fn what_overran_the_session_ends_the_turn_and_is_read_on() {
+fn lost_notifications_end_the_turn() {
     let (done, _) = turn([
         begun(),
-        Says(Message::Mail(Mail::Overflow)),
+        Says(Message::Arrival(Arrival::Lost(3))),
         completed("completed"),
     ]);
-    assert!(
-        interrupts(&done) == 1 && done.contains(&"send ReadOn".to_owned()),
-        "{done:?}"
-    );
-    assert!(
-        done.last()
-            .is_some_and(|end| end.starts_with("ended: codex said more"))
+    assert_eq!(interrupts(&done), 1, "{done:?}");
+    let end = done.last().map(String::as_str);
+    assert_eq!(
+        end,
+        Some("ended: codex sent more than was read: 3 notifications are lost")
     );
 }
 
@@ -210,9 +212,12 @@ fn what_overran_the_session_ends_the_turn_and_is_read_on() {
 fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
     let now = Instant::now();
     let earlier = |turn: &str, inputs: Vec<Input<Message>>| {
-        let earlier = Earlier::new("t", turn.to_owned(), now + Duration::from_secs(3));
+        let thread = "t";
+        let turn = turn.to_owned();
+        let earlier = InterruptedTurn { thread, turn };
+        let earlier = Earlier::new(earlier, now + Duration::from_secs(3));
         play(
-            Engine::between_turns(earlier).begin(Earlier::interrupt),
+            Engine::between_turns(earlier).begin(Earlier::begin),
             now,
             inputs,
         )
@@ -233,7 +238,7 @@ fn an_earlier_turn_is_interrupted_once_it_is_known_and_waited_for() {
     let done = earlier("u", vec![Wait(3)]);
     assert!(
         done.last()
-            .is_some_and(|end| end.contains("did not end the previous turn"))
+            .is_some_and(|end| end.contains("has not ended the turn that was stopped before"))
     );
 }
 

@@ -1,0 +1,122 @@
+//! The processes that run: sessions of the same launch share one.
+
+use std::sync::{Arc, Mutex, Weak};
+
+use tokio::time::Instant;
+use trunkline_sdk::protocol::Failure;
+use trunkline_sdk::{Category, Error};
+
+use super::Peer;
+use crate::agent::launch::Launch;
+use crate::agent::locked;
+use crate::agent::log::SessionLog;
+
+/// The most processes without a session that are kept for the next one.
+const MAX_IDLE: usize = 1;
+
+/// The processes of an adapter, each started once.
+#[derive(Debug)]
+pub(crate) struct Pool<P>(Mutex<Vec<(Launch, SharedSlot<P>)>>);
+
+/// A place for a process. The holder of the lock starts it; the others wait.
+type SharedSlot<P> = Arc<tokio::sync::Mutex<Slot<P>>>;
+
+#[derive(Debug)]
+struct Slot<P> {
+    process: Weak<P>,
+    kept: Option<Arc<P>>,
+    /// The last start, if it failed.
+    failed: Option<(Instant, Failure)>,
+}
+
+/// The end of a process that no session needs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stay {
+    /// It is kept for the next session, unless another one is kept in its place.
+    Kept,
+    /// It ends with its last session.
+    WithSessions,
+}
+
+impl<P> Default for Pool<P> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<P> Default for Slot<P> {
+    fn default() -> Self {
+        Self {
+            process: Weak::new(),
+            kept: None,
+            failed: None,
+        }
+    }
+}
+
+impl<P: AsRef<Peer>> Pool<P> {
+    /// Returns the running process of a launch, or starts it. Whoever comes during a start waits for that one. The session
+    /// of this log is one of the process's own from now on.
+    ///
+    /// # Errors
+    /// Why it did not start.
+    pub(crate) async fn process(
+        &self,
+        launch: &Launch,
+        stay: Stay,
+        log: Option<&Arc<SessionLog>>,
+        start: impl Future<Output = Result<P, Error>>,
+    ) -> Result<Arc<P>, Error> {
+        let asked_at = Instant::now();
+        let slot = self.slot(launch, stay);
+        let mut slot = slot.lock().await;
+        let running = slot.process.upgrade();
+        if let Some(process) = running.filter(|process| P::as_ref(process).is_fit()) {
+            if let Some(log) = log {
+                P::as_ref(&process).log().attach(log);
+            }
+            return Ok(process);
+        }
+        if let Some((at, failure)) = &slot.failed
+            && *at > asked_at
+        {
+            let category = failure.category.unwrap_or(Category::Other);
+            let message = failure.message.clone().unwrap_or_default();
+            return Err(Error::new(category, message));
+        }
+        *slot = Slot::default();
+        match start.await {
+            Ok(process) => {
+                let process = Arc::new(process);
+                slot.process = Arc::downgrade(&process);
+                slot.kept = (stay == Stay::Kept).then(|| process.clone());
+                Ok(process)
+            }
+            Err(error) => {
+                slot.failed = Some((Instant::now(), error.failure().clone()));
+                Err(error)
+            }
+        }
+    }
+
+    fn slot(&self, launch: &Launch, stay: Stay) -> SharedSlot<P> {
+        let mut slots = locked(&self.0);
+        let (launch, slot) = match slots.iter().position(|(known, _)| known == launch) {
+            Some(at) => slots.remove(at),
+            None => (launch.clone(), SharedSlot::default()),
+        };
+        let mut idle = usize::from(stay == Stay::Kept);
+        slots.retain(|(_, slot)| {
+            let is_held = Arc::strong_count(slot) > 1;
+            is_held
+                || slot.try_lock().is_ok_and(|slot| {
+                    let users = slot.process.strong_count();
+                    let is_idle = slot.kept.is_some() && users == 1;
+                    idle += usize::from(is_idle);
+                    users > 0 && !(is_idle && idle > MAX_IDLE)
+                })
+        });
+        slots.push((launch, slot.clone()));
+        slot
+    }
+}
