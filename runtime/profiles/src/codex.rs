@@ -17,10 +17,10 @@ mod login;
 mod models;
 mod policy;
 mod process;
-mod prompt;
 mod request;
 mod retries;
 mod shell;
+mod skills;
 mod translate;
 mod turn;
 mod usage;
@@ -41,8 +41,8 @@ use self::conversation::{Link, Thread};
 use self::exec::Exec;
 use self::policy::Policy;
 use self::process::Server;
-use self::prompt::Prompt;
 use self::request::ThreadOptions;
+use self::skills::read_skills;
 use crate::agent::attachment::{self, Native};
 use crate::agent::deadlines::until_stopped;
 use crate::agent::end::undelivered;
@@ -153,8 +153,8 @@ impl Codex {
                     .to_owned(),
             );
         }
-        let prompt = Prompt::new(&options, &mut warnings);
-        if let Some(commands) = prompt.commands() {
+        let skills = read_skills(&options, &mut warnings);
+        if let Some(commands) = skills.commands() {
             session.info(SessionInfo {
                 commands: Some(commands),
                 ..SessionInfo::default()
@@ -168,7 +168,7 @@ impl Codex {
                 options,
                 version,
                 policy,
-                prompt,
+                skills,
                 warnings,
             )?;
             return Ok(Kept::Exec(Box::new(exec)));
@@ -196,7 +196,7 @@ impl Codex {
             effort: options.reasoning_effort.clone(),
             policy,
             base,
-            developer: prompt.instructions(developer.as_deref(), &mut warnings),
+            developer: skills.after(developer.as_deref(), &mut warnings),
             tool_env,
             mcp_servers,
         };
@@ -206,7 +206,7 @@ impl Codex {
             launch,
             stay,
             thread,
-            prompt,
+            skills,
             warnings,
         );
         Ok(Kept::Thread(Box::new(thread), None))

@@ -1,7 +1,7 @@
 //! Opening a session with an agent: anew, or one that there was.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -460,15 +460,9 @@ impl Opening {
     }
 }
 
-/// Where the agent works: an absolute path, which ACP asks for.
+/// The agent's working directory. ACP takes absolute paths only.
 pub(crate) fn cwd(options: &Options) -> PathBuf {
-    let own = || std::env::current_dir().unwrap_or_else(|_| Path::new("/").to_owned());
-    let named = options.cwd.clone().unwrap_or_else(own);
-    if named.is_absolute() {
-        named
-    } else {
-        own().join(named)
-    }
+    options.work_dir().unwrap_or_else(|| PathBuf::from("/"))
 }
 
 /// The directories that the session may touch.

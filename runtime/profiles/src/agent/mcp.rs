@@ -9,7 +9,7 @@ mod secret;
 
 use std::collections::BTreeMap;
 
-pub(crate) use self::codex::{codex_config, codex_overrides};
+pub(crate) use self::codex::{codex_config, codex_overrides, quote_toml};
 pub(crate) use self::config::{
     AcpTransports, acp_servers, claude_config, opencode_config, private_file,
 };

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::exec::quoted;
 use super::policy::{Policy, Sandbox};
 use super::{Settings, Transport};
 use crate::agent::launch::Launch;
+use crate::agent::mcp::quote_toml;
 use crate::agent::options::Options;
 use crate::agent::system_prompt::LONGEST_ARGUMENT;
 use crate::agent::version::{Since, Version};
@@ -104,21 +104,21 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
             launch.option("--add-dir", Some(folder))
         });
     } else {
-        let folders: Vec<_> = folders.map(|folder| quoted(folder)).collect();
+        let folders: Vec<_> = folders.map(|folder| quote_toml(folder)).collect();
         if !folders.is_empty() {
             let roots = format!("[{}]", folders.join(","));
             launch = config(launch, "sandbox_workspace_write.writable_roots", &roots);
         }
     }
     if let Some(effort) = &options.reasoning_effort {
-        launch = config(launch, "model_reasoning_effort", &quoted(effort));
+        launch = config(launch, "model_reasoning_effort", &quote_toml(effort));
     }
     if let Some(base) = run.base {
         let key = match since().has("model_instructions_file", run.version) {
             true => "model_instructions_file",
             false => "experimental_instructions_file",
         };
-        launch = config(launch, key, &quoted(&base.to_string_lossy()));
+        launch = config(launch, key, &quote_toml(&base.to_string_lossy()));
     }
     let short = |prompt: &&String| prompt.len() <= LONGEST_ARGUMENT;
     let told = since().has("developer_instructions", run.version);
@@ -133,7 +133,7 @@ pub(super) fn exec(run: &Run<'_>) -> Launch {
         .chain(run.listing.filter(|_| told))
         .collect();
     if !parts.is_empty() {
-        let instructions = quoted(&parts.join("\n\n"));
+        let instructions = quote_toml(&parts.join("\n\n"));
         launch = config(launch, "developer_instructions", &instructions);
     }
     launch = launch.args(run.mcp);

@@ -12,16 +12,16 @@ use super::history;
 use super::models;
 use super::policy::{Policy, Sandbox};
 use super::process::{BETWEEN_TURNS, Server};
-use super::prompt::Prompt;
 use super::request::{Overrides, ThreadOptions, is_unconfined};
+use super::skills::input_text;
 use super::translate::Translator;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
-use crate::agent::model;
-use crate::agent::options::{Options, filled};
+use crate::agent::options::Options;
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
 use crate::agent::rpc::{CallError, Inbox, Pool, Stay};
+use crate::agent::skills::Roster;
 use crate::agents::McpVariables;
 
 /// How long the app server may take for a request that asks no model, where no longest start is configured.
@@ -52,7 +52,7 @@ pub(super) struct Thread {
     pub(super) unfinished: Option<String>,
     pub(super) model: Option<String>,
     pub(super) provider: Option<String>,
-    prompt: Prompt,
+    skills: Roster,
     /// Warnings for the first turn.
     pub(super) warnings: Vec<String>,
 }
@@ -98,7 +98,7 @@ impl Thread {
         launch: Launch,
         stay: Stay,
         thread: ThreadOptions,
-        prompt: Prompt,
+        skills: Roster,
         warnings: Vec<String>,
     ) -> Self {
         let id = options.resumed_id();
@@ -119,7 +119,7 @@ impl Thread {
             overrides: Overrides::default(),
             unfinished: None,
             provider: None,
-            prompt,
+            skills,
             warnings,
         }
     }
@@ -250,31 +250,30 @@ impl Thread {
 
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let mut policy = self.thread.policy;
-        let mode = filled(update.mode);
-        let permission_mode = filled(update.permission_mode);
-        policy.choose(mode.as_deref(), permission_mode.as_deref())?;
-        if mode.is_some() || permission_mode.is_some() {
-            self.thread.policy = policy;
-            self.overrides.policy = Some(policy);
+        let changed = Overrides::read(update, self.thread.policy, &self.settings)?;
+        self.thread.policy = changed.policy.unwrap_or(self.thread.policy);
+        if changed.model.is_some() {
+            self.thread.model.clone_from(&changed.model);
+            self.model.clone_from(&changed.model);
         }
-        if let Some(name) = filled(update.model) {
-            let name = model::resolve(&name, &self.settings.model_aliases);
-            self.thread.model = Some(name.clone());
-            self.model = Some(name.clone());
-            self.overrides.model = Some(name);
-        }
-        if let Some(effort) = filled(update.reasoning_effort) {
-            self.thread.effort = Some(effort.clone());
-            self.overrides.effort = Some(effort);
-        }
+        self.thread.effort = changed.effort.clone().or(self.thread.effort.take());
+        let Overrides {
+            model,
+            effort,
+            policy,
+        } = std::mem::take(&mut self.overrides);
+        self.overrides = Overrides {
+            model: changed.model.or(model),
+            effort: changed.effort.or(effort),
+            policy: changed.policy.or(policy),
+        };
         Ok(self.info())
     }
 
     /// What Codex is given for an input.
     pub(super) fn input(&mut self, content: &str, session: &Session) -> String {
-        self.prompt
-            .of(content, session, &self.options, &mut self.warnings)
+        let warnings = &mut self.warnings;
+        input_text(&self.skills, content, session, &self.options, warnings)
     }
 
     /// Tells what is amiss, once.

@@ -6,7 +6,6 @@ mod line;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
 use tokio::time::Instant;
 use trunkline_sdk::protocol::{Context, TurnComplete};
 use trunkline_sdk::{Category, Error, SessionInfo, SessionUpdate, Turn};
@@ -15,8 +14,9 @@ use self::line::{Lines, Meaning};
 use super::command_line::{self, Run, since};
 use super::login;
 use super::policy::Policy;
-use super::prompt::Prompt;
+use super::request::Overrides;
 use super::retries::Retries;
+use super::skills::input_text;
 use super::translate::Translator;
 use crate::agent::attachment::{self, Attachment};
 use crate::agent::deadlines::Watch;
@@ -24,11 +24,11 @@ use crate::agent::end::{EndSigns, TurnEnd, end_by, undelivered};
 use crate::agent::failure;
 use crate::agent::lines::Line;
 use crate::agent::mcp;
-use crate::agent::model;
-use crate::agent::options::{Options, filled};
+use crate::agent::options::Options;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::resume;
+use crate::agent::skills::Roster;
 use crate::agent::system_prompt::{self, PromptFile};
 use crate::agent::turn::{self, Dialect, Engine, Finish, How, LineOut, Out};
 use crate::agent::version::Version;
@@ -48,7 +48,7 @@ pub(super) struct Exec {
     policy: Policy,
     thread: Thread,
     report: Report,
-    prompt: Prompt,
+    skills: Roster,
     /// Instructions in place of Codex's own.
     base: Option<PromptFile>,
     /// Instructions at the head of the first input.
@@ -79,7 +79,7 @@ impl Exec {
         mut options: Options,
         version: Option<Version>,
         policy: Policy,
-        prompt: Prompt,
+        skills: Roster,
         mut warnings: Vec<String>,
     ) -> Result<Self, Error> {
         since().need("exec --json", "this profile", version)?;
@@ -118,7 +118,7 @@ impl Exec {
             policy,
             thread: Thread { id, asked, lines },
             report,
-            prompt,
+            skills,
             base,
             before,
             has_login: false,
@@ -138,26 +138,18 @@ impl Exec {
 
     /// Takes options for the next turn.
     pub(super) fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
-        let mut policy = self.policy;
-        let mode = filled(update.mode);
-        let permission_mode = filled(update.permission_mode);
-        policy.choose(mode.as_deref(), permission_mode.as_deref())?;
-        self.policy = policy;
-        if let Some(name) = filled(update.model) {
-            self.options.model = Some(model::resolve(&name, &self.settings.model_aliases));
-        }
-        if let Some(effort) = filled(update.reasoning_effort) {
-            self.options.reasoning_effort = Some(effort);
-        }
+        let changed = Overrides::read(update, self.policy, &self.settings)?;
+        self.policy = changed.policy.unwrap_or(self.policy);
+        self.options.model = changed.model.or(self.options.model.take());
+        self.options.reasoning_effort = changed.effort.or(self.options.reasoning_effort.take());
         Ok(self.info())
     }
 
     /// Runs a turn.
     pub(super) async fn turn(&mut self, turn: Turn, content: &str, attachments: Vec<Attachment>) {
         let session = turn.session().clone();
-        let text = self
-            .prompt
-            .of(content, &session, &self.options, &mut self.warnings);
+        let warnings = &mut self.warnings;
+        let text = input_text(&self.skills, content, &session, &self.options, warnings);
         let mut text = attachment::with_paths(&text, &attachments);
         if self.thread.id.is_none() {
             text = self.with_before(text);
@@ -234,7 +226,7 @@ impl Exec {
             version: self.version,
             policy: self.policy,
             add_dirs: &self.settings.additional_dirs,
-            listing: self.prompt.listing(),
+            listing: self.skills.listing(),
             base: self.base.as_ref().map(PromptFile::path),
             images,
             mcp: &overrides.args,
@@ -386,9 +378,4 @@ impl Thread {
             ..SessionInfo::default()
         });
     }
-}
-
-/// Quotes a text for TOML, which quotes it as JSON does.
-pub(super) fn quoted(text: &str) -> String {
-    Value::from(text).to_string()
 }

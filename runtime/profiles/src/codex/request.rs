@@ -3,9 +3,13 @@
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
+use trunkline_sdk::{Error, SessionUpdate};
 
+use super::Settings;
 use super::policy::{Approval, Policy, Sandbox};
 use crate::agent::attachment::{self, Attachment, Image};
+use crate::agent::model;
+use crate::agent::options::filled;
 use crate::agent::read::without_nulls;
 
 /// What a thread is begun or gone on with.
@@ -73,6 +77,29 @@ pub(super) struct Overrides {
     pub(super) model: Option<String>,
     pub(super) effort: Option<String>,
     pub(super) policy: Option<Policy>,
+}
+
+impl Overrides {
+    /// Reads the changes of a session's options.
+    ///
+    /// # Errors
+    /// As of [`Policy::choose`].
+    pub(super) fn read(
+        update: SessionUpdate,
+        mut policy: Policy,
+        settings: &Settings,
+    ) -> Result<Self, Error> {
+        let mode = filled(update.mode);
+        let permission_mode = filled(update.permission_mode);
+        policy.choose(mode.as_deref(), permission_mode.as_deref())?;
+        let is_chosen = mode.is_some() || permission_mode.is_some();
+        let model = filled(update.model);
+        Ok(Self {
+            model: model.map(|name| model::resolve(&name, &settings.model_aliases)),
+            effort: filled(update.reasoning_effort),
+            policy: is_chosen.then_some(policy),
+        })
+    }
 }
 
 /// `turn/start`.

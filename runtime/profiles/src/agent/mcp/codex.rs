@@ -77,7 +77,7 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
         };
         match transport {
             Transport::Stdio { command, args, env } => {
-                set("command", text(command));
+                set("command", quote_toml(command));
                 set("args", list(args.iter().map(String::as_str)));
                 if !env.is_empty() {
                     set("env_vars", list(env.keys().map(String::as_str)));
@@ -85,14 +85,16 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
                 }
             }
             Transport::Http { url, headers } | Transport::Sse { url, headers } => {
-                set("url", text(url));
+                set("url", quote_toml(url));
                 if !headers.is_empty() {
                     let variable = |header: &String| {
                         format!("TRUNKLINE_MCP_{}_{}", shouted(name), shouted(header))
                     };
                     let named: Vec<_> = headers
                         .keys()
-                        .map(|header| format!("{}={}", text(header), text(&variable(header))))
+                        .map(|header| {
+                            format!("{}={}", quote_toml(header), quote_toml(&variable(header)))
+                        })
                         .collect();
                     set("env_http_headers", format!("{{{}}}", named.join(",")));
                     overrides.env.extend(
@@ -107,8 +109,8 @@ pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
     overrides
 }
 
-/// A TOML string.
-fn text(text: &str) -> String {
+/// Returns a text as a TOML string.
+pub(crate) fn quote_toml(text: &str) -> String {
     use std::fmt::Write;
     let mut quoted = String::with_capacity(text.len() + 2);
     quoted.push('"');
@@ -125,7 +127,7 @@ fn text(text: &str) -> String {
 
 /// A TOML array of strings.
 fn list<'t>(texts: impl Iterator<Item = &'t str>) -> String {
-    let quoted: Vec<_> = texts.map(text).collect();
+    let quoted: Vec<_> = texts.map(quote_toml).collect();
     format!("[{}]", quoted.join(","))
 }
 

@@ -11,7 +11,7 @@ use super::Id;
 use crate::agent::locked;
 
 /// The most that waits for a session, in bytes. One message may be larger: its line had a bound of its own.
-const MAX_BYTES: usize = 64 * 1024 * 1024;
+const MAX_BYTES: usize = 32 * 1024 * 1024;
 
 /// The most that waits for a session that is not reading, in bytes.
 const MAX_UNREAD_BYTES: usize = 256 * 1024;

@@ -1,77 +1,40 @@
-//! What Codex is given for an input: by the template, with the skill that it calls.
+//! Skills that an input to Codex may call: the session's, and those in Codex's own folder.
 
 use std::path::PathBuf;
 
 use trunkline_sdk::Session;
-use trunkline_sdk::protocol::Command;
 
 use crate::acp::variable;
 use crate::agent::options::Options;
 use crate::agent::skills::Roster;
 
-/// A session's skills.
-#[derive(Debug, Default)]
-pub(super) struct Prompt {
-    skills: Roster,
+/// Reads the skills. Reports those that cannot be used.
+pub(super) fn read_skills(options: &Options, warnings: &mut Vec<String>) -> Roster {
+    let own_skills = own_skills(|name| variable(options, name));
+    Roster::of(&options.skills, warnings).and_in(own_skills)
 }
 
-impl Prompt {
-    /// Reads the skills; what cannot be used is reported.
-    pub(super) fn new(options: &Options, warnings: &mut Vec<String>) -> Self {
-        Self {
-            skills: Roster::of(&options.skills, warnings)
-                .and_in(own_skills(|name| variable(options, name))),
-        }
-    }
-
-    /// The skills as commands of the session.
-    pub(super) fn commands(&self) -> Option<Vec<Command>> {
-        self.skills.commands()
-    }
-
-    /// The skills by name and description.
-    pub(super) fn listing(&self) -> Option<&str> {
-        self.skills.listing()
-    }
-
-    /// Instructions with the skills after them.
-    pub(super) fn instructions(
-        &self,
-        own: Option<&str>,
-        warnings: &mut Vec<String>,
-    ) -> Option<String> {
-        self.skills.after(own, warnings)
-    }
-
-    /// The text for an input.
-    pub(super) fn of(
-        &self,
-        content: &str,
-        session: &Session,
-        options: &Options,
-        warnings: &mut Vec<String>,
-    ) -> String {
-        let inline = self.skills.resolve(content);
-        warnings.extend(inline.note);
-        options.words(&inline.text, session)
-    }
+/// Returns the text for an input: by the template, with the skill that it calls.
+pub(super) fn input_text(
+    skills: &Roster,
+    content: &str,
+    session: &Session,
+    options: &Options,
+    warnings: &mut Vec<String>,
+) -> String {
+    let inline = skills.resolve(content);
+    warnings.extend(inline.note);
+    options.words(&inline.text, session)
 }
 
-/// Where Codex keeps skills of its own.
+/// The folder of Codex's own skills.
 fn own_skills(variable: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let set = |name: &str| {
-        variable(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
+        let folder = variable(name).map(PathBuf::from);
+        folder.filter(|folder| folder.is_absolute())
     };
-    let home = || {
-        Some(
-            set("CODEX_HOME")
-                .or_else(|| Some(set("HOME")?.join(".codex")))?
-                .join("skills"),
-        )
-    };
-    set("CODEX_SKILLS_DIR").or_else(home)
+    let home = || set("CODEX_HOME").or_else(|| Some(set("HOME")?.join(".codex")));
+    set("CODEX_SKILLS_DIR").or_else(|| Some(home()?.join("skills")))
 }
 
 #[cfg(test)]
@@ -105,8 +68,10 @@ mod tests {
         let host = Host::start(adapter(move |turn: Turn, input: Input| {
             let options = options.clone();
             async move {
-                let prompt = Prompt::new(&options, &mut Vec::new());
-                let text = prompt.of(&input.content, turn.session(), &options, &mut Vec::new());
+                let mut warnings = Vec::new();
+                let skills = read_skills(&options, &mut warnings);
+                let session = turn.session();
+                let text = input_text(&skills, &input.content, session, &options, &mut warnings);
                 turn.emit(Output::text(text)).await;
                 Ok(())
             }
