@@ -74,7 +74,6 @@ enum State {
     /// Open; a listener runs between turns.
     Open {
         acp_session: Arc<AcpSession>,
-        kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
         idle: IdleTask<Reader>,
     },
     /// The agent has ended, or did not start: the next turn opens the session.
@@ -85,7 +84,6 @@ enum State {
 struct Opened {
     acp_session: Arc<AcpSession>,
     reader: Reader,
-    kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
 }
 
 /// Outcome of a turn.
@@ -158,38 +156,29 @@ impl Conversation {
                     acp_session,
                     reader,
                     preface,
-                    kept,
                     skills,
                 } = opened;
-                (self.skills, self.has_waited) = (skills, false);
+                self.skills = skills;
+                self.has_waited = false;
                 self.native = Some(acp_session.id.clone());
                 self.preface = preface.or(self.preface.take());
                 Ok(Opened {
                     acp_session,
                     reader,
-                    kept,
                 })
             }
-            State::Open { idle, .. } => {
+            State::Open { acp_session, idle } => {
                 let reader = idle.end().await;
-                match std::mem::replace(&mut self.state, State::Closed) {
-                    State::Open {
-                        acp_session, kept, ..
-                    } => {
-                        let reader = reader.unwrap_or_else(|| {
-                            Reader::new(acp_session.link.initialized.quirks)
-                                .with_skills(self.skills.commands())
-                        });
-                        Ok(Opened {
-                            acp_session,
-                            reader,
-                            kept,
-                        })
-                    }
-                    State::Opening(_) | State::Closed => {
-                        Err(Error::other("the session is not open"))
-                    }
-                }
+                let acp_session = acp_session.clone();
+                self.state = State::Closed;
+                let reader = reader.unwrap_or_else(|| {
+                    Reader::new(acp_session.link.initialized.quirks)
+                        .with_skills(self.skills.commands())
+                });
+                Ok(Opened {
+                    acp_session,
+                    reader,
+                })
             }
             State::Closed => Err(Error::other("the session is not open")),
         }
@@ -200,7 +189,6 @@ impl Conversation {
         let Opened {
             acp_session,
             reader,
-            kept,
         } = opened;
         if acp_session.is_lost() {
             self.state = State::Closed;
@@ -208,11 +196,7 @@ impl Conversation {
             return;
         }
         let idle = spawn_listener(self.session.clone(), acp_session.clone(), reader, is_mute);
-        self.state = State::Open {
-            acp_session,
-            kept,
-            idle,
-        };
+        self.state = State::Open { acp_session, idle };
     }
 
     /// Serves a turn.

@@ -41,8 +41,6 @@ pub(crate) struct Open {
     pub(crate) reader: Reader,
     /// Instructions that go before the first prompt.
     pub(crate) preface: Option<String>,
-    /// Files that the agent reads while the session lives.
-    pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
     /// Skills that inputs may call.
     pub(crate) skills: Roster,
 }
@@ -148,6 +146,7 @@ impl Opening {
             directories,
             launch,
             self.acp.agent().permissions(),
+            kept,
         );
         let acp_session = Arc::new(acp_session);
         self.choose(&acp_session, &mut reader).await?;
@@ -162,7 +161,6 @@ impl Opening {
             acp_session,
             reader,
             preface,
-            kept,
             skills,
         })
     }
@@ -222,7 +220,7 @@ impl Opening {
         link: &Arc<Link>,
         inbox: &Arc<Inbox>,
     ) -> Result<(String, Value), Error> {
-        let _early = link.routes.opening();
+        let _early = link.peer.routes.opening();
         let servers = self.servers(&link.initialized).await;
         let request = self.extended(
             &link.initialized,
@@ -239,7 +237,7 @@ impl Opening {
         let answer = answer.map_err(|error| self.failure(&error, &what, &link.initialized))?;
         match text(&answer, "sessionId") {
             Some(id) => {
-                if let Some(other) = link.routes.register(id, inbox) {
+                if let Some(other) = link.peer.routes.register(id, inbox) {
                     other.hand_over();
                 }
                 Ok((id.to_owned(), answer))
@@ -311,7 +309,7 @@ impl Opening {
         while let Some(wait) = self.acp.agent().wait_to_resume(&self.options, native) {
             tokio::time::sleep(wait).await;
         }
-        let other = link.routes.register(native, inbox);
+        let other = link.peer.routes.register(native, inbox);
         let what = format!("{} did not resume session {native}", initialized.called());
         let mut authenticated = false;
         let answer = loop {
@@ -342,7 +340,7 @@ impl Opening {
                     other.hand_over();
                     link.cancel(native).await;
                 }
-                Err(_) => drop(link.routes.register(native, &other)),
+                Err(_) => drop(link.peer.routes.register(native, &other)),
             }
         }
         let answer = answer.map_err(|error| match &error {

@@ -14,16 +14,16 @@ use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::rpc::{
     CallError, Handler, INTERNAL_ERROR, INVALID_PARAMS, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail,
-    Members, Peer, Routes,
+    Members, Peer,
 };
 
 /// A method that no agent has: its refusal is a sign of life.
 const ALIVE: &str = "_trunkline/alive";
 
-/// How long an agent has for that.
+/// Timeout for that refusal.
 const ALIVE_WITHIN: Duration = Duration::from_secs(5);
 
-/// How long a notification may take to be written.
+/// Timeout for the writing of a notification.
 pub(crate) const WRITE: Duration = Duration::from_millis(200);
 
 /// The notifications that are read.
@@ -47,9 +47,8 @@ const REQUESTS: &[&str] = &[
 pub(crate) struct Link {
     pub(crate) peer: Arc<Peer>,
     pub(crate) initialized: InitializeResponse,
-    /// Whether the agent was offered files.
+    /// True if the agent was offered files.
     pub(crate) client_files: bool,
-    pub(crate) routes: Arc<Routes>,
 }
 
 impl AsRef<Peer> for Link {
@@ -59,21 +58,21 @@ impl AsRef<Peer> for Link {
 }
 
 /// Gives each session its messages.
-struct Router(Arc<Routes>);
+struct SessionMessages;
 
-impl Handler for Router {
-    fn notified(&self, method: &str, params: &RawValue) {
+impl Handler for SessionMessages {
+    fn notified(&self, peer: &Peer, method: &str, params: &RawValue) {
         let members = Members::read(params);
         let mail = Mail::notification(method, params);
         match method {
             UPDATE => match members.text("sessionId") {
-                Some(session) => self.0.deliver(session, mail),
+                Some(session) => peer.routes.deliver(session, mail),
                 None => tracing::debug!("an update of no session"),
             },
             // It does not name the session.
             COMPLETE => {
                 let elicitation = members.text("elicitationId");
-                match elicitation.and_then(|id| self.0.inbox_by_alias(&id)) {
+                match elicitation.and_then(|id| peer.routes.inbox_by_alias(&id)) {
                     Some(inbox) => drop(inbox.put(mail)),
                     None => tracing::debug!("no open elicitation is complete"),
                 }
@@ -92,14 +91,14 @@ impl Handler for Router {
         }
         let members = Members::read(params);
         let session = members.text("sessionId");
-        let found = session.and_then(|session| Some((self.0.inbox(&session)?, session)));
+        let found = session.and_then(|session| Some((peer.routes.inbox(&session)?, session)));
         let Some((inbox, session)) = found else {
             return peer.refuse(&id, INVALID_PARAMS, "no such session");
         };
         if method == "elicitation/create"
             && let Some(elicitation) = members.text("elicitationId")
         {
-            self.0.add_alias(elicitation, &session);
+            peer.routes.add_alias(elicitation, &session);
         }
         if let Some(id) = inbox.put(Mail::request(id, method, params)) {
             peer.refuse(&id, INTERNAL_ERROR, "too much of this session is unread");
@@ -118,11 +117,10 @@ impl Link {
         deadline: Option<Duration>,
         log: Option<&Arc<SessionLog>>,
     ) -> Result<Self, Error> {
-        let routes = Arc::new(Routes::default());
         let (peer, answer) = Peer::start(
             launch,
             JsonRpcVersion::V2,
-            Arc::new(Router(routes.clone())),
+            SessionMessages,
             &request::initialize(client_files),
             deadline,
             log,
@@ -132,18 +130,17 @@ impl Link {
             peer,
             initialized: InitializeResponse::of(&answer)?,
             client_files,
-            routes,
         })
     }
 
-    /// Tells the agent to cancel what a session runs. One that takes no input any more ends the turn by its own end, or
-    /// not in time.
+    /// Notifies the agent to cancel what a session runs. An agent that takes no more input ends the turn by its own end,
+    /// or not in time.
     pub(crate) async fn cancel(&self, session: &str) {
         let params = json!({ "sessionId": session });
         let _ = timeout(WRITE, self.peer.notify("session/cancel", &params)).await;
     }
 
-    /// Retires an agent that answers nothing. Returns whether it did.
+    /// Retires an agent that answers nothing. Returns true if it was retired.
     pub(crate) async fn retire_if_mute(&self) -> bool {
         let answer = self
             .peer

@@ -1,5 +1,6 @@
 //! A session of an agent: its queue, its directories and terminals, and the answers to its requests.
 
+use std::any::Any;
 use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
@@ -42,6 +43,8 @@ pub(crate) struct AcpSession {
     pub(crate) permissions: Permissions,
     allowed_commands: AllowedCommands,
     tasks: Mutex<JoinSet<()>>,
+    /// Files that the agent reads while the session lives.
+    _kept: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 impl AcpSession {
@@ -52,6 +55,7 @@ impl AcpSession {
         directories: Directories,
         launch: Launch,
         permissions: Permissions,
+        kept: Vec<Box<dyn Any + Send + Sync>>,
     ) -> Self {
         Self {
             link,
@@ -63,6 +67,7 @@ impl AcpSession {
             permissions,
             allowed_commands: AllowedCommands::default(),
             tasks: Mutex::default(),
+            _kept: kept,
         }
     }
 

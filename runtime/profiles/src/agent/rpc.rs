@@ -55,7 +55,7 @@ pub(crate) enum JsonRpcVersion {
 /// Handler of a peer's messages. The methods run on the reading task, in order of arrival: they must not block.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A notification.
-    fn notified(&self, method: &str, params: &RawValue);
+    fn notified(&self, peer: &Peer, method: &str, params: &RawValue);
 
     /// A request: answered by [`Peer::answer`], now or later.
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, params: &RawValue);
@@ -83,6 +83,8 @@ type Answer = Result<Box<RawValue>, CallError>;
 /// An agent process that speaks JSON-RPC. When the last handle is dropped, its stdin is closed, and soon after its tree is
 /// ended.
 pub(crate) struct Peer {
+    /// The sessions that it serves.
+    pub(crate) routes: Routes,
     version: JsonRpcVersion,
     input: Mutex<Option<AgentInput>>,
     calls: Mutex<HashMap<u64, oneshot::Sender<Answer>>>,
@@ -120,7 +122,7 @@ impl Peer {
     pub(crate) async fn start(
         launch: &Launch,
         version: JsonRpcVersion,
-        handler: Arc<dyn Handler>,
+        handler: impl Handler,
         greeting: &Value,
         deadline: Option<Duration>,
         log: Option<&Arc<SessionLog>>,
@@ -145,9 +147,10 @@ impl Peer {
     pub(crate) fn new(
         mut agent: Agent,
         version: JsonRpcVersion,
-        handler: Arc<dyn Handler>,
+        handler: impl Handler,
     ) -> Arc<Self> {
         let peer = Arc::new(Self {
+            routes: Routes::default(),
             version,
             input: Mutex::new(agent.take_input()),
             calls: Mutex::default(),
@@ -171,7 +174,7 @@ impl Peer {
                     break true;
                 };
                 match line {
-                    Some(Line::Whole(line)) => peer.take(&line, handler.as_ref()),
+                    Some(Line::Whole(line)) => peer.take(&line, &handler),
                     // The log of the process counts it.
                     Some(Line::TooLong(_)) => {}
                     None => break false,
@@ -370,7 +373,7 @@ impl Peer {
     }
 
     /// Takes one line.
-    fn take(self: &Arc<Self>, line: &[u8], handler: &dyn Handler) {
+    fn take(self: &Arc<Self>, line: &[u8], handler: &impl Handler) {
         if line.iter().all(u8::is_ascii_whitespace) {
             return;
         }
@@ -394,7 +397,7 @@ impl Peer {
         let params = message.params.unwrap_or(RawValue::NULL);
         match (message.method, message.id) {
             (Some(method), Some(id)) => handler.asked(self, Id(id.to_owned()), &method, params),
-            (Some(method), None) => handler.notified(&method, params),
+            (Some(method), None) => handler.notified(self, &method, params),
             (None, Some(id)) => {
                 let call = id
                     .get()

@@ -24,10 +24,10 @@ use crate::agent::rpc::{CallError, Inbox, Pool, Stay};
 use crate::agent::skills::Roster;
 use crate::agents::McpVariables;
 
-/// How long the app server may take for a request that asks no model, where no longest start is configured.
+/// Timeout for the answer to a request that asks no model, if no start timeout is configured.
 pub(super) const ANSWER: Duration = Duration::from_secs(60);
 
-/// How long a closing session waits for its last words to be taken.
+/// Timeout for the last requests of a session that closes.
 const CLOSE: Duration = Duration::from_millis(400);
 
 /// A session over the app server.
@@ -69,7 +69,7 @@ impl Link {
     fn new(server: Arc<Server>, thread: String) -> Arc<Self> {
         let inbox = Arc::new(Inbox::default());
         inbox.pause(BETWEEN_TURNS);
-        if let Some(before) = server.routes.register(&thread, &inbox) {
+        if let Some(before) = server.peer.routes.register(&thread, &inbox) {
             before.hand_over();
         }
         Arc::new(Self {
@@ -79,7 +79,7 @@ impl Link {
         })
     }
 
-    /// Whether a turn can be begun by it.
+    /// Returns true if a turn can begin with it.
     fn is_fit(&self) -> bool {
         self.server.peer.is_fit() && !self.inbox.is_taken()
     }
@@ -185,7 +185,7 @@ impl Thread {
                 Err(error) => return Err(error.error("codex did not resume the thread")),
             }
         }
-        let _early = server.routes.opening();
+        let _early = server.peer.routes.opening();
         let mut started = self.start_thread(server, deadline).await?;
         if is_unconfined(&started) && !self.thread.policy.danger {
             // Codex's own configuration says so, and ours has not allowed it.

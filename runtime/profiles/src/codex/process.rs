@@ -13,9 +13,7 @@ use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::log::SessionLog;
 use crate::agent::process::{Ended, last_lines};
-use crate::agent::rpc::{
-    Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail, Members, Peer, Routes,
-};
+use crate::agent::rpc::{Handler, Id, JsonRpcVersion, METHOD_NOT_FOUND, Mail, Members, Peer};
 
 /// A running app server that is initialized.
 #[derive(Debug)]
@@ -23,7 +21,6 @@ pub(super) struct Server {
     pub(super) peer: Arc<Peer>,
     /// The models that it offers, once they were requested.
     pub(super) models: OnceCell<Vec<Model>>,
-    pub(super) routes: Arc<Routes>,
 }
 
 impl AsRef<Peer> for Server {
@@ -42,7 +39,6 @@ impl Server {
         deadline: Option<Duration>,
         log: Option<&Arc<SessionLog>>,
     ) -> Result<Self, Error> {
-        let routes = Arc::new(Routes::default());
         let greeting = json!({
             "clientInfo": { "name": "trunkline", "title": "Trunkline", "version": env!("CARGO_PKG_VERSION") },
             "capabilities": { "experimentalApi": true },
@@ -50,7 +46,7 @@ impl Server {
         let (peer, _) = Peer::start(
             launch,
             JsonRpcVersion::Bare,
-            Arc::new(Router(routes.clone())),
+            ThreadMessages,
             &greeting,
             deadline,
             log,
@@ -61,7 +57,6 @@ impl Server {
         Ok(Self {
             peer,
             models: OnceCell::new(),
-            routes,
         })
     }
 
@@ -93,30 +88,30 @@ pub(super) const BETWEEN_TURNS: &[&str] = &[
 
 /// Gives each session the messages of its thread. Of the threads that a thread has begun it gets the requests, and a sign
 /// of life for each notification.
-struct Router(Arc<Routes>);
+struct ThreadMessages;
 
 fn thread_of(members: &Members<'_>) -> Option<String> {
     let thread = members.text("threadId");
     thread.or_else(|| members.text("conversationId"))
 }
 
-impl Handler for Router {
-    fn notified(&self, method: &str, params: &RawValue) {
+impl Handler for ThreadMessages {
+    fn notified(&self, peer: &Peer, method: &str, params: &RawValue) {
         let members = Members::read(params);
         if method == "thread/started" {
             let begun = members.members("thread");
             if let (Some(id), Some(parent)) = (begun.text("id"), begun.text("parentThreadId")) {
-                self.0.add_alias(id, &parent);
+                peer.routes.add_alias(id, &parent);
             }
             return;
         }
         match thread_of(&members) {
-            Some(thread) => match self.0.inbox_by_alias(&thread) {
-                Some(inbox) => drop(inbox.put(Mail::Alive)),
-                None => self.0.deliver(thread, Mail::notification(method, params)),
-            },
+            Some(thread) => {
+                let mail = Mail::notification(method, params);
+                peer.routes.deliver(thread, mail);
+            }
             None if FOR_ALL.contains(&method) => {
-                for inbox in self.0.inboxes() {
+                for inbox in peer.routes.inboxes() {
                     inbox.put(Mail::notification(method, params));
                 }
             }
@@ -128,8 +123,8 @@ impl Handler for Router {
         let is_known = super::approval::METHODS.contains(&method);
         let thread = thread_of(&Members::read(params)).filter(|_| is_known);
         let inbox = thread.and_then(|thread| {
-            let inbox = self.0.inbox(&thread);
-            inbox.or_else(|| self.0.inbox_by_alias(&thread))
+            let inbox = peer.routes.inbox(&thread);
+            inbox.or_else(|| peer.routes.inbox_by_alias(&thread))
         });
         let Some(inbox) = inbox else {
             return peer.refuse(&id, METHOD_NOT_FOUND, "method not found");

@@ -55,7 +55,7 @@ impl<P> Default for Slot<P> {
 }
 
 impl<P: AsRef<Peer>> Pool<P> {
-    /// Returns the running process of a launch, or starts it. Whoever comes during a start waits for that one. The session
+    /// Returns the running process of a launch, or starts it. Callers during a start wait for that one, and share its failure. The session
     /// of this log is one of the process's own from now on.
     ///
     /// # Errors
@@ -118,5 +118,94 @@ impl<P: AsRef<Peer>> Pool<P> {
         });
         slots.push((launch, slot.clone()));
         slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use serde_json::value::RawValue;
+
+    use super::super::{Handler, Id, JsonRpcVersion};
+    use super::*;
+    use crate::agent::process::{Agent, Stdin};
+
+    struct Ignored;
+
+    impl Handler for Ignored {
+        fn notified(&self, _: &Peer, _: &str, _: &RawValue) {}
+
+        fn asked(&self, _: &Arc<Peer>, _: Id, _: &str, _: &RawValue) {}
+    }
+
+    #[derive(Debug)]
+    struct Process(Arc<Peer>);
+
+    impl AsRef<Peer> for Process {
+        fn as_ref(&self) -> &Peer {
+            &self.0
+        }
+    }
+
+    fn launch(name: &str) -> Launch {
+        Launch::new("sh").args(["-c", "cat >/dev/null", name])
+    }
+
+    async fn start(launch: &Launch) -> Result<Process, Error> {
+        let agent = Agent::start(launch, Stdin::Owned, None).await?;
+        Ok(Process(Peer::new(agent, JsonRpcVersion::V2, Ignored)))
+    }
+
+    #[tokio::test]
+    async fn callers_during_a_start_share_its_failure_and_the_next_one_starts_again() {
+        let pool = Pool::default();
+        let launch = launch("a");
+        let starts = AtomicUsize::new(0);
+        let fail = || async {
+            starts.fetch_add(1, Ordering::Relaxed);
+            tokio::task::yield_now().await;
+            Err::<Process, _>(Error::new(Category::Auth, "no login"))
+        };
+        let call = || pool.process(&launch, Stay::Kept, None, fail());
+        let (first, second) = tokio::join!(call(), call());
+        for failed in [first, second] {
+            let error = failed.unwrap_err();
+            assert_eq!(error.failure().category, Some(Category::Auth));
+            assert_eq!(error.to_string(), "no login");
+        }
+        assert_eq!(starts.load(Ordering::Relaxed), 1);
+        call().await.unwrap_err();
+        assert_eq!(starts.load(Ordering::Relaxed), 2);
+    }
+
+    #[tokio::test]
+    async fn one_process_without_a_session_is_kept_and_others_end_with_their_sessions() {
+        let pool = Pool::default();
+        let [a, b, c] = ["a", "b", "c"].map(launch);
+        let process = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        let again = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        assert!(Arc::ptr_eq(&process, &again));
+        let kept = Arc::downgrade(&process);
+        drop((process, again));
+        let with_session = pool.process(&b, Stay::WithSessions, None, start(&b));
+        let with_session = with_session.await.unwrap();
+        assert!(kept.upgrade().is_some());
+        let ended = Arc::downgrade(&with_session);
+        drop(with_session);
+        assert!(ended.upgrade().is_none());
+        pool.process(&c, Stay::Kept, None, start(&c)).await.unwrap();
+        assert!(kept.upgrade().is_none(), "another one is kept in its place");
+        assert_eq!(locked(&pool.0).len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_process_that_is_retired_is_replaced() {
+        let pool = Pool::default();
+        let a = launch("a");
+        let first = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        first.0.retire();
+        let second = pool.process(&a, Stay::Kept, None, start(&a)).await.unwrap();
+        assert!(!Arc::ptr_eq(&first, &second) && second.0.is_fit());
     }
 }

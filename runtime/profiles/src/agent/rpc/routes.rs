@@ -66,6 +66,10 @@ impl Table {
         let (_, session) = self.aliases.iter().find(|(known, _)| known == alias)?;
         Some(session)
     }
+
+    fn inbox_by_alias(&self, alias: &str) -> Option<Arc<Inbox>> {
+        self.inbox(self.session_of(alias)?)
+    }
 }
 
 impl Routes {
@@ -118,16 +122,20 @@ impl Routes {
 
     /// Returns the inbox of the session that has this further id.
     pub(crate) fn inbox_by_alias(&self, alias: &str) -> Option<Arc<Inbox>> {
-        let table = self.lock();
-        table.inbox(table.session_of(alias)?)
+        self.lock().inbox_by_alias(alias)
     }
 
-    /// Gives a session a notification. One of an unknown session is kept while a session is being opened.
+    /// Gives a session a notification. One of a session that another one has begun is a sign of life of that one. One of an
+    /// unknown session is kept while a session is being opened.
     pub(crate) fn deliver(&self, session: String, mail: Mail) {
         let mut table = self.lock();
         if let Some(inbox) = table.inbox(&session) {
             // A notification that finds no room is counted there.
             inbox.put(mail);
+            return;
+        }
+        if let Some(inbox) = table.inbox_by_alias(&session) {
+            inbox.put(Mail::Alive);
             return;
         }
         let bytes = mail.bytes();
@@ -235,6 +243,13 @@ mod tests {
             &inbox
         ));
         assert!(routes.inbox_by_alias("stray").is_none());
+        routes.deliver("grandchild".to_owned(), note("work"));
+        assert_eq!(read(&inbox).as_deref(), Some("Mail(Alive)"));
+        let resumed = Arc::new(Inbox::default());
+        routes.register("child", &resumed);
+        routes.deliver("child".to_owned(), note("own"));
+        assert_eq!(read(&resumed).as_deref(), Some("own"));
+        assert!(read(&inbox).is_none());
         for number in 0..2 * MAX_ALIASES {
             routes.add_alias(number.to_string(), "s");
         }

@@ -3,8 +3,8 @@ use super::*;
 #[derive(Default)]
 struct Recorder(Mutex<Vec<String>>);
 
-impl Handler for Recorder {
-    fn notified(&self, method: &str, params: &RawValue) {
+impl Handler for Arc<Recorder> {
+    fn notified(&self, _: &Peer, method: &str, params: &RawValue) {
         locked(&self.0).push(format!("{method} {params}"));
     }
     fn asked(&self, peer: &Arc<Peer>, id: Id, method: &str, _: &RawValue) {
