@@ -8,10 +8,12 @@ pub(crate) mod json;
 pub(crate) mod opencode;
 #[cfg(test)]
 pub(crate) mod reader_test;
+mod run;
 mod running_total;
 
 pub(crate) use self::adapter::{Runs, adapter};
 pub(crate) use self::extras::Extras;
+pub(crate) use self::run::{Reader, RunEvent, RunProgress};
 use self::running_total::RunningTotal;
 
 use std::borrow::Cow;
@@ -26,10 +28,10 @@ use trunkline_sdk::{
 
 use crate::agent::attachment;
 use crate::agent::deadlines::Watch;
-use crate::agent::end::{EndSigns, end_by, undelivered};
+use crate::agent::end::{end_by, undelivered};
 use crate::agent::lines::Line;
 use crate::agent::options::Options;
-use crate::agent::process::{Agent, Ended, Stdin};
+use crate::agent::process::{Agent, Stdin};
 use crate::agent::report::{Report, meta_log};
 use crate::agent::turn::{self, Engine, Grace, How, LineOut, Out};
 use crate::agent::version::{self, Version};
@@ -43,71 +45,6 @@ const EXIT: Duration = Duration::from_secs(5);
 
 /// Time in which lines may arrive that an agent wrote before a stop.
 const ON_THEIR_WAY: Duration = Duration::from_millis(50);
-
-/// Reads the lines of one run: pure.
-pub(crate) trait Reader: Send {
-    /// Takes one line, and pushes what it means.
-    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>);
-
-    /// The signs of the turn's end. Events of the turn are noted by the caller.
-    fn signs(&mut self) -> &mut EndSigns;
-
-    /// Returns true if the agent has written its last line, after which it exits soon.
-    fn is_over(&self) -> bool {
-        false
-    }
-
-    /// Reason for ending a run that would never end by itself.
-    fn failure(&self) -> Option<Error> {
-        None
-    }
-
-    /// Notes the end of the process, and pushes the events that are still due. Returns the signs of the turn's end, and
-    /// its message.
-    fn end(self, ended: &Ended, out: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete);
-}
-
-/// Reads one line, and notes the events of the turn as signs of its end.
-pub(crate) fn read_line(reader: &mut impl Reader, line: &Value, out: &mut Vec<RunEvent>) {
-    let before = out.len();
-    reader.line(line, out);
-    for event in &out[before..] {
-        if let RunEvent::Event(event) = event {
-            reader.signs().note_event(event);
-        }
-    }
-}
-
-/// Ends a run, and pushes the events that are still due. Returns the message of the turn's end. `why` is the reason for
-/// an early end.
-pub(crate) fn end_run(
-    reader: impl Reader,
-    ended: &Ended,
-    why: Option<Error>,
-    out: &mut Vec<RunEvent>,
-) -> TurnComplete {
-    let (mut signs, end) = reader.end(ended, out);
-    signs.exit(ended);
-    signs.cut(why);
-    signs.judge().complete(end)
-}
-
-/// Meaning of a line.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum RunEvent {
-    /// An event of the turn.
-    Event(AdapterBody),
-    /// The agent's own id of the conversation.
-    Session(String),
-    /// The model that works.
-    Model(String),
-}
-
-impl<E: Into<AdapterBody>> From<E> for RunEvent {
-    fn from(event: E) -> Self {
-        Self::Event(event.into())
-    }
-}
 
 /// The agent's own id of the conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -155,7 +92,7 @@ struct Memory {
 struct Run {
     end: TurnComplete,
     /// True if the agent has reported anything of the turn.
-    told: bool,
+    has_events: bool,
 }
 
 impl<K: Runs> Conversation<K> {
@@ -216,17 +153,25 @@ impl<K: Runs> Conversation<K> {
             model: options.model.clone(),
             ..SessionInfo::default()
         };
-        if honours("reasoning_effort") {
-            options.reasoning_effort = update.reasoning_effort.or(options.reasoning_effort);
-            info.reasoning_effort.clone_from(&options.reasoning_effort);
-        }
-        if honours("mode") {
-            options.mode = update.mode.or(options.mode);
-            info.mode.clone_from(&options.mode);
-        }
-        if honours("permission_mode") {
-            options.permission_mode = update.permission_mode.or(options.permission_mode);
-            info.permission_mode.clone_from(&options.permission_mode);
+        for (name, asked, option, shown) in [
+            (
+                "reasoning_effort",
+                update.reasoning_effort,
+                &mut options.reasoning_effort,
+                &mut info.reasoning_effort,
+            ),
+            ("mode", update.mode, &mut options.mode, &mut info.mode),
+            (
+                "permission_mode",
+                update.permission_mode,
+                &mut options.permission_mode,
+                &mut info.permission_mode,
+            ),
+        ] {
+            if honours(name) {
+                *option = asked.or(option.take());
+                shown.clone_from(option);
+            }
         }
         if honours("denied_tools") {
             options.denied_tools = update.denied_tools.or(options.denied_tools);
@@ -253,14 +198,14 @@ impl<K: Runs> Conversation<K> {
         let mut run = self.run(&turn, &input, is_call).await;
         let error = run.end.error.clone().unwrap_or_default();
         let is_unknown = error.category == Some(Category::SessionNotFound);
-        if is_unknown && !run.told && matches!(self.memory.native, Native::Known(_)) {
+        if is_unknown && !run.has_events && matches!(self.memory.native, Native::Known(_)) {
             resume::lost(turn.session(), error.message.unwrap_or_default()).await;
             self.memory = Memory::new(fresh(&self.profile, self.version), false);
             self.tell_native(turn.session());
             run = self.run(&turn, &input, is_call).await;
         }
         let is_completed = run.end.status == Some(Status::Completed);
-        if !is_completed && !run.told && matches!(self.memory.native, Native::Chosen(_)) {
+        if !is_completed && !run.has_events && matches!(self.memory.native, Native::Chosen(_)) {
             // Whether the agent has made it is not known, and one that has refuses to make it again.
             self.memory.native = fresh(&self.profile, self.version);
             self.tell_native(turn.session());
@@ -311,7 +256,7 @@ impl<K: Runs> Conversation<K> {
     async fn run(&mut self, turn: &Turn, input: &Input, is_call: bool) -> Run {
         let failed = |error: Error| Run {
             end: undelivered(&error),
-            told: false,
+            has_events: false,
         };
         let prompt = match self.prompt(turn, input, is_call).await {
             Ok(prompt) => prompt,
@@ -333,37 +278,35 @@ impl<K: Runs> Conversation<K> {
         agent.write_input(prompt).await;
         let running = Running {
             reader,
-            events: Vec::new(),
-            has_events: false,
+            progress: RunProgress::default(),
             memory: &mut self.memory,
         };
         let engine = Engine::new(running, Watch::starting(self.options.deadlines));
         let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let Running {
             reader,
-            mut events,
-            has_events,
+            mut progress,
             memory,
         } = running;
         let is_closed = finish.why.is_none() && finish.how == How::Closed;
         let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
         let mut out = Out::default();
-        let end = end_run(reader, &ended, finish.why, &mut events);
-        let told = memory.take(&mut events, &mut out) || has_events;
+        let end = progress.end(reader, &ended, finish.why);
+        memory.take(&mut progress.events, &mut out);
         let emitted = turn::emit(out, turn, &mut self.report).await;
         let end = emitted.map_or_else(|error| end_by(&error), |()| end);
-        Run { end, told }
+        Run {
+            end,
+            has_events: progress.has_events,
+        }
     }
 }
 
 /// The engine's view of one run.
 struct Running<'c, R> {
     reader: R,
-    /// Events that were not passed on yet.
-    events: Vec<RunEvent>,
-    /// True if the turn had any event.
-    has_events: bool,
+    progress: RunProgress,
     memory: &'c mut Memory,
 }
 
@@ -377,19 +320,19 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
             Line::TooLong(bytes) => out.left_out(bytes),
             Line::Whole(line) => match serde_json::from_slice::<Value>(&line) {
                 Ok(line @ Value::Object(_)) => {
-                    read_line(&mut self.reader, &line, &mut self.events);
-                    self.has_events |= self.memory.take(&mut self.events, out);
-                    if let Some(why) = self.reader.failure() {
+                    self.reader.line(&line, &mut self.progress);
+                    self.memory.take(&mut self.progress.events, out);
+                    if let Some(why) = self.progress.failure.take() {
                         out.fail(why);
                     }
                 }
                 _ => {
-                    self.reader.signs().note_noise(&line);
+                    self.progress.signs.note_noise(&line);
                     out.log_line(line);
                 }
             },
         }
-        if self.reader.is_over() {
+        if self.progress.is_over {
             out.end_within(EXIT);
         }
     }
@@ -419,13 +362,11 @@ impl Memory {
         }
     }
 
-    /// Passes on what lines meant. Whether any of it was an event of the turn.
-    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out<LineOut>) -> bool {
-        let mut has_events = false;
+    /// Passes on the meaning of lines.
+    fn take(&mut self, events: &mut Vec<RunEvent>, out: &mut Out<LineOut>) {
         for event in events.drain(..) {
             match event {
                 RunEvent::Event(event) => {
-                    has_events = true;
                     self.instructed |= self.instructing;
                     self.prove(Context::Kept, out);
                     out.emit(match event {
@@ -460,7 +401,6 @@ impl Memory {
                 }
             }
         }
-        has_events
     }
 
     /// Says whether the agent knows the conversation that was resumed, before anything else of it.

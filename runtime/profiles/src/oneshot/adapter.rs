@@ -1,5 +1,6 @@
 //! The adapter of an agent over the Agent Client Protocol, or else by one run a turn.
 
+use serde::Serialize;
 use trunkline_sdk::protocol::{SessionEntry, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
@@ -11,9 +12,11 @@ use crate::acp::{Acp, AcpAgent, Transport};
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
 use crate::agent::options::Options;
+use crate::agent::settings::Common;
 use crate::agent::skills::Roster;
 use crate::agent::version::Version;
 use crate::agent::{describe, diagnose, resume};
+use crate::agents;
 
 /// What every agent that runs once a turn is given besides what every wrapped agent is.
 const HONOURED: [&str; 2] = ["resume", "skills"];
@@ -63,6 +66,12 @@ pub(crate) trait Runs: Clone + Send + Sync + 'static {
         let _ = (options, skills);
         Extras::nothing(servers)
     }
+}
+
+/// The agent of this name, by its file and its configuration.
+pub(super) fn built_in(name: &str, common: Common, settings: &impl Serialize) -> AcpAgent {
+    let file = agents::built_in(name);
+    AcpAgent::new(&file.name, file, common, settings)
 }
 
 /// An agent that speaks ACP, and is run once a turn where that is configured or its version is too old.

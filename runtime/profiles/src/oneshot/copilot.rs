@@ -9,10 +9,11 @@ use serde_json::Value;
 use trunkline_sdk::protocol::{ModelUsage, Progress, Usage, UsageScope};
 use trunkline_sdk::{Error, TurnComplete};
 
-use super::{Extras, Native, Reader, RunEvent, Runs};
+use super::adapter::built_in;
+use super::{Extras, Native, Reader, RunProgress, Runs};
 use crate::acp::{AcpAgent, Transport};
 use crate::agent::attachment::open_regular;
-use crate::agent::end::{EndSigns, PendingWork};
+use crate::agent::end::PendingWork;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::{self, McpServer};
@@ -22,8 +23,7 @@ use crate::agent::settings::settings;
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
-use crate::agents;
-use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
+use crate::oneshot::json::{count, text};
 
 /// The largest usage file that is read, in bytes.
 const MAX_USAGE: u64 = 1024 * 1024;
@@ -55,13 +55,7 @@ pub(crate) struct CopilotRuns(AcpAgent);
 
 impl From<Copilot> for CopilotRuns {
     fn from(settings: Copilot) -> Self {
-        let file = agents::built_in("github-copilot");
-        Self(AcpAgent::new(
-            &file.name,
-            file,
-            settings.common(),
-            &settings,
-        ))
+        Self(built_in("github-copilot", settings.common(), &settings))
     }
 }
 
@@ -183,127 +177,93 @@ pub(crate) struct CopilotReader {
     usage_file: Option<UsageFile>,
     /// Messages that were reported in part and are not whole yet.
     streamed: HashSet<String>,
-    is_over: bool,
-    signs: EndSigns,
-    model: Option<String>,
 }
 
 impl Reader for CopilotReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
+    fn line(&mut self, line: &Value, run: &mut RunProgress) {
         let data = &line["data"];
         let id = text(data, "/messageId");
         match text(line, "/type") {
-            "assistant.turn_start" => self.signs.begin_step(),
-            "assistant.turn_end" => self.signs.end_step(""),
+            "assistant.turn_start" => run.signs.begin_step(),
+            "assistant.turn_end" => run.signs.end_step(""),
             "assistant.message_delta" => {
                 let piece = text(data, "/deltaContent");
-                if !piece.is_empty() {
-                    self.note_streamed(id);
-                    out.push(output(piece, id).into());
-                }
+                self.note_streamed(id, piece);
+                run.output(piece, id);
             }
             "assistant.message" => {
-                let whole = text(data, "/content");
-                if !self.streamed.remove(id) && !whole.is_empty() {
-                    out.push(output(whole, id).into());
-                }
+                // Calls first: the text beside them is an answer until they start.
                 let requests = data["toolRequests"].as_array().into_iter().flatten();
                 for request in requests {
-                    self.signs.open_call(text(request, "/toolCallId"));
+                    run.signs.open_call(text(request, "/toolCallId"));
                 }
-                self.told_model(text(data, "/model"), out);
+                if !self.streamed.remove(id) {
+                    run.output(text(data, "/content"), id);
+                }
+                run.model(text(data, "/model"));
             }
             "assistant.reasoning_delta" => {
                 let piece = text(data, "/deltaContent");
-                if !piece.is_empty() {
-                    self.note_streamed(text(data, "/reasoningId"));
-                    out.push(thinking(piece).into());
-                }
+                self.note_streamed(text(data, "/reasoningId"), piece);
+                run.thinking(piece);
             }
             "assistant.reasoning" => {
-                let whole = text(data, "/content");
-                if !self.streamed.remove(text(data, "/reasoningId")) && !whole.is_empty() {
-                    out.push(thinking(whole).into());
+                if !self.streamed.remove(text(data, "/reasoningId")) {
+                    run.thinking(text(data, "/content"));
                 }
             }
             "tool.execution_start" => {
                 let (id, tool) = (text(data, "/toolCallId"), text(data, "/toolName"));
-                out.extend(tool_start(id, tool, data.get("arguments")).map(Into::into));
+                run.tool_start(id, tool, "", data.get("arguments"));
             }
             "tool.execution_complete" => {
                 let failed = data["success"].as_bool() == Some(false)
                     || data["shellExecution"]["exitCode"].as_i64().unwrap_or(0) != 0;
-                let content = match text(data, "/result/content") {
-                    "" => text(data, "/error/message"),
-                    content => content,
-                };
-                out.extend(tool_end(text(data, "/toolCallId"), content, failed).map(Into::into));
+                let (output, error) = (text(data, "/result/content"), text(data, "/error/message"));
+                run.tool_end(text(data, "/toolCallId"), output, error, failed);
             }
             "assistant.turn_retry" => {
-                self.signs.set_pending(PendingWork::Retry, true);
-                let reason = text(data, "/reason");
-                let message = format!("the model is asked again: {reason}");
-                out.push(
-                    Progress {
-                        message,
-                        ..Progress::default()
-                    }
-                    .into(),
-                );
+                run.signs.set_pending(PendingWork::Retry, true);
+                run.emit(Progress {
+                    message: format!("the model is asked again: {}", text(data, "/reason")),
+                    ..Progress::default()
+                });
             }
             "session.error" => {
                 let http = count(data, "/statusCode").and_then(|code| u16::try_from(code).ok());
-                self.signs
+                run.signs
                     .note_error(failure::failed(text(data, "/message"), http));
             }
             "result" => {
-                let id = text(line, "/sessionId");
-                if !id.is_empty() {
-                    out.push(RunEvent::Session(id.to_owned()));
-                }
-                self.is_over = true;
+                run.session(text(line, "/sessionId"));
+                run.is_over = true;
                 // A run that failed exits with the code that it reports.
                 if line["exitCode"].as_i64() == Some(0) {
-                    self.signs.report(Ok(()));
+                    run.signs.report(Ok(()));
                 }
             }
             _ => {}
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.is_over
-    }
-
-    fn signs(&mut self) -> &mut EndSigns {
-        &mut self.signs
-    }
-
-    fn end(self, _: &Ended, _: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
+    fn end(self, _: &Ended, run: &mut RunProgress) -> TurnComplete {
         let usage = self
             .usage_file
             .as_ref()
-            .and_then(|file| usage_in(&file.0, self.model.as_deref()));
-        let end = TurnComplete {
+            .and_then(|file| usage_in(&file.0, run.model.as_deref()));
+        TurnComplete {
             usage,
-            model: self.model,
             ..TurnComplete::default()
-        };
-        (self.signs, end)
+        }
     }
 }
 
 impl CopilotReader {
-    fn note_streamed(&mut self, id: &str) {
-        if self.streamed.len() < MOST_STREAMED && id.len() <= LONGEST_ID {
+    /// Notes the message of a piece: its whole text repeats it.
+    fn note_streamed(&mut self, id: &str, piece: &str) {
+        let fits = self.streamed.len() < MOST_STREAMED && id.len() <= LONGEST_ID;
+        if fits && !piece.is_empty() {
             self.streamed.insert(id.to_owned());
-        }
-    }
-
-    fn told_model(&mut self, model: &str, out: &mut Vec<RunEvent>) {
-        if !model.is_empty() && self.model.as_deref() != Some(model) {
-            self.model = Some(model.to_owned());
-            out.push(RunEvent::Model(model.to_owned()));
         }
     }
 }

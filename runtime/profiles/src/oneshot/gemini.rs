@@ -3,21 +3,20 @@
 mod repetition;
 
 use serde_json::Value;
-use trunkline_sdk::protocol::{Output, Usage, UsageScope};
+use trunkline_sdk::protocol::{Usage, UsageScope};
 use trunkline_sdk::{Category, Error, TurnComplete};
 
 use self::repetition::Repetition;
-use super::{Native, Reader, RunEvent, Runs};
+use super::adapter::built_in;
+use super::{Native, Reader, RunProgress, Runs};
 use crate::acp::{AcpAgent, Transport};
-use crate::agent::end::EndSigns;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::options::Options;
 use crate::agent::process::Ended;
 use crate::agent::settings::settings;
 use crate::agent::version::Version;
-use crate::agents;
-use crate::oneshot::json::{count, text, tool_end, tool_start};
+use crate::oneshot::json::{count, text};
 
 settings! {
     /// The configuration, key `gemini`.
@@ -44,13 +43,7 @@ pub(crate) struct GeminiRuns(AcpAgent);
 
 impl From<Gemini> for GeminiRuns {
     fn from(settings: Gemini) -> Self {
-        let file = agents::built_in("gemini-cli");
-        Self(AcpAgent::new(
-            &file.name,
-            file,
-            settings.common(),
-            &settings,
-        ))
+        Self(built_in("gemini-cli", settings.common(), &settings))
     }
 }
 
@@ -118,116 +111,84 @@ impl GeminiRuns {
 pub(crate) struct GeminiReader {
     held: Repetition,
     result: Option<Value>,
-    model: Option<String>,
-    signs: EndSigns,
 }
 
 impl Reader for GeminiReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
+    fn line(&mut self, line: &Value, run: &mut RunProgress) {
         match text(line, "/type") {
             "init" => {
-                let (id, model) = (text(line, "/session_id"), text(line, "/model"));
-                if !id.is_empty() {
-                    out.push(RunEvent::Session(id.to_owned()));
-                }
-                if !model.is_empty() {
-                    self.model = Some(model.to_owned());
-                    out.push(RunEvent::Model(model.to_owned()));
-                }
+                run.session(text(line, "/session_id"));
+                run.model(text(line, "/model"));
             }
             // The user's own words come back as a message too.
             "message" if text(line, "/role") == "assistant" => {
-                if let Some(piece) = self.held.take(text(line, "/content")) {
-                    out.push(Output::text(piece).into());
-                }
+                let piece = self.held.take(text(line, "/content"));
+                run.output(&piece.unwrap_or_default(), "");
             }
             "tool_use" => {
-                self.flush(out);
+                run.output(&self.held.boundary().unwrap_or_default(), "");
                 let (id, tool) = (text(line, "/tool_id"), text(line, "/tool_name"));
-                out.extend(tool_start(id, tool, line.get("parameters")).map(Into::into));
+                run.tool_start(id, tool, "", line.get("parameters"));
             }
             "tool_result" => {
-                self.flush(out);
+                run.output(&self.held.boundary().unwrap_or_default(), "");
+                let (output, error) = (text(line, "/output"), text(line, "/error/message"));
                 let failed = text(line, "/status") == "error";
-                let content = match text(line, "/output") {
-                    "" => text(line, "/error/message"),
-                    output => output,
-                };
-                out.extend(tool_end(text(line, "/tool_id"), content, failed).map(Into::into));
+                run.tool_end(text(line, "/tool_id"), output, error, failed);
             }
             "error" => {
                 let message = text(line, "/message");
-                let http = http_in(message);
+                let error = failure::failed(message, http_in(message));
                 // `{"type":"error","message":…}` without a severity is a failure of older versions.
                 if text(line, "/severity") == "warning" {
                     // `Loop detected…` ends the turn as a success.
-                    self.signs.doubt(failure::failed(message, http));
+                    run.signs.doubt(error);
                     let category = failure::classify(message, None);
-                    out.push(failure::warning(category, message).into());
+                    run.emit(failure::warning(category, message));
                 } else {
-                    self.signs.note_error(failure::failed(message, http));
+                    run.signs.note_error(error);
                 }
             }
-            "result" => self.result = Some(line.clone()),
+            "result" => {
+                run.is_over = true;
+                self.result = Some(line.clone());
+            }
             _ => {}
         }
     }
 
-    fn is_over(&self) -> bool {
-        self.result.is_some()
-    }
-
-    fn signs(&mut self) -> &mut EndSigns {
-        &mut self.signs
-    }
-
-    fn end(mut self, ended: &Ended, out: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
-        let result = self.result.take();
-        let status = result.as_ref().map(|result| text(result, "/status"));
-        if let Some(rest) = self.held.end(status != Some("success"))
-            && !rest.is_empty()
-        {
-            let rest = Output::text(rest).into();
-            self.signs.note_event(&rest);
-            out.push(RunEvent::Event(rest));
-        }
-        match status {
-            Some("success") => self.signs.report(Ok(())),
-            Some(status) => {
-                let message = match (
-                    text(result.as_ref().unwrap_or(&Value::Null), "/error/message"),
-                    self.signs.last_error(),
-                ) {
+    fn end(mut self, ended: &Ended, run: &mut RunProgress) -> TurnComplete {
+        let status = self.result.as_ref().map(|result| text(result, "/status"));
+        let rest = self.held.end(status != Some("success"));
+        run.output(&rest.unwrap_or_default(), "");
+        let (last_error, code) = (run.signs.last_error(), ended.exit.code);
+        match &self.result {
+            Some(_) if status == Some("success") => run.signs.report(Ok(())),
+            Some(result) => {
+                let message = match (text(result, "/error/message"), last_error) {
                     ("", Some(error)) => error.to_string(),
-                    ("", None) => format!("gemini ended the turn with status {status:?}"),
+                    ("", None) => {
+                        format!(
+                            "gemini ended the turn with status {:?}",
+                            text(result, "/status")
+                        )
+                    }
                     (message, _) => message.to_owned(),
                 };
-                let http = http_of(ended.exit.code).or_else(|| http_in(&message));
-                self.signs.report(Err(match ended.exit.code {
+                let http = http_of(code).or_else(|| http_in(&message));
+                run.signs.report(Err(match code {
                     Some(53) => Error::limit(Category::MaxTurns, message),
                     _ => failure::failed(message, http),
                 }));
             }
-            None if self.signs.last_error().is_none() => {
-                self.signs.report(Err(without_result(ended)))
-            }
+            None if last_error.is_none() => run.signs.report(Err(without_result(ended))),
             None => {}
         }
-        let result = result.unwrap_or_default();
-        let end = TurnComplete {
+        let result = self.result.unwrap_or_default();
+        TurnComplete {
             duration_ms: count(&result, "/stats/duration_ms"),
-            usage: usage(&result, self.model.as_deref()),
-            model: self.model,
+            usage: usage(&result, run.model.as_deref()),
             ..TurnComplete::default()
-        };
-        (self.signs, end)
-    }
-}
-
-impl GeminiReader {
-    fn flush(&mut self, out: &mut Vec<RunEvent>) {
-        if let Some(piece) = self.held.boundary() {
-            out.push(Output::text(piece).into());
         }
     }
 }

@@ -4,9 +4,10 @@ use serde_json::Value;
 use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, TurnComplete};
 
-use super::{Extras, Native, Reader, RunEvent, Runs};
+use super::adapter::built_in;
+use super::{Extras, Native, Reader, RunProgress, Runs};
 use crate::acp::{AcpAgent, Transport, variable};
-use crate::agent::end::{self, EndSigns};
+use crate::agent::end;
 use crate::agent::failure;
 use crate::agent::launch::Launch;
 use crate::agent::mcp::McpServer;
@@ -18,8 +19,7 @@ use crate::agent::settings::{Wait, settings};
 use crate::agent::skills::Roster;
 use crate::agent::tokens::Tokens;
 use crate::agent::version::Version;
-use crate::agents;
-use crate::oneshot::json::{count, output, text, thinking, tool_end, tool_start};
+use crate::oneshot::json::{count, text};
 
 /// Limit for answers in a row that break off: opencode retries forever.
 const MOST_CUTS: u32 = 3;
@@ -62,26 +62,14 @@ pub(crate) struct OpencodeRuns(AcpAgent);
 
 impl From<Opencode> for OpencodeRuns {
     fn from(settings: Opencode) -> Self {
-        let file = agents::built_in("opencode");
-        Self(AcpAgent::new(
-            &file.name,
-            file,
-            settings.common(),
-            &settings,
-        ))
+        Self(built_in("opencode", settings.common(), &settings))
     }
 }
 
 impl From<Kilo> for OpencodeRuns {
     fn from(mut settings: Kilo) -> Self {
         settings.turn_timeout.0 = settings.turn_timeout.0.or(settings.timeout.0);
-        let file = agents::built_in("kilo-code");
-        Self(AcpAgent::new(
-            &file.name,
-            file,
-            settings.common(),
-            &settings,
-        ))
+        Self(built_in("kilo-code", settings.common(), &settings))
     }
 }
 
@@ -177,78 +165,56 @@ impl Runs for OpencodeRuns {
 /// Reads the lines of one run. Its end is the process's.
 #[derive(Debug, Default)]
 pub(crate) struct OpencodeReader {
-    session: bool,
     usage: Option<Usage>,
     steps: u64,
-    signs: EndSigns,
     /// The answers in a row that broke off.
     cuts: u32,
 }
 
 impl Reader for OpencodeReader {
-    fn line(&mut self, line: &Value, out: &mut Vec<RunEvent>) {
-        let id = text(line, "/sessionID");
-        if !self.session && !id.is_empty() {
-            self.session = true;
-            out.push(RunEvent::Session(id.to_owned()));
-        }
+    fn line(&mut self, line: &Value, run: &mut RunProgress) {
+        run.session(text(line, "/sessionID"));
         let part = &line["part"];
         match text(line, "/type") {
-            "text" => {
-                let piece = text(part, "/text");
-                if !piece.is_empty() {
-                    out.push(output(piece, text(part, "/id")).into());
-                }
-            }
-            "reasoning" => {
-                let piece = text(part, "/text");
-                if !piece.is_empty() {
-                    out.push(thinking(piece).into());
-                }
-            }
+            "text" => run.output(text(part, "/text"), text(part, "/id")),
+            "reasoning" => run.thinking(text(part, "/text")),
             "tool_use" => {
                 self.cuts = 0;
-                tool(part, out);
+                note_tool(part, run);
             }
-            "step_start" => self.signs.begin_step(),
+            "step_start" => run.signs.begin_step(),
             "step_finish" => {
                 self.steps += 1;
                 let reason = text(part, "/reason");
-                self.signs.end_step(reason);
+                run.signs.end_step(reason);
                 self.cuts = if end::is_cut_off(reason) {
                     self.cuts + 1
                 } else {
                     0
                 };
+                if self.cuts > MOST_CUTS {
+                    let text = format!("the model's answer broke off {} times in a row", self.cuts);
+                    run.failure = Some(failure::of(Category::Overloaded, text, None));
+                }
                 self.add(part);
             }
-            "error" => self.signs.note_error(error(&line["error"])),
+            "error" => run.signs.note_error(error(&line["error"])),
             _ => {}
         }
     }
 
-    fn failure(&self) -> Option<Error> {
-        let text = || format!("the model's answer broke off {} times in a row", self.cuts);
-        (self.cuts > MOST_CUTS).then(|| failure::of(Category::Overloaded, text(), None))
-    }
-
-    fn signs(&mut self) -> &mut EndSigns {
-        &mut self.signs
-    }
-
-    fn end(mut self, ended: &Ended, _: &mut Vec<RunEvent>) -> (EndSigns, TurnComplete) {
-        self.signs.report_by_exit();
-        if failure::is_unknown_session(&ended.stderr) && self.signs.last_error().is_none() {
+    fn end(self, ended: &Ended, run: &mut RunProgress) -> TurnComplete {
+        run.signs.report_by_exit();
+        if failure::is_unknown_session(&ended.stderr) && run.signs.last_error().is_none() {
             let text = ended.error().to_string();
-            self.signs
+            run.signs
                 .note_error(failure::of(Category::SessionNotFound, text, None));
         }
-        let end = TurnComplete {
+        TurnComplete {
             num_turns: Some(self.steps),
             usage: self.usage,
             ..TurnComplete::default()
-        };
-        (self.signs, end)
+        }
     }
 }
 
@@ -272,22 +238,19 @@ impl OpencodeReader {
     }
 }
 
-/// Translates a tool call, which is reported once when it is done.
-fn tool(part: &Value, out: &mut Vec<RunEvent>) {
-    let (id, tool) = (text(part, "/callID"), text(part, "/tool"));
-    let Some(mut start) = tool_start(id, tool, part.pointer("/state/input")) else {
-        return;
-    };
-    let title = text(part, "/state/title");
-    start.title = (!title.is_empty()).then(|| title.to_owned());
-    out.push(start.into());
-    let failed = text(part, "/state/status") == "error"
-        || part["state"]["metadata"]["exit"].as_i64().unwrap_or(0) != 0;
-    let content = match text(part, "/state/output") {
-        "" => text(part, "/state/error"),
-        content => content,
-    };
-    out.extend(tool_end(id, content, failed).map(Into::into));
+/// Notes a tool call, which is reported once when it is done.
+fn note_tool(part: &Value, run: &mut RunProgress) {
+    let state = &part["state"];
+    let id = text(part, "/callID");
+    run.tool_start(
+        id,
+        text(part, "/tool"),
+        text(state, "/title"),
+        state.get("input"),
+    );
+    let failed =
+        text(state, "/status") == "error" || state["metadata"]["exit"].as_i64().unwrap_or(0) != 0;
+    run.tool_end(id, text(state, "/output"), text(state, "/error"), failed);
 }
 
 /// An `error` line: an object, or a plain text.

@@ -4,7 +4,7 @@ use serde_json::Value;
 use trunkline_sdk::TurnComplete;
 use trunkline_sdk::protocol::AdapterBody;
 
-use super::{Reader, RunEvent, end_run, read_line};
+use super::{Reader, RunEvent, RunProgress};
 use crate::agent::process::Ended;
 
 /// Events of a run, each as its JSON, and its end.
@@ -15,17 +15,13 @@ pub(crate) struct Read {
 
 impl Read {
     pub(crate) fn run(mut reader: impl Reader, lines: &str, code: i32, stderr: &str) -> Self {
-        let mut out = Vec::new();
+        let mut run = RunProgress::default();
         for line in lines.lines().filter(|line| !line.trim().is_empty()) {
-            read_line(
-                &mut reader,
-                &serde_json::from_str::<Value>(line).unwrap(),
-                &mut out,
-            );
+            reader.line(&serde_json::from_str::<Value>(line).unwrap(), &mut run);
         }
-        let end = end_run(reader, &Ended::of(code, stderr), None, &mut out);
+        let end = run.end(reader, &Ended::of(code, stderr), None);
         Self {
-            told: out.iter().map(shown).collect(),
+            told: run.events.iter().map(shown).collect(),
             end,
         }
     }
@@ -62,7 +58,7 @@ pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&st
     for kind in types {
         for value in &odd {
             let mut reader = reader();
-            let mut out = Vec::new();
+            let mut run = RunProgress::default();
             let names = [
                 "data",
                 "part",
@@ -76,10 +72,10 @@ pub(crate) fn survives_any_shape<R: Reader>(reader: impl Fn() -> R, types: &[&st
             let mut line = serde_json::json!({ "type": kind });
             for name in names {
                 line[name] = value.clone();
-                read_line(&mut reader, &line, &mut out);
+                reader.line(&line, &mut run);
             }
             // Any verdict will do.
-            drop(end_run(reader, &Ended::of(0, ""), None, &mut out));
+            drop(run.end(reader, &Ended::of(0, ""), None));
         }
     }
 }

@@ -155,10 +155,11 @@ fn failures_have_their_category() {
 fn a_run_whose_answer_breaks_off_again_and_again_is_to_be_ended() {
     let reader = |lines: &[&str]| {
         let mut reader = OpencodeReader::default();
+        let mut run = RunProgress::default();
         for line in lines {
-            reader.line(&serde_json::from_str(line).unwrap(), &mut Vec::new());
+            reader.line(&serde_json::from_str(line).unwrap(), &mut run);
         }
-        reader.failure().and_then(|error| error.failure().category)
+        run.failure.and_then(|error| error.failure().category)
     };
     let [cut, whole, tool] = [
         r#"{"type":"step_finish","part":{"reason":"unknown"}}"#,
