@@ -7,7 +7,7 @@ mod exchange;
 mod failure;
 mod template;
 
-use std::{collections::BTreeMap, sync::OnceLock, time::Duration};
+use std::{sync::OnceLock, time::Duration};
 
 use base64::{Engine, engine::general_purpose::STANDARD as BASE64};
 use bytes::Bytes;
@@ -26,11 +26,11 @@ use trunkline_sdk::{
 };
 
 use self::{
-    answer::{Answer, Read, Rest},
+    answer::{Answer, Read, Rest, essence_of},
     config::{Body, Header},
     exchange::{Prepared, send},
     failure::{innermost, shown},
-    template::{OPTIONS, Place, Template, Values},
+    template::{Place, Template, Values},
 };
 pub(crate) use self::{
     answer::{beginning, text_of},
@@ -56,13 +56,6 @@ pub(crate) struct GenericHttp {
     client: OnceLock<Result<Client, String>>,
 }
 
-/// What of a session's options a request may hold.
-#[derive(Debug, Default)]
-pub(crate) struct Options {
-    named: BTreeMap<&'static str, String>,
-    variables: BTreeMap<String, String>,
-}
-
 impl GenericHttp {
     pub(crate) fn new(config: HttpConfig) -> Self {
         hide_credentials(&config);
@@ -80,7 +73,7 @@ impl GenericHttp {
     }
 
     /// The request of an input.
-    fn prepare(&self, values: &Values<'_>) -> Result<Prepared, String> {
+    fn prepare(&self, values: &Values) -> Result<Prepared, String> {
         let config = &self.config;
         let url = config
             .base_url
@@ -105,7 +98,7 @@ impl GenericHttp {
         })
     }
 
-    fn body(&self, values: &Values<'_>, headers: &mut HeaderMap) -> Result<Option<Bytes>, String> {
+    fn body(&self, values: &Values, headers: &mut HeaderMap) -> Result<Option<Bytes>, String> {
         let config = &self.config;
         let usual = match &config.body {
             Body::Text(template) if template.is_json() => "application/json",
@@ -126,17 +119,10 @@ impl GenericHttp {
         let is_json = headers
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
-            .is_some_and(|named| {
-                let essence = named
-                    .split(';')
-                    .next()
-                    .unwrap_or_default()
-                    .trim()
-                    .to_ascii_lowercase();
-                essence == "application/json" || essence.ends_with("+json")
-            });
+            .map(essence_of)
+            .is_some_and(|essence| essence == "application/json" || essence.ends_with("+json"));
         Ok(Some(match &config.body {
-            Body::Input => values.input.to_owned().into(),
+            Body::Input => values.get("input").unwrap_or_default().to_owned().into(),
             Body::Text(template) if is_json => {
                 let text = template.render(values, Place::Json);
                 serde_json::from_str::<IgnoredAny>(&text).map_err(|error| {
@@ -263,50 +249,19 @@ impl GenericHttp {
         let config = &self.config;
         let is_body =
             config.body == Body::Input && !matches!(config.method.0, Method::GET | Method::HEAD);
-        is_body || self.templates().any(Template::holds_input)
+        is_body || self.templates().any(|template| template.holds("input"))
     }
 }
 
 impl Adapter for GenericHttp {
-    type State = Options;
+    /// Values that hold for every turn.
+    type State = Values;
 
-    async fn start(&self, _: &Session, options: SessionStart) -> Result<Options, Error> {
-        let SessionStart {
-            agent_id,
-            user_id,
-            task_id,
-            run_id,
-            role,
-            model,
-            system_prompt,
-            ..
-        } = options;
-        let iteration = options.iteration.map(|iteration| iteration.to_string());
-        let temperature = options
-            .temperature
-            .map(|temperature| temperature.to_string());
-        let given = [
-            agent_id,
-            user_id,
-            task_id,
-            run_id,
-            role,
-            iteration,
-            model,
-            temperature,
-            system_prompt,
-        ];
-        let given = OPTIONS.into_iter().zip(given);
-        let named = given
-            .filter_map(|(name, value)| Some((name, value?)))
-            .collect();
-        Ok(Options {
-            named,
-            variables: options.variables.unwrap_or_default(),
-        })
+    async fn start(&self, _: &Session, start: SessionStart) -> Result<Values, Error> {
+        Ok(Values::of_session(start))
     }
 
-    async fn turn(&self, turn: Turn, input: Input, options: &mut Options) -> Result<(), Error> {
+    async fn turn(&self, turn: Turn, input: Input, options: &mut Values) -> Result<(), Error> {
         let paths: Vec<_> = input
             .files
             .iter()
@@ -314,20 +269,17 @@ impl Adapter for GenericHttp {
             .collect();
         let paths = paths.join("\n");
         // Where no template has a place for files, the input tells of them.
-        let files = if self.templates().any(Template::holds_files) {
+        let files = if self.templates().any(|template| template.holds("files")) {
             Vec::new()
         } else {
             input.files
         };
         let content = told(input.content, files).await;
-        let values = Values {
-            input: &content,
-            session_id: turn.session().id().as_str(),
-            turn_id: turn.id().map(|id| id.as_str()).unwrap_or_default(),
-            files: &paths,
-            named: &options.named,
-            variables: &options.variables,
-        };
+        let mut values = options.clone();
+        values.set("input", content);
+        values.set("session_id", turn.session().id().as_str());
+        values.set("turn_id", turn.id().map_or("", |id| id.as_str()));
+        values.set("files", paths);
         let request = self
             .prepare(&values)
             .map_err(|why| Error::other(redact::text(&why)))?;
@@ -352,16 +304,16 @@ impl Adapter for GenericHttp {
         &self,
         _: &Session,
         update: SessionUpdate,
-        options: &mut Options,
+        options: &mut Values,
     ) -> Result<SessionInfo, Error> {
         if let Some(model) = update
             .model
             .filter(|_| self.used_options().contains(&"model"))
         {
-            options.named.insert("model", model);
+            options.set("model", model);
         }
         Ok(SessionInfo {
-            model: options.named.get("model").cloned(),
+            model: options.get("model").map(str::to_owned),
             ..SessionInfo::default()
         })
     }
@@ -372,8 +324,7 @@ impl Adapter for GenericHttp {
 
     async fn diagnose(&self) -> Vec<Check> {
         let mut checks = Vec::new();
-        let Options { named, variables } = Options::default();
-        let values = Values::sample(&named, &variables);
+        let values = Values::sample();
         for (name, header) in &self.config.headers.0 {
             if let Err(why) = header.value(&values) {
                 checks.push(
@@ -467,8 +418,7 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
 
 /// Makes what may be secret in headers and in the address known, so that no error shows it when a server echoes it.
 fn hide_credentials(config: &HttpConfig) {
-    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-    let values = Values::sample(&named, &variables);
+    let values = Values::sample();
     for (name, header) in &config.headers.0 {
         let secret = match header {
             Header::FromEnv { .. } => true,

@@ -103,7 +103,10 @@ impl Adapter for GenericJob {
         let Given { args, stdin, file } = self.config.input.give(args, content)?;
         let mut process =
             RawProcess::start(&options.launch(command, &args, work_dir, env), command).await?;
-        let mut output = Output::new(AnswerReader::new(&self.config.answer, process.name()));
+        let mut output = Output {
+            reader: AnswerReader::new(&self.config.answer, process.name()),
+            shown: 0,
+        };
         let expired = async {
             match max_runtime.0 {
                 Some(longest) => sleep(longest).await,
@@ -192,28 +195,15 @@ struct Output<'a> {
     shown: u64,
 }
 
-impl<'a> Output<'a> {
-    fn new(reader: AnswerReader<'a>) -> Self {
-        Self { reader, shown: 0 }
-    }
-
-    async fn take(&mut self, turn: &Turn, channel: Channel, text: String) {
-        let text = if channel == Channel::Stdout {
-            self.reader.push(text)
-        } else {
-            text
-        };
-        self.show(turn, channel, text).await;
-    }
-
-    async fn show(&mut self, turn: &Turn, channel: Channel, text: String) {
-        if text.is_empty() {
-            return;
-        }
+impl Output<'_> {
+    async fn take(&mut self, turn: &Turn, channel: Channel, mut text: String) {
         if channel == Channel::Stdout {
+            text = self.reader.push(text);
             self.shown += text.len() as u64;
         }
-        turn.output_on(channel, text).await;
+        if !text.is_empty() {
+            turn.output_on(channel, text).await;
+        }
     }
 
     /// Shows what is left. Gives how many bytes of stdout were shown in all, and what was read.

@@ -117,13 +117,15 @@ pub(super) enum Newlines {
 }
 
 /// A pattern that matches at the end of a text; empty for none.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(try_from = "String")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", description = "", extend("format" = "regex", "default" = "")))]
 pub(super) struct Prompt(Option<Regex>);
 
-impl<'de> Deserialize<'de> for Prompt {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let pattern = String::deserialize(deserializer)?;
+impl TryFrom<String> for Prompt {
+    type Error = String;
+
+    fn try_from(pattern: String) -> Result<Self, String> {
         if pattern.is_empty() {
             return Ok(Self(None));
         }
@@ -131,11 +133,9 @@ impl<'de> Deserialize<'de> for Prompt {
             .multi_line(true)
             .size_limit(MAX_PATTERN)
             .build()
-            .map_err(|error| de::Error::custom(format!("not a regular expression: {error}")))?;
+            .map_err(|error| format!("not a regular expression: {error}"))?;
         if built.is_match("") {
-            return Err(de::Error::custom(
-                "the pattern matches where there is no output at all",
-            ));
+            return Err("the pattern matches where there is no output at all".to_owned());
         }
         Ok(Self(Some(built)))
     }

@@ -6,7 +6,7 @@ use trunkline_sdk::{Category, Error};
 
 use super::{
     config::HttpConfig,
-    events::{Event, EventReader, LineCutter},
+    events::{Event, EventReader},
 };
 use crate::{agent::json_size::is_crowded, utf8::Decoder};
 
@@ -21,22 +21,18 @@ const SEARCHED: usize = 8 * TOLD;
 pub(super) enum Answer {
     /// Text as it comes.
     Text(Decoder),
-    /// One JSON document, of which a part is the answer.
-    Json { pointer: String, bytes: Vec<u8> },
-    /// Server-sent events.
-    Events {
+    /// A body that is read when it is whole: JSON with the answer at the pointer, otherwise a file for the user.
+    Whole {
+        pointer: Option<String>,
+        mime: String,
+        bytes: Vec<u8>,
+    },
+    /// Server-sent events, or a JSON value a line.
+    Stream {
         text: Decoder,
         reader: EventReader,
         events: Pieces,
     },
-    /// A JSON value a line.
-    Lines {
-        text: Decoder,
-        lines: LineCutter,
-        events: Pieces,
-    },
-    /// Something that is not text: a file for the user.
-    File { mime: String, bytes: Vec<u8> },
 }
 
 /// What each event of a stream adds to the answer.
@@ -65,16 +61,7 @@ impl Answer {
     /// # Errors
     /// Where the body is a page for people and not what the configuration looks into: that of a proxy, or of a login.
     pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
-        let essence = content_type
-            .unwrap_or_default()
-            .split(';')
-            .next()
-            .unwrap_or_default();
-        let essence = essence.trim().to_ascii_lowercase();
-        let events = || Pieces {
-            pointer: config.event_answer.get().map(str::to_owned),
-            end: config.event_end.clone(),
-        };
+        let essence = essence_of(content_type.unwrap_or_default());
         let is_lines = [
             "application/x-ndjson",
             "application/ndjson",
@@ -82,20 +69,19 @@ impl Answer {
             "application/x-jsonlines",
         ]
         .contains(&essence.as_str());
-        if essence == "text/event-stream" {
-            let (text, reader) = <_>::default();
-            return Ok(Self::Events {
-                text,
-                reader,
-                events: events(),
-            });
-        }
-        if is_lines && config.event_answer.get().is_some() {
-            let (text, lines) = <_>::default();
-            return Ok(Self::Lines {
-                text,
-                lines,
-                events: events(),
+        let is_events = essence == "text/event-stream";
+        if is_events || is_lines && config.event_answer.get().is_some() {
+            return Ok(Self::Stream {
+                text: Decoder::default(),
+                reader: if is_events {
+                    EventReader::default()
+                } else {
+                    EventReader::of_lines()
+                },
+                events: Pieces {
+                    pointer: config.event_answer.get().map(str::to_owned),
+                    end: config.event_end.clone(),
+                },
             });
         }
         let looks_into = config.answer.get().or(config.event_answer.get()).is_some();
@@ -105,16 +91,14 @@ impl Answer {
                  login stands before it"
             )));
         }
-        Ok(match config.answer.get() {
-            Some(pointer) if is_json(&essence) => Self::Json {
-                pointer: pointer.to_owned(),
-                bytes: Vec::new(),
-            },
-            _ if is_lines || is_text(&essence) => Self::Text(Decoder::default()),
-            _ => Self::File {
-                mime: essence,
-                bytes: Vec::new(),
-            },
+        let pointer = config.answer.get().filter(|_| is_json(&essence));
+        if pointer.is_none() && (is_lines || is_text(&essence)) {
+            return Ok(Self::Text(Decoder::default()));
+        }
+        Ok(Self::Whole {
+            pointer: pointer.map(str::to_owned),
+            mime: essence,
+            bytes: Vec::new(),
         })
     }
 
@@ -125,25 +109,14 @@ impl Answer {
     pub(super) fn push(&mut self, bytes: &[u8], read: &mut Read) -> Result<(), Error> {
         match self {
             Self::Text(text) => read.output.push_str(&text.push(bytes)),
-            Self::Json { bytes: held, .. } | Self::File { bytes: held, .. } => {
-                held.extend_from_slice(bytes)
-            }
-            Self::Events {
+            Self::Whole { bytes: held, .. } => held.extend_from_slice(bytes),
+            Self::Stream {
                 text,
                 reader,
                 events,
             } => {
                 for event in reader.push(&text.push(bytes)) {
                     events.add(&event, read)?;
-                }
-            }
-            Self::Lines {
-                text,
-                lines,
-                events,
-            } => {
-                for line in lines.push(&text.push(bytes)) {
-                    events.add_line(line, read)?;
                 }
             }
         }
@@ -160,15 +133,19 @@ impl Answer {
             // Where it was cut, a character may be cut too.
             Self::Text(_) if cut => {}
             Self::Text(mut text) => read.output = text.finish(),
-            Self::Json { pointer, bytes } => {
-                if cut {
-                    return Err(oversize(
-                        "the answer is JSON and larger than `max_response_bytes`",
-                    ));
-                }
-                read.output = at(&pointer, &bytes)?;
+            Self::Whole { pointer, .. } if cut => {
+                let what = if pointer.is_some() { "JSON" } else { "a file" };
+                return Err(oversize(&format!(
+                    "the answer is {what} and larger than `max_response_bytes`"
+                )));
             }
-            Self::Events {
+            Self::Whole {
+                pointer: Some(pointer),
+                bytes,
+                ..
+            } => read.output = at(&pointer, &bytes)?,
+            Self::Whole { mime, bytes, .. } => return Ok(Rest::File { mime, bytes }),
+            Self::Stream {
                 mut text,
                 mut reader,
                 events,
@@ -179,23 +156,6 @@ impl Answer {
                     events.add(&event, &mut read)?;
                 }
             }
-            Self::Lines {
-                mut text,
-                mut lines,
-                events,
-            } => {
-                let mut last = lines.push(&text.finish());
-                last.extend(lines.finish().filter(|_| !cut));
-                for line in last {
-                    events.add_line(line, &mut read)?;
-                }
-            }
-            Self::File { .. } if cut => {
-                return Err(oversize(
-                    "the answer is a file and larger than `max_response_bytes`",
-                ));
-            }
-            Self::File { mime, bytes } => return Ok(Rest::File { mime, bytes }),
         }
         Ok(Rest::Output(read.output))
     }
@@ -203,6 +163,17 @@ impl Answer {
 
 fn oversize(message: &str) -> Error {
     Error::new(Category::Oversize, message)
+}
+
+/// A failure that the stream itself reports.
+fn stream_failed(text: &str) -> Error {
+    Error::other(format!("the stream failed: {}", beginning(text)))
+}
+
+/// The media type without its parameters.
+pub(super) fn essence_of(content_type: &str) -> String {
+    let essence = content_type.split(';').next().unwrap_or_default();
+    essence.trim().to_ascii_lowercase()
 }
 
 fn is_json(essence: &str) -> bool {
@@ -232,10 +203,7 @@ impl Pieces {
             return Ok(());
         }
         if event.kind == "error" {
-            return Err(Error::other(format!(
-                "the stream failed: {}",
-                beginning(&event.data)
-            )));
+            return Err(stream_failed(&event.data));
         }
         if !self.end.is_empty() && event.data == self.end {
             read.over = true;
@@ -263,25 +231,9 @@ impl Pieces {
                 if said.is_empty() {
                     return Ok(());
                 }
-                Err(Error::other(format!(
-                    "the stream failed: {}",
-                    beginning(&said)
-                )))
+                Err(stream_failed(&said))
             }
         }
-    }
-
-    fn add_line(&self, line: String, read: &mut Read) -> Result<(), Error> {
-        if line.trim().is_empty() {
-            return Ok(());
-        }
-        self.add(
-            &Event {
-                kind: "message".to_owned(),
-                data: line,
-            },
-            read,
-        )
     }
 }
 

@@ -7,7 +7,7 @@ mod header;
 use std::path::PathBuf;
 
 use reqwest::Method;
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 
 pub(super) use self::address::Address;
 pub(super) use self::body::Body;
@@ -120,7 +120,8 @@ pub(super) enum Retry {
 }
 
 /// A method.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Method", with = "String", description = "", extend("default" = "POST")))]
 pub(super) struct Verb(pub(super) Method);
 
@@ -130,23 +131,24 @@ impl Default for Verb {
     }
 }
 
-impl<'de> Deserialize<'de> for Verb {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?
-            .trim()
-            .to_ascii_uppercase();
+impl TryFrom<String> for Verb {
+    type Error = &'static str;
+
+    fn try_from(name: String) -> Result<Self, &'static str> {
+        let name = name.trim().to_ascii_uppercase();
         if name.is_empty() {
             return Ok(Self::default());
         }
         match Method::from_bytes(name.as_bytes()) {
-            Ok(Method::CONNECT) | Err(_) => Err(de::Error::custom("no method such as \"POST\"")),
+            Ok(Method::CONNECT) | Err(_) => Err("no method such as \"POST\""),
             Ok(method) => Ok(Self(method)),
         }
     }
 }
 
 /// A JSON pointer (RFC 6901); empty for none.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "String")]
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(description = "", extend("pattern" = "^(/.*)?$", "default" = "")))]
 pub(crate) struct Pointer(String);
 
@@ -157,22 +159,19 @@ impl Pointer {
     }
 }
 
-impl<'de> Deserialize<'de> for Pointer {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
+impl TryFrom<String> for Pointer {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, &'static str> {
         if text.is_empty() || text.starts_with('/') {
             return Ok(Self(text));
         }
-        Err(de::Error::custom(
-            "not a JSON pointer: it begins with `/`, as in /choices/0/message/content",
-        ))
+        Err("not a JSON pointer: it begins with `/`, as in /choices/0/message/content")
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use serde_json::Value;
 
     use super::super::template::Values;
@@ -244,15 +243,7 @@ mod tests {
     #[test]
     fn a_value_from_the_environment_is_named_and_not_told() {
         let header = |value: &str| Header::read(&serde_json::from_str(value).unwrap()).unwrap();
-        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-        let values = Values {
-            named: &named,
-            variables: &variables,
-            input: "",
-            session_id: "",
-            turn_id: "",
-            files: "",
-        };
+        let values = Values::default();
         let home = std::env::var("PATH").unwrap();
         let from = header(r#"{"from_env":"PATH","prefix":"Bearer "}"#);
         assert_eq!(
@@ -274,15 +265,7 @@ mod tests {
         let Body::Json(json) = body else {
             panic!("JSON")
         };
-        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-        let values = Values {
-            input: "\"}\n",
-            session_id: "s",
-            turn_id: "",
-            files: "",
-            named: &named,
-            variables: &variables,
-        };
+        let values = Values::from([("input", "\"}\n"), ("session_id", "s")]);
         let text = json.render(&values).to_string();
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(

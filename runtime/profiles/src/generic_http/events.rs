@@ -14,9 +14,19 @@ pub(super) struct EventReader {
     kind: String,
     data: String,
     has_data: bool,
+    /// Each line that is not blank is an event.
+    is_of_lines: bool,
 }
 
 impl EventReader {
+    /// A reader of JSON lines.
+    pub(super) fn of_lines() -> Self {
+        Self {
+            is_of_lines: true,
+            ..Self::default()
+        }
+    }
+
     /// Takes text and gives the events that it completes.
     pub(super) fn push(&mut self, text: &str) -> Vec<Event> {
         let mut events = Vec::new();
@@ -30,14 +40,16 @@ impl EventReader {
 
     /// An event that the stream's end cut off, if it had data: servers forget the last blank line.
     pub(super) fn finish(&mut self) -> Option<Event> {
-        if let Some(line) = self.lines.finish() {
-            self.line(&line);
-        }
-        self.dispatch()
+        let last = self.lines.finish().and_then(|line| self.line(&line));
+        last.or_else(|| self.dispatch())
     }
 
     fn line(&mut self, line: &str) -> Option<Event> {
-        if line.is_empty() {
+        if self.is_of_lines {
+            line.clone_into(&mut self.data);
+            self.has_data = !line.trim().is_empty();
+        }
+        if self.is_of_lines || line.is_empty() {
             return self.dispatch();
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));

@@ -156,7 +156,8 @@ fn redirected(
         ));
     }
     // What the server made up is not sent as a credential; what was configured for the origin is.
-    let (user, password) = if url.origin() == hop.url.origin() {
+    let same_origin = url.origin() == hop.url.origin();
+    let (user, password) = if same_origin {
         (hop.url.username(), hop.url.password())
     } else {
         ("", None)
@@ -172,34 +173,30 @@ fn redirected(
         Method::GET
     };
     let body = hop.body.clone().filter(|_| keeps_method);
-    if url.origin() == hop.url.origin() {
-        let mut headers = hop.headers.clone();
-        if body.is_none() {
-            headers.remove("content-type");
-        }
-        return Ok(Prepared {
-            method,
-            url,
-            headers,
-            body,
-        });
-    }
-    if allowed == Redirects::SameOrigin {
+    if !same_origin && allowed == Redirects::SameOrigin {
         return Err(format!(
             "{from} redirects to {}, which is not followed; if it may be, set `base_url` to it, or `redirects` to \"any\"",
             shown(&url)
         ));
     }
-    if body.is_some() {
+    if !same_origin && body.is_some() {
         return Err(format!(
             "{from} wants the request sent to {}, which is not done",
             shown(&url)
         ));
     }
+    let mut headers = if same_origin {
+        hop.headers.clone()
+    } else {
+        HeaderMap::new()
+    };
+    if body.is_none() {
+        headers.remove("content-type");
+    }
     Ok(Prepared {
         method,
         url,
-        headers: HeaderMap::new(),
+        headers,
         body,
     })
 }

@@ -4,38 +4,14 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use serde::de::IgnoredAny;
 use serde_json::Value;
+use trunkline_sdk::SessionStart;
 
-/// What stands for a placeholder, for one turn.
-#[derive(Debug)]
-pub(crate) struct Values<'a> {
-    pub(crate) input: &'a str,
-    pub(crate) session_id: &'a str,
-    pub(crate) turn_id: &'a str,
-    /// The paths of the files that came with the input, one a line.
-    pub(crate) files: &'a str,
-    pub(crate) named: &'a BTreeMap<&'static str, String>,
-    pub(crate) variables: &'a BTreeMap<String, String>,
-}
-
-impl<'a> Values<'a> {
-    /// What stands for placeholders where there is no turn.
-    pub(super) fn sample(
-        named: &'a BTreeMap<&'static str, String>,
-        variables: &'a BTreeMap<String, String>,
-    ) -> Self {
-        Self {
-            input: "input",
-            session_id: "session",
-            turn_id: "turn",
-            files: "",
-            named,
-            variables,
-        }
-    }
-}
+/// The placeholders that hold something of the turn. `files` are the paths of the files that came with the input, one a
+/// line.
+pub(super) const OF_TURN: [&str; 4] = ["input", "session_id", "turn_id", "files"];
 
 /// The placeholders that hold an option of the session.
-pub(super) const OPTIONS: [&str; 9] = [
+const OPTIONS: [&str; 9] = [
     "agent_id",
     "user_id",
     "task_id",
@@ -46,6 +22,63 @@ pub(super) const OPTIONS: [&str; 9] = [
     "temperature",
     "system_prompt",
 ];
+
+/// Prefix of the placeholders that hold a variable of the session.
+const VARIABLES: &str = "variables.";
+
+/// Values of placeholders, by their names. A placeholder without a value is empty.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Values(BTreeMap<String, String>);
+
+impl<'a, T: IntoIterator<Item = (&'a str, &'a str)>> From<T> for Values {
+    fn from(values: T) -> Self {
+        let owned = values.into_iter();
+        Self(
+            owned
+                .map(|(name, value)| (name.to_owned(), value.to_owned()))
+                .collect(),
+        )
+    }
+}
+
+impl Values {
+    /// Values that hold for every turn of a session.
+    pub(super) fn of_session(start: SessionStart) -> Self {
+        let given = [
+            start.agent_id,
+            start.user_id,
+            start.task_id,
+            start.run_id,
+            start.role,
+            start.iteration.map(|iteration| iteration.to_string()),
+            start.model,
+            start.temperature.map(|temperature| temperature.to_string()),
+            start.system_prompt,
+        ];
+        let options = OPTIONS.into_iter().zip(given);
+        let options = options.filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        let variables = start.variables.into_iter().flatten();
+        let variables = variables.map(|(name, value)| (format!("{VARIABLES}{name}"), value));
+        Self(options.chain(variables).collect())
+    }
+
+    /// Values for a look at a template when there is no turn.
+    pub(super) fn sample() -> Self {
+        Self::from([
+            ("input", "input"),
+            ("session_id", "session"),
+            ("turn_id", "turn"),
+        ])
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
+    pub(super) fn set(&mut self, name: &str, value: impl Into<String>) {
+        self.0.insert(name.to_owned(), value.into());
+    }
+}
 
 /// Where values are put, and so how they are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,17 +98,8 @@ pub(super) struct Template(Vec<Part>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Part {
     Text(String),
-    Value(Placeholder),
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-enum Placeholder {
-    Input,
-    SessionId,
-    TurnId,
-    Files,
-    Option(&'static str),
-    Variable(String),
+    /// A placeholder, by its name.
+    Value(String),
 }
 
 impl Template {
@@ -100,11 +124,18 @@ impl Template {
                 continue;
             };
             rest = &from[name.len() + 4..];
-            let value = Placeholder::of(name.trim())?;
+            let name = name.trim();
+            if !is_placeholder(name) {
+                return Err(format!(
+                    "`{{{{{name}}}}}` is not a placeholder; there are {}, {} and variables.NAME",
+                    OF_TURN.join(", "),
+                    OPTIONS.join(", ")
+                ));
+            }
             if !plain.is_empty() {
                 parts.push(Part::Text(std::mem::take(&mut plain)));
             }
-            parts.push(Part::Value(value));
+            parts.push(Part::Value(name.to_owned()));
         }
         plain.push_str(rest);
         if !plain.is_empty() {
@@ -113,44 +144,48 @@ impl Template {
         Ok(Self(parts))
     }
 
-    pub(super) fn render(&self, values: &Values<'_>, place: Place) -> String {
+    pub(super) fn render(&self, values: &Values, place: Place) -> String {
         let mut out = String::new();
         for part in &self.0 {
             match part {
                 Part::Text(text) => out.push_str(text),
-                Part::Value(placeholder) => escape(placeholder.value(values), place, &mut out),
+                Part::Value(name) => escape(values.get(name).unwrap_or_default(), place, &mut out),
             }
         }
         out
     }
 
-    /// The options of a session that the text holds.
-    pub(super) fn options(&self) -> impl Iterator<Item = &'static str> {
+    fn placeholders(&self) -> impl Iterator<Item = &str> {
         self.0.iter().filter_map(|part| match part {
-            Part::Value(Placeholder::Option(name)) => Some(*name),
-            Part::Value(Placeholder::Variable(_)) => Some("variables"),
-            Part::Value(_) | Part::Text(_) => None,
+            Part::Value(name) => Some(name.as_str()),
+            Part::Text(_) => None,
         })
     }
 
-    pub(super) fn holds_input(&self) -> bool {
-        self.0.contains(&Part::Value(Placeholder::Input))
+    /// The options of a session that the text holds.
+    pub(super) fn options(&self) -> impl Iterator<Item = &'static str> {
+        self.placeholders().filter_map(|name| {
+            if name.starts_with(VARIABLES) {
+                return Some("variables");
+            }
+            OPTIONS.into_iter().find(|option| *option == name)
+        })
     }
 
-    pub(super) fn holds_files(&self) -> bool {
-        self.0.contains(&Part::Value(Placeholder::Files))
+    /// Returns true if the text holds this placeholder.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.placeholders().any(|held| held == name)
     }
 
     /// Whether it is a JSON object or array, whatever stands for its placeholders.
     pub(super) fn is_json(&self) -> bool {
-        let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-        let text = self.render(&Values::sample(&named, &variables), Place::Json);
+        let text = self.render(&Values::sample(), Place::Json);
         text.trim_start().starts_with(['{', '['])
             && serde_json::from_str::<IgnoredAny>(&text).is_ok()
     }
 
     pub(super) fn is_fixed(&self) -> bool {
-        self.0.iter().all(|part| matches!(part, Part::Text(_)))
+        self.placeholders().next().is_none()
     }
 }
 
@@ -161,41 +196,11 @@ fn is_name(text: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-'))
 }
 
-impl Placeholder {
-    fn of(name: &str) -> Result<Self, String> {
-        Ok(match name {
-            "input" => Self::Input,
-            "session_id" => Self::SessionId,
-            "turn_id" => Self::TurnId,
-            "files" => Self::Files,
-            _ => match (
-                OPTIONS.into_iter().find(|option| *option == name),
-                name.split_once('.'),
-            ) {
-                (Some(option), _) => Self::Option(option),
-                (None, Some(("variables", variable))) if !variable.is_empty() => {
-                    Self::Variable(variable.to_owned())
-                }
-                _ => {
-                    return Err(format!(
-                        "`{{{{{name}}}}}` is not a placeholder; there are input, session_id, turn_id, files, {} and variables.NAME",
-                        OPTIONS.join(", ")
-                    ));
-                }
-            },
-        })
-    }
-
-    fn value<'a>(&self, values: &'a Values<'_>) -> &'a str {
-        match self {
-            Self::Input => values.input,
-            Self::SessionId => values.session_id,
-            Self::TurnId => values.turn_id,
-            Self::Files => values.files,
-            Self::Option(name) => values.named.get(name).map_or("", String::as_str),
-            Self::Variable(name) => values.variables.get(name).map_or("", String::as_str),
-        }
-    }
+fn is_placeholder(name: &str) -> bool {
+    let variable = name.strip_prefix(VARIABLES);
+    variable.is_some_and(|variable| !variable.is_empty())
+        || OF_TURN.contains(&name)
+        || OPTIONS.contains(&name)
 }
 
 fn escape(text: &str, place: Place, out: &mut String) {
@@ -222,26 +227,21 @@ fn escape(text: &str, place: Place, out: &mut String) {
 mod tests {
     use super::*;
 
-    fn values<'a>(
-        input: &'a str,
-        named: &'a BTreeMap<&'static str, String>,
-        variables: &'a BTreeMap<String, String>,
-    ) -> Values<'a> {
-        Values {
-            input,
-            session_id: "s-1",
-            turn_id: "t-1",
-            files: "",
-            named,
-            variables,
+    fn values<'a>(given: impl IntoIterator<Item = (&'a str, &'a str)>) -> Values {
+        let mut values = Values::from([("session_id", "s-1"), ("turn_id", "t-1")]);
+        for (name, value) in given {
+            values.set(name, value);
         }
+        values
     }
 
     #[test]
     fn values_are_escaped_for_where_they_stand() {
-        let named = BTreeMap::from([("model", "large".to_owned())]);
-        let variables = BTreeMap::from([("TEAM".to_owned(), "a&b".to_owned())]);
-        let values = values("say \"hi\"\n{{model}} ö", &named, &variables);
+        let values = values([
+            ("input", "say \"hi\"\n{{model}} ö"),
+            ("model", "large"),
+            ("variables.TEAM", "a&b"),
+        ]);
         let render = |text: &str, place| Template::parse(text).unwrap().render(&values, place);
         assert_eq!(render("{{input}}", Place::Plain), "say \"hi\"\n{{model}} ö");
         assert_eq!(
@@ -260,7 +260,7 @@ mod tests {
 
     #[test]
     fn braces_that_hold_no_name_are_text() {
-        let fixed = BTreeMap::new();
+        let values = values([("input", "x")]);
         for text in [
             "{{",
             "{{}}",
@@ -271,17 +271,11 @@ mod tests {
         ] {
             let template = Template::parse(text).unwrap();
             assert!(template.is_fixed(), "{text}");
-            assert_eq!(
-                template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain),
-                text
-            );
+            assert_eq!(template.render(&values, Place::Plain), text);
         }
         let template = Template::parse("{{{input}}}").unwrap();
-        assert_eq!(
-            template.render(&values("x", &BTreeMap::new(), &fixed), Place::Plain),
-            "{x}"
-        );
-        assert!(template.holds_input());
+        assert_eq!(template.render(&values, Place::Plain), "{x}");
+        assert!(template.holds("input"));
     }
 
     #[test]

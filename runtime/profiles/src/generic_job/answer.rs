@@ -125,6 +125,8 @@ pub(super) struct AnswerReader<'a> {
     /// What the program is called.
     name: String,
     state: State,
+    /// Lines that were read as JSON.
+    lines: usize,
     end: Ending,
 }
 
@@ -133,11 +135,7 @@ enum State {
     /// Output is shown as it comes.
     Text,
     Json(String),
-    Lines {
-        lines: LineCutter,
-        /// How many there were.
-        count: usize,
-    },
+    Lines(LineCutter),
 }
 
 /// What was read by the end.
@@ -158,15 +156,13 @@ impl<'a> AnswerReader<'a> {
         let state = match config.format {
             Format::Text => State::Text,
             Format::Json => State::Json(String::new()),
-            Format::Jsonl => State::Lines {
-                lines: LineCutter::default(),
-                count: 0,
-            },
+            Format::Jsonl => State::Lines(LineCutter::default()),
         };
         Self {
             config,
             name: name.to_owned(),
             state,
+            lines: 0,
             end: Ending::default(),
         }
     }
@@ -180,7 +176,7 @@ impl<'a> AnswerReader<'a> {
                 return String::new();
             }
             State::Json(_) => {}
-            State::Lines { lines, .. } => {
+            State::Lines(lines) => {
                 let whole = lines.push(&text);
                 let fits = lines.held() <= LARGEST;
                 let shown = whole.into_iter().map(|line| self.line(line)).collect();
@@ -208,7 +204,7 @@ impl<'a> AnswerReader<'a> {
         match std::mem::replace(&mut self.state, State::Text) {
             State::Text => text.to_owned(),
             State::Json(document) => document + text,
-            State::Lines { mut lines, .. } => lines.finish().unwrap_or_default() + text,
+            State::Lines(mut lines) => lines.finish().unwrap_or_default() + text,
         }
     }
 
@@ -217,9 +213,8 @@ impl<'a> AnswerReader<'a> {
         let shown = match std::mem::replace(&mut self.state, State::Text) {
             State::Text => String::new(),
             State::Json(document) => self.document(document),
-            State::Lines { mut lines, count } => {
+            State::Lines(mut lines) => {
                 let last = lines.finish();
-                self.state = State::Lines { lines, count };
                 last.map(|line| self.line(line)).unwrap_or_default()
             }
         };
@@ -229,11 +224,10 @@ impl<'a> AnswerReader<'a> {
     /// What a document shows. One that is no answer is shown as it is.
     fn document(&mut self, document: String) -> String {
         let read = document.strip_prefix('\u{FEFF}').unwrap_or(&document);
-        let value = match parse(read) {
+        let value = match parse(&self.name, read, None) {
             Ok(value) => value,
-            Err(refused) => {
-                let why = refused.of(&self.name, refused.line);
-                self.end.fail(refused.category, why);
+            Err(failure) => {
+                self.end.failure.get_or_insert(failure);
                 return document;
             }
         };
@@ -255,71 +249,44 @@ impl<'a> AnswerReader<'a> {
 
     /// What a line shows. One that is not JSON is shown as it is; one without a text shows nothing.
     fn line(&mut self, line: String) -> String {
-        if let State::Lines { count, .. } = &mut self.state {
-            *count += 1;
-        }
+        self.lines += 1;
         if line.trim().is_empty() {
             return String::new();
         }
-        match parse(&line) {
+        match parse(&self.name, &line, Some(self.lines)) {
             Ok(value) => {
                 self.end.take(self.config, &value);
                 if let Some(pointer) = self.config.text.get() {
                     return value.pointer(pointer).map(text_of).unwrap_or_default();
                 }
             }
-            Err(refused) => {
-                let State::Lines { count, .. } = self.state else {
-                    return line;
-                };
-                let why = refused.of(&self.name, count);
-                self.end.fail(refused.category, why);
+            Err(failure) => {
+                self.end.failure.get_or_insert(failure);
             }
         }
         line + "\n"
     }
 }
 
-/// Why a text is not JSON, and where.
-struct Refused {
-    category: Category,
-    line: usize,
-    column: usize,
-    why: String,
-    beginning: String,
-}
-
-impl Refused {
-    fn of(&self, name: &str, line: usize) -> String {
-        let Self {
-            column,
-            why,
-            beginning,
-            ..
-        } = self;
-        format!("{name} printed no valid JSON at line {line}, column {column} ({why}): {beginning}")
-    }
-}
-
-fn parse(text: &str) -> Result<Value, Refused> {
-    let refused = |category, line, column, why: &str| Refused {
-        category,
-        line,
-        column,
-        why: why.to_owned(),
-        beginning: if text.trim().is_empty() {
+/// Parses what a program printed. `line` is the number of one of many lines.
+fn parse(name: &str, text: &str, line: Option<usize>) -> Result<Value, Failure> {
+    let refused = |category, at, column, why: &str| {
+        let beginning = if text.trim().is_empty() {
             "nothing came".to_owned()
         } else {
             beginning(text)
-        },
+        };
+        let line = line.unwrap_or(at);
+        Failure::new(
+            category,
+            format!(
+                "{name} printed no valid JSON at line {line}, column {column} ({why}): {beginning}"
+            ),
+        )
     };
     if is_crowded(text.as_bytes()) {
-        return Err(refused(
-            Category::Oversize,
-            1,
-            1,
-            "it holds too many values",
-        ));
+        let why = "it holds too many values";
+        return Err(refused(Category::Oversize, 1, 1, why));
     }
     serde_json::from_str(text).map_err(|error| {
         let what = error.to_string();

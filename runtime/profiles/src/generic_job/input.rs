@@ -69,21 +69,17 @@ impl InputMode {
     /// # Errors
     /// Where an argument cannot hold it, or no file can be written.
     pub(super) fn give(self, args: &[String], input: String) -> Result<Given, Error> {
+        let mut given = Given {
+            args: args.to_vec(),
+            stdin: String::new(),
+            file: None,
+        };
         match self {
-            Self::Stdin => Ok(Given {
-                args: args.to_vec(),
-                stdin: input,
-                file: None,
-            }),
+            Self::Stdin => given.stdin = input,
             Self::Argument => {
-                let args = (0..args.len())
+                given.args = (0..args.len())
                     .map(|at| argument(args, at, &input))
                     .collect::<Result<_, _>>()?;
-                Ok(Given {
-                    args,
-                    stdin: String::new(),
-                    file: None,
-                })
             }
             Self::File => {
                 let file = private_file::write("input-", ".txt", &input)?;
@@ -92,17 +88,13 @@ impl InputMode {
                         "the folder for temporary files (TMPDIR) has a name that is not UTF-8",
                     )
                 })?;
-                let args = args
-                    .iter()
-                    .map(|arg| arg.replace(INPUT_FILE, path))
-                    .collect();
-                Ok(Given {
-                    args,
-                    stdin: String::new(),
-                    file: Some(file),
-                })
+                for arg in &mut given.args {
+                    *arg = arg.replace(INPUT_FILE, path);
+                }
+                given.file = Some(file);
             }
         }
+        Ok(given)
     }
 }
 

@@ -1,14 +1,14 @@
 //! Where requests go.
 
-use std::collections::BTreeMap;
-
 use reqwest::Url;
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 
-use super::super::template::{Place, Template, Values};
+use super::super::template::{OF_TURN, Place, Template, Values};
 
 /// A URL with placeholders behind its host.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", description = "", extend("format" = "uri")))]
 pub(crate) struct Address {
     template: Template,
     /// How many segments the path has.
@@ -23,27 +23,8 @@ impl std::fmt::Debug for Address {
 }
 
 impl Address {
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
-        if text.trim().is_empty() {
-            return Err("`base_url` is empty: it says where requests go".to_owned());
-        }
-        let template = Template::parse(text.trim())?;
-        let [one, other] = samples(&template)?;
-        if !matches!(one.scheme(), "http" | "https") {
-            return Err("no URL of http or https".to_owned());
-        }
-        let origins = (one.origin(), one.username(), one.password());
-        if origins != (other.origin(), other.username(), other.password()) {
-            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
-        }
-        Ok(Self {
-            template,
-            segments: segments(&one),
-        })
-    }
-
     /// The URL of one request. A value such as `..` would lead elsewhere.
-    pub(crate) fn render(&self, values: &Values<'_>) -> Result<Url, String> {
+    pub(crate) fn render(&self, values: &Values) -> Result<Url, String> {
         let url = Url::parse(&self.template.render(values, Place::Url));
         let url = url.map_err(|error| format!("no URL: {error}"))?;
         if segments(&url) != self.segments {
@@ -69,18 +50,10 @@ impl Address {
     }
 }
 
-/// What it becomes with two values, which differ.
+/// The URL with two values, which differ.
 fn samples(template: &Template) -> Result<[Url; 2], String> {
-    let (named, variables) = (BTreeMap::new(), BTreeMap::new());
-    let read = |sample: &str| {
-        let values = Values {
-            input: sample,
-            session_id: sample,
-            turn_id: sample,
-            files: sample,
-            named: &named,
-            variables: &variables,
-        };
+    let read = |sample| {
+        let values = Values::from(OF_TURN.map(|name| (name, sample)));
         Url::parse(&template.render(&values, Place::Url))
             .map_err(|error| format!("no URL: {error}"))
     };
@@ -91,19 +64,25 @@ fn segments(url: &Url) -> usize {
     url.path_segments().map_or(0, Iterator::count)
 }
 
-impl<'de> Deserialize<'de> for Address {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
-    }
-}
+impl TryFrom<String> for Address {
+    type Error = String;
 
-#[cfg(test)]
-impl schemars::JsonSchema for Address {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Address".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "string", "format": "uri" })
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.trim().is_empty() {
+            return Err("`base_url` is empty: it says where requests go".to_owned());
+        }
+        let template = Template::parse(text.trim())?;
+        let [one, other] = samples(&template)?;
+        if !matches!(one.scheme(), "http" | "https") {
+            return Err("no URL of http or https".to_owned());
+        }
+        let origins = (one.origin(), one.username(), one.password());
+        if origins != (other.origin(), other.username(), other.password()) {
+            return Err("a placeholder stands in the host; it may only stand behind it".to_owned());
+        }
+        Ok(Self {
+            template,
+            segments: segments(&one),
+        })
     }
 }

@@ -1,12 +1,13 @@
 //! The body of requests.
 
-use serde::{Deserialize, Deserializer, de};
+use serde::Deserialize;
 use serde_json::Value;
 
 use super::super::template::{Place, Template, Values};
 
 /// The body of a request.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
+#[serde(try_from = "Value")]
 pub(crate) enum Body {
     /// The input itself, where the method has a body.
     #[default]
@@ -17,80 +18,69 @@ pub(crate) enum Body {
     Json(JsonBody),
 }
 
-/// JSON with templates for strings.
+/// JSON whose strings are templates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum JsonBody {
-    Fixed(Value),
-    Text(Template),
-    Array(Vec<Self>),
-    Object(Vec<(String, Self)>),
+pub(crate) struct JsonBody {
+    value: Value,
+    /// Templates of the strings, in their order.
+    templates: Vec<Template>,
 }
 
 impl JsonBody {
     fn read(value: Value) -> Result<Self, String> {
-        Ok(match value {
-            Value::String(text) => Self::Text(Template::parse(&text)?),
-            Value::Array(values) => Self::Array(
-                values
-                    .into_iter()
-                    .map(Self::read)
-                    .collect::<Result<_, _>>()?,
-            ),
-            Value::Object(members) => {
-                let read = members
-                    .into_iter()
-                    .map(|(name, value)| Ok((name, Self::read(value)?)));
-                Self::Object(read.collect::<Result<_, String>>()?)
-            }
-            fixed => Self::Fixed(fixed),
-        })
+        let mut read = Vec::new();
+        replace_strings(&value, &mut |text| {
+            read.push(Template::parse(text));
+            String::new()
+        });
+        let templates = read.into_iter().collect::<Result<_, _>>()?;
+        Ok(Self { value, templates })
     }
 
-    pub(crate) fn render(&self, values: &Values<'_>) -> Value {
-        match self {
-            Self::Fixed(value) => value.clone(),
-            Self::Text(template) => Value::String(template.render(values, Place::Plain)),
-            Self::Array(items) => items.iter().map(|item| item.render(values)).collect(),
-            Self::Object(members) => members
-                .iter()
-                .map(|(name, value)| (name.clone(), value.render(values)))
-                .collect(),
-        }
+    pub(crate) fn render(&self, values: &Values) -> Value {
+        let mut rendered = self
+            .templates
+            .iter()
+            .map(|text| text.render(values, Place::Plain));
+        replace_strings(&self.value, &mut |_| rendered.next().unwrap_or_default())
     }
+}
 
-    fn templates<'a>(&'a self, found: &mut Vec<&'a Template>) {
-        match self {
-            Self::Fixed(_) => {}
-            Self::Text(template) => found.push(template),
-            Self::Array(items) => items.iter().for_each(|item| item.templates(found)),
-            Self::Object(members) => members.iter().for_each(|(_, value)| value.templates(found)),
-        }
+/// Replaces each string of a value, in order; member names stay.
+fn replace_strings(value: &Value, replace: &mut impl FnMut(&str) -> String) -> Value {
+    match value {
+        Value::String(text) => Value::String(replace(text)),
+        Value::Array(items) => items
+            .iter()
+            .map(|item| replace_strings(item, replace))
+            .collect(),
+        Value::Object(members) => members
+            .iter()
+            .map(|(name, value)| (name.clone(), replace_strings(value, replace)))
+            .collect(),
+        fixed => fixed.clone(),
     }
 }
 
 impl Body {
-    pub(crate) fn templates(&self) -> Vec<&Template> {
-        let mut found = Vec::new();
+    pub(crate) fn templates(&self) -> &[Template] {
         match self {
-            Self::Input => {}
-            Self::Text(template) => found.push(template),
-            Self::Json(json) => json.templates(&mut found),
+            Self::Input => &[],
+            Self::Text(template) => std::slice::from_ref(template),
+            Self::Json(json) => &json.templates,
         }
-        found
     }
 }
 
-impl<'de> Deserialize<'de> for Body {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match Value::deserialize(deserializer)? {
+impl TryFrom<Value> for Body {
+    type Error = String;
+
+    fn try_from(value: Value) -> Result<Self, String> {
+        match value {
             Value::Null => Ok(Self::Input),
             Value::String(text) if text.is_empty() => Ok(Self::Input),
-            Value::String(text) => Template::parse(&text)
-                .map(Self::Text)
-                .map_err(de::Error::custom),
-            value => JsonBody::read(value)
-                .map(Self::Json)
-                .map_err(de::Error::custom),
+            Value::String(text) => Template::parse(&text).map(Self::Text),
+            value => JsonBody::read(value).map(Self::Json),
         }
     }
 }

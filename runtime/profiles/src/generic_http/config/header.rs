@@ -71,7 +71,7 @@ impl Header {
     }
 
     /// The value for one request. Marked as sensitive, so that no log shows it.
-    pub(crate) fn value(&self, values: &Values<'_>) -> Result<HeaderValue, String> {
+    pub(crate) fn value(&self, values: &Values) -> Result<HeaderValue, String> {
         let text = match self {
             Self::Text(template) => template.render(values, Place::Plain),
             Self::FromEnv { variable, prefix } => match std::env::var(variable) {
