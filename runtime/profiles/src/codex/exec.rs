@@ -68,7 +68,8 @@ struct Thread {
 
 /// Outcome of a process.
 enum Outcome {
-    Ended(TurnEnd),
+    /// The turn's end, and the end of a process that did not report one.
+    Ended(TurnEnd, Option<Ended>),
     /// Codex does not know the thread to resume.
     Unknown,
 }
@@ -157,27 +158,30 @@ impl Exec {
         let images: Vec<_> = attachment::images(&attachments)
             .map(|image| image.path.clone())
             .collect();
-        let mut exit = None;
-        let end = match self.run(&turn, &text, &images, &mut exit).await {
-            Ok(Outcome::Ended(end)) => end.complete(TurnComplete::default()),
-            Ok(Outcome::Unknown) => {
-                // Codex knows no such thread: another is begun, and the host learns that nothing is remembered.
-                if self.thread.id.take().is_some() {
-                    text = self.with_before(text);
-                }
-                self.thread.asked = false;
-                exit = None;
-                self.thread.lines.translator = Translator::fresh();
-                resume::lost(&session, "codex does not know the thread").await;
-                match self.run(&turn, &text, &images, &mut exit).await {
-                    Ok(Outcome::Ended(end)) => end.complete(TurnComplete::default()),
-                    Ok(Outcome::Unknown) => end_by(&Error::new(
-                        Category::SessionNotFound,
-                        "codex looks for a thread where a new one was to begin",
-                    )),
-                    Err(error) => undelivered(&error),
-                }
+        let mut outcome = self.run(&turn, &text, &images).await;
+        if matches!(outcome, Ok(Outcome::Unknown)) {
+            // Another thread is begun, and the host learns that nothing is remembered.
+            if self.thread.id.take().is_some() {
+                text = self.with_before(text);
             }
+            self.thread.asked = false;
+            self.thread.lines.translator = Translator::fresh();
+            resume::lost(&session, "codex does not know the thread").await;
+            outcome = self.run(&turn, &text, &images).await;
+        }
+        let end = match outcome {
+            Ok(Outcome::Ended(end, ended)) => {
+                let exit = ended.map(|ended| ended.exit);
+                end.complete(TurnComplete {
+                    exit_code: exit.and_then(|exit| exit.code).filter(|code| *code != 0),
+                    signal: exit.and_then(|exit| exit.signal),
+                    ..TurnComplete::default()
+                })
+            }
+            Ok(Outcome::Unknown) => end_by(&Error::new(
+                Category::SessionNotFound,
+                "codex looks for a thread where a new one was to begin",
+            )),
             Err(error) => undelivered(&error),
         };
         let model = self.options.model.clone();
@@ -186,11 +190,6 @@ impl Exec {
         let mut end = TurnComplete {
             usage,
             model,
-            exit_code: exit
-                .as_ref()
-                .and_then(|ended: &Ended| ended.exit.code)
-                .filter(|code| *code != 0),
-            signal: exit.as_ref().and_then(|ended| ended.exit.signal),
             ..end
         };
         self.options
@@ -206,13 +205,7 @@ impl Exec {
         }
     }
 
-    async fn run(
-        &mut self,
-        turn: &Turn,
-        text: &str,
-        images: &[String],
-        exit: &mut Option<Ended>,
-    ) -> Result<Outcome, Error> {
+    async fn run(&mut self, turn: &Turn, text: &str, images: &[String]) -> Result<Outcome, Error> {
         let (servers, mut wrong) = mcp::parse(&self.options, McpVariables::Braced);
         let overrides = mcp::codex_overrides(&servers);
         wrong.extend(overrides.warnings);
@@ -265,8 +258,8 @@ impl Exec {
         } = running;
         let ended = match finish {
             Finish { why: Some(why), .. } => {
-                *exit = Some(agent.end(Duration::ZERO, TERM).await);
-                return Ok(Outcome::Ended(TurnEnd::Ended(why)));
+                let ended = agent.end(Duration::ZERO, TERM).await;
+                return Ok(Outcome::Ended(TurnEnd::Ended(why), Some(ended)));
             }
             // The turn has ended: a process that lives on does not matter.
             Finish { how: How::Late, .. } => agent.end(Duration::ZERO, TERM).await,
@@ -276,15 +269,12 @@ impl Exec {
             } => agent.ended().await,
         };
         signs.exit(&ended);
-        if !is_over {
-            // What was begun is not run again.
-            let is_new = !has_worked && thread.id.is_some();
-            if is_new && failure::is_unknown_session(&ended.stderr) {
-                return Ok(Outcome::Unknown);
-            }
-            *exit = Some(ended);
+        // What was begun is not run again.
+        let is_new = !is_over && !has_worked && thread.id.is_some();
+        if is_new && failure::is_unknown_session(&ended.stderr) {
+            return Ok(Outcome::Unknown);
         }
-        Ok(Outcome::Ended(signs.judge()))
+        Ok(Outcome::Ended(signs.judge(), (!is_over).then_some(ended)))
     }
 }
 
