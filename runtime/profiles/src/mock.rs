@@ -9,12 +9,12 @@ use tokio::time::sleep;
 use trunkline_sdk::{
     Adapter, Category, Channel, Description, Error, Input, Json, Permission, Session, SessionStart,
     Status, ToolCallId, ToolOutcome, Turn, TurnComplete, file_type_of,
-    protocol::{Failure, Usage, UsageScope},
+    protocol::{self, Failure, UsageScope},
 };
 
+use self::script::{Event, Next, ScriptedTurn, Step, Usage, fill, is_plain};
 pub(crate) use self::script::{MockConfig, Progress};
-use self::script::{Next, ScriptedTurn, Step, fill, is_plain};
-use crate::play::{Played, play, rest};
+use crate::play::{play, rest};
 
 /// How often quiet work says that it goes on.
 const WORKING: Duration = Duration::from_secs(5);
@@ -46,10 +46,10 @@ impl Mock {
         let mut end = exit(config.exit_code.unwrap_or(0));
         end.exit_code = config.exit_code;
         if let Some(total) = config.tokens {
-            end.usage = Some(Usage {
+            end.usage = Some(protocol::Usage {
                 total_tokens: Some(total),
                 scope: Some(UsageScope::Turn),
-                ..Usage::default()
+                ..protocol::Usage::default()
             });
         }
         if !config.failure.is_empty() {
@@ -148,11 +148,11 @@ async fn perform(turn: &Turn, script: &ScriptedTurn, input: &str) -> Result<Turn
                 turn.new_file(name, mime, text(content)).await?;
             }
             Step::Touch(path) => touch(Path::new(&text(path))).await?,
-            Step::Event(event) => match play(turn, event.0.clone(), None).await {
-                Played::End(end) => return Ok(*end),
-                Played::Said | Played::Decided(_) | Played::Answered => {}
-            },
-            Step::Usage(usage) => turn.emit(usage.0.clone()).await,
+            Step::Event(Event(message)) | Step::Usage(Usage(message)) => {
+                if let Some(end) = play(turn, message.clone(), None, None).await {
+                    return Ok(end);
+                }
+            }
             Step::Fail {
                 category,
                 message,

@@ -4,58 +4,76 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 use trunkline_sdk::{
-    Category, Decision, Error, Permission, Question, Turn,
+    Category, ClosedReason, Error, Permission, Question, Session, Turn,
     protocol::{
         AdapterBody, FileOutput, InputRequest, PermissionRequest, SessionInfo, TurnComplete,
     },
 };
 
-/// What saying it came to.
-#[derive(Debug)]
-pub(crate) enum Played {
-    /// It was said.
-    Said,
-    /// The host's word on a permission.
-    Decided(Decision),
-    /// A question was answered.
-    Answered,
-    /// The turn must end so.
-    End(Box<TurnComplete>),
-}
-
-/// Says one thing in a turn. Requests are made anew and waited for; ids of sessions, turns and requests are those of
-/// today. `withdrawn`: a request is taken back after that time.
-pub(crate) async fn play(turn: &Turn, body: AdapterBody, withdrawn: Option<Duration>) -> Played {
+/// Sends a message in a turn. Requests are made anew and waited for; ids of sessions, turns and requests are those of
+/// today. Returns the end of the turn, if the message is one.
+///
+/// `approved` is the decision on a recorded request: the turn continues as recorded, and a different decision is
+/// reported. After the time `withdrawn` a request is taken back.
+pub(crate) async fn play(
+    turn: &Turn,
+    body: AdapterBody,
+    approved: Option<bool>,
+    withdrawn: Option<Duration>,
+) -> Option<TurnComplete> {
     match body {
-        AdapterBody::TurnComplete(end) => return Played::End(end),
+        AdapterBody::TurnComplete(end) => return Some(*end),
         AdapterBody::PermissionRequest(request) => {
-            return limited(withdrawn, turn.ask_permission(permission(*request)))
-                .await
-                .map_or(Played::Said, Played::Decided);
+            let decision = limited(withdrawn, turn.ask_permission(permission(*request))).await;
+            if let (Some(decision), Some(then)) = (decision, approved)
+                && decision.is_approved() != then
+                && !turn.is_stopped()
+            {
+                let word = |approved| if approved { "approved" } else { "denied" };
+                turn.progress(format!(
+                    "{} now, {} then: the recording goes on as it was",
+                    word(decision.is_approved()),
+                    word(then)
+                ))
+                .await;
+            }
         }
         AdapterBody::InputRequest(request) => {
-            return limited(withdrawn, turn.ask(question(*request)))
-                .await
-                .map_or(Played::Said, |_| Played::Answered);
+            limited(withdrawn, turn.ask(question(*request))).await;
         }
         AdapterBody::FileOutput(file) => send_file(turn, file).await,
-        AdapterBody::SessionInfo(info) => turn.session().info(*info),
-        AdapterBody::SessionReady(ready) => turn.session().info(learnt(ready.info)),
-        AdapterBody::SessionClosed(closed) => {
-            let reason = closed
-                .reason
-                .unwrap_or(trunkline_sdk::ClosedReason::Finished);
-            turn.session().end(reason, closed.error);
-        }
+        AdapterBody::SessionInfo(_)
+        | AdapterBody::SessionReady(_)
+        | AdapterBody::SessionClosed(_) => report_session(turn.session(), body).await,
         // Each of these answers or takes back something of its own time.
         AdapterBody::SteerResult(_)
         | AdapterBody::PermissionCancel(_)
         | AdapterBody::Pong(_)
         | AdapterBody::SessionsListResult(_)
         | AdapterBody::AgentsListResult(_) => {}
-        said => turn.emit(said).await,
+        event => turn.emit(event).await,
     }
-    Played::Said
+    None
+}
+
+/// Sends what is outside turns; requests and ends have no place there.
+pub(crate) async fn report_session(session: &Session, body: AdapterBody) {
+    match body {
+        AdapterBody::SessionReady(ready) => {
+            let info = learnt(ready.info);
+            if info != SessionInfo::default() {
+                session.info(info);
+            }
+        }
+        AdapterBody::SessionInfo(info) => session.info(*info),
+        AdapterBody::SessionClosed(closed) => {
+            session.end(
+                closed.reason.unwrap_or(ClosedReason::Finished),
+                closed.error,
+            );
+        }
+        body => session.emit(body).await,
+    }
 }
 
 /// Waits as long as that, and reports work at this interval. A stop ends it at once.
@@ -101,7 +119,7 @@ async fn send_file(turn: &Turn, file: FileOutput) {
 }
 
 /// What an earlier `session.ready` tells of the agent; what it tells of the adapter was true of another one.
-pub(crate) fn learnt(info: SessionInfo) -> SessionInfo {
+fn learnt(info: SessionInfo) -> SessionInfo {
     SessionInfo {
         adapter: None,
         capabilities: None,

@@ -11,13 +11,10 @@ use std::{
 };
 
 use serde::{Deserialize, Deserializer, de};
-use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionStart, Turn,
-    protocol::{AdapterBody, SessionInfo},
-};
+use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionStart, Turn};
 
 use self::recording::{Recorded, RecordedTurn, Recording, Step};
-use crate::play::{Played, learnt, play, rest};
+use crate::play::{play, report_session, rest};
 
 /// How often a pause of the recording says that the turn goes on.
 const WORKING: Duration = Duration::from_secs(10);
@@ -119,33 +116,14 @@ impl Replay {
             if turn.is_stopped() {
                 return Err(Error::stopped());
             }
-            match play(
-                &turn,
-                body.clone(),
-                withdrawn.map(|after| self.pause(after)),
-            )
-            .await
-            {
-                Played::Decided(decision) if !turn.is_stopped() => {
-                    if let Some(then) = approved.filter(|then| *then != decision.is_approved()) {
-                        let word = |approved| if approved { "approved" } else { "denied" };
-                        turn.progress(format!(
-                            "{} now, {} then: the recording goes on as it was",
-                            word(decision.is_approved()),
-                            word(then)
-                        ))
-                        .await;
-                    }
+            let withdrawn = withdrawn.map(|after| self.pause(after));
+            if let Some(end) = play(&turn, body.clone(), *approved, withdrawn).await {
+                let session = turn.session().clone();
+                turn.finish(end);
+                for step in &recorded.afterwards {
+                    report_session(&session, step.body.clone()).await;
                 }
-                Played::Said | Played::Decided(_) | Played::Answered => {}
-                Played::End(end) => {
-                    let session = turn.session().clone();
-                    turn.finish(*end);
-                    for step in &recorded.afterwards {
-                        say(&session, step.body.clone()).await;
-                    }
-                    return Ok(());
-                }
+                return Ok(());
             }
         }
         Err(Error::other("the recording breaks off in this turn"))
@@ -159,7 +137,7 @@ impl Adapter for Replay {
         let recording = self.recording()?;
         let chosen = self.choose(recording);
         for step in &recording.sessions[chosen].greeting {
-            say(session, step.body.clone()).await;
+            report_session(session, step.body.clone()).await;
         }
         Ok(Playing {
             session: chosen,
@@ -220,28 +198,6 @@ pub(crate) fn description() -> Description {
         "a recorded session is shown, tested against or looked at again, with its permissions asked anew",
         "answers must depend on what is said: every input gets the next recorded turn",
     )
-}
-
-/// Says something outside turns; requests and ends have no place there.
-async fn say(session: &Session, body: AdapterBody) {
-    match body {
-        AdapterBody::SessionReady(ready) => {
-            let info = learnt(ready.info);
-            if info != SessionInfo::default() {
-                session.info(info);
-            }
-        }
-        AdapterBody::SessionInfo(info) => session.info(*info),
-        AdapterBody::SessionClosed(closed) => {
-            session.end(
-                closed
-                    .reason
-                    .unwrap_or(trunkline_sdk::ClosedReason::Finished),
-                closed.error,
-            );
-        }
-        body => session.emit(body).await,
-    }
 }
 
 fn load(file: &Path, session: &str) -> Result<Recording, String> {

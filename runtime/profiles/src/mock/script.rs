@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use serde::{Deserialize, Deserializer, Serialize, de};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use trunkline_sdk::{
     Category,
@@ -155,7 +155,8 @@ pub(super) enum Step {
 }
 
 /// A category by its name.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Deserialize)]
+#[serde(try_from = "String")]
 pub(super) struct Kind(pub(super) Category);
 
 impl Default for Kind {
@@ -164,35 +165,29 @@ impl Default for Kind {
     }
 }
 
-impl<'de> Deserialize<'de> for Kind {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let unknown = || {
-            de::Error::custom(format!(
-                "{name:?} is not a category of failures, such as rate_limit"
-            ))
-        };
+impl TryFrom<String> for Kind {
+    type Error = String;
+
+    fn try_from(name: String) -> Result<Self, String> {
+        let unknown = || format!("{name:?} is not a category of failures, such as rate_limit");
         Category::named(&name).map(Self).ok_or_else(unknown)
     }
 }
 
 /// A message of the adapter, checked when the configuration is read.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
 pub(super) struct Event(pub(super) AdapterBody);
 
-impl Event {
-    fn of(mut message: Map<String, Value>) -> Result<Self, String> {
+impl TryFrom<Map<String, Value>> for Event {
+    type Error = String;
+
+    fn try_from(mut message: Map<String, Value>) -> Result<Self, String> {
         message.insert("session_id".to_owned(), json!("script"));
         let text = Value::Object(message).to_string();
         AdapterMessage::parse(&text)
             .map(|message| Self(message.body))
             .map_err(|error| format!("not a message of an adapter: {error}"))
-    }
-}
-
-impl<'de> Deserialize<'de> for Event {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::of(Map::deserialize(deserializer)?).map_err(de::Error::custom)
     }
 }
 
@@ -208,7 +203,8 @@ impl schemars::JsonSchema for Event {
 }
 
 /// The members of a `usage` message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Deserialize)]
+#[serde(try_from = "Map<String, Value>")]
 #[cfg_attr(
     test,
     derive(schemars::JsonSchema),
@@ -216,13 +212,12 @@ impl schemars::JsonSchema for Event {
 )]
 pub(super) struct Usage(pub(super) AdapterBody);
 
-impl<'de> Deserialize<'de> for Usage {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut message = Map::deserialize(deserializer)?;
+impl TryFrom<Map<String, Value>> for Usage {
+    type Error = String;
+
+    fn try_from(mut message: Map<String, Value>) -> Result<Self, String> {
         message.insert("type".to_owned(), json!("usage"));
-        Event::of(message)
-            .map(|event| Self(event.0))
-            .map_err(de::Error::custom)
+        Event::try_from(message).map(|event| Self(event.0))
     }
 }
 

@@ -48,6 +48,14 @@ pub(super) struct Step {
     pub(super) withdrawn: Option<Duration>,
 }
 
+impl Recorded {
+    /// Begins a turn. Returns its number.
+    fn begin_turn(&mut self) -> usize {
+        self.turns.push(RecordedTurn::default());
+        self.turns.len() - 1
+    }
+}
+
 impl Recording {
     /// Reads a recording: JSON lines, each a record with its time (`{"t": …, "in": …}`, `{"t": …, "out": …}`), a line of
     /// a conformance transcript, a message as an adapter wrote it, or an event of `trunkline run --json`.
@@ -152,8 +160,7 @@ impl Reader {
         place.hears_host = true;
         match kind {
             "user.input" if message.get("mode").and_then(Value::as_str) != Some("steer") => {
-                session.turns.push(RecordedTurn::default());
-                let turn = session.turns.len() - 1;
+                let turn = session.begin_turn();
                 if let Some(turn_id) = message.get("turn_id").and_then(Value::as_str) {
                     place.turns.insert(turn_id.to_owned(), turn);
                 }
@@ -193,18 +200,13 @@ impl Reader {
             (Some(turn), ..) => Some(turn),
             // A turn of a recording without inputs begins with what is said first in it.
             (None, Some(turn_id), _) => {
-                session.turns.push(RecordedTurn::default());
-                place
-                    .turns
-                    .insert(turn_id.to_owned(), session.turns.len() - 1);
-                Some(session.turns.len() - 1)
+                let turn = session.begin_turn();
+                place.turns.insert(turn_id.to_owned(), turn);
+                Some(turn)
             }
             (None, None, Some(turn)) => Some(turn),
             (None, None, None) if place.hears_host || is_of_session(&step.body) => None,
-            (None, None, None) => {
-                session.turns.push(RecordedTurn::default());
-                Some(session.turns.len() - 1)
-            }
+            (None, None, None) => Some(session.begin_turn()),
         };
         let Some(turn) = turn else {
             return match session.turns.last_mut() {
