@@ -262,10 +262,9 @@ impl<K: Runs> Conversation<K> {
             Ok(prompt) => prompt,
             Err(error) => return failed(error),
         };
-        let reader = self.profile.reader(self.version);
-        let launch = self
-            .profile
-            .launch(&self.options, self.version, &self.memory.native, &reader);
+        let (launch, reader) =
+            self.profile
+                .launch(&self.options, self.version, &self.memory.native);
         let launch = launch
             .args(self.given.args.clone())
             .envs(self.given.env.clone())
@@ -282,24 +281,17 @@ impl<K: Runs> Conversation<K> {
             memory: &mut self.memory,
         };
         let engine = Engine::new(running, Watch::starting(self.options.deadlines));
-        let (running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
-        let Running {
-            reader,
-            mut progress,
-            memory,
-        } = running;
+        let (mut running, finish) = turn::run(engine, &mut agent, turn, &mut self.report).await;
         let is_closed = finish.why.is_none() && finish.how == How::Closed;
         let eof = if is_closed { EXIT } else { Duration::ZERO };
         let ended = agent.end(eof, TERM).await;
         let mut out = Out::default();
-        let end = progress.end(reader, &ended, finish.why);
-        memory.take(&mut progress.events, &mut out);
+        let end = running.progress.end(running.reader, &ended, finish.why);
+        running.memory.take(&mut running.progress.events, &mut out);
+        let has_events = running.progress.has_events;
         let emitted = turn::emit(out, turn, &mut self.report).await;
         let end = emitted.map_or_else(|error| end_by(&error), |()| end);
-        Run {
-            end,
-            has_events: progress.has_events,
-        }
+        Run { end, has_events }
     }
 }
 

@@ -18,50 +18,47 @@ use crate::agent::version::Version;
 use crate::agent::{describe, diagnose, resume};
 use crate::agents;
 
-/// What every agent that runs once a turn is given besides what every wrapped agent is.
+/// Options that every agent run once a turn honours, beside the options of every wrapped agent.
 const HONOURED: [&str; 2] = ["resume", "skills"];
 
 /// A dialect: how an agent is run once a turn if it does not speak ACP.
 pub(crate) trait Runs: Clone + Send + Sync + 'static {
-    /// What it is given of what a session asks for, beside [`HONOURED`].
+    /// Options that the agent honours, beside [`HONOURED`].
     const HONOURS: &'static [&'static str];
 
-    /// What reads one run's lines.
+    /// Reader of one run's lines.
     type Reader: Reader + 'static;
 
     /// The agent, by its file and its configuration.
     fn agent(&self) -> &AcpAgent;
 
-    /// Whether it can be run for such a session.
+    /// Checks that the agent can be run for such a session.
     ///
     /// # Errors
     /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
     fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error>;
 
-    /// What reads the next run.
-    fn reader(&self, version: Option<Version>) -> Self::Reader;
-
-    /// The command line of a turn. The prompt comes on stdin.
+    /// The command line of the next run, and the reader of its lines. The prompt comes on stdin.
     fn launch(
         &self,
         options: &Options,
         version: Option<Version>,
         session: &Native,
-        reader: &Self::Reader,
-    ) -> Launch;
+    ) -> (Launch, Self::Reader);
 
-    /// Whether this can be the agent's own id of a conversation.
+    /// Returns true if this can be the agent's own id of a conversation.
     fn is_id(&self, id: &str) -> bool {
         self.agent().file().is_session_id(id)
     }
 
-    /// Whether the agent takes the id that we choose for a new session.
+    /// Returns true if the agent takes the id that we choose for a new session.
     fn chooses_id(&self, version: Option<Version>) -> bool {
         let _ = version;
         false
     }
 
-    /// What it is given of these skills and servers by channels of its own. The inputs that call a skill get it anyway.
+    /// The skills and servers that the agent takes by channels of its own. Inputs that call a skill
+    /// get it anyway.
     fn give(&self, options: &Options, skills: &Roster, servers: &[McpServer]) -> Extras {
         let _ = (options, skills);
         Extras::nothing(servers)

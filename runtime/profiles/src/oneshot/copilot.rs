@@ -86,8 +86,7 @@ impl Runs for CopilotRuns {
         options: &Options,
         version: Option<Version>,
         session: &Native,
-        reader: &CopilotReader,
-    ) -> Launch {
+    ) -> (Launch, CopilotReader) {
         let mut launch = options
             .launch()
             .args(["--output-format", "json", "--no-color", "--no-auto-update"])
@@ -98,34 +97,25 @@ impl Runs for CopilotRuns {
         launch = self
             .0
             .with_options(launch, options, version, &mut Vec::new());
-        if let Some(file) = &reader.usage_file {
+        let mut reader = CopilotReader::default();
+        if self.0.since().has("--usage-output-file", version) {
+            let file = format!("usage-{}.json", uuid::Uuid::new_v4());
+            let file = UsageFile(std::env::temp_dir().join(file));
             launch = launch.arg("--usage-output-file").arg(&file.0);
+            reader.usage_file = Some(file);
         }
-        match session {
+        let launch = match session {
             Native::Unknown => launch,
             // It makes the session or continues it.
             Native::Chosen(id) => launch.arg("--session-id").arg(id),
             Native::Known(id) => launch.arg(format!("--resume={id}")),
-        }
+        };
+        (launch, reader)
     }
 
     /// The agent's own id comes only with its last line.
     fn chooses_id(&self, version: Option<Version>) -> bool {
         self.0.since().has("--session-id", version)
-    }
-
-    fn reader(&self, version: Option<Version>) -> CopilotReader {
-        let file =
-            || UsageFile(std::env::temp_dir().join(format!("usage-{}.json", uuid::Uuid::new_v4())));
-        let usage_file = self
-            .0
-            .since()
-            .has("--usage-output-file", version)
-            .then(file);
-        CopilotReader {
-            usage_file,
-            ..CopilotReader::default()
-        }
     }
 
     /// Skills by a folder that the agent is given, servers by a file.

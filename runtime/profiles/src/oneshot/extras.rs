@@ -1,4 +1,4 @@
-//! What an agent that runs once a turn is given beside its prompts: skills and MCP servers.
+//! Skills and MCP servers of an agent that runs once a turn.
 
 use std::any::Any;
 use std::ffi::OsString;
@@ -8,7 +8,7 @@ use crate::agent::mcp::{self, McpServer};
 use crate::agent::options::Options;
 use crate::agent::skills::{Roster, SkillsFolder};
 
-/// What each run of a conversation is given. Nothing that is wrong with it keeps a turn from running.
+/// Additions to each run of a conversation. A problem with them never keeps a turn from running.
 #[derive(Default)]
 pub(crate) struct Extras {
     /// Arguments after all others.
@@ -16,19 +16,19 @@ pub(crate) struct Extras {
     pub(crate) env: Vec<(OsString, OsString)>,
     /// Files that the agent reads, removed with the conversation.
     pub(crate) kept: Vec<Box<dyn Any + Send + Sync>>,
-    /// What could not be done as it was asked.
+    /// Problems to report.
     pub(crate) warnings: Vec<String>,
     /// The agent finds the skills by itself. Otherwise they are listed before the first prompt.
     pub(crate) finds_skills: bool,
     /// The skills that inputs may call.
     pub(super) skills: Roster,
-    /// What goes before the first prompt: the instructions, where they have no other channel, and skills that the agent
-    /// finds nowhere.
+    /// Text before the first prompt: instructions that have no other channel, and skills that the
+    /// agent does not find.
     pub(super) preface: Option<String>,
 }
 
 impl Extras {
-    /// What a profile gives for the skills and servers of a session.
+    /// Additions of a profile for the skills and servers of a session.
     pub(super) fn of(profile: &impl Runs, options: &Options) -> Self {
         let mut warnings = Vec::new();
         let skills = Roster::of(&options.skills, &mut warnings);
@@ -49,7 +49,7 @@ impl Extras {
         }
     }
 
-    /// What is given by an agent that has a channel for neither: skills are listed, servers are left out.
+    /// Additions for an agent without a channel for either: skills are listed, servers are left out.
     pub(super) fn nothing(servers: &[McpServer]) -> Self {
         let names: Vec<&str> = servers.iter().map(|server| server.name.as_str()).collect();
         let left_out = || {
@@ -64,7 +64,7 @@ impl Extras {
         }
     }
 
-    /// A folder with the skills, which the agent is to be told of; nothing where there are none.
+    /// A folder with the skills, if there are any. The caller passes its path to the agent.
     pub(crate) fn folder(&mut self, skills: &Roster) -> Option<SkillsFolder> {
         if !skills.has_any() {
             return None;

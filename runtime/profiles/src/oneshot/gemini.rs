@@ -70,8 +70,7 @@ impl Runs for GeminiRuns {
         options: &Options,
         version: Option<Version>,
         session: &Native,
-        _: &GeminiReader,
-    ) -> Launch {
+    ) -> (Launch, GeminiReader) {
         let launch = options
             .launch()
             .args(["--output-format", "stream-json"])
@@ -79,19 +78,16 @@ impl Runs for GeminiRuns {
         let launch = self
             .0
             .with_options(launch, options, version, &mut Vec::new());
-        match session {
+        let launch = match session {
             Native::Unknown => launch,
             Native::Chosen(id) => launch.arg("--session-id").arg(id),
             Native::Known(id) => launch.arg("--resume").arg(id),
-        }
+        };
+        (launch, GeminiReader::default())
     }
 
     fn chooses_id(&self, version: Option<Version>) -> bool {
         self.0.since().has("--session-id", version)
-    }
-
-    fn reader(&self, _: Option<Version>) -> GeminiReader {
-        GeminiReader::default()
     }
 }
 

@@ -104,8 +104,7 @@ impl Runs for OpencodeRuns {
         options: &Options,
         version: Option<Version>,
         session: &Native,
-        _: &OpencodeReader,
-    ) -> Launch {
+    ) -> (Launch, OpencodeReader) {
         let has = |option| self.0.since().has(option, version);
         let model = options.model.as_deref().map(|name| self.0.model_name(name));
         let mut launch = options
@@ -123,17 +122,14 @@ impl Runs for OpencodeRuns {
             .reasoning_effort
             .as_deref()
             .filter(|_| has("--variant"));
-        launch
+        let launch = launch
             .option(
                 "--agent",
                 options.mode.as_deref().or(Some(self.0.configured_mode())),
             )
             .option("--variant", effort)
-            .option("--session", session.id())
-    }
-
-    fn reader(&self, _: Option<Version>) -> OpencodeReader {
-        OpencodeReader::default()
+            .option("--session", session.id());
+        (launch, OpencodeReader::default())
     }
 
     /// Both by the variable that holds configuration, and that nothing runs which would have to be asked.

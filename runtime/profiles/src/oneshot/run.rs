@@ -13,8 +13,8 @@ pub(crate) trait Reader: Send {
     /// Takes one line, and notes its meaning.
     fn line(&mut self, line: &Value, run: &mut RunProgress);
 
-    /// Notes the end of the process, and the events that are still due. Returns the message of the turn's end, to which
-    /// the model is added.
+    /// Notes the end of the process, and the events that are still due. Returns the message of the
+    /// turn's end, to which the model is added.
     fn end(self, ended: &Ended, run: &mut RunProgress) -> TurnComplete;
 }
 
@@ -93,7 +93,8 @@ impl RunProgress {
         }
     }
 
-    /// Notes the end of a tool call, unless its id is unusable. `error` is the content of a call without output.
+    /// Notes the end of a tool call, unless its id is unusable. `error` is the content of a call
+    /// without output.
     pub(super) fn tool_end(&mut self, id: &str, output: &str, error: &str, failed: bool) {
         let content = if output.is_empty() { error } else { output };
         if let Some(end) = json::tool_end(id, content, failed) {

@@ -8,41 +8,31 @@ fn the_command_line_names_tools_and_session() {
         denied_tools: vec!["write".into()],
         ..Copilot::default()
     };
-    let reader = CopilotReader {
-        usage_file: Some(UsageFile("/t/u.json".into())),
-        ..CopilotReader::default()
-    };
     let start = trunkline_sdk::SessionStart {
         model: Some("gpt".into()),
         ..Default::default()
     };
     let options = Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-    let launch = CopilotRuns::from(copilot.clone()).launch(
-        &options,
-        None,
-        &Native::Chosen("u".into()),
-        &reader,
-    );
+    let runs = CopilotRuns::from(copilot.clone());
+    let (launch, reader) = runs.launch(&options, None, &Native::Chosen("u".into()));
+    let file = reader.usage_file.as_ref().unwrap().0.display();
     let args: Vec<_> = launch
         .args
         .iter()
         .map(|arg| arg.to_str().unwrap())
         .collect();
-    let all = "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
-               --deny-tool=write --usage-output-file /t/u.json --session-id u";
-    assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
-    let launch = CopilotRuns::from(copilot.clone()).launch(
-        &options,
-        None,
-        &Native::Known("u".into()),
-        &reader,
+    let all = format!(
+        "--output-format json --no-color --no-auto-update --model gpt --allow-tool=shell(ls:*) \
+         --deny-tool=write --usage-output-file {file} --session-id u"
     );
+    assert_eq!(args, all.split_whitespace().collect::<Vec<_>>());
+    let (launch, _) = runs.launch(&options, None, &Native::Known("u".into()));
     assert_eq!(launch.args.last().unwrap(), "--resume=u");
     let all = Copilot {
         dangerous: true,
         ..copilot
     };
-    let launch = CopilotRuns::from(all).launch(&options, None, &Native::Unknown, &reader);
+    let (launch, _) = CopilotRuns::from(all).launch(&options, None, &Native::Unknown);
     assert!(launch.args.contains(&"--allow-all-tools".into()));
 }
 
@@ -72,12 +62,7 @@ fn older_versions_get_what_they_know() {
         } else {
             Native::Unknown
         };
-        let launch = copilot.launch(
-            &options,
-            Some(version),
-            &session,
-            &copilot.reader(Some(version)),
-        );
+        let (launch, _) = copilot.launch(&options, Some(version), &session);
         assert_eq!(
             late.map(|option| launch.args.contains(&option.into())),
             has,
@@ -118,12 +103,7 @@ fn a_session_narrows_what_runs_unasked() {
         };
         let options =
             Options::of(&crate::agent::settings::Common::for_test("copilot"), start).unwrap();
-        let launch = CopilotRuns::from(copilot).launch(
-            &options,
-            None,
-            &Native::Unknown,
-            &CopilotReader::default(),
-        );
+        let (launch, _) = CopilotRuns::from(copilot).launch(&options, None, &Native::Unknown);
         let args = launch
             .args
             .iter()

@@ -10,7 +10,7 @@ fn runs() -> GeminiRuns {
 }
 
 fn line(gemini: Gemini, options: &Options, native: &Native) -> Vec<String> {
-    let launch = GeminiRuns::from(gemini).launch(options, None, native, &GeminiReader::default());
+    let (launch, _) = GeminiRuns::from(gemini).launch(options, None, native);
     launch
         .args
         .iter()

@@ -8,7 +8,7 @@ fn line(
     session: &Native,
 ) -> String {
     runs.check(options, version).unwrap();
-    let launch = runs.launch(options, version, session, &OpencodeReader::default());
+    let (launch, _) = runs.launch(options, version, session);
     let args: Vec<_> = launch
         .args
         .iter()
