@@ -1,8 +1,8 @@
-//! Saying again what an adapter said: for recordings and scripts.
+//! Sends messages of recordings and scripts anew.
 
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use trunkline_sdk::{
     Category, ClosedReason, Error, Permission, Question, Session, Turn,
     protocol::{
@@ -10,11 +10,13 @@ use trunkline_sdk::{
     },
 };
 
-/// Sends a message in a turn. Requests are made anew and waited for; ids of sessions, turns and requests are those of
-/// today. Returns the end of the turn, if the message is one.
+use crate::agent::deadlines::within;
+
+/// Sends a message in a turn. Requests are made anew and waited for; ids of sessions, turns and
+/// requests are those of today. Returns the end of the turn, if the message is one.
 ///
-/// `approved` is the decision on a recorded request: the turn continues as recorded, and a different decision is
-/// reported. After the time `withdrawn` a request is taken back.
+/// `approved` is the decision on a recorded request: the turn continues as recorded, and a
+/// different decision is reported. After the time `withdrawn` a request is taken back.
 pub(crate) async fn play(
     turn: &Turn,
     body: AdapterBody,
@@ -24,8 +26,8 @@ pub(crate) async fn play(
     match body {
         AdapterBody::TurnComplete(end) => return Some(*end),
         AdapterBody::PermissionRequest(request) => {
-            let decision = limited(withdrawn, turn.ask_permission(permission(*request))).await;
-            if let (Some(decision), Some(then)) = (decision, approved)
+            let decision = within(withdrawn, turn.ask_permission(permission(*request))).await;
+            if let (Ok(decision), Some(then)) = (decision, approved)
                 && decision.is_approved() != then
                 && !turn.is_stopped()
             {
@@ -39,7 +41,7 @@ pub(crate) async fn play(
             }
         }
         AdapterBody::InputRequest(request) => {
-            limited(withdrawn, turn.ask(question(*request))).await;
+            drop(within(withdrawn, turn.ask(question(*request))).await);
         }
         AdapterBody::FileOutput(file) => send_file(turn, file).await,
         AdapterBody::SessionInfo(_)
@@ -76,7 +78,7 @@ pub(crate) async fn report_session(session: &Session, body: AdapterBody) {
     }
 }
 
-/// Waits as long as that, and reports work at this interval. A stop ends it at once.
+/// Waits for `time`, and reports work at the interval `working`. A stop ends the wait at once.
 pub(crate) async fn rest(turn: &Turn, time: Duration, working: Duration) -> Result<(), Error> {
     let mut left = time;
     while !left.is_zero() {
@@ -93,14 +95,7 @@ pub(crate) async fn rest(turn: &Turn, time: Duration, working: Duration) -> Resu
     Ok(())
 }
 
-async fn limited<T>(longest: Option<Duration>, work: impl Future<Output = T>) -> Option<T> {
-    match longest {
-        Some(longest) => timeout(longest, work).await.ok(),
-        None => Some(work.await),
-    }
-}
-
-/// A file that is gone is reported: what a recording names need not be there any more.
+/// Sends a file, or an error if the recorded file no longer exists.
 async fn send_file(turn: &Turn, file: FileOutput) {
     let path = file.file_path;
     let name = file
@@ -118,7 +113,8 @@ async fn send_file(turn: &Turn, file: FileOutput) {
     }
 }
 
-/// What an earlier `session.ready` tells of the agent; what it tells of the adapter was true of another one.
+/// The members of an earlier `session.ready` that describe the agent. The others describe the
+/// adapter of that time.
 fn learnt(info: SessionInfo) -> SessionInfo {
     SessionInfo {
         adapter: None,

@@ -16,7 +16,7 @@ use trunkline_sdk::{Adapter, Check, Description, Error, Input, Session, SessionS
 use self::recording::{Recorded, RecordedTurn, Recording, Step};
 use crate::play::{play, report_session, rest};
 
-/// How often a pause of the recording says that the turn goes on.
+/// Interval at which a pause of the recording reports that the turn works.
 const WORKING: Duration = Duration::from_secs(10);
 
 /// What is played, and how fast.
@@ -57,12 +57,12 @@ pub(crate) struct Replay {
     opened: AtomicUsize,
 }
 
-/// Where a session is in the recording.
+/// Position of a session in the recording.
 #[derive(Debug, Default)]
 pub(crate) struct Playing {
     /// The recorded session, by its number.
     session: usize,
-    /// How many of its turns were played.
+    /// Number of its turns that were played.
     played: usize,
 }
 
@@ -192,7 +192,7 @@ impl Adapter for Replay {
     }
 }
 
-/// What the profile is for.
+/// Description of the profile.
 pub(crate) fn description() -> Description {
     Description::new("replay", env!("CARGO_PKG_VERSION")).use_when(
         "a recorded session is shown, tested against or looked at again, with its permissions asked anew",

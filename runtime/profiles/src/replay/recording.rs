@@ -1,4 +1,4 @@
-//! What a recording holds: sessions, their turns, and what was said in each.
+//! Contents of a recording: sessions, their turns, and the messages of each.
 
 mod line;
 
@@ -24,27 +24,27 @@ pub(super) struct Recording {
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) id: String,
-    /// What was said before the first input.
+    /// Messages before the first input.
     pub(super) greeting: Vec<Step>,
     pub(super) turns: Vec<RecordedTurn>,
 }
 
-/// One turn: what was said up to its end, the end included, and after it.
+/// A turn: the messages up to its end, the end included, and those after it.
 #[derive(Debug, Default)]
 pub(super) struct RecordedTurn {
     pub(super) steps: Vec<Step>,
     pub(super) afterwards: Vec<Step>,
 }
 
-/// Something that was said.
+/// A recorded message.
 #[derive(Debug)]
 pub(super) struct Step {
-    /// How long after what was said before it, by either side.
+    /// Time since the message before it, from either side.
     pub(super) after: Duration,
     pub(super) body: AdapterBody,
-    /// How the host decided, of a permission request.
+    /// The host's decision on a permission request.
     pub(super) approved: Option<bool>,
-    /// After how long it was taken back, of a request.
+    /// Time after which a request was taken back.
     pub(super) withdrawn: Option<Duration>,
 }
 
@@ -61,7 +61,7 @@ impl Recording {
     /// a conformance transcript, a message as an adapter wrote it, or an event of `trunkline run --json`.
     ///
     /// # Errors
-    /// Where it cannot be read, is too large, or holds no turn.
+    /// When it cannot be read, is too large, or holds no turn.
     pub(super) fn read(from: impl BufRead) -> Result<Self, String> {
         let mut reader = Reader::default();
         let mut left = MOST + 1;
@@ -95,7 +95,7 @@ struct Reader {
     places: HashMap<String, Place>,
 }
 
-/// Where the reading of a session is.
+/// Progress of reading a session.
 #[derive(Default)]
 struct Place {
     session: usize,
@@ -105,9 +105,9 @@ struct Place {
     open: Option<usize>,
     /// When something was said last, in seconds.
     last: Option<f64>,
-    /// Whether the host is recorded too: only then is something known to stand outside turns.
+    /// True if the host is recorded too: only then is a message known to be outside turns.
     hears_host: bool,
-    /// Where requests stand that were not answered yet: turn, step, time.
+    /// Positions of requests without an answer: turn, step, time.
     pending: HashMap<RequestId, (usize, usize, f64)>,
 }
 
@@ -244,7 +244,7 @@ impl Reader {
     }
 }
 
-/// What tells of a session rather than of a turn.
+/// Returns true for a message that is about a session, not about a turn.
 fn is_of_session(body: &AdapterBody) -> bool {
     matches!(
         body,
