@@ -43,10 +43,10 @@ use crate::agent::{
     describe,
 };
 
-/// How long `--diagnose` tries to connect.
+/// Timeout for a connection of `--diagnose`.
 const REACH: Duration = Duration::from_secs(5);
 
-/// How long a connection is kept for the next request.
+/// Time for which a connection is kept for the next request.
 const KEPT: Duration = Duration::from_secs(30);
 
 /// Sends each input to a server and gives back what it answers.
@@ -244,7 +244,7 @@ impl GenericHttp {
         used
     }
 
-    /// Whether what the user says is part of requests.
+    /// Returns true if requests hold the input.
     fn sends_input(&self) -> bool {
         let config = &self.config;
         let is_body =
@@ -350,7 +350,7 @@ impl Adapter for GenericHttp {
     }
 }
 
-/// What the profile is for.
+/// Description of the profile.
 pub(crate) fn description() -> Description {
     describe::plain("generic-http", "request-response", true)
         .use_when(
@@ -359,7 +359,7 @@ pub(crate) fn description() -> Description {
         )
 }
 
-/// Whether something listens there. No request is made: it might cost, or do something.
+/// Checks that the server accepts connections. No request is made: it might cost, or have an effect.
 async fn reach(url: &Url) -> Check {
     let at = shown(url);
     let (Some(host), Some(port)) = (url.host_str(), url.port_or_known_default()) else {

@@ -26,7 +26,7 @@ use crate::{
     raw_process::{ProcessEvent, RawProcess, diagnose, no_command},
 };
 
-/// What a program has between SIGTERM and SIGKILL: less than a handler has after a stop.
+/// Time between SIGTERM and SIGKILL: less than the grace of a handler after a stop.
 const TERM: Duration = Duration::from_millis(1500);
 
 /// Runs a program for each input.
@@ -35,7 +35,7 @@ pub(crate) struct GenericJob {
     config: Keys,
 }
 
-/// What of a session's options a run gets.
+/// Options of a session for its runs.
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     cwd: Option<PathBuf>,
@@ -45,7 +45,7 @@ pub(crate) struct Options {
 
 impl Options {
     /// # Errors
-    /// Where they hold more secrets than can be hidden.
+    /// When they hold more secrets than can be hidden.
     pub(crate) fn of(options: SessionStart) -> Result<Self, Error> {
         let _secrets = secrets::hold(&options)?;
         let cwd = options.cwd.filter(|cwd| !cwd.is_empty()).map(PathBuf::from);
@@ -177,7 +177,7 @@ impl Adapter for GenericJob {
     }
 }
 
-/// What the profile is for.
+/// Description of the profile.
 pub(crate) fn description() -> Description {
     describe::plain("generic-job", "run-to-completion", true)
         .use_when(
@@ -187,11 +187,11 @@ pub(crate) fn description() -> Description {
         .honours(["cwd", "env"])
 }
 
-/// What a run shows of its output.
+/// Output of a run that is shown.
 #[derive(Debug)]
 struct Output<'a> {
     reader: AnswerReader<'a>,
-    /// How much of stdout was shown, in bytes.
+    /// Bytes of stdout that were shown.
     shown: u64,
 }
 
@@ -206,7 +206,7 @@ impl Output<'_> {
         }
     }
 
-    /// Shows what is left. Gives how many bytes of stdout were shown in all, and what was read.
+    /// Shows the rest. Returns the bytes of stdout that were shown in all, and the values that were read.
     async fn finish(self, turn: &Turn) -> (u64, Ending) {
         let Self { reader, shown } = self;
         let (rest, mut ending) = reader.finish();

@@ -1,4 +1,4 @@
-//! What a response's body means: bytes in, pieces of the answer out.
+//! Reads the body of a response: bytes in, pieces of the answer out.
 
 use serde_json::Value;
 use trunkline_redact as redact;
@@ -10,18 +10,20 @@ use super::{
 };
 use crate::{agent::json_size::is_crowded, utf8::Decoder};
 
-/// How many bytes of an answer that makes no sense are reported.
+/// Limit for the bytes of an unreadable answer that are reported.
 const TOLD: usize = 512;
 
-/// How many of them are searched for secrets: one that begins among those that are reported ends among these.
+/// Limit for the bytes that are searched for secrets: a secret that begins in the reported ones
+/// ends within it.
 const SEARCHED: usize = 8 * TOLD;
 
-/// How a body is read, by its type.
+/// Reader of a body, by its type.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// Text as it comes.
     Text(Decoder),
-    /// A body that is read when it is whole: JSON with the answer at the pointer, otherwise a file for the user.
+    /// A body that is read when it is whole: JSON with the answer at the pointer, otherwise a file
+    /// for the user.
     Whole {
         pointer: Option<String>,
         mime: String,
@@ -35,22 +37,22 @@ pub(super) enum Answer {
     },
 }
 
-/// What each event of a stream adds to the answer.
+/// Extracts the piece of the answer in each event of a stream.
 #[derive(Debug)]
 pub(super) struct Pieces {
     pointer: Option<String>,
     end: String,
 }
 
-/// What a piece of body came to.
+/// Result of reading a piece of the body.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Read {
     pub(super) output: String,
-    /// The stream says that nothing more comes.
+    /// True if the stream has announced its end.
     pub(super) over: bool,
 }
 
-/// What is left at the end of a body.
+/// Rest of the answer at the end of the body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     Output(String),
@@ -59,7 +61,7 @@ pub(super) enum Rest {
 
 impl Answer {
     /// # Errors
-    /// Where the body is a page for people and not what the configuration looks into: that of a proxy, or of a login.
+    /// When the body is a page for people, such as a login or the page of a proxy, and JSON was expected.
     pub(super) fn of(content_type: Option<&str>, config: &HttpConfig) -> Result<Self, Error> {
         let essence = essence_of(content_type.unwrap_or_default());
         let is_lines = [
@@ -102,10 +104,10 @@ impl Answer {
         })
     }
 
-    /// Takes a piece of the body. What it came to stands in `read`, also on an error.
+    /// Takes a piece of the body. The result is in `read`, also on an error.
     ///
     /// # Errors
-    /// Where the stream says that it failed.
+    /// When the stream reports a failure.
     pub(super) fn push(&mut self, bytes: &[u8], read: &mut Read) -> Result<(), Error> {
         match self {
             Self::Text(text) => read.output.push_str(&text.push(bytes)),
@@ -123,10 +125,10 @@ impl Answer {
         Ok(())
     }
 
-    /// What the end of the body leaves. `cut`: more would have come.
+    /// Returns the rest of the answer. `cut` is true if the body was cut off.
     ///
     /// # Errors
-    /// Where the body is not what it says, or has no answer in it.
+    /// When the body is not of its announced type, or has no answer in it.
     pub(super) fn finish(self, cut: bool) -> Result<Rest, Error> {
         let mut read = Read::default();
         match self {

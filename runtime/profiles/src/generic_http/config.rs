@@ -177,6 +177,31 @@ mod tests {
     use super::super::template::Values;
     use super::*;
 
+    impl schemars::JsonSchema for Body {
+        fn schema_name() -> std::borrow::Cow<'static, str> {
+            "Body".into()
+        }
+
+        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            schemars::json_schema!(true)
+        }
+    }
+
+    impl schemars::JsonSchema for Headers {
+        fn schema_name() -> std::borrow::Cow<'static, str> {
+            "Headers".into()
+        }
+
+        fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            let from_env = generator.subschema_for::<super::header::FromEnv>();
+            schemars::json_schema!({
+                "type": "object",
+                "additionalProperties": { "anyOf": [{ "type": "string" }, from_env] },
+                "default": {}
+            })
+        }
+    }
+
     fn read(text: &str) -> Result<HttpConfig, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())
     }

@@ -6,8 +6,8 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use trunkline_sdk::SessionStart;
 
-/// The placeholders that hold something of the turn. `files` are the paths of the files that came with the input, one a
-/// line.
+/// The placeholders that hold something of the turn. `files` are the paths of the files that came
+/// with the input, one a line.
 pub(super) const OF_TURN: [&str; 4] = ["input", "session_id", "turn_id", "files"];
 
 /// The placeholders that hold an option of the session.
@@ -80,7 +80,7 @@ impl Values {
     }
 }
 
-/// Where values are put, and so how they are escaped.
+/// Place of a value, which decides how it is escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
     /// As they are.
@@ -177,7 +177,7 @@ impl Template {
         self.placeholders().any(|held| held == name)
     }
 
-    /// Whether it is a JSON object or array, whatever stands for its placeholders.
+    /// Returns true if the text is a JSON object or array for any values.
     pub(super) fn is_json(&self) -> bool {
         let text = self.render(&Values::sample(), Place::Json);
         text.trim_start().starts_with(['{', '['])

@@ -1,4 +1,4 @@
-//! How what a program prints is read: text as it comes, one JSON document, or JSON lines. Pure.
+//! Reads the output of a program: text as it comes, one JSON document, or JSON lines. Pure.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -79,7 +79,7 @@ enum Format {
 
 impl AnswerConfig {
     /// # Errors
-    /// Where something is to be found in what is not JSON.
+    /// When a pointer is set and the format is not JSON.
     pub(super) fn check(&self) -> Result<(), String> {
         if self.format != Format::Text {
             return Ok(());
@@ -122,7 +122,7 @@ impl UsagePointers {
 #[derive(Debug)]
 pub(super) struct AnswerReader<'a> {
     config: &'a AnswerConfig,
-    /// What the program is called.
+    /// Name of the program.
     name: String,
     state: State,
     /// Lines that were read as JSON.
@@ -138,7 +138,7 @@ enum State {
     Lines(LineCutter),
 }
 
-/// What was read by the end.
+/// Values that were read by the end.
 #[derive(Debug, Default)]
 pub(super) struct Ending {
     usage: Option<Usage>,
@@ -208,7 +208,7 @@ impl<'a> AnswerReader<'a> {
         }
     }
 
-    /// What the user sees last, and what was read.
+    /// Returns the rest of the text for the user, and the values that were read.
     pub(super) fn finish(mut self) -> (String, Ending) {
         let shown = match std::mem::replace(&mut self.state, State::Text) {
             State::Text => String::new(),
@@ -221,7 +221,7 @@ impl<'a> AnswerReader<'a> {
         (shown, self.end)
     }
 
-    /// What a document shows. One that is no answer is shown as it is.
+    /// Text of a document for the user. A document without an answer is shown as it is.
     fn document(&mut self, document: String) -> String {
         let read = document.strip_prefix('\u{FEFF}').unwrap_or(&document);
         let value = match parse(&self.name, read, None) {
@@ -247,7 +247,8 @@ impl<'a> AnswerReader<'a> {
         document
     }
 
-    /// What a line shows. One that is not JSON is shown as it is; one without a text shows nothing.
+    /// Text of a line for the user. A line that is not JSON is shown as it is; a line without a
+    /// text shows nothing.
     fn line(&mut self, line: String) -> String {
         self.lines += 1;
         if line.trim().is_empty() {
@@ -389,7 +390,7 @@ impl Ending {
     }
 }
 
-/// The usage of a turn that no one counted, by the bytes of its input and of its output.
+/// The estimated usage of a turn, by the bytes of its input and of its output.
 pub(crate) fn estimated(input: u64, output: u64) -> Usage {
     let (input, output) = (
         input.div_ceil(BYTES_PER_TOKEN),

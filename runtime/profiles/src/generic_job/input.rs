@@ -29,7 +29,7 @@ pub(super) enum InputMode {
     File,
 }
 
-/// What a program is started with.
+/// Arguments and input of a run.
 #[derive(Debug)]
 pub(super) struct Given {
     pub(super) args: Vec<String>,
@@ -40,7 +40,7 @@ pub(super) struct Given {
 
 impl InputMode {
     /// # Errors
-    /// Where the arguments have no place for the input, or one where it becomes part of something else.
+    /// When no argument has a place for the input, or the input would become part of something else.
     pub(super) fn check(self, args: &[String]) -> Result<(), String> {
         match self {
             Self::Stdin => Ok(()),
@@ -67,7 +67,7 @@ impl InputMode {
     /// Puts an input where the program finds it.
     ///
     /// # Errors
-    /// Where an argument cannot hold it, or no file can be written.
+    /// When an argument cannot hold it, or no file can be written.
     pub(super) fn give(self, args: &[String], input: String) -> Result<Given, Error> {
         let mut given = Given {
             args: args.to_vec(),
@@ -98,8 +98,8 @@ impl InputMode {
     }
 }
 
-/// What stands before the input in an argument that is the input alone, or the value of a name. The input cannot become
-/// anything else there.
+/// The text before the input in an argument that is only the input, or the value of a name. The
+/// input cannot become anything else there.
 fn prefix(arg: &str) -> Option<&str> {
     let prefix = arg.strip_suffix(INPUT)?;
     let is_name = |name: &str| {

@@ -191,17 +191,6 @@ impl TryFrom<Map<String, Value>> for Event {
     }
 }
 
-#[cfg(test)]
-impl schemars::JsonSchema for Event {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Event".into()
-    }
-
-    fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        schemars::json_schema!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } } })
-    }
-}
-
 /// The members of a `usage` message.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "Map<String, Value>")]
@@ -286,6 +275,16 @@ pub(super) fn is_plain(path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    impl schemars::JsonSchema for Event {
+        fn schema_name() -> std::borrow::Cow<'static, str> {
+            "Event".into()
+        }
+
+        fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
+            schemars::json_schema!({ "type": "object", "required": ["type"], "properties": { "type": { "type": "string" } } })
+        }
+    }
 
     fn read(text: &str) -> Result<MockConfig, String> {
         serde_json::from_str(text).map_err(|error| error.to_string())

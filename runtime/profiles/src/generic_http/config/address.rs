@@ -11,7 +11,7 @@ use super::super::template::{OF_TURN, Place, Template, Values};
 #[cfg_attr(test, derive(schemars::JsonSchema), schemars(with = "String", description = "", extend("format" = "uri")))]
 pub(crate) struct Address {
     template: Template,
-    /// How many segments the path has.
+    /// Number of segments of the path.
     segments: usize,
 }
 
@@ -37,7 +37,7 @@ impl Address {
         &self.template
     }
 
-    /// What stands in it whatever the values are: who asks, with which password, and the fixed fields of the query.
+    /// The parts that are the same for any values: user, password, and the fixed fields of the query.
     pub(crate) fn fixed(&self) -> Option<(Url, Vec<(String, String)>)> {
         let [one, other] = samples(&self.template).ok()?;
         let others: Vec<_> = other.query_pairs().into_owned().collect();

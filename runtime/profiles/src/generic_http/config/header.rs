@@ -34,7 +34,7 @@ impl std::fmt::Debug for Header {
 #[derive(Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-struct FromEnv {
+pub(super) struct FromEnv {
     /// The variable.
     from_env: String,
     /// What stands before its value, such as `Bearer `.
@@ -110,21 +110,5 @@ impl<'de> Deserialize<'de> for Headers {
             }
         }
         Ok(Self(headers))
-    }
-}
-
-#[cfg(test)]
-impl schemars::JsonSchema for Headers {
-    fn schema_name() -> std::borrow::Cow<'static, str> {
-        "Headers".into()
-    }
-
-    fn json_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
-        let from_env = generator.subschema_for::<FromEnv>();
-        schemars::json_schema!({
-            "type": "object",
-            "additionalProperties": { "anyOf": [{ "type": "string" }, from_env] },
-            "default": {}
-        })
     }
 }
