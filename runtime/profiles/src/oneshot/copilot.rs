@@ -197,10 +197,8 @@ impl Reader for CopilotReader {
                 self.note_streamed(text(data, "/reasoningId"), piece);
                 run.thinking(piece);
             }
-            "assistant.reasoning" => {
-                if !self.streamed.remove(text(data, "/reasoningId")) {
-                    run.thinking(text(data, "/content"));
-                }
+            "assistant.reasoning" if !self.streamed.remove(text(data, "/reasoningId")) => {
+                run.thinking(text(data, "/content"));
             }
             "tool.execution_start" => {
                 let (id, tool) = (text(data, "/toolCallId"), text(data, "/toolName"));
