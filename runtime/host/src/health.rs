@@ -5,8 +5,9 @@ mod verdict;
 
 use std::time::Duration;
 
-use trunkline_core::ProcessPhase;
-use trunkline_protocol::{AgentState, Liveness};
+use trunkline_core::{Cause, ProcessPhase, TurnEnd};
+use trunkline_protocol::{AgentState, Category, Liveness, Status};
+use trunkline_redact as redact;
 
 pub(crate) use self::rates::Meter;
 pub use self::{rates::Rates, verdict::Verdict};
@@ -42,6 +43,8 @@ pub struct AgentHealth {
     pub open_requests: usize,
     /// The longest silence of a turn that runs. One that waits for an answer or is held back does not count.
     pub longest_silence: Option<Duration>,
+    /// The latest turns, if they failed alike; `None` once one completes.
+    pub failing: Option<FailingTurns>,
     /// Lines, bytes and turns a second.
     pub rates: Rates,
     /// The counters, since the host began or this configuration came.
@@ -80,6 +83,45 @@ pub struct LastEnd {
     pub ago: Duration,
     /// The end of its standard error: at most 4 KiB, without secrets.
     pub stderr_tail: String,
+}
+
+/// The latest turns of an agent, which failed with one category. Turns that were stopped or refused are not counted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct FailingTurns {
+    /// Number of turns, at least 1.
+    pub turns: u32,
+    /// Their category. `None` if they named none.
+    pub category: Option<Category>,
+    /// First line of the last one's message, at most 200 characters, without secrets.
+    pub message: Option<String>,
+}
+
+impl FailingTurns {
+    /// Counts the end of a turn: a completed one clears the state, a failure of another category begins anew.
+    pub(crate) fn note(state: &mut Option<Self>, end: &TurnEnd) {
+        match end.status {
+            Status::Completed => *state = None,
+            Status::Failed => Self::add(state, end),
+            // A limit of the agent's own account; one that the host enforces is the user's.
+            Status::Limit if end.cause == Cause::Complete => Self::add(state, end),
+            Status::Limit | Status::Stopped | Status::Refused => {}
+        }
+    }
+
+    fn add(state: &mut Option<Self>, end: &TurnEnd) {
+        let category = end.error.as_ref().and_then(|error| error.category);
+        let message = end
+            .error
+            .as_ref()
+            .and_then(|error| error.message.as_deref());
+        let before = state.as_ref().filter(|before| before.category == category);
+        *state = Some(Self {
+            turns: before.map_or(0, |before| before.turns).saturating_add(1),
+            category,
+            message: message.map(|message| verdict::first_line(&redact::text(message))),
+        });
+    }
 }
 
 impl AgentHealth {

@@ -70,7 +70,7 @@ pub use error::{
     UpdateError,
 };
 pub use event::{Event, EventKind, File};
-pub use health::{AgentHealth, LastEnd, ProcessHealth, Rates, Verdict};
+pub use health::{AgentHealth, FailingTurns, LastEnd, ProcessHealth, Rates, Verdict};
 pub use host::{AgentStatus, Changes, Host, HostBuilder, NativeListError};
 pub use progress_text::ProgressText;
 pub use request::{Decision, Permission, Question};

@@ -209,3 +209,54 @@ async fn an_adapter_that_does_not_answer_is_suspected_until_it_is_heard_and_its_
     assert_eq!(soon(turn.end()).await.cause, Cause::Complete);
     assert_eq!(health(&host).await.liveness(), Liveness::Answering);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_agent_whose_turns_fail_alike_is_failing_until_one_completes() {
+    let (host, mut peers) = played(agent(), 1 << 20);
+    let session = host.open("a", named("s")).unwrap();
+    let mut turn = session.send("x").unwrap();
+    let mut peer = soon(peers.recv()).await.unwrap();
+    peer.say("session.ready", "s", r#","extensions":["turns"]"#)
+        .await;
+    let auth =
+        r#","status":"failed","error":{"category":"auth","message":"Invalid API key\nmore of it"}"#;
+    let timeout = r#","status":"failed","error":{"category":"timeout"}"#;
+    let stopped = r#","status":"stopped""#;
+    for (number, (end, is_failing)) in [
+        (auth, false),
+        (auth, false),
+        (timeout, false),
+        (auth, false),
+        (auth, false),
+        (stopped, false),
+        (auth, true),
+        (stopped, true),
+        ("", false),
+        (auth, false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if number > 0 {
+            turn = session.send("x").unwrap();
+        }
+        let turn_id = peer.read("user.input").await["turn_id"].clone();
+        peer.say(
+            "turn.complete",
+            "s",
+            &format!(r#","turn_id":{turn_id}{end}"#),
+        )
+        .await;
+        soon(turn.end()).await;
+        let verdict = health(&host).await.verdict();
+        let expected = "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline login a`";
+        if is_failing {
+            assert_eq!(
+                (verdict.severity, verdict.text.as_str()),
+                (Severity::Error, expected)
+            );
+        } else {
+            assert_eq!(verdict.severity, Severity::Ok, "{number}: {verdict}");
+        }
+    }
+}

@@ -174,6 +174,46 @@ fn what_there_is_now_is_printed_for_people_and_for_programs() {
     end(host);
 }
 
+/// Fails each turn for want of a login.
+const NOT_LOGGED_IN: &str = r#"
+import json, sys
+for line in sys.stdin:
+    message = json.loads(line)
+    base = {"session_id": message.get("session_id")}
+    if message["type"] == "session.start":
+        print(json.dumps({"type": "session.ready", "protocol": 1, "extensions": ["turns"], **base}), flush=True)
+    elif message["type"] == "user.input":
+        error = {"category": "auth", "message": "Invalid API key"}
+        print(json.dumps({"type": "turn.complete", "turn_id": message["turn_id"], "status": "failed", "error": error, **base}), flush=True)
+"#;
+
+#[test]
+fn an_agent_whose_turns_fail_is_not_fine() {
+    let home = Home::new();
+    home.file("agent.py", NOT_LOGGED_IN);
+    home.file(
+        "trunkline.json",
+        r#"{ "agents": [ { "id": "mine", "external": { "command": "python3", "args": ["agent.py"] } } ] }"#,
+    );
+    let mut stays = Host::new(&home);
+    let host = &mut stays.0;
+    host.say(&start("s"));
+    host.until("host.fact");
+    for id in ["a", "b", "c"] {
+        host.say(&input("s", id, "hello"));
+        host.until("turn.complete");
+    }
+    let ran = home.run(["top", "--journal", "journal", "--once", "--json"]);
+    let now: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    let health = &now["agents"][0]["health"];
+    assert_eq!(health["severity"], "error", "{health}");
+    assert_eq!(
+        health["verdict"],
+        "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline login mine`"
+    );
+    end(stays);
+}
+
 #[test]
 fn without_a_host_it_says_what_to_start() {
     let home = Home::new();

@@ -3,7 +3,7 @@
 use std::{fmt, time::Duration};
 
 use trunkline_protocol::format_duration;
-use trunkline_protocol::{AgentState, Severity};
+use trunkline_protocol::{AgentState, Category, Severity};
 
 use super::{AgentHealth, SILENT};
 
@@ -12,6 +12,9 @@ const FEW_NOISE: u64 = 3;
 
 /// So many bytes wait for an adapter that reads too slowly.
 const SLOW_READER: u64 = 1024 * 1024;
+
+/// Number of turns in a row that fail alike until the agent counts as failing.
+const FAILING_TURNS: u32 = 3;
 
 /// What is wrong with an agent and what to do, as one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,6 +32,7 @@ impl Verdict {
         let found = [
             not_allowed(health),
             failed(health),
+            failing(health),
             suspected(health),
             waiting(health),
             slow_reader(health),
@@ -100,6 +104,29 @@ fn failed(health: &AgentHealth) -> Option<Verdict> {
     error(format!(
         "its process failed to start too often{why}; correct that, and it is tried again by the next input {}",
         in_time(again)
+    ))
+}
+
+fn failing(health: &AgentHealth) -> Option<Verdict> {
+    let failing = health.failing.as_ref()?;
+    if failing.turns < FAILING_TURNS {
+        return None;
+    }
+    let category = match failing.category {
+        Some(category) => format!(" with `{category}`"),
+        None => String::new(),
+    };
+    let message = match &failing.message {
+        Some(message) => format!(": {message}"),
+        None => String::new(),
+    };
+    let next = match failing.category {
+        Some(Category::Auth) => format!("log in with `trunkline login {}`", health.agent),
+        _ => "a turn that completes clears this".to_owned(),
+    };
+    error(format!(
+        "failing: its last {} turns failed{category}{message}; {next}",
+        failing.turns
     ))
 }
 
@@ -297,7 +324,7 @@ fn well(health: &AgentHealth) -> Verdict {
 }
 
 /// The first line of a text that may have more of them, cut where it is very long.
-fn first_line(text: &str) -> String {
+pub(super) fn first_line(text: &str) -> String {
     const LONGEST: usize = 200;
     let line = text
         .lines()

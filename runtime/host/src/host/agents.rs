@@ -332,6 +332,7 @@ impl Agent {
             running_turns: 0,
             open_requests: 0,
             longest_silence: None,
+            failing: None,
             rates: Rates::default(),
             counters: self.shared.counters.snapshot(),
             draining: 0,

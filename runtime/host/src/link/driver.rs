@@ -33,7 +33,7 @@ use crate::{
     agent::AgentShared,
     error::UpdateError,
     files::{Pinned, StoreDir},
-    health::{Meter, end_of},
+    health::{FailingTurns, Meter, end_of},
     mailbox::Mailbox,
     session::{Admitted, SessionShared},
     spool::Pressure,
@@ -100,6 +100,8 @@ pub(crate) struct Driver {
     up: Option<Up>,
     /// The end of the process before, and the time of it.
     last_end: Option<(Instant, LastEnd)>,
+    /// The latest turns, if they failed alike.
+    failing: Option<FailingTurns>,
     meter: Meter,
 }
 
@@ -192,6 +194,7 @@ impl Driver {
             overdue_reads: 0,
             up: None,
             last_end: None,
+            failing: None,
             meter: Meter::new(now()),
             agent,
         }

@@ -28,6 +28,7 @@ fn working() -> AgentHealth {
         running_turns: 1,
         open_requests: 0,
         longest_silence: Some(S),
+        failing: None,
         rates: Rates::default(),
         counters: Counters {
             lines_in: 100,

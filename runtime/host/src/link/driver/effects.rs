@@ -10,7 +10,7 @@ use trunkline_protocol::{HostBody, Large, Meta};
 
 use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
-    Event, EventDelivery, EventKind, TurnScope,
+    Event, EventDelivery, EventKind, FailingTurns, TurnScope,
     link::{Command, connection::Connection, file_checks::FileCheck},
     mailbox::{Mailbox, Pushed},
     session::SessionShared,
@@ -357,6 +357,7 @@ impl Driver {
         now: Instant,
     ) {
         let turn = end.turn;
+        FailingTurns::note(&mut self.failing, &end);
         if let Some(Some(Entry {
             shared,
             usage_so_far: Some(usage_so_far),

@@ -38,6 +38,7 @@ impl Driver {
             running_turns: figures.running_turns,
             open_requests: figures.open_requests,
             longest_silence: figures.longest_silence,
+            failing: self.failing.clone(),
             rates: self.meter.rates(now),
             counters: self.agent.counters.snapshot(),
             draining: 0,
