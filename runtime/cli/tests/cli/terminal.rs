@@ -276,3 +276,44 @@ done()
 "#,
     );
 }
+
+/// Asks for a secret, and reports its length and whether it is the one that was typed.
+const ASKING_FOR_A_SECRET: &str = r#"
+import json, sys
+def say(kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session, kind = message["session_id"], message["type"]
+    if kind == "session.start":
+        say("session.ready", protocol=1, extensions=["questions"])
+    elif kind == "user.input":
+        fields = [{"id": "token", "kind": "secret", "label": "token"}, {"id": "name", "kind": "text", "label": "name"}]
+        say("input.request", request_id="q", prompt="Which key?", fields=fields)
+    elif kind == "input.response":
+        values = message["values"]
+        say("output", content=f"right={values['token'] == 'canary-0123456789'} name={values['name']}\n")
+        say("turn.complete")
+"#;
+
+#[test]
+fn a_secret_that_is_typed_is_not_shown() {
+    let seen = talk(
+        "run begin",
+        ASKING_FOR_A_SECRET,
+        r#"
+expect("token › ")
+while termios.tcgetattr(slave)[3] & termios.ECHO:
+    select.select([], [], [], 0.002)
+send("canary-0123456789\n")
+expect("name › ")
+while not termios.tcgetattr(slave)[3] & termios.ECHO:
+    select.select([], [], [], 0.002)
+send("shown\n")
+expect("shown")
+expect("right=True name=shown")
+done()
+"#,
+    );
+    assert!(!seen.contains("canary"), "{seen}");
+}
