@@ -46,9 +46,9 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
         Category::NotInstalled => of(agent).map(Wrapped::install),
         Category::Auth => of(agent).map(|wrapped| {
             format!(
-                "log in with {}; `trunkline doctor {}` shows which credentials there are",
-                wrapped.login(),
-                agent.id
+                "log in with {login}, or by `trunkline login {id}`; `trunkline doctor {id}` shows which credentials there are",
+                login = wrapped.login(),
+                id = agent.id
             )
         }),
         _ => None,
@@ -56,10 +56,13 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
 }
 
 impl Wrapped {
-    /// How a person logs in.
-    pub(crate) fn login(&self) -> &'static str {
+    /// The command that logs in, for people.
+    pub(crate) fn login(&self) -> String {
         let profile = PROFILES.iter().find(|profile| profile.name == self.profile);
-        profile.and_then(Profile::login).unwrap_or(self.program)
+        profile.and_then(Profile::credentials).map_or_else(
+            || format!("`{}`", self.program),
+            |taken| taken.login().to_string(),
+        )
     }
 
     /// How it is installed, or another program named.

@@ -25,6 +25,7 @@ mod connect;
 mod daemon;
 mod demo;
 mod doctor;
+mod login;
 mod profiles;
 mod run;
 mod schema;
@@ -62,6 +63,7 @@ pub(crate) enum Command {
     Demo(demo::Demo),
     Agents(agents::Agents),
     Doctor(doctor::Doctor),
+    Login(login::Login),
     Config(config::Config),
     Usage(usage::Usage),
     Profiles(profiles::Profiles),
@@ -97,6 +99,7 @@ impl Command {
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Top(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
+            Self::Login(command) => on_runtime(command.run(config))?,
             Self::Agents(command) => on_runtime(command.run(config))?,
             Self::Config(command) => command.run(config)?,
             Self::Usage(command) => command.run(config)?,

@@ -160,10 +160,14 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
             || agent.env_passthrough.iter().any(|passed| passed == name)
     };
     let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let credentials = match profile.credential_variables().any(named) {
-        true => Vec::new(),
-        false => profile.credentials(is_set),
-    };
+    let credentials = profile.credentials().map_or_else(Vec::new, |taken| {
+        let mut passed = taken.passed(is_set);
+        // The folder of the login takes precedence over no credential.
+        if taken.all_variables().any(named) {
+            passed.retain(|name| taken.folder_variable() == Some(*name));
+        }
+        passed
+    });
     let model = match model_of(agent).is_some() || profile.model_variables().any(named) {
         true => Vec::new(),
         false => profile

@@ -23,6 +23,7 @@ mod cli {
     mod journal;
     mod listeners;
     mod lists;
+    mod login;
     #[cfg(feature = "otel")]
     mod otel;
     mod overrides;

@@ -318,6 +318,11 @@ impl AgentFile {
                 return Err(format!("`{member}`: it is empty"));
             }
         }
+        if let Some(credentials) = &self.credentials
+            && credentials.login().parts().is_none()
+        {
+            return Err("`credentials.login.command`: it is empty".to_owned());
+        }
         for (category, patterns) in &self.failures {
             if Category::named(category).is_none() {
                 return Err(format!(

@@ -25,5 +25,6 @@ mod raw_process;
 mod replay;
 mod utf8;
 
+pub use agent::credentials::{Credentials, LoginCommand};
 pub use echo::Echo;
 pub use profile::{PROFILES, Profile, Refused, WrappedAgent, run};

@@ -46,19 +46,10 @@ impl Profile {
         (self.check)(config)
     }
 
-    /// The variables that its agent may take for a credential, the one that it prefers first.
-    pub fn credential_variables(&self) -> impl Iterator<Item = &'static str> {
-        self.accepted()
-            .into_iter()
-            .flat_map(Credentials::all_variables)
-    }
-
-    /// The variables of an environment that its agent needs for its credentials: of those for which `is_set` holds, each
-    /// that is a credential or that one of them is of no use without.
-    pub fn credentials(&self, is_set: impl Fn(&str) -> bool) -> Vec<&'static str> {
-        self.accepted()
-            .map(|accepted| accepted.passed(is_set))
-            .unwrap_or_default()
+    /// The credentials that its agent takes. `None` if it wraps none that is known.
+    #[must_use]
+    pub fn credentials(&self) -> Option<&'static Credentials> {
+        self.agent?.credentials.as_ref()
     }
 
     /// The variables by which its agent finds the way out of this machine: proxies, and certificates of authorities.
@@ -68,10 +59,6 @@ impl Profile {
             Some(_) => NETWORK_VARIABLES,
             None => &[],
         }
-    }
-
-    fn accepted(&self) -> Option<&'static Credentials> {
-        self.agent?.credentials.as_ref()
     }
 
     /// Facts of the agent that it wraps, if that is a known one.
@@ -96,12 +83,6 @@ impl Profile {
     #[must_use]
     pub fn knows_folders(&self) -> bool {
         !WITHOUT_FOLDERS.contains(&self.name)
-    }
-
-    /// The command by which a person logs its agent in, if it has one.
-    #[must_use]
-    pub fn login(&self) -> Option<&'static str> {
-        self.accepted().map(Credentials::login)
     }
 }
 

@@ -1447,7 +1447,7 @@ fn operators_file() -> Value {
         "name": "house-agent", "title": "House agent", "description": "The house's agent", "program": fake(),
         "install": "get house-agent", "tested": null,
         "credentials": {
-            "variables": ["HOUSE_KEY"], "file": { "folder": ".house", "file": "login" }, "login": "`house login`"
+            "variables": ["HOUSE_KEY"], "file": { "folder": ".house", "file": "login" }, "login": { "command": ["house", "login"] }
         },
         "quirks": { "failures_as_text": "prefixed" },
         "modes": { "option": "mode", "start": "plan", "names": { "careful": "ask" }, "dangerous": ["auto"] },

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use super::Home;
 
 /// A folder of programs, and nothing else in `PATH` but what shells need.
-fn with_programs(home: &Home, programs: &[(&str, &str)]) -> String {
+pub(super) fn with_programs(home: &Home, programs: &[(&str, &str)]) -> String {
     let folder = home.path().join("bin");
     std::fs::create_dir_all(&folder).unwrap();
     for (name, script) in programs {
@@ -330,6 +330,26 @@ fn an_exported_key_reaches_the_agent_of_its_profile_alone_and_is_hidden() {
             ran.stderr
         );
     }
+    let folder = [("CLAUDE_CONFIG_DIR", "/tmp"), ("CODEX_HOME", "/tmp")];
+    for (entry, passes) in [
+        (r#""profile": "claude-code""#, true),
+        (
+            r#""profile": "claude-code", "env_passthrough": ["ANTHROPIC_API_KEY"]"#,
+            true,
+        ),
+        (
+            r#""profile": "claude-code", "pass_credentials": false"#,
+            false,
+        ),
+    ] {
+        let (names, _) = given(Some(entry), &folder);
+        assert_eq!(
+            got(&names, "CLAUDE_CONFIG_DIR"),
+            passes,
+            "{entry}: {names:?}"
+        );
+        assert!(!got(&names, "CODEX_HOME"), "{names:?}");
+    }
     let named = r#""profile": "claude-code", "pass_credentials": false, "env_passthrough": ["ANTHROPIC_API_KEY"]"#;
     assert!(got(&given(Some(named), &keys).0, "ANTHROPIC_API_KEY"));
 }
@@ -382,6 +402,7 @@ fn doctor_says_which_credentials_are_used_and_which_are_kept() {
         let mut command = home.command(arguments);
         command
             .env("PATH", &path)
+            .env("CLAUDE_CONFIG_DIR", home.path().join(".claude"))
             .env("ANTHROPIC_API_KEY", "sk-canary-0123456789");
         super::Ran::of(command.output().unwrap())
     };
@@ -393,6 +414,7 @@ fn doctor_says_which_credentials_are_used_and_which_are_kept() {
         for said in [
             "ANTHROPIC_API_KEY from the environment",
             "~/.claude/.credentials.json",
+            "CLAUDE_CONFIG_DIR, from the host's environment",
         ] {
             assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
         }
@@ -409,6 +431,8 @@ fn doctor_says_which_credentials_are_used_and_which_are_kept() {
         ran.stdout
     );
     assert!(ran.stdout.contains("credentials.kept"), "{}", ran.stdout);
+    let kept = "the host has ANTHROPIC_API_KEY, CLAUDE_CONFIG_DIR";
+    assert!(ran.stdout.contains(kept), "{}", ran.stdout);
 }
 
 /// A `claude` that writes its arguments to `args`, and ends.

@@ -1,5 +1,7 @@
-//! Which credentials each agent takes from its environment: names, never values (census rows H01 and H02).
+//! Credentials that agents take: variables, the file of a login, the command that logs in. Names, never values (census
+//! rows H01 and H02).
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
@@ -9,7 +11,7 @@ use crate::agents;
 /// Facts of an agent about its credentials.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Credentials {
+pub struct Credentials {
     /// Variables each of which is enough, in the order in which the agent prefers them.
     variables: Vec<String>,
     /// Variables that pass on in the same way and are not always enough: when they are of use.
@@ -19,10 +21,48 @@ pub(crate) struct Credentials {
     #[serde(default)]
     needed: Vec<(String, Vec<String>)>,
     file: LoginFile,
-    login: String,
+    login: LoginCommand,
     /// The arguments by which its program reports at no cost, by its exit code, whether it is logged in.
     #[serde(default)]
     check: Option<Vec<String>>,
+}
+
+/// The command by which a person logs an agent in.
+///
+/// As text it is written as people read it: `` `codex login` ``, or `` `claude`, then `/login` ``.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LoginCommand {
+    /// Program and arguments. If the program is the agent's own, an entry of a configuration can name another.
+    command: Vec<String>,
+    /// Input that a person types in the interface that the program shows.
+    #[serde(default)]
+    then: Option<String>,
+}
+
+impl LoginCommand {
+    /// Program and arguments. Nothing if the command is empty, which no file of an agent has.
+    #[must_use]
+    pub fn parts(&self) -> Option<(&str, &[String])> {
+        let (program, arguments) = self.command.split_first()?;
+        Some((program, arguments))
+    }
+
+    /// Input that a person types in the interface that the program shows. `None` if the program logs in by itself.
+    #[must_use]
+    pub fn typed(&self) -> Option<&str> {
+        self.then.as_deref()
+    }
+}
+
+impl fmt::Display for LoginCommand {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.command.join(" "))?;
+        match &self.then {
+            Some(typed) => write!(f, ", then `{typed}`"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// The file that a login of the agent's own leaves: in a folder that a variable names, and without that below the home
@@ -73,18 +113,27 @@ impl LoginFile {
 }
 
 impl Credentials {
-    /// The file that proves a login by being there, where `value` reads the variables of the agent's environment.
-    pub(crate) fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
+    /// Path of the file that proves a login by its existence. `value` reads the variables of the agent's environment.
+    /// `None` if no file proves it, or the environment has no home folder.
+    pub fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         (!self.file.holds_more).then(|| self.file.path(value))?
     }
 
-    /// The arguments by which the program reports at no cost that it is logged in: it exits with 0.
-    pub(crate) fn check(&self) -> Option<&[String]> {
+    /// The variable that names the folder of the login, if the agent has one.
+    #[must_use]
+    pub fn folder_variable(&self) -> Option<&str> {
+        self.file.variable.as_deref()
+    }
+
+    /// Arguments by which the program reports at no cost that it is logged in: it exits with 0.
+    #[must_use]
+    pub fn check(&self) -> Option<&[String]> {
         self.check.as_deref()
     }
 
     /// The command that logs in.
-    pub(crate) fn login(&self) -> &str {
+    #[must_use]
+    pub fn login(&self) -> &LoginCommand {
         &self.login
     }
 
@@ -93,21 +142,21 @@ impl Credentials {
         self.variables.iter().map(String::as_str)
     }
 
-    /// Which of the variables are set, read by `value`; an empty one is not.
-    pub(crate) fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&str> {
+    /// The variables that are set and enough, read by `value`; an empty one is not set.
+    pub fn found(&self, value: impl Fn(&str) -> Option<String>) -> Vec<&str> {
         let is_set = |name: &&str| value(name).is_some_and(|value| !value.trim().is_empty());
         self.variables().filter(is_set).collect()
     }
 
     /// The variables that may pass on as credentials: those each of which is enough, then the others.
-    pub(crate) fn all_variables(&self) -> impl Iterator<Item = &str> {
+    pub fn all_variables(&self) -> impl Iterator<Item = &str> {
         self.variables()
             .chain(self.partial.iter().map(|(name, _)| name.as_str()))
     }
 
-    /// Which variables pass on: those that are set, and what each of them needs.
-    pub(crate) fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&str> {
-        let mut passed: Vec<_> = self.all_variables().collect();
+    /// The variables that pass on: those that are set, what each of them needs, and the folder of the login.
+    pub fn passed(&self, is_set: impl Fn(&str) -> bool) -> Vec<&str> {
+        let mut passed: Vec<_> = self.all_variables().chain(self.folder_variable()).collect();
         let needed = self.needed.iter().filter(|(name, _)| is_set(name));
         passed.extend(needed.flat_map(|(_, needed)| needed.iter().map(String::as_str)));
         passed.retain(|name| is_set(name));
@@ -116,9 +165,9 @@ impl Credentials {
         passed
     }
 
-    /// Where credentials come from, the source that the agent prefers first: `NAME from the environment`, the file of a
-    /// login. Never a value.
-    pub(crate) fn sources(&self, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
+    /// Sources of credentials, the one that the agent prefers first: `NAME from the environment`, the file of a login.
+    /// Never a value.
+    pub fn sources(&self, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let variables = self
             .found(&value)
             .into_iter()
@@ -129,8 +178,8 @@ impl Credentials {
             .collect()
     }
 
-    /// What to do where the agent has no credentials, or wrong ones.
-    pub(crate) fn hint(&self, value: impl Fn(&str) -> Option<String>) -> String {
+    /// The next step if the agent has no credentials, or wrong ones.
+    pub fn hint(&self, value: impl Fn(&str) -> Option<String>) -> String {
         let names: Vec<_> = self.variables().collect();
         let file = self
             .file
@@ -286,6 +335,9 @@ mod tests {
         assert_eq!(passed("claude-code", &keys), keys);
         assert_eq!(passed("claude-code", &["ANTHROPIC_BASE_URL"]), [""; 0]);
         assert_eq!(passed("codex", &keys), [""; 0]);
+        let folders = ["CODEX_HOME", "CLAUDE_CONFIG_DIR"];
+        assert_eq!(passed("codex", &folders), ["CODEX_HOME"]);
+        assert_eq!(passed("claude-code", &folders), ["CLAUDE_CONFIG_DIR"]);
     }
 
     #[test]
@@ -331,10 +383,10 @@ mod tests {
                 credentials.all_variables().next().is_some(),
                 "{credentials:?}"
             );
-            assert!(credentials.login.starts_with('`'));
+            assert!(credentials.login.parts().is_some(), "{credentials:?}");
             let hint = credentials.hint(|name| (name == "HOME").then(|| "/h".to_owned()));
             assert!(
-                hint.contains(&credentials.login) && hint.contains("~/."),
+                hint.contains(&credentials.login.to_string()) && hint.contains("~/."),
                 "{hint}"
             );
             assert!(

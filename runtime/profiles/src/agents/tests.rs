@@ -131,6 +131,11 @@ fn an_operator_s_file_is_refused_with_the_file_and_the_member() {
         ),
         (json!({"oneshot": "gemini"}), "`oneshot`", "built-in"),
         (
+            json!({"credentials": {"variables": [], "file": {"folder": "f", "file": "l"}, "login": {"command": []}}}),
+            "`credentials.login.command`",
+            "empty",
+        ),
+        (
             json!({"since": {"--acp": "1"}}),
             "`since.--acp`",
             "not a version",

@@ -114,13 +114,14 @@ pub(super) fn names(
     checks
 }
 
-/// The credentials among them.
+/// The credentials among them, and what passes with those.
 pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<Check> {
     let mut checks = Vec::new();
+    let is_passed = |name: &OsStr| agent.credentials.iter().any(|passed| *name == **passed);
     for name in environment
         .variables
         .keys()
-        .filter(|name| is_sensitive(name))
+        .filter(|name| is_sensitive(name) || is_passed(name))
     {
         let named = name.to_string_lossy();
         let value = agent.command.env.get(&*named);

@@ -1,13 +1,15 @@
 //! Whether the program of an agent is here: its own, or the one that a built-in adapter wraps.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
 
 use anyhow::anyhow;
 use trunkline_host::config::{AgentConfig, Profile};
 use trunkline_host::process::ChildSpec;
 
 use super::environment;
+use super::isolation;
 use super::program::{self, Found};
 use crate::advice;
 use crate::error::CliError;
@@ -22,16 +24,9 @@ pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, F
     }
     let program = match agent.profile {
         Profile::External => spec.program.clone(),
-        Profile::BuiltIn(_) => {
-            let named = agent
-                .config
-                .as_ref()
-                .and_then(|config| config.get("command")?.as_str());
-            let named = named.filter(|named| !named.is_empty() && knows(&agent.profile, "command"));
-            named
-                .or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?
-                .into()
-        }
+        Profile::BuiltIn(_) => configured_program(agent)
+            .or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?
+            .into(),
     };
     let found = program::find(
         &program,
@@ -39,6 +34,41 @@ pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, F
         &program::work_dir(spec),
     );
     Some((program, found))
+}
+
+/// The program that an entry names instead of the wrapped agent's own.
+pub(crate) fn configured_program(agent: &AgentConfig) -> Option<&str> {
+    let named = agent.config.as_ref()?.get("command")?.as_str()?;
+    (!named.is_empty() && knows(&agent.profile, "command")).then_some(named)
+}
+
+/// Finds a program as the process of an agent would.
+///
+/// # Errors
+/// Names the program, and how it is installed.
+pub(crate) fn locate(
+    agent: &AgentConfig,
+    spec: &ChildSpec,
+    program: &OsStr,
+) -> Result<PathBuf, CliError> {
+    if let Some(image) = isolation::image(agent) {
+        let error = anyhow!(
+            "{} is an agent of the image {image}, where no login is run",
+            agent.id
+        );
+        return Err(CliError::not_started(error)
+            .next("name a variable with its key in `env` or `env_passthrough`"));
+    }
+    let path = environment::search_path(&environment::of(spec));
+    match program::find(program, &path, &program::work_dir(spec)) {
+        Found::At(at) => Ok(at),
+        Found::Nowhere => Err(not_installed(agent, spec, program)),
+        found => {
+            let check = program::check(program, &found, &path);
+            let error = CliError::not_started(anyhow!(check.message));
+            Err(error.next(check.hint.unwrap_or_default()))
+        }
+    }
 }
 
 /// That the program of an agent is nowhere, before anything is started.
@@ -53,20 +83,22 @@ pub(crate) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
     let Some((program, Found::Nowhere)) = find(agent, &spec) else {
         return Ok(());
     };
+    Err(not_installed(agent, &spec, &program))
+}
+
+fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliError {
     let name = program.to_string_lossy();
-    let place = program::work_dir(&spec).join(&program);
+    let place = program::work_dir(spec).join(program);
     if program.as_bytes().contains(&b'/') && place.is_dir() {
-        return Err(
-            CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it")
-        );
+        return CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it");
     }
     let fault = CliError::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("there is no program {name}")
     } else {
         anyhow!("`{name}` is not installed: it is in no folder of PATH")
     });
-    Err(match advice::of(agent) {
+    match advice::of(agent) {
         Some(wrapped) => fault.next(wrapped.install()),
         None => fault.next("install it, or name it by its full path"),
-    })
+    }
 }

@@ -1,0 +1,464 @@
+//! `trunkline login`: logs an agent in, in the environment that its entry of the configuration gives it.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::process::{self, ExitStatus};
+use std::time::{Duration, SystemTime};
+
+use anstream::{eprintln, println};
+use anyhow::anyhow;
+use clap::Args;
+use serde::Serialize;
+use serde_json::Value;
+use tokio::signal::unix::{SignalKind, signal};
+use trunkline_host::Host;
+use trunkline_host::config::AgentConfig;
+use trunkline_host::process::{ChildSpec, child_environment, query};
+use trunkline_host::redact;
+use trunkline_profiles::Credentials;
+
+use super::doctor::installed;
+use crate::error::{CliError, CommandResult};
+use crate::terminal::one_line;
+use crate::{advice, exit, target};
+
+/// Timeout for an agent's report of its login.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Limit for an agent's report of its login, in characters.
+const MAX_REPORT_CHARS: usize = 200;
+
+/// Limit for the size of a login's file, in bytes.
+const MAX_AUTH_BYTES: u64 = 1024 * 1024;
+
+/// Variables with which a login opens a browser. An agent that works has no use for them.
+const BROWSER_VARIABLES: [&str; 5] = [
+    "BROWSER",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "COLORTERM",
+];
+
+/// Logs an agent in, with the agent's own login
+///
+/// It runs the login of the agent on this terminal, with the variables that the agent gets, and then reports whether the
+/// agent is logged in. The login is kept where the agent keeps it, and nowhere else. An agent that logs in within its own
+/// interface is started, and what to type is shown first.
+///
+/// Where no person is, --auth-file and --auth-variable write the file of a login, of mode 0600: `auth.json` of Codex,
+/// say. A newer file is kept.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline login codex
+  trunkline login claude-code --check && trunkline run --agent claude-code 'hello'
+  trunkline login codex --auth-file /run/secrets/codex-auth.json
+  trunkline login codex --auth-variable CODEX_AUTH_JSON
+
+It ends with 0 when the agent is logged in, with 1 when it is not, with 2 when no
+login of it is known, and with 3 when it is not installed.")]
+pub(crate) struct Login {
+    /// The agent, by its id in the configuration, or a built-in adapter by its name
+    #[arg(value_name = "AGENT")]
+    agent: String,
+
+    /// Reports whether the agent is logged in, and changes nothing
+    #[arg(long, conflicts_with = "auth")]
+    check: bool,
+
+    /// The report as one JSON object
+    #[arg(long, requires = "check")]
+    json: bool,
+
+    /// Writes this JSON file as the agent's login, unless the login is newer
+    #[arg(long, value_name = "FILE", group = "auth")]
+    auth_file: Option<PathBuf>,
+
+    /// Writes the JSON of this variable as the agent's login, unless there is another login
+    #[arg(long, value_name = "NAME", group = "auth")]
+    auth_variable: Option<String>,
+
+    /// Writes it over another login all the same
+    #[arg(long, requires = "auth")]
+    replace: bool,
+}
+
+impl Login {
+    pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
+        let agent = LoginAgent::find(file, &self.agent)?;
+        if let Some(auth) = self.auth()? {
+            println!("{}", agent.write_auth(&auth, self.replace)?);
+            return Ok(exit::OK);
+        }
+        if self.check {
+            let report = agent.report().await?;
+            if self.json {
+                super::print_json(&serde_json::to_value(&report).map_err(CliError::failed)?)?;
+            } else {
+                println!("{}", report.text());
+            }
+            let is_logged_in = report.logged_in == Some(true);
+            return Ok(if is_logged_in { exit::OK } else { exit::FAILED });
+        }
+        let status = agent.log_in()?;
+        let report = agent.report().await?;
+        println!("{}", report.text());
+        match report.logged_in {
+            Some(true) => Ok(exit::OK),
+            // The agent reports nothing itself: its login's end is all that is known.
+            None if status.success() => Ok(exit::OK),
+            Some(false) | None => Err(CliError::failed(anyhow!(
+                "{} is not logged in: {} ended with {status}",
+                agent.config.id,
+                agent.credentials.login()
+            ))
+            .next(agent.credentials.hint(|name| agent.variable(name)))),
+        }
+    }
+
+    /// The login that the command line hands over.
+    fn auth(&self) -> Result<Option<Auth>, CliError> {
+        match (&self.auth_file, &self.auth_variable) {
+            (Some(path), _) => Auth::read(path).map(Some),
+            (None, Some(name)) => Auth::of_variable(name).map(Some),
+            (None, None) => Ok(None),
+        }
+    }
+}
+
+/// A login that is handed over: JSON, and its source.
+struct Auth {
+    json: Vec<u8>,
+    source: String,
+    /// Time of the file's last change. `None` if it comes from a variable.
+    modified: Option<SystemTime>,
+}
+
+impl Auth {
+    fn read(path: &Path) -> Result<Self, CliError> {
+        let source = path.display().to_string();
+        let failed = |error: io::Error| {
+            CliError::usage(anyhow!("failed to read {source}: {error}"))
+                .next("name a file with the agent's login")
+        };
+        let file = File::open(path).map_err(failed)?;
+        let modified = file.metadata().and_then(|facts| facts.modified());
+        let mut json = Vec::new();
+        file.take(MAX_AUTH_BYTES + 1)
+            .read_to_end(&mut json)
+            .map_err(failed)?;
+        let modified = Some(modified.map_err(failed)?);
+        Self {
+            json,
+            source,
+            modified,
+        }
+        .checked()
+    }
+
+    fn of_variable(name: &str) -> Result<Self, CliError> {
+        let value = std::env::var(name).unwrap_or_default();
+        if value.trim().is_empty() {
+            return Err(CliError::usage(anyhow!("the variable {name} is not set"))
+                .next("set it to the JSON of the agent's login, or name a file by --auth-file"));
+        }
+        let auth = Self {
+            json: value.into_bytes(),
+            source: name.to_owned(),
+            modified: None,
+        };
+        auth.checked()
+    }
+
+    /// Refuses what is no login. The text quotes nothing of it.
+    fn checked(self) -> Result<Self, CliError> {
+        let why = if self.json.len() as u64 > MAX_AUTH_BYTES {
+            format!("is longer than {MAX_AUTH_BYTES} bytes")
+        } else if serde_json::from_slice::<Value>(&self.json).is_ok_and(|json| json.is_object()) {
+            return Ok(self);
+        } else {
+            "is not a JSON object".to_owned()
+        };
+        Err(CliError::usage(anyhow!("{} {why}", self.source))
+            .next("hand over the whole file of a login, as the agent wrote it"))
+    }
+}
+
+/// An agent with what its login needs.
+struct LoginAgent {
+    config: AgentConfig,
+    credentials: &'static Credentials,
+    /// The process of its adapter, whose variables the agent gets.
+    spec: ChildSpec,
+    environment: BTreeMap<OsString, OsString>,
+    /// Owner of the folder that `spec` makes its private one in.
+    _host: Host,
+}
+
+impl LoginAgent {
+    fn find(file: Option<&Path>, id: &str) -> Result<Self, CliError> {
+        let mut config = target::config(file)?;
+        target::add_built_in(&mut config, id);
+        let Some(agent) = config.agent(id) else {
+            return Err(target::no_agent(Some(id), &config));
+        };
+        let profile = target::built_in(&agent.profile);
+        let Some(credentials) = profile.and_then(|profile| profile.credentials()) else {
+            return Err(CliError::usage(anyhow!(
+                "no login of the agent {id} is known: its profile is {}",
+                agent.profile.name()
+            ))
+            .next(
+                "log in with its own command, or name its variables in `env` or `env_passthrough`",
+            ));
+        };
+        config.agents.retain(|agent| agent.id == id);
+        config.default_agent = None;
+        config.usage_log = false;
+        let host = target::build(config)?;
+        let (Some(status), Some(spec)) = (host.agent(id), host.child_spec(id)) else {
+            return Err(CliError::usage(anyhow!("the agent {id} may not run here"))
+                .next(format!("`trunkline doctor {id}` shows why")));
+        };
+        let spec = spec.map_err(|error| CliError::usage(anyhow!("failed to {error}")))?;
+        spec.register_secrets();
+        let environment = child_environment(std::env::vars_os(), spec.inherit, [], &spec.env);
+        Ok(Self {
+            config: status.config,
+            credentials,
+            spec,
+            environment: environment.variables,
+            _host: host,
+        })
+    }
+
+    /// The value of a variable in the agent's environment.
+    fn variable(&self, name: &str) -> Option<String> {
+        let value = self.environment.get(OsStr::new(name))?;
+        value.to_str().map(str::to_owned)
+    }
+
+    /// Path and arguments of a command of the agent. Its own program is the one that the entry names, with the entry's
+    /// arguments before the others.
+    fn command(
+        &self,
+        program: &str,
+        arguments: &[String],
+    ) -> Result<(PathBuf, Vec<String>), CliError> {
+        let is_own = advice::of(&self.config).is_some_and(|wrapped| wrapped.program == program);
+        let configured = installed::configured_program(&self.config).filter(|_| is_own);
+        let own_arguments = self
+            .config
+            .config
+            .as_ref()
+            .and_then(|config| config.get("args"));
+        let own_arguments = own_arguments.and_then(Value::as_array).filter(|_| is_own);
+        let own_arguments = own_arguments
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
+        let path = installed::locate(
+            &self.config,
+            &self.spec,
+            OsStr::new(configured.unwrap_or(program)),
+        )?;
+        let arguments = own_arguments
+            .map(str::to_owned)
+            .chain(arguments.iter().cloned());
+        Ok((path, arguments.collect()))
+    }
+
+    /// Runs the agent's login on this terminal, and waits for its end.
+    fn log_in(&self) -> Result<ExitStatus, CliError> {
+        let login = self.credentials.login();
+        let (program, arguments) = login.parts().unwrap_or_default();
+        let (path, arguments) = self.command(program, arguments)?;
+        if let Some(typed) = login.typed() {
+            eprintln!("type {typed} in {program}, log in, and leave {program} to come back here");
+        }
+        let for_browser = BROWSER_VARIABLES
+            .iter()
+            .filter_map(|name| Some((name, std::env::var_os(name)?)));
+        let mut command = process::Command::new(&path);
+        command
+            .args(arguments)
+            .env_clear()
+            .envs(for_browser)
+            .envs(&self.environment);
+        if let Some(folder) = &self.spec.work_dir {
+            command.current_dir(folder);
+        }
+        // Ctrl-C is for the agent, which may ask whether to end.
+        let _interrupts = signal(SignalKind::interrupt())?;
+        command.status().map_err(|error| {
+            CliError::not_started(anyhow!("failed to start {}: {error}", path.display())).next(
+                format!("`trunkline doctor {}` checks the program", self.config.id),
+            )
+        })
+    }
+
+    /// Reports the login: by the agent's own check, and by the variables and the file that it takes.
+    async fn report(&self) -> Result<LoginReport, CliError> {
+        let value = |name: &str| self.variable(name);
+        let variables = self.credentials.found(value);
+        let by_variable = variables
+            .first()
+            .map(|name| format!("{name} from the environment"));
+        let sources = self.credentials.sources(value);
+        let (logged_in, by) = match self.credentials.check() {
+            Some(arguments) => match (self.check(arguments).await?, by_variable) {
+                ((true, report), _) => (Some(true), report),
+                ((false, _), Some(variable)) => (Some(true), variable),
+                ((false, report), None) => (Some(false), report),
+            },
+            None => match sources.first() {
+                Some(source) => (Some(true), source.clone()),
+                None => (None, "the agent does not report its login".to_owned()),
+            },
+        };
+        let next = (logged_in != Some(true)).then(|| self.credentials.hint(value));
+        Ok(LoginReport {
+            agent: self.config.id.clone(),
+            logged_in,
+            by,
+            next,
+        })
+    }
+
+    /// Runs the agent's own check. Returns true with its words if it is logged in.
+    async fn check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
+        let wrapped = advice::of(&self.config).map_or("", |wrapped| wrapped.program);
+        let (path, arguments) = self.command(wrapped, arguments)?;
+        let mut spec = self.spec.clone();
+        spec.program = path.into();
+        spec.args = arguments.into_iter().map(OsString::from).collect();
+        spec.config = None;
+        spec.sandbox = None;
+        let answer = query(spec, CHECK_TIMEOUT)
+            .await
+            .map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?;
+        let Some(end) = answer.exit else {
+            let time = humantime::format_duration(CHECK_TIMEOUT);
+            return Ok((false, format!("no answer within {time}")));
+        };
+        let stdout = String::from_utf8_lossy(&answer.stdout);
+        let (is_denied, report) = words_of_check(&stdout, &answer.stderr);
+        Ok((end.success() && !is_denied, report))
+    }
+
+    /// Writes a login to the agent's own file. Returns what was done.
+    fn write_auth(&self, auth: &Auth, replace: bool) -> Result<String, CliError> {
+        let id = &self.config.id;
+        let path = self.credentials.file(|name| self.variable(name));
+        let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
+        let Some(path) = path.filter(is_json) else {
+            return Err(
+                CliError::usage(anyhow!("the login of {id} is no JSON file of its own"))
+                    .next(self.credentials.hint(|name| self.variable(name))),
+            );
+        };
+        // A link to the file stays one.
+        let path = path.canonicalize().unwrap_or(path);
+        let (place, source) = (path.display(), &auth.source);
+        let failed =
+            |error: io::Error| CliError::failed(anyhow!("failed to write {place}: {error}"));
+        let present = match std::fs::metadata(&path) {
+            Ok(facts) => Some(facts),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(failed(error)),
+        };
+        if let Some(facts) = present {
+            if std::fs::read(&path).is_ok_and(|present| present == auth.json) {
+                return Ok(format!("{place} is that of {source} already"));
+            }
+            match auth.modified {
+                _ if replace => {}
+                Some(modified) if facts.modified().map_err(failed)? <= modified => {}
+                Some(_) => {
+                    return Ok(format!(
+                        "kept {place}, which is newer than {source}; --replace writes over it"
+                    ));
+                }
+                None => {
+                    return Err(CliError::failed(anyhow!(
+                        "{place} is another login than that of {source}, and may be newer"
+                    ))
+                    .next("add --replace to write over it"));
+                }
+            }
+        }
+        write_private(&path, &auth.json).map_err(failed)?;
+        Ok(format!("wrote {place} from {source}"))
+    }
+}
+
+/// Writes a file of mode 0600 that has its name only once it is complete, in a folder that is made if it is missing.
+fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut file = tempfile::NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// The login of an agent.
+#[derive(Debug, Serialize)]
+struct LoginReport {
+    agent: String,
+    /// `None` if that cannot be known: nothing was found, and the agent has no check.
+    logged_in: Option<bool>,
+    /// The agent's own words, or the source of the credentials.
+    by: String,
+    /// The next step if it is not logged in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next: Option<String>,
+}
+
+impl LoginReport {
+    fn text(&self) -> String {
+        let state = match self.logged_in {
+            Some(true) => "logged in",
+            Some(false) => "not logged in",
+            None => "no login found",
+        };
+        let line = match self.by.as_str() {
+            "" => format!("{}: {state}", self.agent),
+            by => format!("{}: {state} ({by})", self.agent),
+        };
+        match &self.next {
+            Some(next) => format!("{line}\n next: {next}"),
+            None => line,
+        }
+    }
+}
+
+/// Reads what an agent prints of its login: true if it denies one, and its words. Of JSON these are the account and the
+/// method.
+fn words_of_check(stdout: &str, stderr: &str) -> (bool, String) {
+    if let Ok(Value::Object(status)) = serde_json::from_str(stdout) {
+        let text = |name: &str| status.get(name).and_then(Value::as_str);
+        let account = ["email", "account"].into_iter().find_map(text);
+        let words: Vec<_> = account.into_iter().chain(text("authMethod")).collect();
+        let is_denied = status.get("loggedIn") == Some(&Value::Bool(false));
+        return (is_denied, shown(&words.join(", ")));
+    }
+    let is_own = |line: &&str| !line.trim().is_empty() && !line.starts_with("WARNING");
+    let line = stdout.lines().chain(stderr.lines()).find(is_own);
+    (false, shown(line.unwrap_or_default()))
+}
+
+/// An agent's words without secrets, on one line.
+fn shown(words: &str) -> String {
+    let line = one_line(&redact::text(words));
+    line.chars().take(MAX_REPORT_CHARS).collect()
+}
