@@ -214,7 +214,7 @@ async fn an_adapter_that_does_not_answer_is_suspected_until_it_is_heard_and_its_
 async fn an_agent_whose_turns_fail_alike_is_failing_until_one_completes() {
     let (host, mut peers) = played(agent(), 1 << 20);
     let session = host.open("a", named("s")).unwrap();
-    let mut turn = session.send("x").unwrap();
+    let mut first = Some(session.send("x").unwrap());
     let mut peer = soon(peers.recv()).await.unwrap();
     peer.say("session.ready", "s", r#","extensions":["turns"]"#)
         .await;
@@ -237,9 +237,7 @@ async fn an_agent_whose_turns_fail_alike_is_failing_until_one_completes() {
     .into_iter()
     .enumerate()
     {
-        if number > 0 {
-            turn = session.send("x").unwrap();
-        }
+        let turn = first.take().unwrap_or_else(|| session.send("x").unwrap());
         let turn_id = peer.read("user.input").await["turn_id"].clone();
         peer.say(
             "turn.complete",
