@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus};
 use std::time::{Duration, SystemTime};
 
-use anstream::{eprintln, println};
+use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
 use serde::Serialize;
@@ -92,22 +92,21 @@ impl Login {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         let agent = LoginAgent::find(file, &self.agent)?;
         if let Some(auth) = self.auth()? {
-            println!("{}", agent.write_auth(&auth, self.replace)?);
-            return Ok(exit::OK);
+            return print_line(&agent.write_auth(&auth, self.replace)?);
         }
         if self.check {
             let report = agent.report().await?;
             if self.json {
                 super::print_json(&serde_json::to_value(&report).map_err(CliError::failed)?)?;
             } else {
-                println!("{}", report.text());
+                print_line(&report.text())?;
             }
             let is_logged_in = report.logged_in == Some(true);
             return Ok(if is_logged_in { exit::OK } else { exit::FAILED });
         }
         let status = agent.log_in()?;
         let report = agent.report().await?;
-        println!("{}", report.text());
+        print_line(&report.text())?;
         match report.logged_in {
             Some(true) => Ok(exit::OK),
             // The agent reports nothing itself: its login's end is all that is known.
@@ -440,6 +439,11 @@ impl LoginReport {
             None => line,
         }
     }
+}
+
+fn print_line(line: &str) -> CommandResult {
+    writeln!(anstream::stdout().lock(), "{line}")?;
+    Ok(exit::OK)
 }
 
 /// Reads what an agent prints of its login: true if it denies one, and its words. Of JSON these are the account and the

@@ -46,6 +46,10 @@ const ELSEWHERE: [(&str, &str); 50] = [
     ),
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
+    (
+        "trunkline login",
+        "wants an installed agent; `cli::login` runs each",
+    ),
     ("trunkline doctor goose", "wants an installed agent"),
     ("trunkline run --agent goose", "wants an installed agent"),
     (
