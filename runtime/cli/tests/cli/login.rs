@@ -134,6 +134,20 @@ fn a_login_that_fails_is_an_error_with_the_next_step() {
         .must_end_with(1)
         .must_say("`codex login` ended with exit status: 7")
         .must_say("set CODEX_ACCESS_TOKEN");
+    // An agent that reports no login itself: the end of its login is all that is known.
+    for (script, code, said) in [
+        ("exit 0", 0, ""),
+        ("exit 5", 1, "`goose configure` ended with exit status: 5"),
+    ] {
+        with_programs(&home, &[("goose", script)]);
+        let ran = run(&home, &path, &["login", "goose"], &[]);
+        ran.must_end_with(code).must_say(said);
+        assert!(
+            ran.stdout.contains("goose: no login found"),
+            "{}",
+            ran.stdout
+        );
+    }
 }
 
 #[test]
