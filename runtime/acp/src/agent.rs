@@ -233,6 +233,18 @@ impl EditorAgent {
         while self.host.next(false).await.is_some() {}
     }
 
+    /// Answers all open requests with an error: there is no host any longer.
+    pub(crate) fn fail_all(&mut self, cause: &ClientError) {
+        let refusal = Refusal::from(cause.clone());
+        for id in self.sessions.keys().cloned().collect::<Vec<_>>() {
+            self.forget(&id, &refusal);
+        }
+        for request in std::mem::take(&mut self.open_requests) {
+            let answer = rpc::answer(Some(&request), Err(refusal.clone()));
+            self.output.push(&answer);
+        }
+    }
+
     /// Begins the new calls, before a later line of the editor is handled.
     pub(crate) fn poll_calls(&mut self) {
         while let Some(finish) = self.host.try_next_result() {

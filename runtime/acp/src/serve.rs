@@ -87,7 +87,11 @@ pub async fn serve<H: Host>(
         biased;
         () = stop => Ended::Stopped,
         () = serve_editor(&mut agent, reader, lines, &mut writer) => Ended::Client,
-        cause = client.ended() => return Err(io::Error::other(cause)),
+        cause = client.ended() => {
+            agent.fail_all(&cause);
+            flush(&mut agent, &mut writer).await;
+            return Err(io::Error::other(cause));
+        }
     };
     let last = async {
         if denies_at_end {
@@ -97,13 +101,18 @@ pub async fn serve<H: Host>(
     };
     // A host that does not read learns it by the end of the connection.
     let _ = timeout(CLOSE_TIMEOUT, last).await;
+    flush(&mut agent, &mut writer).await;
+    Ok(ended)
+}
+
+/// Writes the last lines to an editor that reads them.
+async fn flush(agent: &mut EditorAgent, writer: &mut (impl AsyncWrite + Send + Unpin)) {
     let last = async {
         writer.write_all(agent.output.unwritten()).await?;
         writer.flush().await
     };
     // An editor that does not read needs no last lines.
     let _ = timeout(CLOSE_TIMEOUT, last).await;
-    Ok(ended)
 }
 
 /// Serves an editor until its messages end, or it no longer reads.

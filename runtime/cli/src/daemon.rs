@@ -1,5 +1,7 @@
 //! The daemon of this user: its folder, and how to ask it.
 
+pub(crate) mod launch;
+
 use std::{
     fs::{self, DirBuilder},
     io,
@@ -120,10 +122,15 @@ impl Folder {
 
     /// Writes where the daemon is, for the user's commands.
     pub(crate) fn note(&self, running: &Running) -> io::Result<()> {
+        self.write(&self.file(), running)
+    }
+
+    /// Replaces a file of the folder, which is for this user only.
+    fn write(&self, file: &Path, value: &impl Serialize) -> io::Result<()> {
         // A temporary file is for this user only.
         let mut new = NamedTempFile::new_in(&self.0)?;
-        serde_json::to_writer(&mut new, running)?;
-        new.persist(self.file())?;
+        serde_json::to_writer(&mut new, value)?;
+        new.persist(file)?;
         Ok(())
     }
 

@@ -12,14 +12,17 @@ use tokio::{signal::unix::Signal, task::spawn_blocking};
 use trunkline_gateway::Tls;
 use trunkline_host::{
     Host, ReconfigureError,
-    config::{Config, SessionMay},
+    config::{Config, SessionMay, Source},
     process::Deadline,
 };
 
 use crate::{
-    daemon::{Folder, Running},
+    daemon::{
+        Folder, Running,
+        launch::{Launch, is_set},
+    },
     error::CliError,
-    target::{self, Chosen, Processes, Target},
+    target::{self, Chosen, MODEL, Processes, Target},
 };
 
 /// What a configuration is read again with, and for whom.
@@ -99,6 +102,26 @@ impl Reload {
         })
     }
 
+    /// The configuration file that only a variable or the user's folder leads to.
+    pub(crate) fn configuration_to_name(&self) -> Option<PathBuf> {
+        match &self.began_with.source {
+            Source::Environment(path) | Source::UserDirectory(path) => {
+                std::path::absolute(path).ok()
+            }
+            _ => None,
+        }
+    }
+
+    /// The default agent that the command line or the environment names.
+    pub(crate) fn named_agent(&self) -> Option<String> {
+        self.target.named()
+    }
+
+    /// Names of the variables that this process has and the agents of its configuration use.
+    pub(crate) fn used_variables(&self) -> Vec<String> {
+        used_variables(&self.began_with)
+    }
+
     /// Has a certificate read again beside the configuration.
     pub(crate) fn also_tls(&self, tls: Tls) {
         // There is one at most.
@@ -129,6 +152,7 @@ impl Reload {
             )));
         }
         let fixed = fixed(&self.began_with, &config);
+        let variables = used_variables(&config);
         let changes =
             self.host
                 .reconfigure(target::builder(config))
@@ -138,13 +162,15 @@ impl Reload {
                 })?;
         *in_force = effective;
         if let Some((folder, running)) = self.note.get()
-            && let Err(error) = folder.note(&Running {
-                configuration: in_force.clone(),
-                ..running.clone()
-            })
+            && let Err(error) = folder
+                .note(&Running {
+                    configuration: in_force.clone(),
+                    ..running.clone()
+                })
+                .and_then(|()| note_variables(folder, variables))
         {
             tracing::warn!(
-                "{} tells of the configuration of before: {error}",
+                "{} has the configuration of before: {error}",
                 folder.0.display()
             );
         }
@@ -197,6 +223,32 @@ impl Reload {
             // What panics has said so.
             let _ = spawn_blocking(tell).await;
         }
+    }
+}
+
+/// Names of the variables that this process has and the agents of a configuration use.
+fn used_variables(config: &Config) -> Vec<String> {
+    let mut agents = config.agents.clone();
+    agents.iter_mut().for_each(target::list_variables);
+    let mut names: Vec<_> = agents
+        .into_iter()
+        .flat_map(|agent| agent.env_passthrough.into_iter().chain(agent.credentials))
+        .chain([MODEL.to_owned()])
+        .filter(|name| is_set(name))
+        .collect();
+    names.sort();
+    names.dedup();
+    names
+}
+
+fn note_variables(folder: &Folder, variables: Vec<String>) -> io::Result<()> {
+    match Launch::read(folder)? {
+        Some(launch) => Launch {
+            variables,
+            ..launch
+        }
+        .write(folder),
+        None => Ok(()),
     }
 }
 

@@ -439,7 +439,7 @@ async fn all_of_a_session(
     );
 
     if target.address().is_none() {
-        down().await?;
+        kill_daemon().await?;
         ensure!(session.prompt("by another daemon").await? == StopReason::EndTurn);
         ensure!(
             person.agent().ends_with("by another daemon"),

@@ -24,21 +24,25 @@ use trunkline_host::config::Command;
 use trunkline_protocol::{SessionId, Sha256};
 
 use crate::{
-    daemon::{Folder, State},
+    daemon::{Folder, State, launch::Launch},
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
     target::{AGENT, ad_hoc, variable},
 };
 
-/// How long a daemon that another process starts may need to listen.
-const LISTENS: Duration = Duration::from_secs(3);
+/// Timeout for a daemon that another `trunkline acp` starts at the same time to listen.
+const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 
-/// How often it is looked for.
+/// Timeout for a supervisor to start its daemon, when an editor opens. When its daemon died under an editor, the
+/// attempts to reconnect have a timeout of their own.
+const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// Interval of attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How much of what a daemon said that did not start is quoted, in bytes.
-const QUOTED: usize = 2048;
+/// Limit of the stderr of a daemon that did not start in the error, in bytes.
+const MAX_QUOTE_BYTES: usize = 2048;
 
 /// Serves an editor as an agent of the Agent Client Protocol, over stdin and stdout
 ///
@@ -128,7 +132,8 @@ impl Acp {
         let stop = stop_signal()?;
         let served = async {
             // A daemon that is started has as long as it needs. Later attempts have a timeout.
-            host.stream().await?;
+            let opened = host.stream(Attempt::First).await;
+            opened.map_err(io::Error::other)?;
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
         let ended = served.await.map_err(|error| {
@@ -191,39 +196,104 @@ impl Daemon {
         Ok(command)
     }
 
-    /// Connects to the daemon, which is started if none runs.
-    async fn stream(&self) -> io::Result<UnixStream> {
-        let mut failed: Option<(Instant, io::Error)> = None;
+    /// Connects to the daemon. If none runs, waits for its supervisor, or starts it: the one that died, if one did.
+    async fn stream(&self, attempt: Attempt) -> Result<UnixStream, ConnectError> {
+        let mut waits: Option<(Instant, ConnectError)> = None;
         loop {
             match connect_unix(&self.folder.socket()).await {
+                Ok(stream) => return Ok(stream),
                 Err(error)
                     if matches!(
                         error.kind(),
                         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
                     ) => {}
-                connected => return connected,
+                Err(error) => return Err(ConnectError::transient(error.to_string())),
             }
-            match failed.take() {
-                None => {
-                    let daemon = self.clone();
-                    let started = spawn_blocking(move || start(&daemon)).await?;
-                    failed = started.err().map(|error| (Instant::now() + LISTENS, error));
+            if let Some((until, error)) = &waits {
+                if Instant::now() > *until {
+                    return Err(error.clone());
                 }
-                Some((until, error)) if Instant::now() > until => return Err(error),
-                // Two were started at the same time: the one that has the journal is about to listen.
-                Some(waiting) => {
-                    failed = Some(waiting);
-                    sleep(LOOK).await;
-                }
+                sleep(LOOK).await;
+                continue;
             }
+            let launch = self.launch(attempt).map_err(ConnectError::permanent)?;
+            if launch.is_some_and(|launch| launch.is_supervised) {
+                let error = self.unsupervised();
+                tracing::info!("waiting for the supervisor of the daemon");
+                if attempt == Attempt::Again {
+                    return Err(error);
+                }
+                waits = Some((Instant::now() + SUPERVISOR_TIMEOUT, error));
+                continue;
+            }
+            let daemon = self.clone();
+            let started = spawn_blocking(move || start(&daemon)).await;
+            // If two were started at the same time, the one that has the journal is about to listen.
+            waits = started
+                .unwrap_or_else(|panic| Err(panic.into()))
+                .err()
+                .map(|error| {
+                    let error = ConnectError::transient(error.to_string());
+                    (Instant::now() + LISTEN_TIMEOUT, error)
+                });
         }
     }
+
+    /// The start of the daemon that died. `None` if there was none, or it was taken down.
+    ///
+    /// # Errors
+    /// It must not be started, or not with this environment.
+    fn launch(&self, attempt: Attempt) -> Result<Option<Launch>, String> {
+        let state = self.folder.0.display();
+        let Some(launch) = Launch::read(&self.folder).map_err(|error| error.to_string())? else {
+            return Ok(None);
+        };
+        if attempt == Attempt::Again && launch.is_down() {
+            return Err(format!(
+                "`trunkline down` ended the daemon in {state}; start the agent again in the editor to start a daemon"
+            ));
+        }
+        if launch.is_down() {
+            return Ok(None);
+        }
+        if launch.is_supervised {
+            return Ok(Some(launch));
+        }
+        if attempt == Attempt::Again && launch.ended.is_some() {
+            return Err(format!(
+                "a signal ended the daemon in {state}; start the agent again in the editor to start the same daemon"
+            ));
+        }
+        if let Some(name) = launch.missing_variable() {
+            return Err(format!(
+                "the daemon in {state} died, and its variable {name} is not set here; set it for the editor, or start the \
+                 daemon by `trunkline up` where it is set; `trunkline down` forgets that daemon"
+            ));
+        }
+        Ok(Some(launch))
+    }
+
+    fn unsupervised(&self) -> ConnectError {
+        ConnectError::transient(format!(
+            "the supervisor of the daemon in {} has not started it again; start it, for systemd by \
+             `systemctl --user start trunkline`; `trunkline down` forgets that daemon",
+            self.folder.0.display()
+        ))
+    }
+}
+
+/// An attempt to connect to the daemon.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Attempt {
+    /// When the editor opens.
+    First,
+    /// After a connection was lost.
+    Again,
 }
 
 impl Connect for Daemon {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let connected = self.stream().await;
-        let stream = connected.map_err(|error| ConnectError::transient(error.to_string()))?;
+        let stream = self.stream(Attempt::Again).await?;
         let (input, output) = stream.into_split();
         Ok(Pipe::new(input, output))
     }
@@ -280,7 +350,7 @@ fn start(daemon: &Daemon) -> io::Result<()> {
         return Ok(());
     }
     let said = fs::read(&log).unwrap_or_default();
-    let said = String::from_utf8_lossy(&said[..said.len().min(QUOTED)])
+    let said = String::from_utf8_lossy(&said[..said.len().min(MAX_QUOTE_BYTES)])
         .trim()
         .to_owned();
     Err(io::Error::other(format!(
@@ -288,14 +358,22 @@ fn start(daemon: &Daemon) -> io::Result<()> {
     )))
 }
 
-/// Starts the daemon, and does not wait for it. A group of its own: what ends the editor's does not end it. What it says
-/// until it is ready goes to this process's stdout and stderr; its log is bounded.
+/// Starts the daemon that died, or else a new one, and does not wait for it. A group of its own: what ends the editor's
+/// does not end it. Its output until it is ready goes to this process's stdout and stderr; its log is bounded.
 fn up(daemon: &Daemon) -> io::Result<()> {
-    let mut command = daemon.command(&["up", "--json", "--http", "127.0.0.1:0"])?;
+    let log = daemon.folder.0.join("daemon.log");
+    let died = Launch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
+    let mut command = match died {
+        Some(launch) => launch.command(&daemon.folder, &log)?,
+        None => {
+            let mut command = daemon.command(&["up", "--json", "--http", "127.0.0.1:0"])?;
+            command.arg("--log-file").arg(&log);
+            command
+        }
+    };
     command
-        .arg("--log-file")
-        .arg(daemon.folder.0.join("daemon.log"));
-    command
+        // A supervisor of the editor is not one of the daemon.
+        .env_remove("NOTIFY_SOCKET")
         .process_group(0)
         .stdin(Stdio::null())
         .spawn()

@@ -15,7 +15,10 @@ use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
 use crate::{
-    daemon::State,
+    daemon::{
+        State,
+        launch::{Ending, Launch},
+    },
     error::{CliError, CommandResult},
     exit,
 };
@@ -28,7 +31,7 @@ const LOOK: Duration = Duration::from_millis(50);
 
 /// Ends the daemon: turns that run may end first, for some seconds
 ///
-/// An editor that is open starts another one, and goes on with its sessions.
+/// `trunkline acp` of an open editor ends with an error and does not start it again. The next one may.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -43,6 +46,14 @@ impl Down {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let ends = folder.running().ok().map(|running| running.pid);
+        if folder.is_down() && Launch::note_end(&folder, Ending::Down)? {
+            writeln!(
+                anstream::stderr(),
+                "no daemon ran in {}; an open `trunkline acp` does not start it again",
+                folder.0.display()
+            )?;
+            return Ok(exit::OK);
+        }
         folder.ask(Method::POST, "/v1/stop").await?;
         let until = Instant::now() + ENDS;
         loop {
@@ -51,7 +62,7 @@ impl Down {
                 Ok(running) if ends.is_some_and(|pid| pid != running.pid) => {
                     writeln!(
                         anstream::stderr(),
-                        "the daemon has ended; `trunkline acp` of an open editor has started another one"
+                        "the daemon has ended; another one was started meanwhile"
                     )?;
                     break;
                 }

@@ -38,7 +38,10 @@ use self::{
 };
 use super::usage;
 use crate::{
-    daemon::{Running, State},
+    daemon::{
+        Folder, Running, State,
+        launch::{Ending, Launch, is_set, own_arguments},
+    },
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
@@ -93,6 +96,12 @@ pub(crate) struct Up {
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
 
+    /// Something else starts this daemon again when it ends: `trunkline acp` waits for that, and starts none
+    ///
+    /// systemd is recognised without it.
+    #[arg(long)]
+    supervised: bool,
+
     /// Prints the line as JSON: {"http", "socket", "pid"}, and "listen" with --listen
     #[arg(long)]
     json: bool,
@@ -102,6 +111,7 @@ impl Up {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         // Before anything is opened that could take its number.
         let passed = passed_on()?;
+        let is_supervised = self.supervised || passed.is_some() || has_supervisor();
         let at = passed
             .as_ref()
             .map_or(Ok(self.http), StdListener::local_addr)?;
@@ -165,7 +175,7 @@ impl Up {
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,
-            None => TcpListener::bind(at).await.map_err(|error| {
+            None => bind(at, &folder).await.map_err(|error| {
                 CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
                     .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
             })?,
@@ -209,18 +219,23 @@ impl Up {
             .iter()
             .filter_map(|entrance| entrance.tls.clone())
             .for_each(|tls| reload.also_tls(tls));
+        note_launch(&folder, &reload, at, is_supervised)?;
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
         self.tell(&running, listen.as_deref())?;
         supervisor(NotifyState::Ready);
 
         let stop = async {
-            tokio::select! {
-                () = stopped => {}
-                _ = stops.recv() => {}
+            let ended = tokio::select! {
+                () = stopped => Ending::Signal,
+                _ = stops.recv() => Ending::Down,
                 never = reload.at_each(hangups) => match never {},
-            }
+            };
             tracing::info!("the daemon ends");
+            // Before a client can notice: `trunkline acp` starts a daemon again that just died.
+            if let Err(error) = Launch::note_end(&folder, ended) {
+                tracing::warn!("an open `trunkline acp` may start the daemon again: {error}");
+            }
             supervisor(NotifyState::Stopping);
             gateway.drain();
             match &joined {
@@ -284,6 +299,47 @@ fn passed_on() -> Result<Option<StdListener>, CliError> {
         fcntl_setfd(listener, FdFlags::CLOEXEC).map_err(io::Error::from)?;
     }
     Ok(listener)
+}
+
+/// Binds the listener of HTTP: for any free port the one of the daemon that died in this folder, if it is free.
+async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
+    let before = Launch::read(folder).ok().flatten();
+    let before = before.filter(|it| at.port() == 0 && !it.is_down() && it.http.ip() == at.ip());
+    if let Some(before) = before
+        && let Ok(listener) = TcpListener::bind(before.http).await
+    {
+        return Ok(listener);
+    }
+    TcpListener::bind(at).await
+}
+
+/// Notes how this daemon was started.
+fn note_launch(
+    folder: &Folder,
+    reload: &Reload,
+    http: SocketAddr,
+    is_supervised: bool,
+) -> io::Result<()> {
+    let arguments = own_arguments().map_err(|argument| {
+        io::Error::other(format!("the argument {} is not UTF-8", argument.display()))
+    })?;
+    let launch = Launch {
+        arguments,
+        folder: std::env::current_dir()?,
+        configuration: reload.configuration_to_name(),
+        agent: reload.named_agent(),
+        http,
+        variables: reload.used_variables(),
+        is_supervised,
+        ended: None,
+    };
+    launch.write(folder)
+}
+
+/// Whether systemd started this process, or a supervisor waits for its notification.
+fn has_supervisor() -> bool {
+    let own = std::process::id().to_string();
+    is_set("NOTIFY_SOCKET") || std::env::var("SYSTEMD_EXEC_PID").is_ok_and(|pid| pid == own)
 }
 
 /// Tells a supervisor that asks for it, as systemd does for a unit of `Type=notify`.

@@ -58,10 +58,15 @@ impl Editor {
     pub(super) fn new(home: &Home, arguments: &[&str]) -> Self {
         let mut command =
             home.command([&["--config", "trunkline.json", "acp"], arguments].concat());
-        command.env("TRUNKLINE_STATE", home.path().join("state"));
         if arguments.contains(&"--adapter") {
             command.env("TRUNKLINE_AGENT", "echo");
         }
+        Self::of(home, &mut command)
+    }
+
+    /// An editor that starts this command.
+    fn of(home: &Home, command: &mut std::process::Command) -> Self {
+        command.env("TRUNKLINE_STATE", home.path().join("state"));
         let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
         let (input, output) = (
             child.stdin.take().unwrap(),
@@ -142,6 +147,15 @@ impl Editor {
         Ok(std::mem::take(&mut self.text))
     }
 
+    /// Waits for the end of a program that ends by itself with an error. Returns its stderr.
+    fn fails(self) -> String {
+        let Self { child, input, .. } = self;
+        let ended = super::Ran::of(child.wait_with_output().unwrap());
+        drop(input);
+        assert_eq!(ended.code, Some(1), "{}", ended.stderr);
+        ended.stderr
+    }
+
     pub(super) fn ends(self) {
         let Self {
             mut child, input, ..
@@ -176,6 +190,66 @@ impl Place {
         found
             .filter(|path| path.to_string_lossy().contains("/adapter-"))
             .collect()
+    }
+
+    /// The daemon's note of itself.
+    fn running(&self) -> Value {
+        let noted = std::fs::read(self.0.path().join("state/daemon.json")).unwrap();
+        serde_json::from_slice(&noted).unwrap()
+    }
+
+    /// Sends the daemon a signal.
+    fn kill_daemon(&self, signal: rustix::process::Signal) {
+        let pid = i32::try_from(self.running()["pid"].as_u64().unwrap()).unwrap();
+        let pid = rustix::process::Pid::from_raw(pid).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// A daemon that the user starts in the folder `two`: with a configuration of its own, whose agent `named` needs a
+    /// variable and prints it.
+    fn up(&self, further: &[&str]) -> Child {
+        let script = "import json, os, sys\nfor line in sys.stdin:\n  session = json.loads(line)['session_id']\n  \
+             if 'content' in line:\n    for more in ({'type': 'output', 'content': os.environ['MY_KEY']}, {'type': 'turn.complete'}):\n      \
+             print(json.dumps(more | {'session_id': session}), flush=True)\n";
+        self.0.file("named.py", script);
+        let own = json!({"command": "python3", "args": [self.folder("named.py")]});
+        let agent = json!({"id": "named", "external": own, "env_passthrough": ["MY_KEY"]});
+        self.0
+            .file("two/own.json", &json!({ "agents": [agent] }).to_string());
+        let up = ["--config", "own.json", "up", "--http", "127.0.0.1:0"];
+        let mut command = self.0.command([&up, further].concat());
+        command
+            .env("TRUNKLINE_STATE", self.0.path().join("state"))
+            .env("MY_KEY", "first-value")
+            .current_dir(self.folder("two"));
+        let mut daemon = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(daemon.stdout.as_mut().unwrap())
+            .read_line(&mut line)
+            .unwrap();
+        assert!(line.contains("is up at"), "{line:?}");
+        daemon
+    }
+
+    /// An editor whose environment has, or lacks, the variable.
+    fn editor_with_key(&self, key: Option<&str>) -> Editor {
+        let mut command = self.0.command(["acp", "-v", "--log-file", "../acp.log"]);
+        command.current_dir(self.folder("one"));
+        key.map(|key| command.env("MY_KEY", key));
+        Editor::of(&self.0, &mut command)
+    }
+
+    /// The log of the last editor's agent, which begins again.
+    fn take_log(&self) -> String {
+        let path = self.0.path().join("acp.log");
+        let log = std::fs::read_to_string(&path).unwrap();
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .unwrap()
+            .set_len(0)
+            .unwrap();
+        log
     }
 
     fn folder(&self, name: &str) -> std::path::PathBuf {
@@ -247,12 +321,7 @@ fn two_editors_share_one_journal_and_survive_their_daemon() {
     two.asks("session/load", &load).unwrap();
     assert_eq!(two.text, "first");
 
-    let noted: Value =
-        serde_json::from_slice(&std::fs::read(place.0.path().join("state/daemon.json")).unwrap())
-            .unwrap();
-    let pid = i32::try_from(noted["pid"].as_u64().unwrap()).unwrap();
-    let pid = rustix::process::Pid::from_raw(pid).unwrap();
-    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    place.kill_daemon(rustix::process::Signal::KILL);
     assert!(two.prompts(&session, "second").unwrap().contains("second"));
     // It heard the other's turn, too.
     assert!(one.prompts(&session, "third").unwrap().contains("third"));
@@ -334,20 +403,115 @@ fn an_adapter_of_the_command_line_needs_no_configuration() {
     );
 }
 
-/// The editor's agent starts another daemon at once: the one that was to end has ended all the same.
+/// The daemon is the same one after it died: its configuration, its folder, its address, and its variables, whose values
+/// are those of the editor's environment.
 #[test]
-fn a_daemon_is_taken_down_under_an_editor() {
+fn a_daemon_that_died_is_the_same_daemon_again() {
+    let place = Place::new();
+    let mut daemon = place.up(&[]);
+    let before = place.running();
+    let mut editor = place.editor_with_key(Some("second-value"));
+    let session = editor.opens(&place.folder("one")).unwrap();
+    assert_eq!(editor.prompts(&session, "a").unwrap(), "first-value");
+
+    place.kill_daemon(rustix::process::Signal::KILL);
+    daemon.wait().unwrap();
+    let said = editor.prompts(&session, "b").unwrap();
+    assert!(said.contains("second-value"), "{said}");
+    let new = editor.opens(&place.folder("one")).unwrap();
+    assert_eq!(editor.prompts(&new, "c").unwrap(), "second-value");
+    let after = place.running();
+    assert_ne!(after["pid"], before["pid"]);
+    for same in ["http", "configuration", "folder"] {
+        assert_eq!(after[same], before[same], "{same}");
+    }
+
+    let launch = place.folder("state/launch.json");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&launch.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let launch = std::fs::read_to_string(launch).unwrap();
+    assert!(
+        launch.contains("MY_KEY") && !launch.contains("-value"),
+        "{launch}"
+    );
+    editor.ends();
+}
+
+#[test]
+fn a_variable_that_the_daemon_had_and_the_editor_lacks_is_named() {
+    let place = Place::new();
+    let mut daemon = place.up(&[]);
+    let mut editor = place.editor_with_key(None);
+    let session = editor.opens(&place.folder("one")).unwrap();
+    place.kill_daemon(rustix::process::Signal::KILL);
+    daemon.wait().unwrap();
+    let refused = editor.prompts(&session, "a").unwrap_err();
+    assert!(
+        refused.contains("its variable MY_KEY is not set here"),
+        "{refused}"
+    );
+    assert!(
+        editor
+            .fails()
+            .contains("its variable MY_KEY is not set here")
+    );
+    let next = place
+        .0
+        .command(["acp", "--state", "state"])
+        .output()
+        .unwrap();
+    assert!(String::from_utf8_lossy(&next.stderr).contains("MY_KEY"));
+    // The user gives it up.
+    let down = place.0.run(["down", "--state", "state"]);
+    assert_eq!(down.code, Some(0), "{}", down.stderr);
+    Editor::new(&place.0, &["--agent", "echo"]).ends();
+}
+
+#[test]
+fn a_daemon_that_is_taken_down_stays_down_until_an_editor_opens() {
     let place = Place::new();
     let mut editor = Editor::new(&place.0, &["--agent", "echo"]);
     let session = editor.opens(&place.folder("one")).unwrap();
     assert_eq!(editor.prompts(&session, "first").unwrap(), "first");
     let down = place.0.run(["down", "--state", "state"]);
     assert_eq!((down.code, &*down.stdout), (Some(0), ""), "{}", down.stderr);
+    let said = editor.fails();
     assert!(
-        editor
-            .prompts(&session, "second")
-            .unwrap()
-            .contains("second")
+        said.contains("`trunkline down` ended the daemon in"),
+        "{said}"
     );
+    assert!(
+        !place.folder("state/daemon.json").exists(),
+        "it was started again"
+    );
+
+    let mut next = Editor::new(&place.0, &["--agent", "echo"]);
+    let load = json!({"sessionId": session, "cwd": place.folder("one"), "mcpServers": []});
+    next.asks("session/load", &load).unwrap();
+    assert_eq!(next.text, "first");
+    next.ends();
+}
+
+/// The editor's agent waits for the supervisor, and finds what that starts.
+#[test]
+fn a_supervisor_starts_its_daemon_itself() {
+    let place = Place::new();
+    let mut daemon = place.up(&["--supervised"]);
+    let mut editor = place.editor_with_key(Some("second-value"));
+    let session = editor.opens(&place.folder("one")).unwrap();
+    for signal in [rustix::process::Signal::KILL, rustix::process::Signal::TERM] {
+        place.kill_daemon(signal);
+        daemon.wait().unwrap();
+        let late = Instant::now() + Duration::from_secs(30);
+        while !place.take_log().contains("waiting for the supervisor") {
+            assert!(Instant::now() < late, "it does not wait");
+        }
+        daemon = place.up(&["--supervised"]);
+        let said = editor.prompts(&session, "a").unwrap();
+        assert!(said.contains("first-value"), "{said}");
+        assert_eq!(place.running()["pid"], daemon.id());
+    }
     editor.ends();
+    place.0.run(["down", "--state", "state"]);
+    daemon.wait().unwrap();
 }
