@@ -709,6 +709,39 @@ async fn a_session_is_copied_and_edited_by_unstable_methods() {
     }
 }
 
+/// The answer to a prompt has the tokens of its turn only if unstable methods are offered.
+#[tokio::test(start_paused = true)]
+async fn the_tokens_of_a_turn_are_unstable() {
+    for offers_unstable in [false, true] {
+        let mut stage = Stage::with_unstable(offers_unstable).await;
+        let id = stage
+            .asks("initialize", json!({"protocolVersion": 1}))
+            .await;
+        let _: Value = stage.answer(id).await;
+        let session = stage.opens_session().await;
+        for (seq, (usage, expected)) in (10..).zip([
+            (
+                json!({"input_tokens": 3, "output_tokens": 4, "reasoning_tokens": 1}),
+                json!({"inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "thoughtTokens": 1}),
+            ),
+            (json!({"input_tokens": 3}), Value::Null),
+        ]) {
+            let params = json!({"sessionId": session, "prompt": [{"type": "text", "text": "go"}]});
+            let id = stage.asks("session/prompt", params).await;
+            let input = stage.relay.hears().await;
+            let end = json!({"type": "turn.complete", "turn_id": input["turn_id"], "usage": usage});
+            stage.entry(&session, seq, end).await;
+            let told: Value = stage.answer(id).await;
+            let expected = if offers_unstable {
+                expected
+            } else {
+                Value::Null
+            };
+            assert_eq!(told["usage"], expected);
+        }
+    }
+}
+
 /// The status of a session is a method of its own only if unstable methods are offered.
 #[tokio::test(start_paused = true)]
 async fn the_status_of_a_session_is_unstable() {
@@ -1230,8 +1263,8 @@ async fn sessions_are_listed_closed_and_removed() {
 /// An agent as it reports a new session: after so many milliseconds, these members.
 type Reports = Vec<(u64, Value)>;
 
-/// The answer to `session/new` has the modes and models of agents that start slowly, and is at most
-/// two seconds late.
+/// The answer to `session/new` has the modes and models of agents that start slowly. It is at most
+/// two seconds late, and twenty if an agent has to start.
 #[tokio::test(start_paused = true)]
 async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
     let first = |native: bool| json!({"options_applied": ["cwd"], "capabilities": {"native_session_ids": native}});
@@ -1244,7 +1277,11 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
         value[name] = member;
         value
     };
-    let agents: [(&str, Reports, u64, [bool; 2]); 11] = [
+    let interactive = json!({
+        "options_applied": [],
+        "capabilities": {"native_session_ids": true, "exec_model": "interactive"},
+    });
+    let agents: [(&str, Reports, u64, [bool; 2]); 14] = [
         (
             "all at once",
             vec![(0, with(&both, "options_applied", json!([])))],
@@ -1323,8 +1360,35 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
         ),
         (
             "too late",
-            vec![(0, first(true)), (2500, both)],
+            vec![(0, first(true)), (2500, both.clone())],
             2000,
+            [false; 2],
+        ),
+        (
+            "an agent that takes long to start",
+            vec![
+                (0, interactive.clone()),
+                (19_000, with(&both, "native_session_id", json!("n"))),
+            ],
+            19_000,
+            [true; 2],
+        ),
+        (
+            "an agent that does not start",
+            vec![(0, interactive.clone())],
+            20_000,
+            [false; 2],
+        ),
+        (
+            "an agent that fails to start",
+            vec![
+                (0, interactive),
+                (
+                    300,
+                    json!({"type": "error", "message": "no", "category": "auth"}),
+                ),
+            ],
+            300,
             [false; 2],
         ),
     ];
@@ -1342,8 +1406,10 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
         let reporting = tokio::spawn(async move {
             for (seq, (pause, mut report)) in (2..).zip(reports) {
                 tokio::time::sleep(Duration::from_millis(pause)).await;
+                if report.get("type").is_none() {
+                    report["type"] = json!("session.info");
+                }
                 for (member, value) in [
-                    ("type", json!("session.info")),
                     ("session_id", json!(session)),
                     ("seq", json!(seq)),
                     ("epoch", json!(1)),

@@ -139,7 +139,10 @@ impl EditorAgent {
                 };
                 update
             }
-            AdapterBody::Error(error) => return self.show_error(id, &error),
+            AdapterBody::Error(error) => {
+                self.finish_start(id);
+                return self.show_error(id, &error);
+            }
             // Pieces of results that come whole at the turn's end, and messages without a counterpart.
             _ => return,
         };

@@ -3,6 +3,7 @@
 use std::mem;
 
 use serde_json::Value;
+use tokio::time::{Duration, Instant};
 use trunkline_client::{ClientError, Events, Session};
 use trunkline_protocol::{SessionClosed, SessionId, SessionInfo};
 
@@ -11,6 +12,10 @@ use crate::{
     facts::Facts,
     session::{Joining, Phase},
 };
+
+/// Timeout for an agent that is started for a new session to declare its modes and models. A
+/// failure of it ends the wait.
+const AGENT_START_TIMEOUT: Duration = Duration::from_secs(20);
 
 impl EditorAgent {
     /// Takes the host's answer when a session was opened or attached. An editor that has cancelled
@@ -51,12 +56,19 @@ impl EditorAgent {
         time: Option<String>,
     ) {
         self.change_facts(id, |facts| facts.apply(info, time));
-        let is_known = self.sessions.get(id).is_some_and(|session| {
-            matches!(session.phase, Phase::Starting { until: Some(_), .. })
-                && session.facts.are_known_after(info)
-        });
-        if is_known {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let Phase::Starting {
+            until: Some(until), ..
+        } = &mut session.phase
+        else {
+            return;
+        };
+        if session.facts.are_known_after(info) {
             self.finish_start(id);
+        } else if info.options_applied.is_some() && session.facts.has_agent_to_start() {
+            *until = Instant::now() + AGENT_START_TIMEOUT;
         }
     }
 

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trunkline_client::{ClientError, Event, Input};
 use trunkline_protocol::{
     AdapterBody, AttachRefusal, Category, ClosedReason, Failure, FileInput, Json, Meta, SessionId,
-    Sha256, Status, TurnComplete,
+    Sha256, Status, TurnComplete, Usage,
 };
 
 use super::EditorAgent;
@@ -137,11 +137,15 @@ impl EditorAgent {
             self.update(id, &usage);
         }
         if let Some(prompt) = ended {
-            let reason = stop_reason(end);
-            self.answer(
-                &prompt.request,
-                reason.map(|reason| json!({ "stopReason": reason })),
-            );
+            let result = stop_reason(end).map(|reason| {
+                let mut result = json!({ "stopReason": reason });
+                let usage = end.usage.as_ref().filter(|_| self.options.offers_unstable);
+                if let Some(usage) = usage.and_then(turn_usage) {
+                    result["usage"] = usage;
+                }
+                result
+            });
+            self.answer(&prompt.request, result);
         }
     }
 
@@ -223,6 +227,23 @@ impl From<ClientError> for Refusal {
         };
         Self::new(code, cause.to_string())
     }
+}
+
+/// The tokens of a turn, which ACP may still change. `None` if they are not known.
+fn turn_usage(usage: &Usage) -> Option<Value> {
+    let (input, output) = usage.input_tokens.zip(usage.output_tokens)?;
+    let total = usage.total_tokens.unwrap_or(input.saturating_add(output));
+    let mut tokens = json!({ "inputTokens": input, "outputTokens": output, "totalTokens": total });
+    for (name, count) in [
+        ("cachedReadTokens", usage.cache_read_tokens),
+        ("cachedWriteTokens", usage.cache_write_tokens),
+        ("thoughtTokens", usage.reasoning_tokens),
+    ] {
+        if let Some(count) = count {
+            tokens[name] = json!(count);
+        }
+    }
+    Some(tokens)
 }
 
 /// The stop reason of an ended turn.
