@@ -9,9 +9,9 @@ export const say = (text) => [{ type: "text", text }];
 
 /**
  * Runs an agent and a client of it, until `work` is done. `person` answers: permissions as its `now` says (`yes`, `no`,
- * else not before it is cancelled, and `asked` is called), forms by its `form`.
+ * else not before it is cancelled, and `asked` is called), forms by its `form`. `version` is what the client offers.
  */
-export async function editor(record, target, person, work) {
+export async function editor(record, target, person, work, version = 2) {
   const { stream, end, ...transport } = opened(record, target);
   const updates = [];
   const asked = [];
@@ -42,7 +42,7 @@ export async function editor(record, target, person, work) {
       },
     };
     const told = await agent.request(methods.agent.initialize, {
-      protocolVersion: 2,
+      protocolVersion: version,
       clientCapabilities: { elicitation: { form: {} }, session: { notices: {}, compaction: {}, configOptions: { boolean: {} } } },
     });
     assert.equal(told.protocolVersion, 1);
