@@ -107,6 +107,11 @@ impl PendingPermission {
         if let Some(input) = request.input.as_ref().and_then(update::value) {
             tool_call["rawInput"] = input;
         }
+        let changed: Vec<_> = request.diffs.iter().flatten().collect();
+        if !changed.is_empty() {
+            let places = changed.iter().map(|diff| json!({ "path": diff.path }));
+            tool_call["locations"] = places.collect();
+        }
         let options: Vec<_> = choices
             .iter()
             .map(

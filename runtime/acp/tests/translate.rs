@@ -285,6 +285,8 @@ impl Stage {
         let read: RequestPermissionRequest =
             serde_json::from_value(line["params"].clone()).unwrap();
         assert_eq!(read.options.len(), 2);
+        let places = &line["params"]["toolCall"]["locations"];
+        assert_eq!(*places, json!([{"path": "/srv/a"}, {"path": "/srv/b"}]));
         line["id"].clone()
     }
 }
@@ -719,7 +721,7 @@ async fn the_tokens_of_a_turn_are_unstable() {
             .await;
         let _: Value = stage.answer(id).await;
         let session = stage.opens_session().await;
-        for (seq, (usage, expected)) in (10..).zip([
+        for (seq, (usage, expected)) in (3..).zip([
             (
                 json!({"input_tokens": 3, "output_tokens": 4, "reasoning_tokens": 1}),
                 json!({"inputTokens": 3, "outputTokens": 4, "totalTokens": 7, "thoughtTokens": 1}),
