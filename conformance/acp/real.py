@@ -3,7 +3,7 @@
 
     real.py AGENT...        of gemini-cli, qwen-code, opencode, claude-agent-acp, codex-acp; all without one
 
-TRUNKLINE_CLIS names the folder of an npm install that has the agents. Their model is fake_model.py, in a network namespace
+TRUNKLINE_CLIS names the folder of an npm install that has the agents, ACP_PYTHON a Python with ACP's library. Their model is fake_model.py, in a network namespace
 that has only loopback. Prints a table agent x thing: `=` is the same through us, `-N` items are missing, `+N` are more.
 A loss without a reason in real-reasons.json fails, and a reason without a loss when its agent ran.
 """
@@ -166,6 +166,7 @@ AGENTS = {
 
 CLIENTS = {
     "typescript": lambda record: ["node", str(HERE / "typescript/real.mjs"), str(record), str(MCP_SERVER)],
+    "python": lambda record: [os.environ["ACP_PYTHON"], str(HERE / "real_client.py"), str(record)],
 }
 
 
@@ -418,6 +419,9 @@ def main():
     unexplained, used = [], set()
     for name in names:
         for client in CLIENTS:
+            if client == "python" and "ACP_PYTHON" not in os.environ:
+                print(f"{name} | python | left out: ACP_PYTHON names no Python with the library")
+                continue
             direct, through = (facts(drive(scratch, name, client, way)) for way in (False, True))
             unexplained += compare(name, client, direct, through, reasons, used)
     for number, reason in enumerate(reasons):
