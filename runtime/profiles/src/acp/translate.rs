@@ -369,9 +369,10 @@ fn command(command: &Value) -> Option<Command> {
     Some(Command {
         name: cut(name),
         description: text(command, "description").map(cut),
+        // An empty hint means that the command has arguments.
         hint: command
             .get("input")
-            .and_then(|input| text(input, "hint"))
+            .and_then(|input| input.get("hint")?.as_str())
             .map(cut),
         text: Some(format!("/{}", cut(name))),
     })

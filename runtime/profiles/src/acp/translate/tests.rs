@@ -2,6 +2,7 @@ use serde_json::json;
 use trunkline_sdk::protocol::{AdapterMessage, Envelope, SessionId};
 
 use super::super::content::LONGEST_RESULT;
+use super::tools::MAX_DATA_BYTES;
 use super::*;
 
 /// What updates mean, each event as its JSON.
@@ -225,14 +226,28 @@ fn diffs_terminals_and_raw_output_become_results() {
         end(json!({ "content": [{ "type": "terminal", "terminalId": "terminal-1" }] }))["content"],
         "printed"
     );
-    assert_eq!(
-        end(json!({ "rawOutput": { "output": "raw" } }))["content"],
-        "raw"
-    );
+    let raw = end(json!({ "rawOutput": { "output": "raw", "exitCode": 0 } }));
+    assert_eq!(raw["content"], "raw");
+    assert_eq!(raw["data"], json!({ "output": "raw", "exitCode": 0 }));
+    let large = end(json!({ "rawOutput": { "output": "x".repeat(MAX_DATA_BYTES) } }));
+    assert_eq!(large.get("data"), None);
     assert_eq!(
         end(json!({ "rawOutput": "plain", "content": 3 }))["content"],
         "plain"
     );
+    let call = json!({ "sessionUpdate": "tool_call", "toolCallId": "d", "content": [
+        { "type": "diff", "path": "/a", "oldText": null, "newText": "new" },
+    ] });
+    for (status, diffs) in [("completed", &diff["diffs"]), ("failed", &Value::Null)] {
+        let last =
+            json!({ "sessionUpdate": "tool_call_update", "toolCallId": "d", "status": status });
+        let shown = told("x", When::Now, &[call.clone(), last]).pop().unwrap();
+        assert_eq!(
+            shown.get("diffs").unwrap_or(&Value::Null),
+            diffs,
+            "{status}"
+        );
+    }
     let long = end(json!({ "rawOutput": "x".repeat(2 * LONGEST_RESULT) }));
     assert_eq!(
         (

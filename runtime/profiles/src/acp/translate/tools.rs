@@ -17,6 +17,15 @@ const MOST_CALLS: usize = 16 * 1024;
 /// The longest title, in bytes.
 const LONGEST_TITLE: usize = 1024;
 
+/// Limit of an agent's own data about a result, in bytes as JSON. Larger data is left out: the
+/// result has its text.
+pub(super) const MAX_DATA_BYTES: usize = 16 * 1024;
+
+/// The agent's own data about a result, unless it is only a text.
+fn raw_data(output: &Value) -> Option<Json> {
+    json(output).filter(|_| output.is_object() && output.to_string().len() <= MAX_DATA_BYTES)
+}
+
 /// A tool call, as far as it was told.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -270,12 +279,17 @@ impl Reader {
                 content.say("the permission was denied");
             }
             call.text = String::new();
-            call.told = Map::new();
+            let told = Value::Object(std::mem::take(&mut call.told));
+            // An end without content leaves the content of before.
+            if update.get("content").is_none() && !failed {
+                content.diffs = Content::of(&told).diffs;
+            }
             let end = ToolEnd {
                 content: (!content.text.is_empty()).then_some(content.text),
                 is_error: Some(failed),
                 truncated: content.is_cut.then_some(true),
                 diffs: (!content.diffs.is_empty()).then_some(content.diffs),
+                data: update.get("rawOutput").and_then(raw_data),
                 history,
                 parent_tool_call_id: parent(update),
                 ..ToolEnd::new(call.id.clone())
