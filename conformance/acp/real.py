@@ -8,10 +8,12 @@ that has only loopback. Prints a table agent x thing: `=` is the same through us
 A loss without a reason in real-reasons.json fails, and a reason without a loss when its agent ran.
 """
 
+import contextlib
 import fnmatch
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -225,7 +227,15 @@ def drive(scratch, name, client, through):
         wait_for(port)
         with open(place / "stderr.txt", "w") as stderr:
             driver = CLIENTS[client](record) + command
-            subprocess.run(driver, env=environment, cwd=place / "work", stderr=stderr, timeout=RUN_TIMEOUT, check=True)
+            driven = subprocess.Popen(driver, env=environment, cwd=place / "work", stderr=stderr, start_new_session=True)
+            try:
+                if driven.wait(RUN_TIMEOUT) != 0:
+                    sys.exit(f"the {client} client of {name} failed: {place}/stderr.txt")
+            finally:
+                # Not every agent ends with its stdin.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(driven.pid, signal.SIGKILL)
+                driven.wait()
     finally:
         if through:
             subprocess.run(["trunkline", "down"], env=environment, stderr=subprocess.DEVNULL)

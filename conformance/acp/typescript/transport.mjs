@@ -8,6 +8,9 @@ import { createHttpStream } from "@agentclientprotocol/sdk/experimental/http-cli
 import { createWebSocketStream } from "@agentclientprotocol/sdk/experimental/ws-client";
 import { WebSocket } from "ws";
 
+/** How long a program may take to end after its stdin has. */
+const EXIT_TIMEOUT_MS = 20_000;
+
 /** A stream that writes down what passes: each message is an element of a list, or a line. */
 function recorded(record, from, elements) {
   return new TransformStream({
@@ -34,8 +37,11 @@ function spawned(record, [program, ...args]) {
   toAgent.readable.pipeTo(Writable.toWeb(child.stdin)).catch(() => {});
   const ofAgent = Readable.toWeb(child.stdout).pipeThrough(recorded(record, "agent", lines()));
   const end = async () => {
+    const exited = new Promise((resolve) => child.once("exit", resolve));
     child.stdin.end();
-    assert.equal(await new Promise((resolve) => child.once("exit", resolve)), 0);
+    const late = setTimeout(() => child.kill("SIGKILL"), EXIT_TIMEOUT_MS);
+    const status = await exited.finally(() => clearTimeout(late));
+    assert.equal(status, 0);
   };
   return { stream: acp.ndJsonStream(toAgent.writable, ofAgent), end };
 }

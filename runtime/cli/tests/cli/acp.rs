@@ -149,7 +149,14 @@ impl Editor {
 
     /// Waits for the end of a program that ends by itself with an error. Returns its stderr.
     fn fails(self) -> String {
-        let Self { child, input, .. } = self;
+        let Self {
+            mut child, input, ..
+        } = self;
+        let late = Instant::now() + Duration::from_secs(60);
+        while child.try_wait().unwrap().is_none() {
+            assert!(Instant::now() < late, "it does not end by itself");
+            std::thread::sleep(Duration::from_millis(10));
+        }
         let ended = super::Ran::of(child.wait_with_output().unwrap());
         drop(input);
         assert_eq!(ended.code, Some(1), "{}", ended.stderr);
