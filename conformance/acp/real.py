@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Real agents, driven by clients of ACP's own libraries: directly, and through `trunkline acp`.
 
-    real.py AGENT...        of gemini-cli, qwen-code, opencode, claude-agent-acp, codex-acp; all without one
+    real.py AGENT...        of gemini-cli, qwen-code, opencode, claude-agent-acp; all without one
 
 TRUNKLINE_CLIS names the folder of an npm install that has the agents, ACP_PYTHON a Python with ACP's library. Their model is fake_model.py, in a network namespace
 that has only loopback. Prints a table agent x thing: `=` is the same through us, `-N` items are missing, `+N` are more.
@@ -120,26 +120,6 @@ def opencode_files(base):
     return {".config/opencode/opencode.json": json.dumps(settings)}
 
 
-def codex_files(base):
-    return {
-        ".codex/config.toml": f"""model = "gpt-5.5"
-model_provider = "fake"
-approval_policy = "on-request"
-sandbox_mode = "read-only"
-check_for_update_on_startup = false
-[model_providers.fake]
-name = "fake"
-base_url = "{base}/v1"
-env_key = "FAKE_KEY"
-wire_api = "responses"
-request_max_retries = 1
-stream_max_retries = 1
-[analytics]
-enabled = false
-"""
-    }
-
-
 def no_files(base):
     return {}
 
@@ -157,12 +137,6 @@ AGENTS = {
         {"profile": "acp", "acp": {"command": "claude-agent-acp"}},
         claude_environment,
         no_files,
-    ),
-    "codex-acp": Agent(
-        ["codex-acp"],
-        {"profile": "acp", "acp": {"command": "codex-acp"}},
-        fake_key,
-        codex_files,
     ),
 }
 
@@ -198,8 +172,6 @@ def drive(scratch, name, client, through):
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)
     own = agent.environment(base)
-    if "codex" in name:
-        own["CODEX_HOME"] = str(place / "home/.codex")
     environment = {
         "PATH": search_path(),
         "HOME": str(place / "home"),
