@@ -10,8 +10,9 @@ use crate::{Check, Description, Error, Input, Session, Turn};
 
 /// An adapter: how a turn is served, and what else differs from the defaults.
 ///
-/// One value serves every session of the process. Sessions run at the same time; within one session everything runs
-/// one after the other in the host's order, so `state` needs no lock. Methods may be written as `async fn`.
+/// One value serves every session of the process. Sessions run at the same time; within one session
+/// everything runs one after the other in the host's order, so `state` needs no lock. Methods may
+/// be written as `async fn`.
 ///
 /// A panic in any of them ends what it was for (the turn, the start) as failed and nothing else.
 pub trait Adapter: Send + Sync + 'static {
@@ -40,8 +41,8 @@ pub trait Adapter: Send + Sync + 'static {
         async { Ok(Self::State::default()) }
     }
 
-    /// Changes options of the session between turns (`options`). Returns the values now in force; an error leaves them
-    /// as they were. Either is answered by one `session.info`.
+    /// Changes options of the session between turns (`options`). Returns the values now in force;
+    /// an error leaves them as they were. Either is answered by one `session.info`.
     fn update(
         &self,
         session: &Session,
@@ -63,8 +64,8 @@ pub trait Adapter: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Frees what the session holds, after its last turn. Called once for each state, even when the adapter shuts down,
-    /// where it has less than a second.
+    /// Frees what the session holds, after its last turn. Called once for each state, even when the
+    /// adapter shuts down, where it has less than a second.
     fn close(&self, session: &Session, state: Self::State) -> impl Future<Output = ()> + Send {
         let _ = (session, state);
         async {}
@@ -84,8 +85,8 @@ pub trait Adapter: Send + Sync + 'static {
         Description::default()
     }
 
-    /// Says which options of this session are honoured, and what else is known at once ([ext.2]). It must not block:
-    /// `session.ready` is sent with what it returns.
+    /// Says which options of this session are honoured, and what else is known at once ([ext.2]).
+    /// It must not block: `session.ready` is sent with what it returns.
     ///
     /// By default those of the asked ones that [`Description::honours`] names.
     fn greet(&self, options: &SessionStart) -> SessionInfo {

@@ -41,8 +41,9 @@ impl fmt::Display for ConfigError {
 
 impl std::error::Error for ConfigError {}
 
-/// Reads the file that `ADAPTER_CONFIG` names as the author's type, and removes the variable, so that what the adapter
-/// starts does not inherit it. Without the variable the configuration is `{}`.
+/// Reads the file that `ADAPTER_CONFIG` names as the author's type, and removes the variable, so
+/// that what the adapter starts does not inherit it. Without the variable the configuration is
+/// `{}`.
 ///
 /// Call it at the start of the program, before other threads run.
 ///
@@ -75,7 +76,8 @@ fn read(path: &std::path::Path) -> Result<String, String> {
 }
 
 fn parse<C: DeserializeOwned>(text: &str) -> Result<C, (String, String)> {
-    // A value first: the text of a file is not read as every author's type, which would double what is compiled of each.
+    // A value first: the text of a file is not read as every author's type, which would double what
+    // is compiled of each.
     let value: serde_json::Value =
         serde_json::from_str(text).map_err(|error| (String::new(), error.to_string()))?;
     serde_path_to_error::deserialize(&value).map_err(|error| {

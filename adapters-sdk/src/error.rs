@@ -8,8 +8,8 @@ use crate::session::ended;
 
 /// Ends a turn as failed, refused or limited, and perhaps its session with it.
 ///
-/// Every [`std::error::Error`] becomes one by `?`: a failed turn of category `other`. The user sees it, so its
-/// text must hold no secret.
+/// Every [`std::error::Error`] becomes one by `?`: a failed turn of category `other`. The user sees
+/// it, so its text must hold no secret.
 #[derive(Debug)]
 pub struct Error {
     status: Status,

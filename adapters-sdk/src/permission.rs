@@ -14,7 +14,8 @@ pub struct Permission {
 }
 
 impl Permission {
-    /// Asks for `tool` to act on `resource`: a command, a path, an address. `description` is what a person reads.
+    /// Asks for `tool` to act on `resource`: a command, a path, an address. `description` is what a
+    /// person reads.
     ///
     /// # Panics
     /// Never: the id it carries until it is sent is a fixed one.

@@ -1,8 +1,8 @@
 //! The conformance suite's script: what lets it judge an adapter without its model.
 //!
-//! Every adapter on this SDK carries it. It is off unless the environment says `CONFORM_PROBE=1` at the start
-//! ([`Server::probing`](crate::Server::probing) in tests); then an input whose content is an object with `$probe` is
-//! not given to the adapter but done:
+//! Every adapter on this SDK carries it. It is off unless the environment says `CONFORM_PROBE=1` at
+//! the start ([`Server::probing`](crate::Server::probing) in tests); then an input whose content is
+//! an object with `$probe` is not given to the adapter but done:
 //!
 //! ```json
 //! {"$probe":1,"do":[["say","hello"],["sleep",200],["ask",{"tool":"shell","description":"d","resource":"r"}]]}
@@ -27,8 +27,8 @@
 //! | `close_session [reason]` | ends the session |
 //! | `exit n`, `abort` | ends the process |
 //!
-//! Data goes out as one object with `"$probe":1`. An unknown operation is answered by `unsupported` and an ordinary
-//! end.
+//! Data goes out as one object with `"$probe":1`. An unknown operation is answered by `unsupported`
+//! and an ordinary end.
 
 mod ledger;
 mod operation;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use trunkline_protocol::{FieldKind, InputRequest, InputResponse, Json, QuestionField, RequestId};
 
-/// A question to the user. To a host without `questions` it is shown as text and counts as cancelled ([ext.3]).
+/// A question to the user. To a host without `questions` it is shown as text and counts as
+/// cancelled ([ext.3]).
 #[derive(Debug, Clone, Default)]
 pub struct Question {
     prompt: String,

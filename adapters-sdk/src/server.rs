@@ -34,7 +34,8 @@ pub enum Ended {
     Stopped,
 }
 
-/// How long turns go on after the end of input before they are stopped, so that `printf … | adapter` is answered.
+/// How long turns go on after the end of input before they are stopped, so that `printf … |
+/// adapter` is answered.
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
 /// How long an orderly end may take. In all, under two seconds.
@@ -96,7 +97,8 @@ impl Server {
         }
     }
 
-    /// Runs the author's code on another runtime, so that a handler that blocks its thread delays no answer to `ping`.
+    /// Runs the author's code on another runtime, so that a handler that blocks its thread delays
+    /// no answer to `ping`.
     #[must_use]
     pub fn handlers_on(self, runtime: Handle) -> Self {
         Self {
@@ -111,9 +113,9 @@ impl Server {
         Self { grace, ..self }
     }
 
-    /// Reads lines of up to so many bytes; a longer one is skipped and reported to its session. [`MAX_LINE`] by
-    /// default. Less than [`MIN_MAX_LINE`](trunkline_protocol::MIN_MAX_LINE) counts as that: every adapter accepts
-    /// lines of 1 MiB ([frame.5]).
+    /// Reads lines of up to so many bytes; a longer one is skipped and reported to its session.
+    /// [`MAX_LINE`] by default. Less than [`MIN_MAX_LINE`](trunkline_protocol::MIN_MAX_LINE) counts
+    /// as that: every adapter accepts lines of 1 MiB ([frame.5]).
     #[must_use]
     pub fn max_line(self, bytes: usize) -> Self {
         Self {
@@ -142,8 +144,8 @@ impl Server {
 
     /// Serves until the input ends, the output breaks, or [`Server::until`].
     ///
-    /// Then it stops what runs, writes each open turn's end, calls `close` of each session, and returns: within two
-    /// seconds, whatever handlers do.
+    /// Then it stops what runs, writes each open turn's end, calls `close` of each session, and
+    /// returns: within two seconds, whatever handlers do.
     ///
     /// # Cancel safety
     /// Dropping it drops every handler.
@@ -167,7 +169,8 @@ impl Server {
         let ended = {
             let mut reading = pin!(link.read(input));
             let mut ending = pin!(link.end_late_turns());
-            // The stop first, since it is over then; reading before writing, so that what is answered at once goes with this wake.
+            // The stop first, since it is over then; reading before writing, so that what is
+            // answered at once goes with this wake.
             tokio::select! {
                 biased;
                 () = &mut self.until => Ended::Stopped,

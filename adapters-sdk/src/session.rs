@@ -35,8 +35,8 @@ impl Session {
         &self.0.id
     }
 
-    /// The extensions that both sides use. Nothing has to be asked of it before sending: what the host did not offer
-    /// is folded down or left out ([ext.3]).
+    /// The extensions that both sides use. Nothing has to be asked of it before sending: what the
+    /// host did not offer is folded down or left out ([ext.3]).
     #[must_use]
     pub fn agreed(&self) -> Extensions {
         self.0.agreed
@@ -85,13 +85,14 @@ impl Session {
         self.0.emit(None, event.into()).await;
     }
 
-    /// Reports what became known of the session since it began ([ext.2]): a model, modes, a native session id.
+    /// Reports what became known of the session since it began ([ext.2]): a model, modes, a native
+    /// session id.
     pub fn info(&self, info: SessionInfo) {
         self.0.put(None, info.into());
     }
 
-    /// Asks whether an action may happen that belongs to no turn: it stands until it is answered or the session ends
-    /// ([permission.3]).
+    /// Asks whether an action may happen that belongs to no turn: it stands until it is answered or
+    /// the session ends ([permission.3]).
     ///
     /// # Cancel safety
     /// Dropping it withdraws the request.
@@ -107,7 +108,8 @@ impl Session {
         self.0.ask(None, question).await
     }
 
-    /// Ends the session by the adapter's own will, after ending its turns ([session.8]). A second call does nothing.
+    /// Ends the session by the adapter's own will, after ending its turns ([session.8]). A second
+    /// call does nothing.
     ///
     /// A host without `control` gets a text, and its further inputs are answered by the same text.
     pub fn end(&self, reason: ClosedReason, error: Option<Failure>) {

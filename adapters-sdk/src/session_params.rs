@@ -1,4 +1,5 @@
-//! What a conversation is resumed with: one form for every adapter, written in a turn's end and read at a session's start.
+//! What a conversation is resumed with: one form for every adapter, written in a turn's end and
+//! read at a session's start.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -18,7 +19,8 @@ const CWD: &str = "cwd";
 /// The members for a person, as [`IDS`].
 const DISPLAY_IDS: [&str; 3] = ["display_id", "displayId", "sessionDisplayId"];
 
-/// What an adapter needs to go on with a conversation: `session_params` of a turn's end, `resume.params` of a session's start.
+/// What an adapter needs to go on with a conversation: `session_params` of a turn's end,
+/// `resume.params` of a session's start.
 ///
 /// ```
 /// use trunkline_sdk::{SessionParams, protocol::Resume};
@@ -62,11 +64,13 @@ impl SessionParams {
         }
     }
 
-    /// Reads what a session is resumed with; nothing where it names no conversation and says nothing else.
+    /// Reads what a session is resumed with; nothing where it names no conversation and says
+    /// nothing else.
     ///
-    /// `resume.native_session_id` precedes what the parameters say, and parameters of another conversation are left out.
-    /// They are an object, or a text that is the id alone. The id may also stand as `session_id`, `sessionId`,
-    /// `sessionID` or `session`. A known member of another type is left out.
+    /// `resume.native_session_id` precedes what the parameters say, and parameters of another
+    /// conversation are left out. They are an object, or a text that is the id alone. The id may
+    /// also stand as `session_id`, `sessionId`, `sessionID` or `session`. A known member of another
+    /// type is left out.
     ///
     /// # Errors
     /// Where there are parameters, and nothing names a conversation.
@@ -153,9 +157,9 @@ impl SessionParams {
             .unwrap_or(&self.native_session_id)
     }
 
-    /// Checks that a session which works in `cwd` may go on with the conversation: an agent keeps a conversation for its
-    /// directory, and in another one does not find it or works on the wrong project. Links are followed. Where no directory
-    /// was kept, any one fits.
+    /// Checks that a session which works in `cwd` may go on with the conversation: an agent keeps a
+    /// conversation for its directory, and in another one does not find it or works on the wrong
+    /// project. Links are followed. Where no directory was kept, any one fits.
     ///
     /// # Errors
     /// When the conversation was held in another directory.

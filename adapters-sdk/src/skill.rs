@@ -1,7 +1,7 @@
 //! Skills that inputs call, for agents that look for none themselves.
 //!
-//! A skill is a folder with a `SKILL.md`. An input that begins with `/NAME` calls it: [`inline`] puts what the skill says
-//! before the rest of the input.
+//! A skill is a folder with a `SKILL.md`. An input that begins with `/NAME` calls it: [`inline`]
+//! puts what the skill says before the rest of the input.
 //!
 //! ```
 //! use trunkline_sdk::skill;
@@ -49,8 +49,8 @@ impl<'i> Inlined<'i> {
     }
 }
 
-/// Puts the skill that an input calls before the rest of it; `folder` tells where a skill of a name is. An input that
-/// calls none, or one that cannot be read, stays as it is.
+/// Puts the skill that an input calls before the rest of it; `folder` tells where a skill of a name
+/// is. An input that calls none, or one that cannot be read, stays as it is.
 ///
 /// It reads a file: at most [`LONGEST`] characters of it.
 pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inlined<'_> {

@@ -13,9 +13,10 @@ const BETWEEN: &str = "\n\n";
 
 /// Composes a system prompt of named sections, in the order in which they are added.
 ///
-/// A section of 20,000 characters and more is cut, and so is what would make the whole longer than 150,000. What is cut
-/// ends with a line that says so, and [`ComposedPrompt::cuts`] names it. The names are for that alone: they are not part
-/// of the text, so a heading belongs into the section. A section without text is left out.
+/// A section of 20,000 characters and more is cut, and so is what would make the whole longer than
+/// 150,000. What is cut ends with a line that says so, and [`ComposedPrompt::cuts`] names it. The
+/// names are for that alone: they are not part of the text, so a heading belongs into the section.
+/// A section without text is left out.
 ///
 /// ```
 /// use trunkline_sdk::SystemPrompt;
@@ -97,7 +98,8 @@ impl SystemPrompt {
         self.add(name.into(), text.into(), false)
     }
 
-    /// Adds a section that is never cut, such as the instructions of a session: the others get what it leaves.
+    /// Adds a section that is never cut, such as the instructions of a session: the others get what
+    /// it leaves.
     #[must_use]
     pub fn verbatim(self, name: impl Into<String>, text: impl Into<String>) -> Self {
         self.add(name.into(), text.into(), true)
@@ -168,7 +170,8 @@ impl SystemPrompt {
     }
 }
 
-/// The beginning of a text with a line that says what is missing, both within `most` characters; and how much is kept.
+/// The beginning of a text with a line that says what is missing, both within `most` characters;
+/// and how much is kept.
 fn cut(text: &str, characters: usize, most: usize) -> (String, usize) {
     // The line is at its longest where all is left out.
     let note = |left_out: usize| format!("\n[{left_out} characters left out]");

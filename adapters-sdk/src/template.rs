@@ -19,10 +19,11 @@ pub const DEFAULT: &str =
 /// The most parts of a variable's name that become levels.
 const MOST_PARTS: usize = 8;
 
-/// What an agent is sent for an input: the template filled, or the input as it is where there is none.
+/// What an agent is sent for an input: the template filled, or the input as it is where there is
+/// none.
 ///
-/// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own names, by their parts
-/// (`agent.name`, `agentId` also as `agent.id`), and below `context`.
+/// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own
+/// names, by their parts (`agent.name`, `agentId` also as `agent.id`), and below `context`.
 #[must_use]
 pub fn fill(
     template: &str,
@@ -48,8 +49,8 @@ pub fn fill(
     render(template, &Value::Object(values))
 }
 
-/// What a session's templates know beside the input: its variables, and its `agentId`, `taskId`, `runId`, `role` and
-/// `iteration` where no variable has that name.
+/// What a session's templates know beside the input: its variables, and its `agentId`, `taskId`,
+/// `runId`, `role` and `iteration` where no variable has that name.
 #[must_use]
 pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
     let named = ids(start).map(|(name, value)| (name.to_owned(), value));
@@ -61,7 +62,8 @@ pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
     named.chain(own).collect()
 }
 
-/// The members of a session's start that are variables too, by the names that they have as such; those that it has.
+/// The members of a session's start that are variables too, by the names that they have as such;
+/// those that it has.
 pub fn ids(start: &SessionStart) -> impl Iterator<Item = (&'static str, String)> {
     let ids = [
         ("agentId", start.agent_id.clone()),
@@ -92,8 +94,9 @@ fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
     }
 }
 
-/// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where there is none.
-/// Numbers index lists. What is not a path stays as it is; a value is not looked through for further paths.
+/// Fills a template: each `{{path}}` becomes the text of the value at that path, and nothing where
+/// there is none. Numbers index lists. What is not a path stays as it is; a value is not looked
+/// through for further paths.
 #[must_use]
 pub fn render(template: &str, values: &Value) -> String {
     let mut filled = String::with_capacity(template.len());

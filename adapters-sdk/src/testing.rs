@@ -1,4 +1,5 @@
-//! A host in memory, for tests of adapters: no process, no pipe, and with tokio's paused clock no time either.
+//! A host in memory, for tests of adapters: no process, no pipe, and with tokio's paused clock no
+//! time either.
 //!
 //! ```
 //! use trunkline_sdk::{adapter, testing::Host};

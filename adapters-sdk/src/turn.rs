@@ -20,16 +20,19 @@ use crate::{
 /// How many bytes more than its share a stopped turn may hold, so that its handler comes to its end.
 const LAST_WORDS: usize = 256 * 1024;
 
-/// The longest text that one message carries, in bytes: with its escapes it stays under 1 MiB but for odd texts.
+/// The longest text that one message carries, in bytes: with its escapes it stays under 1 MiB but
+/// for odd texts.
 const PIECE: usize = 512 * 1024;
 
 /// One turn: an input, and all that follows until its one end ([turn.1]).
 ///
-/// The end is what the handler returns: `Ok` completes the turn, `Err` and a panic fail it, and a handler whose future
-/// is dropped (it did not return within the grace after a stop) leaves it stopped. [`Turn::finish`] says it earlier.
-/// Whatever is called after the end is harmless: it sends nothing.
+/// The end is what the handler returns: `Ok` completes the turn, `Err` and a panic fail it, and a
+/// handler whose future is dropped (it did not return within the grace after a stop) leaves it
+/// stopped. [`Turn::finish`] says it earlier. Whatever is called after the end is harmless: it
+/// sends nothing.
 ///
-/// Every method that sends waits only while the session holds more than its share of the pipe, or is paused.
+/// Every method that sends waits only while the session holds more than its share of the pipe, or
+/// is paused.
 pub struct Turn {
     session: Session,
     begun: BegunTurn,
@@ -52,7 +55,8 @@ impl Turn {
         self.begun.id.as_ref()
     }
 
-    /// Sends a piece of the answer; a long one as several, since not every host reads lines over 1 MiB ([frame.5]).
+    /// Sends a piece of the answer; a long one as several, since not every host reads lines over 1
+    /// MiB ([frame.5]).
     ///
     /// # Cancel safety
     /// Each piece of 512 KiB is sent whole or not at all.
@@ -74,8 +78,8 @@ impl Turn {
 
     /// Sends any event of the turn as one message, folded down to what the host offered ([ext.3]).
     ///
-    /// Kinds that the SDK sends itself (ends, requests, `session.ready`) are left out with a warning. A `tool.end`
-    /// without its start and a second start of one call are left out too.
+    /// Kinds that the SDK sends itself (ends, requests, `session.ready`) are left out with a
+    /// warning. A `tool.end` without its start and a second start of one call are left out too.
     ///
     /// # Cancel safety
     /// As [`Turn::output`].
@@ -105,9 +109,9 @@ impl Turn {
 
     /// Asks whether an action may happen, and waits for the word.
     ///
-    /// The host asks a person or a rule. A stop, the turn's end, the session's end and the end of input settle it as
-    /// denied ([permission.3]); there is no other deadline. Others of the session and of other sessions go on
-    /// meanwhile.
+    /// The host asks a person or a rule. A stop, the turn's end, the session's end and the end of
+    /// input settle it as denied ([permission.3]); there is no other deadline. Others of the
+    /// session and of other sessions go on meanwhile.
     ///
     /// # Cancel safety
     /// Dropping it withdraws the request.
@@ -118,8 +122,8 @@ impl Turn {
             .await
     }
 
-    /// Asks the user for values, and waits for them. Where the host cannot ask, the question is shown as text and
-    /// cancelled at once ([ext.3]).
+    /// Asks the user for values, and waits for them. Where the host cannot ask, the question is
+    /// shown as text and cancelled at once ([ext.3]).
     ///
     /// # Cancel safety
     /// Dropping it withdraws the question.
@@ -133,8 +137,8 @@ impl Turn {
         self.begun.stop.is_cancelled()
     }
 
-    /// Waits until the turn must end. Return soon after: a handler that has not returned within the grace (2 s by
-    /// default) is dropped.
+    /// Waits until the turn must end. Return soon after: a handler that has not returned within the
+    /// grace (2 s by default) is dropped.
     ///
     /// # Cancel safety
     /// It can be dropped and called again, also in several places at once.
@@ -144,8 +148,8 @@ impl Turn {
 
     /// The next input that the user adds to this turn ([turn.10]); nothing once the turn must end.
     ///
-    /// Needs [`Description::steerable`](crate::Description::steerable). Steers that the turn does not take are
-    /// answered as not delivered.
+    /// Needs [`Description::steerable`](crate::Description::steerable). Steers that the turn does
+    /// not take are answered as not delivered.
     ///
     /// # Cancel safety
     /// No steer is lost.
@@ -164,8 +168,8 @@ impl Turn {
 
     /// Ends the turn now. What the handler returns afterwards changes nothing.
     ///
-    /// A result that is too long for the host's lines goes by file where that was agreed on: written here, so this blocks
-    /// for as long as the file system takes.
+    /// A result that is too long for the host's lines goes by file where that was agreed on:
+    /// written here, so this blocks for as long as the file system takes.
     pub fn finish(self, end: impl Into<End>) {
         self.session
             .0

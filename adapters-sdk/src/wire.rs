@@ -5,8 +5,9 @@
 //!               └─ otherwise ──▶ the session's line ── deficit round robin ─────┴─▶ one write
 //! ```
 //!
-//! A session that writes more than the host reads waits in [`Wire::room`] and keeps no other session from the pipe.
-//! Ends, requests and answers are put without asking for room: they never wait behind the budget ([permission.5]).
+//! A session that writes more than the host reads waits in [`Wire::room`] and keeps no other
+//! session from the pipe. Ends, requests and answers are put without asking for room: they never
+//! wait behind the budget ([permission.5]).
 
 use std::{
     collections::HashMap,
@@ -115,7 +116,8 @@ impl Wire {
 
     /// Waits until the session may add more.
     ///
-    /// A session that holds nothing has room, whatever the others hold. With `over`, it may hold so many bytes more.
+    /// A session that holds nothing has room, whatever the others hold. With `over`, it may hold so
+    /// many bytes more.
     ///
     /// # Cancel safety
     /// Nothing is lost: it takes nothing.

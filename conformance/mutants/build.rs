@@ -1,5 +1,5 @@
-//! Makes the switches of `broken-adapter` and `broken-host` from the lists of broken and odd programs, so that each
-//! is named and described once.
+//! Makes the switches of `broken-adapter` and `broken-host` from the lists of broken and odd
+//! programs, so that each is named and described once.
 
 use std::{env, error::Error, fmt::Write as _, fs, path::Path};
 

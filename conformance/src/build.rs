@@ -37,11 +37,13 @@ pub(crate) struct BuildError {
 }
 
 impl Build {
-    /// Runs the command to its end, in the suite's own environment: a build needs what its shell has set.
+    /// Runs the command to its end, in the suite's own environment: a build needs what its shell
+    /// has set.
     ///
     /// # Errors
     ///
-    /// When the command cannot be started, fails, or does not end in time; then it is ended with all that it started.
+    /// When the command cannot be started, fails, or does not end in time; then it is ended with
+    /// all that it started.
     pub(crate) fn run(&self) -> Result<(), BuildError> {
         // Marks its processes, which may leave their group.
         let mark = format!("build-{}", std::process::id());

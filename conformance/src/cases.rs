@@ -1,5 +1,5 @@
-//! The catalogue: every case of both sides, by family. `cases/adapter.toml` and `cases/host.toml` describe the cases;
-//! the modules have their functions.
+//! The catalogue: every case of both sides, by family. `cases/adapter.toml` and `cases/host.toml`
+//! describe the cases; the modules have their functions.
 
 use std::sync::LazyLock;
 

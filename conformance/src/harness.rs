@@ -48,8 +48,8 @@ impl Suite {
         Self::of(Subject::adapter(command))
     }
 
-    /// Tests a host that is started by a command with `{adapter}` in it. `stub` is the suite's own program, which
-    /// plays the adapter.
+    /// Tests a host that is started by a command with `{adapter}` in it. `stub` is the suite's own
+    /// program, which plays the adapter.
     pub fn host(
         command: impl IntoIterator<Item = impl Into<String>>,
         stub: impl AsRef<std::path::Path>,

@@ -23,11 +23,11 @@ pub(crate) use self::{
 pub(crate) enum Link {
     /// Between the runner, as host or hub, and the program under test.
     Upper,
-    /// Between a host under test and one process of the stub, by its place among those of the case, counted from 1. Not
-    /// by a pid: adapters in PID namespaces of their own may all have the same.
+    /// Between a host under test and one process of the stub, by its place among those of the case,
+    /// counted from 1. Not by a pid: adapters in PID namespaces of their own may all have the same.
     Lower(u32),
-    /// Between a host under test and a hub of its journal, by the place of the hub among those of the case, counted
-    /// from 1: a hub comes back, and there may be several at a time.
+    /// Between a host under test and a hub of its journal, by the place of the hub among those of
+    /// the case, counted from 1: a hub comes back, and there may be several at a time.
     Hub(u32),
 }
 
@@ -81,8 +81,8 @@ pub(crate) enum Event {
     StdinClosed,
     /// The adapter's stdout ended.
     StdoutEnded,
-    /// Everything that the host's side had written before `upto` has been read by the peer: a fresh session's turn,
-    /// begun after it, was answered.
+    /// Everything that the host's side had written before `upto` has been read by the peer: a fresh
+    /// session's turn, begun after it, was answered.
     Fence {
         /// The length of the history when the fence was begun.
         upto: usize,
@@ -167,8 +167,9 @@ impl History {
         })
     }
 
-    /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late: records stand in the
-    /// order in which the runner learnt of them, and who judges across links sorts by time.
+    /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late:
+    /// records stand in the order in which the runner learnt of them, and who judges across links
+    /// sorts by time.
     pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
         let at = at.saturating_duration_since(self.began);
         self.records
@@ -190,8 +191,8 @@ impl History {
         self.records.lock().clone()
     }
 
-    /// Looks at the records from `from` on, now and whenever there are more, until `look` finds something or the
-    /// time is over. Each record is shown once.
+    /// Looks at the records from `from` on, now and whenever there are more, until `look` finds
+    /// something or the time is over. Each record is shown once.
     pub(crate) fn wait<T>(
         &self,
         from: usize,

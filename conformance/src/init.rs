@@ -407,7 +407,8 @@ impl Skeleton {
     ///
     /// # Errors
     ///
-    /// When a file is there and may not be replaced, or cannot be written. Nothing is written when one is there.
+    /// When a file is there and may not be replaced, or cannot be written. Nothing is written when
+    /// one is there.
     pub(crate) fn write(&self, folder: &Path, existing: Existing) -> Result<(), InitError> {
         let there: Vec<String> = self
             .files

@@ -1,8 +1,8 @@
 //! What every history is judged by, whatever its case was about.
 //!
-//! An oracle is a function of a history alone, so it works on a case that has just been run, on a transcript, and on
-//! what was tapped between two real programs. What the suite itself wrote is judged too: a broken rule there that
-//! was not intended is an error of the suite (O-SELF).
+//! An oracle is a function of a history alone, so it works on a case that has just been run, on a
+//! transcript, and on what was tapped between two real programs. What the suite itself wrote is
+//! judged too: a broken rule there that was not intended is an error of the suite (O-SELF).
 
 use std::collections::HashMap;
 
@@ -39,8 +39,8 @@ pub(crate) struct Judgement {
 
 /// Judges the program under test by everything that a history holds.
 ///
-/// `side` is what the program is: an adapter is judged by what it wrote to the runner; a host (a relay) by that and
-/// by what it wrote to each process of the stub.
+/// `side` is what the program is: an adapter is judged by what it wrote to the runner; a host (a
+/// relay) by that and by what it wrote to each process of the stub.
 pub(crate) fn judge(records: &[Record], side: Side, ending: Ending) -> Judgement {
     let mut judgement = Judgement::default();
     // Hosts of a journal are killed at any moment, and no fence is written among their hubs.
@@ -160,7 +160,8 @@ fn follow(
             continue;
         }
         for breach in breaches {
-            // A relay hands on what its adapter says late and between turns; O-DELIVER judges whether it is that.
+            // A relay hands on what its adapter says late and between turns; O-DELIVER judges
+            // whether it is that.
             if kind == ModelKind::Relay && breach.clause == "turn.2" {
                 continue;
             }

@@ -174,7 +174,8 @@ impl Process {
                 });
                 tape.push(Event::Exited { code, signal });
             });
-            // Fails when no one signals it any more: until it is reaped no other process or group has its number.
+            // Fails when no one signals it any more: until it is reaped no other process or group
+            // has its number.
             let _ = let_go.recv();
             let _ = child.wait();
         });
@@ -227,7 +228,8 @@ impl Process {
             .change(|input| input.denials.sessions_of_case.insert(session.to_owned()));
     }
 
-    /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or the pipe broke.
+    /// Waits until all that was queued has been accepted by the pipe. `false`: the time ran out, or
+    /// the pipe broke.
     pub(crate) fn flushed(&self, within: Duration) -> bool {
         let done = |input: &mut Input| {
             let idle = input.waiting.is_empty() && !input.writing;
@@ -322,8 +324,8 @@ fn wait_unreaped(pid: u32) -> (Option<i32>, Option<i32>) {
     })
 }
 
-/// Bounds what the program and its children may start, so that a fork bomb costs a case and not the machine. The kernel
-/// counts the threads of a user, and exempts root.
+/// Bounds what the program and its children may start, so that a fork bomb costs a case and not the
+/// machine. The kernel counts the threads of a user, and exempts root.
 fn cap_processes(pid: u32) {
     let threads = std::fs::read_to_string("/proc/loadavg")
         .ok()

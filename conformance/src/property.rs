@@ -1,7 +1,9 @@
-//! Random conversations: a list of actions that a seed decides, and a function that performs any such list.
+//! Random conversations: a list of actions that a seed decides, and a function that performs any
+//! such list.
 //!
-//! Every action can be performed after every other, or be left out: what cannot be done at its place is skipped. So a
-//! part of a list that fails is a list again, and a failing list can be made shorter.
+//! Every action can be performed after every other, or be left out: what cannot be done at its
+//! place is skipped. So a part of a list that fails is a list again, and a failing list can be made
+//! shorter.
 
 use std::{collections::HashSet, time::Duration};
 
@@ -74,8 +76,9 @@ pub(crate) fn lines(lines: &[Vec<u8>]) -> Vec<u8> {
     ended.flatten().collect()
 }
 
-/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input has its end, that
-/// only approved actions have happened, and that no token is said in another session.
+/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input
+/// has its end, that only approved actions have happened, and that no token is said in another
+/// session.
 fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
@@ -164,7 +167,8 @@ impl Run {
             for place in self.places.iter_mut().flatten() {
                 let turns = place.open_turns(t);
                 open += turns;
-                // Not at each look: what is stopped needs a moment, and a reader of the transcript a quiet one.
+                // Not at each look: what is stopped needs a moment, and a reader of the transcript
+                // a quiet one.
                 if turns > 0 && (turns < last || look % 10 == 0) {
                     place.stop(t)?;
                 }

@@ -1,4 +1,5 @@
-//! Says to a program what a transcript says that the host said, in step with the answers, and judges what comes.
+//! Says to a program what a transcript says that the host said, in step with the answers, and
+//! judges what comes.
 
 use std::{
     collections::BTreeMap,
@@ -27,8 +28,9 @@ pub(crate) struct Replayed {
 
 /// Replays the host's side of a transcript against a program.
 ///
-/// Before each line it waits, for at most `deadline`, until the program has written for each session as many messages
-/// as it had at that point of the transcript; then it keeps the transcript's own pause.
+/// Before each line it waits, for at most `deadline`, until the program has written for each
+/// session as many messages as it had at that point of the transcript; then it keeps the
+/// transcript's own pause.
 ///
 /// # Errors
 ///

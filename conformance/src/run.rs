@@ -156,8 +156,8 @@ fn to_confirm(result: &CaseResult) -> bool {
         )
 }
 
-/// What two attempts together say: a failure that comes again is one; a wait that ran out once was the machine's
-/// fault; something seen once and not again is flaky.
+/// What two attempts together say: a failure that comes again is one; a wait that ran out once was
+/// the machine's fault; something seen once and not again is flaky.
 fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
     again.took += first.took;
     again.attempts = 2;
@@ -211,8 +211,9 @@ pub(crate) fn run_case(
     result
 }
 
-/// Runs a case that the probe has passed once more by the author's recipe, where there is one: the probe vouches for the
-/// transport, the recipe for the agent behind it. A recipe that does not provoke the behaviour leaves the verdict as it was.
+/// Runs a case that the probe has passed once more by the author's recipe, where there is one: the
+/// probe vouches for the transport, the recipe for the agent behind it. A recipe that does not
+/// provoke the behaviour leaves the verdict as it was.
 fn by_recipe_too(
     by_probe: CaseResult,
     subject: &Subject,
@@ -361,7 +362,8 @@ fn seed_of(seed: u64, id: &str) -> u64 {
     Rng::new(mixed).next_u64()
 }
 
-/// The cases of a side that a selection names: ids, families (`A-STP`), patterns with `*`; all of them without one.
+/// The cases of a side that a selection names: ids, families (`A-STP`), patterns with `*`; all of
+/// them without one.
 ///
 /// # Errors
 ///

@@ -1,7 +1,8 @@
-//! Proof that the suite can fail, and only where it should: broken programs that a named case must catch for the right
-//! clause, and odd but correct ones that must pass.
+//! Proof that the suite can fail, and only where it should: broken programs that a named case must
+//! catch for the right clause, and odd but correct ones that must pass.
 //!
-//! The programs are not part of this binary. A list names them: `adapters.toml` and `hosts.toml` in one folder.
+//! The programs are not part of this binary. A list names them: `adapters.toml` and `hosts.toml` in
+//! one folder.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

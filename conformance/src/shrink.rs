@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-/// The shortest list found, within the time, of which no chunk can be left out without the failure going away.
+/// The shortest list found, within the time, of which no chunk can be left out without the failure
+/// going away.
 ///
-/// `fails` is asked of candidates only, never of the whole list, which is known to fail. Chunks are halves first, then
-/// smaller and smaller ones down to single items.
+/// `fails` is asked of candidates only, never of the whole list, which is known to fail. Chunks are
+/// halves first, then smaller and smaller ones down to single items.
 pub(crate) fn shortest<T: Clone>(
     items: &[T],
     within: Duration,

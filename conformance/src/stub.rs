@@ -1,9 +1,10 @@
 //! The scripted adapter that a host under test launches.
 //!
-//! It does what a script file says, and what the inputs say that the runner sends through the host: content that is a
-//! JSON object `{"$stub":[action, …],"as":"name"}` is a list of actions (see `stub/action.rs`), any other content is echoed by one
-//! `output` and ended. Actions run in order on the session's own worker; the thread that reads stdin never waits for
-//! them. A turn whose actions do not complete it stays open until `stop`, which the stub then answers.
+//! It does what a script file says, and what the inputs say that the runner sends through the host:
+//! content that is a JSON object `{"$stub":[action, …],"as":"name"}` is a list of actions (see
+//! `stub/action.rs`), any other content is echoed by one `output` and ended. Actions run in order
+//! on the session's own worker; the thread that reads stdin never waits for them. A turn whose
+//! actions do not complete it stays open until `stop`, which the stub then answers.
 //!
 //! The script is a JSON object, every member optional:
 //!
@@ -17,8 +18,9 @@
 //! | `starts` | what lies over the script at the nth start, counted by the log |
 //!
 //! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock; of a
-//! write, when it began), `start` and `n`. A process of the stub is known by its `start`, counted from 1 in the log, and
-//! never by a pid: a host may put its adapters into PID namespaces. While it runs it holds a lock on `LOG.START.lock`:
+//! write, when it began), `start` and `n`. A process of the stub is known by its `start`, counted
+//! from 1 in the log, and never by a pid: a host may put its adapters into PID namespaces. While it
+//! runs it holds a lock on `LOG.START.lock`:
 //!
 //! | `ev` | members |
 //! |---|---|
@@ -100,8 +102,8 @@ pub(crate) fn check_actions(actions: &Value) -> Result<(), ScriptError> {
     action::list(actions, "$stub").map(|_| ())
 }
 
-/// Runs the stub by the arguments that follow `stub`: `--script FILE --log FILE`, or one of the forms by which the stub
-/// starts its own children.
+/// Runs the stub by the arguments that follow `stub`: `--script FILE --log FILE`, or one of the
+/// forms by which the stub starts its own children.
 #[must_use]
 pub fn command_line(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let args: Vec<OsString> = args.into_iter().collect();

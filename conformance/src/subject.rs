@@ -21,8 +21,8 @@ pub(crate) use self::config::{read_config, sides_of};
 
 /// What is tested, and what it promises: what `conform.toml` says, for a [`Suite`](crate::Suite).
 ///
-/// Starts with nothing declared, the default limits and the directory of the calling process; the public fields may be
-/// set before it goes into [`Suite::of`](crate::Suite::of).
+/// Starts with nothing declared, the default limits and the directory of the calling process; the
+/// public fields may be set before it goes into [`Suite::of`](crate::Suite::of).
 #[derive(Debug, Clone)]
 pub struct Subject {
     /// Whether it is an adapter or a host.
@@ -49,7 +49,8 @@ pub struct Subject {
     pub(crate) probe_ops: BTreeSet<String>,
     /// The extensions that it agreed on when all were offered.
     pub(crate) extensions: BTreeSet<String>,
-    /// Where a host with a journal takes further hubs: a Unix socket, by a path that may have `{journal}` in it.
+    /// Where a host with a journal takes further hubs: a Unix socket, by a path that may have
+    /// `{journal}` in it.
     pub hubs: Option<String>,
     /// Whether it lists `journal` to a hub that asks for it.
     pub(crate) journal: bool,

@@ -1,8 +1,9 @@
-//! Sits between a real host and a real adapter: every byte goes through unchanged, and all of it is recorded.
+//! Sits between a real host and a real adapter: every byte goes through unchanged, and all of it is
+//! recorded.
 //!
-//! What the host writes is recorded before the adapter can have read it, what the adapter writes after it was read:
-//! in the recording, an answer never stands before its question. A record is one write, so a tap that is killed loses
-//! nothing that it has forwarded.
+//! What the host writes is recorded before the adapter can have read it, what the adapter writes
+//! after it was read: in the recording, an answer never stands before its question. A record is one
+//! write, so a tap that is killed loses nothing that it has forwarded.
 
 use std::{
     fs::File,
@@ -52,7 +53,8 @@ impl Recorder {
     }
 }
 
-/// Runs the adapter behind a tap until it ends, and returns its exit status; 128 and the signal where one ended it.
+/// Runs the adapter behind a tap until it ends, and returns its exit status; 128 and the signal
+/// where one ended it.
 ///
 /// # Errors
 ///

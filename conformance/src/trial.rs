@@ -1,7 +1,9 @@
-//! One case with one program: the verbs that a case drives it with, and what it may ask of the history.
+//! One case with one program: the verbs that a case drives it with, and what it may ask of the
+//! history.
 //!
-//! A trial sits where the host sits: it writes to the program's stdin and reads its stdout. A host under test is a
-//! relay, so it is driven by the same verbs, and the stub below it records into the same history.
+//! A trial sits where the host sits: it writes to the program's stdin and reads its stdout. A host
+//! under test is a relay, so it is driven by the same verbs, and the stub below it records into the
+//! same history.
 
 use std::{
     collections::HashMap,
@@ -137,7 +139,8 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// Keeps only these places of the list that the case's seed decides, so that a failing one can be shortened.
+    /// Keeps only these places of the list that the case's seed decides, so that a failing one can
+    /// be shortened.
     #[must_use]
     pub(crate) fn with_part(mut self, part: &[usize]) -> Self {
         self.part = Some(part.to_vec());

@@ -1,4 +1,5 @@
-//! The suite's own reader and writer of lines: bytes to messages and back, sharing nothing with what it judges.
+//! The suite's own reader and writer of lines: bytes to messages and back, sharing nothing with
+//! what it judges.
 
 use hmac_sha256::Hash as Sha256;
 use memchr::memchr;
@@ -38,8 +39,8 @@ impl Parsed {
         }
     }
 
-    /// Reads one line as a reader must that tolerates odd JSON ([frame.10]): an unpaired surrogate becomes U+FFFD,
-    /// what is nested too deeply becomes null, a number out of range becomes 0.
+    /// Reads one line as a reader must that tolerates odd JSON ([frame.10]): an unpaired surrogate
+    /// becomes U+FFFD, what is nested too deeply becomes null, a number out of range becomes 0.
     pub(crate) fn lenient(line: &[u8]) -> Self {
         match Self::of(line) {
             Self::Noise(reason) => match std::str::from_utf8(line).map(odd::tamed) {
@@ -98,8 +99,9 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]). `type` and `session_id`
-/// stand first, as most hosts write them; cases that want another order spell it.
+/// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]).
+/// `type` and `session_id` stand first, as most hosts write them; cases that want another order
+/// spell it.
 pub(crate) fn line_of(message: &Value) -> Vec<u8> {
     let mut text = match message.as_object() {
         Some(members) => {

@@ -141,8 +141,8 @@ fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
     );
 }
 
-/// A test fetches nothing, so the compiler is not run here. The Rust skeleton is an example of this repository, and
-/// tested there.
+/// A test fetches nothing, so the compiler is not run here. The Rust skeleton is an example of this
+/// repository, and tested there.
 #[test]
 fn the_typescript_skeleton_has_every_file_that_it_compiles() {
     let folder = tempfile::tempdir().expect("a folder");

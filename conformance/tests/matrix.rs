@@ -20,7 +20,8 @@ fn adapter(ends: usize) -> String {
     )
 }
 
-/// A folder with an implementation that is conformant in what is looked at, one that is not, and two that never run.
+/// A folder with an implementation that is conformant in what is looked at, one that is not, and
+/// two that never run.
 fn implementations(folder: &Path) {
     let config = |name: &str, command: &str| {
         fs::create_dir_all(folder.join(name)).unwrap();

@@ -17,7 +17,8 @@ const CASES: u32 = 500;
 /// How long one case may take.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Where a target's seeds are: one input a file. What a long run finds is added, to be kept once it is repaired.
+/// Where a target's seeds are: one input a file. What a long run finds is added, to be kept once it
+/// is repaired.
 fn folder(target: &Target) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("seeds")

@@ -1,7 +1,7 @@
 //! Writing JSON that any line reader can split.
 //!
-//! U+2028 and U+2029 are legal in JSON strings, but some readers take them for the end of a line; writers escape them
-//! ([frame.2]).
+//! U+2028 and U+2029 are legal in JSON strings, but some readers take them for the end of a line;
+//! writers escape them ([frame.2]).
 
 use std::io;
 
@@ -26,8 +26,8 @@ pub(crate) fn write_value(out: &mut Vec<u8>, value: &(impl Serialize + ?Sized)) 
     }
 }
 
-/// Reserves room for a text, and for the escapes and members that follow a long one. Without the latter, a buffer that fits
-/// the text would double for the closing brace.
+/// Reserves room for a text, and for the escapes and members that follow a long one. Without the
+/// latter, a buffer that fits the text would double for the closing brace.
 fn reserve(out: &mut Vec<u8>, bytes: usize) {
     out.reserve(bytes + bytes / 32);
 }

@@ -16,8 +16,8 @@ pub const MIN_MAX_LINE: usize = 1024 * 1024;
 /// The bytes that are kept of a line that is too long or not text, to find the session that it was for.
 pub const FIRST_BYTES: usize = 1024;
 
-/// A buffer larger than this is given back once it holds no more than one read. Lines of 1 MiB, which every peer sends,
-/// do not make it grow and shrink each time.
+/// A buffer larger than this is given back once it holds no more than one read. Lines of 1 MiB,
+/// which every peer sends, do not make it grow and shrink each time.
 const KEPT_BYTES: usize = 40 * READ_BYTES;
 
 pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
@@ -25,7 +25,8 @@ pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// A line, or what was found in its place. Blank lines are not items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// Text that begins as an object, trimmed of white space. Whether it is a message, [`Head::read`](crate::Head::read) tells.
+    /// Text that begins as an object, trimmed of white space. Whether it is a message,
+    /// [`Head::read`](crate::Head::read) tells.
     Line(&'a str),
     /// A line over the limit ([frame.5]). It was skipped.
     TooLong {
@@ -47,8 +48,9 @@ pub enum Item<'a> {
 
 /// Splits a stream of bytes into lines: bytes in, [`Item`]s out.
 ///
-/// However the bytes are split over reads, the items are the same. Memory is bounded by the limit plus two reads and
-/// falls back after a long line. Each byte is looked at once for LF and once for UTF-8.
+/// However the bytes are split over reads, the items are the same. Memory is bounded by the limit
+/// plus two reads and falls back after a long line. Each byte is looked at once for LF and once for
+/// UTF-8.
 ///
 /// ```
 /// use trunkline_protocol::{Item, LineReader};
@@ -87,8 +89,9 @@ struct Skipped {
 }
 
 impl LineReader {
-    /// Reads a peer's lines of up to `max_line` bytes, the LF not counted. A limit below [`MIN_MAX_LINE`] is raised to
-    /// it, since no reader may skip a line that every peer sends ([frame.5]).
+    /// Reads a peer's lines of up to `max_line` bytes, the LF not counted. A limit below
+    /// [`MIN_MAX_LINE`] is raised to it, since no reader may skip a line that every peer sends
+    /// ([frame.5]).
     #[must_use]
     pub fn of_peer(max_line: usize) -> Self {
         Self::new(max_line.max(MIN_MAX_LINE))
@@ -136,8 +139,8 @@ impl LineReader {
         &mut self.buffer[self.end..]
     }
 
-    /// What a read has just put into [`LineReader::space`], before it is added: its first `bytes` bytes, or all of it
-    /// where there is less.
+    /// What a read has just put into [`LineReader::space`], before it is added: its first `bytes`
+    /// bytes, or all of it where there is less.
     #[must_use]
     pub fn just_read(&self, bytes: usize) -> &[u8] {
         let space = &self.buffer[self.end..];
@@ -196,7 +199,8 @@ impl LineReader {
         }
     }
 
-    /// The item that is left when the input has ended: a last line without LF counts if it parses ([frame.7]).
+    /// The item that is left when the input has ended: a last line without LF counts if it parses
+    /// ([frame.7]).
     pub fn finish(&mut self) -> Option<Item<'_>> {
         let line = self.start..self.end;
         (self.start, self.searched) = (self.end, self.end);
@@ -230,7 +234,8 @@ impl LineReader {
         if let Some(skipped) = &mut self.skipped {
             skipped.bytes += under_way.len() as u64;
         } else if under_way.len() > self.limit.max(FIRST_BYTES) {
-            // One byte more than the limit may be the CR or LF that ends the line: a line is judged when it is longer still.
+            // One byte more than the limit may be the CR or LF that ends the line: a line is judged
+            // when it is longer still.
             let first = self.buffer[under_way.start..under_way.start + FIRST_BYTES].to_vec();
             self.skipped = Some(Skipped {
                 first,

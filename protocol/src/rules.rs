@@ -1,7 +1,7 @@
 //! Which message may follow which: total tables, used by the host's core and by the SDK.
 //!
-//! Every table answers for every pair, so a new type or phase does not compile until someone decides. Nothing here has
-//! a clock or reads a byte.
+//! Every table answers for every pair, so a new type or phase does not compile until someone
+//! decides. Nothing here has a clock or reads a byte.
 
 use crate::{AdapterKind, HostKind, OptionKind, PermissionOption};
 
@@ -199,7 +199,8 @@ impl TurnPhase {
 
     /// The phase after a step.
     ///
-    /// A queued turn that is stopped ends at once ([turn.9], [turn.11]). A second stop changes nothing ([turn.5]).
+    /// A queued turn that is stopped ends at once ([turn.9], [turn.11]). A second stop changes
+    /// nothing ([turn.5]).
     ///
     /// # Errors
     /// [`Illegal`], which says what the caller counts: an end for no turn, a message of a turn that has ended (late).
@@ -284,8 +285,8 @@ pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
 
 /// Returns true if an answer to a permission request approves, given the options that were offered.
 ///
-/// It does if it says `approved` and, where it also chooses an option, that option was offered and is not of a reject
-/// kind. An option without a known kind decides nothing ([ext.5]).
+/// It does if it says `approved` and, where it also chooses an option, that option was offered and
+/// is not of a reject kind. An option without a known kind decides nothing ([ext.5]).
 #[must_use]
 pub fn approves(approved: bool, option_id: Option<&str>, offered: &[PermissionOption]) -> bool {
     let allows = |chosen: &str| {

@@ -1,7 +1,8 @@
 //! The first pass over the usual line: an object whose members are all strings.
 //!
-//! Such a line is read whole and checked whole, many bytes at a time. Anything else, a number or an object among the
-//! members, an error, is left to the general reader; this one never accepts what that one would not.
+//! Such a line is read whole and checked whole, many bytes at a time. Anything else, a number or an
+//! object among the members, an error, is left to the general reader; this one never accepts what
+//! that one would not.
 
 use std::borrow::Cow;
 
@@ -24,7 +25,8 @@ pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
     frequent(line).or_else(|| usual(line))
 }
 
-/// How the two most frequent lines begin where they are written without white space and with their type first.
+/// How the two most frequent lines begin where they are written without white space and with their
+/// type first.
 const OUTPUT: &str = "{\"type\":\"output\",\"session_id\":\"";
 const COMPLETE: &str = "{\"type\":\"turn.complete\",\"session_id\":\"";
 
@@ -207,7 +209,8 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Where the first quote, backslash or control character is. Short strings are read word by word, long ones by vectors.
+/// Where the first quote, backslash or control character is. Short strings are read word by word,
+/// long ones by vectors.
 #[inline(always)]
 fn end_of_plain(bytes: &[u8]) -> Option<usize> {
     const SHORT: usize = 64;

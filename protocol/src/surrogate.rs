@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Replaces each unpaired surrogate escape in a JSON text by `\ufffd`. Node writes one when a delta splits an emoji.
+/// Replaces each unpaired surrogate escape in a JSON text by `\ufffd`. Node writes one when a delta
+/// splits an emoji.
 pub(crate) fn mend(json: &str) -> Cow<'_, str> {
     let bytes = json.as_bytes();
     let mut mended = String::new();

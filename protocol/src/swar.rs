@@ -8,7 +8,8 @@ const fn zeros(word: u64) -> u64 {
     word.wrapping_sub(LOW) & !word & HIGH
 }
 
-/// The bytes that are a quote, a backslash or a control character: those that a JSON string cannot hold as they are.
+/// The bytes that are a quote, a backslash or a control character: those that a JSON string cannot
+/// hold as they are.
 const fn special(word: u64) -> u64 {
     let quote = zeros(word ^ (LOW * b'"' as u64));
     let backslash = zeros(word ^ (LOW * b'\\' as u64));
@@ -22,7 +23,8 @@ pub(crate) fn first_special(bytes: &[u8]) -> Option<usize> {
     first(bytes, special)
 }
 
-/// Where the first byte is that a writer must look at: one of [`first_special`]'s, or the lead of U+2028 and U+2029.
+/// Where the first byte is that a writer must look at: one of [`first_special`]'s, or the lead of
+/// U+2028 and U+2029.
 #[inline]
 pub(crate) fn first_to_escape(bytes: &[u8]) -> Option<usize> {
     first(bytes, |word| special(word) | zeros(word ^ (LOW * 0xE2)))

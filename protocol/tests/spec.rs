@@ -1,4 +1,5 @@
-//! `SPEC.md` is executed: its examples are read and written, its clauses counted, the citations of them looked up.
+//! `SPEC.md` is executed: its examples are read and written, its clauses counted, the citations of
+//! them looked up.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -32,7 +32,8 @@ fn commit() {
     }
 }
 
-/// Makes the program 6 % smaller, where the linker is the one that comes with Rust: others may not know the option.
+/// Makes the program 6 % smaller, where the linker is the one that comes with Rust: others may not
+/// know the option.
 fn fold() {
     let is_asked = |name: &str, is: &str| env::var(name).is_ok_and(|value| value == is);
     let is_own = env::var_os("RUSTC_LINKER").is_none() && is_asked("CARGO_ENCODED_RUSTFLAGS", "");

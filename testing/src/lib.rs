@@ -1,11 +1,13 @@
 //! Shared by tests: the report of what they skip, and the seed of what they draw.
 //!
-//! Skips go to a file, since the output of a test that passes is not shown. The file is what `TRUNKLINE_TEST_SKIPS` names,
-//! or `test-skips` in the target folder. It gets one line for each test and reason, `binary::test: reason`. `.ci/run`
-//! prints them all, and fails for a reason that `.ci/skips` does not expect.
+//! Skips go to a file, since the output of a test that passes is not shown. The file is what
+//! `TRUNKLINE_TEST_SKIPS` names, or `test-skips` in the target folder. It gets one line for each
+//! test and reason, `binary::test: reason`. `.ci/run` prints them all, and fails for a reason that
+//! `.ci/skips` does not expect.
 //!
-//! Tests that draw numbers do the same in each run of `cargo test`. [`seed`] is the seed of walks; proptest reads that
-//! of properties from `PROPTEST_RNG_SEED`, which `.cargo/config.toml` sets. `.ci/long` and `.ci/flake` draw both anew.
+//! Tests that draw numbers do the same in each run of `cargo test`. [`seed`] is the seed of walks;
+//! proptest reads that of properties from `PROPTEST_RNG_SEED`, which `.cargo/config.toml` sets.
+//! `.ci/long` and `.ci/flake` draw both anew.
 
 #![forbid(unsafe_code)]
 
@@ -25,11 +27,12 @@ const FILE: &str = "TRUNKLINE_TEST_SKIPS";
 /// The variable that holds the seed.
 const SEED: &str = "TRUNKLINE_SEED";
 
-/// Returns the seed of a test that draws numbers: `TRUNKLINE_SEED`, or 1 if it is not set. Prints it, so that the output
-/// of a failure names the variable that repeats it.
+/// Returns the seed of a test that draws numbers: `TRUNKLINE_SEED`, or 1 if it is not set. Prints
+/// it, so that the output of a failure names the variable that repeats it.
 ///
 /// # Panics
-/// When the variable is not a whole number: another walk than the wanted one would look like a repetition.
+/// When the variable is not a whole number: another walk than the wanted one would look like a
+/// repetition.
 #[must_use]
 #[expect(clippy::print_stdout, reason = "shown with a test's failure")]
 pub fn seed() -> u64 {
@@ -47,8 +50,8 @@ fn parse_seed(text: Option<OsString>) -> u64 {
 
 /// Notes that the calling test leaves out something, or all, and why.
 ///
-/// A reason begins with what is missing, in words that never change, such as `no bubblewrap`: `.ci/skips` goes by them. What
-/// differs from machine to machine follows after a colon.
+/// A reason begins with what is missing, in words that never change, such as `no bubblewrap`:
+/// `.ci/skips` goes by them. What differs from machine to machine follows after a colon.
 ///
 /// # Panics
 /// When the file cannot be written: a skip that leaves no trace would look like a pass.
@@ -66,7 +69,8 @@ pub fn skipped(reason: &str) {
     let _ = write!(std::io::stderr(), "skipped: {line}");
 }
 
-/// Whether a program is in the search path; where it is not, the calling test is [`skipped`] for `no program NAME`.
+/// Whether a program is in the search path; where it is not, the calling test is [`skipped`] for
+/// `no program NAME`.
 #[track_caller]
 #[must_use]
 pub fn has_program(name: &str) -> bool {

@@ -1,8 +1,9 @@
 //! Who may write next: deficit round robin over the sessions, by bytes ([relay.6]).
 //!
-//! Pure: bytes of whole messages in, batches out. A session in its turn gets a quantum and writes while it has credit;
-//! its last message may overdraw, and the debt is paid back in the turns that follow, even when nothing waits at the
-//! moment: a session whose task puts one large message at a time would escape it otherwise.
+//! Pure: bytes of whole messages in, batches out. A session in its turn gets a quantum and writes
+//! while it has credit; its last message may overdraw, and the debt is paid back in the turns that
+//! follow, even when nothing waits at the moment: a session whose task puts one large message at a
+//! time would escape it otherwise.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -70,7 +71,8 @@ struct Message {
 pub enum Class {
     /// It happened in the session. Its producer waits for room.
     Event,
-    /// It answers a message of the peer. Its producer cannot wait and must not drop it, so the peer's messages wait instead.
+    /// It answers a message of the peer. Its producer cannot wait and must not drop it, so the
+    /// peer's messages wait instead.
     Answer,
 }
 
@@ -192,7 +194,8 @@ impl Fair {
         }
     }
 
-    /// Appends the next batch to `out` and names those that gave to it. Nothing given: nothing can be written now.
+    /// Appends the next batch to `out` and names those that gave to it. Nothing given: nothing can
+    /// be written now.
     ///
     /// A session is named once for each turn in which it wrote.
     #[inline]
@@ -274,7 +277,8 @@ impl Fair {
 }
 
 impl Queue {
-    /// Writes while there is credit. Whether the batch, which begins at `start` and has `most` bytes, was full before the credit was used up.
+    /// Writes while there is credit. Whether the batch, which begins at `start` and has `most`
+    /// bytes, was full before the credit was used up.
     fn write(&mut self, out: &mut Vec<u8>, start: usize, most: usize) -> bool {
         while self.credit > 0 {
             let Some(message) = self.messages.front() else {

@@ -16,9 +16,9 @@ use trunkline_protocol::{
 /// Numbers the files of this process.
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
-/// Puts the members of a message that are too long for a line of `max_line` bytes into files of the session's exchange
-/// folder, where that was agreed on. One that has no file stays. Blocks on the file system for such a message, and only
-/// then.
+/// Puts the members of a message that are too long for a line of `max_line` bytes into files of the
+/// session's exchange folder, where that was agreed on. One that has no file stays. Blocks on the
+/// file system for such a message, and only then.
 #[must_use]
 pub fn place_large(
     message: AdapterMessage,
@@ -62,7 +62,8 @@ fn place(message: AdapterMessage, max_line: usize, folder: &Path) -> AdapterMess
     })
 }
 
-/// Writes the JSON of a member into a new private file in the session's exchange folder. Blocks on the file system.
+/// Writes the JSON of a member into a new private file in the session's exchange folder. Blocks on
+/// the file system.
 ///
 /// # Errors
 /// What the file system says, and `FileTooLarge` beyond [`MAX_LARGE`].
@@ -94,12 +95,12 @@ pub fn keep_json(folder: &Path, json: &str) -> io::Result<LargeMember> {
     })
 }
 
-/// Reads the JSON of a member that the peer put into a file right in the session's exchange folder, and removes the file.
-/// Blocks on the file system.
+/// Reads the JSON of a member that the peer put into a file right in the session's exchange folder,
+/// and removes the file. Blocks on the file system.
 ///
 /// # Errors
-/// What the file system says, `FileTooLarge` beyond [`MAX_LARGE`], `InvalidInput` for what is no regular file in the
-/// folder, and `InvalidData` for what is not what was announced.
+/// What the file system says, `FileTooLarge` beyond [`MAX_LARGE`], `InvalidInput` for what is no
+/// regular file in the folder, and `InvalidData` for what is not what was announced.
 pub fn take_json(folder: &Path, member: &LargeMember) -> io::Result<String> {
     if member.size > MAX_LARGE {
         return Err(io::ErrorKind::FileTooLarge.into());

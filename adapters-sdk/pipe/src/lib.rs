@@ -6,8 +6,8 @@
 //! returns closes the pipe; the descriptors are not given back.
 //!
 //! [`Fair`] is what waits for stdout, by session, and says who may write next. It is plain data: no lock, no task, no
-//! clock. Its owner puts whole messages in, takes a batch for each write, and wakes those that gave to it; dropping it
-//! drops what waits.
+//! clock. Its owner puts whole messages in, takes a batch for each write, and wakes those that gave
+//! to it; dropping it drops what waits.
 //!
 //! ```
 //! use trunkline_pipe::{Class, Fair, Key, Rounds, Turns};

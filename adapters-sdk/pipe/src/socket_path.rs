@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// The longest path of a socket's address, without its zero byte: that of macOS, which is shorter than Linux's 107.
+/// The longest path of a socket's address, without its zero byte: that of macOS, which is shorter
+/// than Linux's 107.
 const MAX_ADDRESS_PATH: usize = 103;
 
 /// A path to bind or connect a Unix socket at, short enough for an address.
 ///
-/// A longer path is replaced by one through its opened folder (`/proc/self/fd`), which holds as long as this value lives. A
-/// system without `/proc` takes short paths only.
+/// A longer path is replaced by one through its opened folder (`/proc/self/fd`), which holds as
+/// long as this value lives. A system without `/proc` takes short paths only.
 #[derive(Debug)]
 pub struct SocketPath {
     path: PathBuf,

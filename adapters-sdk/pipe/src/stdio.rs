@@ -1,7 +1,7 @@
 //! Taking stdin and stdout for the wire.
 //!
-//! The real descriptors are kept aside. Descriptor 1 becomes stderr and descriptor 0 the null device, so that neither
-//! a library's print nor a child's read touches the wire.
+//! The real descriptors are kept aside. Descriptor 1 becomes stderr and descriptor 0 the null
+//! device, so that neither a library's print nor a child's read touches the wire.
 
 use std::{
     fs::{File, OpenOptions},
@@ -86,8 +86,8 @@ fn writer(output: OwnedFd) -> io::Result<Output> {
     Ok(Box::new(tokio::fs::File::from_std(file)))
 }
 
-/// Opening a pipe by this path makes a description of our own: not blocking is a property of the description, and the
-/// one that was inherited may be another process's stderr too.
+/// Opening a pipe by this path makes a description of our own: not blocking is a property of the
+/// description, and the one that was inherited may be another process's stderr too.
 fn own_path(file: &File) -> String {
     format!("/proc/self/fd/{}", file.as_raw_fd())
 }

@@ -1,5 +1,5 @@
-//! The time that a stopped turn has left. Kept here and not by its worker, so that a handler that blocks its thread
-//! ends like any other.
+//! The time that a stopped turn has left. Kept here and not by its worker, so that a handler that
+//! blocks its thread ends like any other.
 
 use std::sync::PoisonError;
 
@@ -32,7 +32,8 @@ impl Link {
                 None => self.late_added.notified().await,
                 Some(due) => {
                     tokio::time::sleep_until(due).await;
-                    // Taken out one by one: ending a turn takes its session's lock, which must not be taken under this one.
+                    // Taken out one by one: ending a turn takes its session's lock, which must not
+                    // be taken under this one.
                     while let Some(late) = self.due() {
                         late.end();
                     }

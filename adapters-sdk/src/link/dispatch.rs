@@ -17,8 +17,8 @@ use crate::{
     session::{Core, Job, QueuedSteer, QueuedTurn},
 };
 
-/// What waits for a host that does not read when its session is given up: answers to its own messages wait for no
-/// room, so nothing else would bound them.
+/// What waits for a host that does not read when its session is given up: answers to its own
+/// messages wait for no room, so nothing else would bound them.
 const OVERRUN: usize = 64 * 1024 * 1024;
 
 impl Link {

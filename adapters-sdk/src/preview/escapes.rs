@@ -4,8 +4,9 @@ use std::borrow::Cow;
 
 const ESCAPE: char = '\u{1b}';
 
-/// Removes what a terminal would act on and not show: CSI, OSC and other escape sequences, and control characters but
-/// tab and newline. A sequence that never ends is removed up to the end of its line.
+/// Removes what a terminal would act on and not show: CSI, OSC and other escape sequences, and
+/// control characters but tab and newline. A sequence that never ends is removed up to the end of
+/// its line.
 #[must_use]
 pub fn without_escapes(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unseen) {

@@ -21,8 +21,8 @@ const TELLING: &[&str] = &[
     "prompt",
 ];
 
-/// A call of this tool in up to [`LONGEST`] characters: the path that it reads, the command that it runs. The name alone
-/// where the input tells nothing; nothing where there is no name either.
+/// A call of this tool in up to [`LONGEST`] characters: the path that it reads, the command that it
+/// runs. The name alone where the input tells nothing; nothing where there is no name either.
 #[must_use]
 pub fn tool_call(tool: &str, input: Option<&Value>) -> Option<String> {
     let tool = tool.trim();
@@ -31,7 +31,8 @@ pub fn tool_call(tool: &str, input: Option<&Value>) -> Option<String> {
         .or_else(|| (!tool.is_empty()).then(|| cut(&display(tool), LONGEST)))
 }
 
-/// What the input of a tool tells of the call in up to [`LONGEST`] characters; nothing where no member is known to.
+/// What the input of a tool tells of the call in up to [`LONGEST`] characters; nothing where no
+/// member is known to.
 #[must_use]
 pub fn tool_input(tool: &str, input: &Value) -> Option<String> {
     about(tool.trim(), input).filter(|about| !about.is_empty())

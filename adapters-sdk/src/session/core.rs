@@ -1,7 +1,8 @@
 //! What a session is below its handles: its phase, its queue, its running turn.
 //!
-//! Everything that must keep an order is decided and put on the wire under one lock, so that all output of a turn
-//! precedes its end and nothing follows a session's end. No lock is held while anything is waited for.
+//! Everything that must keep an order is decided and put on the wire under one lock, so that all
+//! output of a turn precedes its end and nothing follows a session's end. No lock is held while
+//! anything is waited for.
 
 use std::{
     any::Any,
@@ -102,8 +103,8 @@ impl Inner {
         matches!(self.phase, Phase::Told(_) | Phase::Closed)
     }
 
-    /// The id that a message carries: of the turn, if this is still the one that runs; nothing for a session that
-    /// takes no more messages or a turn that has ended.
+    /// The id that a message carries: of the turn, if this is still the one that runs; nothing for
+    /// a session that takes no more messages or a turn that has ended.
     pub(super) fn speaks_for(&mut self, turn: Option<u64>) -> Option<Option<TurnId>> {
         if self.is_over() {
             return None;
@@ -166,8 +167,8 @@ impl Core {
         self.lock().is_over()
     }
 
-    /// Writes a message, folded down to what the host offered and cut to what it reads ([frame.11]). Call it under the
-    /// lock.
+    /// Writes a message, folded down to what the host offered and cut to what it reads
+    /// ([frame.11]). Call it under the lock.
     pub(super) fn send(&self, turn_id: Option<TurnId>, body: AdapterBody) {
         self.try_send(self.message(turn_id, body));
     }
@@ -202,7 +203,8 @@ impl Core {
         }
     }
 
-    /// What was lost must not be resumed again: the next end of a turn clears it, unless the author says otherwise.
+    /// What was lost must not be resumed again: the next end of a turn clears it, unless the author
+    /// says otherwise.
     fn clear_what_is_lost(&self, body: &mut AdapterBody) {
         let context = match body {
             AdapterBody::SessionInfo(info) => info.context,
@@ -220,7 +222,8 @@ impl Core {
         }
     }
 
-    /// Sends an author's event as [`Core::put`] does; what of it is too long for a line may go by file before ([large.2]).
+    /// Sends an author's event as [`Core::put`] does; what of it is too long for a line may go by
+    /// file before ([large.2]).
     pub(crate) async fn emit(&self, turn: Option<u64>, body: AdapterBody) {
         let Some(turn_id) = self.lock().speaks_for(turn) else {
             return;
@@ -233,8 +236,8 @@ impl Core {
         }
     }
 
-    /// The end of a turn, of which members that are too long for a line lie in files ([large.2]). Not under the lock: it
-    /// may block on the file system.
+    /// The end of a turn, of which members that are too long for a line lie in files ([large.2]).
+    /// Not under the lock: it may block on the file system.
     pub(super) fn place_end(
         &self,
         serial: u64,

@@ -14,7 +14,8 @@ use crate::Input;
 pub(crate) enum Job {
     Start(Box<SessionStart>),
     Turn(QueuedTurn),
-    /// So many inputs that were not taken in, from a host whose turns have no ids: answered when their turn comes.
+    /// So many inputs that were not taken in, from a host whose turns have no ids: answered when
+    /// their turn comes.
     Refused(u64),
     File(FileInput),
     Update(Box<SessionUpdate>),

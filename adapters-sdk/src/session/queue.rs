@@ -121,7 +121,8 @@ impl Core {
         )
     }
 
-    /// The worker's next step; nothing when there is none, and then the worker has ended and given the state back.
+    /// The worker's next step; nothing when there is none, and then the worker has ended and given
+    /// the state back.
     pub(crate) fn next(self: &Arc<Self>, state: &mut Option<State>) -> Option<Next> {
         let mut inner = self.lock();
         loop {

@@ -140,7 +140,8 @@ impl Core {
         self.end_running(&mut inner, Some(serial), (stopped, None), Verdict::Returned);
     }
 
-    /// Stops the running turn, or removes a queued one ([turn.4], [turn.9]). Nothing to stop: nothing happens.
+    /// Stops the running turn, or removes a queued one ([turn.4], [turn.9]). Nothing to stop:
+    /// nothing happens.
     pub(crate) fn stop(self: &Arc<Self>, turn_id: Option<&TurnId>, reason: Option<StopReason>) {
         let mut inner = self.lock();
         if inner.is_over() {

@@ -17,8 +17,9 @@ static NEXT: AtomicU64 = AtomicU64::new(1);
 const UNKNOWN: &str = "application/octet-stream";
 
 impl Turn {
-    /// Sends a file that is complete and stays where it is until the session closes. Its name is the path's last part,
-    /// its type is guessed from that. Its size and SHA-256 go with it where both sides use `large`.
+    /// Sends a file that is complete and stays where it is until the session closes. Its name is
+    /// the path's last part, its type is guessed from that. Its size and SHA-256 go with it where
+    /// both sides use `large`.
     ///
     /// # Errors
     /// When there is no such regular file, or its path is not UTF-8.
@@ -102,8 +103,8 @@ impl Turn {
     }
 }
 
-/// Says how a file differs from what the host announced of it. `None` where it does not, or cannot be read: that is its
-/// reader's to meet ([file.2]).
+/// Says how a file differs from what the host announced of it. `None` where it does not, or cannot
+/// be read: that is its reader's to meet ([file.2]).
 pub(crate) async fn differs(file: &FileInput) -> Option<String> {
     let FileInput { size, sha256, .. } = *file;
     if size.is_none() && sha256.is_none() {

@@ -1,5 +1,5 @@
-//! JSON text, read without being converted: a relay passes on what it does not interpret, and an adapter reads a
-//! member only where it needs it ([frame.10]).
+//! JSON text, read without being converted: a relay passes on what it does not interpret, and an
+//! adapter reads a member only where it needs it ([frame.10]).
 
 /// One member of the outermost object.
 #[derive(Debug)]

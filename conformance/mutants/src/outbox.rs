@@ -1,9 +1,9 @@
-//! A pipe that is written by a thread of its own, whole lines at a time ([frame.8]), or with one fault. No one else
-//! waits for the peer's reading.
+//! A pipe that is written by a thread of its own, whole lines at a time ([frame.8]), or with one
+//! fault. No one else waits for the peer's reading.
 //!
-//! Lines wait here, or with a [`Source`] of their own: what a session of the broken adapter has to say stays with it
-//! until it is its turn ([session.3]). The broken host takes its sessions in turn by itself, since what they have to
-//! say may wait on disk; it hands over lines.
+//! Lines wait here, or with a [`Source`] of their own: what a session of the broken adapter has to
+//! say stays with it until it is its turn ([session.3]). The broken host takes its sessions in turn
+//! by itself, since what they have to say may wait on disk; it hands over lines.
 
 use std::{
     collections::VecDeque,

@@ -88,8 +88,8 @@ impl Baseline {
     ///
     /// # Errors
     ///
-    /// When it cannot be read, is not TOML, has an unknown key, an entry without a reason, or an entry for a case that
-    /// does not exist.
+    /// When it cannot be read, is not TOML, has an unknown key, an entry without a reason, or an
+    /// entry for a case that does not exist.
     pub(crate) fn read(path: &Path) -> Result<Self, BaselineError> {
         let text = fs::read_to_string(path).map_err(|source| BaselineError::Read {
             path: path.to_owned(),

@@ -36,8 +36,9 @@ pub(crate) struct Update {
     pub refused: Vec<String>,
 }
 
-/// Makes the new text of a baseline. `old` is the text and what was read of it; `accept_must` allows entries for
-/// broken MUSTs of the published protocol; `reason` is that of new entries, else what was seen stands there.
+/// Makes the new text of a baseline. `old` is the text and what was read of it; `accept_must`
+/// allows entries for broken MUSTs of the published protocol; `reason` is that of new entries, else
+/// what was seen stands there.
 pub(crate) fn update(
     old: Option<(&str, &Baseline)>,
     candidates: &[Candidate<'_>],

@@ -1,4 +1,5 @@
-//! F-corpus: lines that are not messages, each of which some real program has been seen to write or to die of.
+//! F-corpus: lines that are not messages, each of which some real program has been seen to write or
+//! to die of.
 
 /// A malformed line, named, without its LF.
 #[derive(Debug, Clone)]

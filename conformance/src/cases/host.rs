@@ -59,7 +59,8 @@ fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
     t.demand(kind.is_empty(), expected, kind)
 }
 
-/// Demands that the host has started no id twice in one process of the adapter below; how many it has started.
+/// Demands that the host has started no id twice in one process of the adapter below; how many it
+/// has started.
 fn demand_fresh_ids(t: &Trial<'_>, wanted: &str) -> Outcome<usize> {
     let mut ids = HashSet::new();
     for below in t

@@ -142,7 +142,8 @@ impl Recording {
         }
     }
 
-    /// The sessions of a run of which a part is missing: those that a gap fell into, or whose start is not there.
+    /// The sessions of a run of which a part is missing: those that a gap fell into, or whose start
+    /// is not there.
     fn left_out(&self, log: &Log, process: u32) -> BTreeSet<String> {
         let own = log.left_out.iter().filter(|(of, _)| *of == process);
         let mut left_out: BTreeSet<String> = own.map(|(_, session)| session.clone()).collect();
@@ -192,7 +193,8 @@ mod tests {
         oracle::{Ending, judge_both},
     };
 
-    /// A log of these lines: `>` and `<` are messages of a session, by its letter; other lines stand as they are.
+    /// A log of these lines: `>` and `<` are messages of a session, by its letter; other lines
+    /// stand as they are.
     fn log(lines: &str) -> Recording {
         let header = r#"{"t":0,"ev":"header","version":1,"began":"x","file":1,"complete":true,"redacted":true,"content":"full"}"#;
         let mut text = String::new();

@@ -1,5 +1,5 @@
-//! A history as JSON lines: what `replay`, `check` and people read. A host's wire log has the same form, and says what of
-//! it is missing.
+//! A history as JSON lines: what `replay`, `check` and people read. A host's wire log has the same
+//! form, and says what of it is missing.
 
 use std::{
     io::{self, BufRead, Write},
@@ -211,7 +211,8 @@ pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::R
 ///
 /// # Errors
 ///
-/// When the file cannot be read or a line is not a record. Of a wire log such a line is a gap; its last one may be cut.
+/// When the file cannot be read or a line is not a record. Of a wire log such a line is a gap; its
+/// last one may be cut.
 pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, TranscriptError> {
     let (mut records, mut log) = (Vec::<Record>::new(), None::<Log>);
     let mut unread: Option<TranscriptError> = None;
@@ -258,8 +259,8 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
 }
 
 impl Line {
-    /// The record of this line, counted from 1, at this place among the records; and in `log` what a wire log says of
-    /// itself.
+    /// The record of this line, counted from 1, at this place among the records; and in `log` what
+    /// a wire log says of itself.
     fn record(self, number: usize, at: usize, log: &mut Option<Log>) -> Result<Record, String> {
         let intent = |deviant| {
             if deviant {

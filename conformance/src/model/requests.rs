@@ -131,7 +131,8 @@ impl Requests {
             request.loose |= old
                 .answered
                 .is_some_and(|then| !reading.adapter_knows(then));
-            // What settled the old one for the host too: its withdrawal, the end of its turn, the last answer.
+            // What settled the old one for the host too: its withdrawal, the end of its turn, the
+            // last answer.
             let ended = !old.doubted
                 && old
                     .place

@@ -173,7 +173,8 @@ impl Judge {
             return match field.presence {
                 Presence::Required => self.drop("msg.3", format!("{name} is missing")),
                 Presence::Owed => self.fault("msg.3", Level::Must, format!("{name} is missing")),
-                // What is absent denies, so a host that means to approve has lost its answer ([permission.4]).
+                // What is absent denies, so a host that means to approve has lost its answer
+                // ([permission.4]).
                 Presence::Written if name == "approved" => {
                     self.fault(
                         "permission.4",

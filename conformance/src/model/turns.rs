@@ -174,7 +174,8 @@ impl Turns {
         Ok(index)
     }
 
-    /// Takes a `turn.complete` of an adapter with `turns`; `orderly` where it claims that the turn was served.
+    /// Takes a `turn.complete` of an adapter with `turns`; `orderly` where it claims that the turn
+    /// was served.
     pub(crate) fn complete(
         &mut self,
         id: Option<&str>,

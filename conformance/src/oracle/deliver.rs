@@ -1,8 +1,9 @@
-//! O-DELIVER: what the stub wrote for a live session is what the hub was given, in order ([session.3]).
+//! O-DELIVER: what the stub wrote for a live session is what the hub was given, in order
+//! ([session.3]).
 //!
-//! Only `output` is compared, channel by channel, as the text that its contents join to: a host may join deltas or
-//! cut them. Channel `system` belongs to hosts as much as to adapters and is left out, and so are the channels that
-//! an extension folds down to.
+//! Only `output` is compared, channel by channel, as the text that its contents join to: a host may
+//! join deltas or cut them. Channel `system` belongs to hosts as much as to adapters and is left
+//! out, and so are the channels that an extension folds down to.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::time::Duration;
@@ -121,7 +122,8 @@ fn uppers<'a>(order: &[(usize, &'a Record)]) -> HashMap<String, Upper<'a>> {
     uppers
 }
 
-/// The sessions of the stub, by the session of the hub that each belongs to: named by instructions, or of the same id.
+/// The sessions of the stub, by the session of the hub that each belongs to: named by instructions,
+/// or of the same id.
 fn lowers(
     order: &[(usize, &Record)],
     uppers: &HashMap<String, Upper<'_>>,

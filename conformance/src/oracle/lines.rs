@@ -54,8 +54,8 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
                 });
             };
         if !ended {
-            // The runner or the case killed it in the middle of a line, or a host gave up on an adapter that did not
-            // read: nothing is proved by that.
+            // The runner or the case killed it in the middle of a line, or a host gave up on an
+            // adapter that did not read: nothing is proved by that.
             let given_up = judged == Side::Host && parsed.message().is_none();
             if !killed && !given_up {
                 found(

@@ -2,7 +2,8 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What a host passes on to its adapters, beside `LC_*` ([process.6]). The suite's own list: it shares no code with a host.
+/// What a host passes on to its adapters, beside `LC_*` ([process.6]). The suite's own list: it
+/// shares no code with a host.
 const PASSED_ON: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
 /// Which of the suite's own variables a program gets.
@@ -10,8 +11,8 @@ const PASSED_ON: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME",
 pub(crate) enum Inherited {
     /// None.
     Nothing,
-    /// Those that a host passes on. What else a shell sets, such as `PYTHONUNBUFFERED`, would hide faults that show
-    /// below a host.
+    /// Those that a host passes on. What else a shell sets, such as `PYTHONUNBUFFERED`, would hide
+    /// faults that show below a host.
     AsOfHost,
     /// All.
     All,

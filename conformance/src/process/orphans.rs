@@ -41,8 +41,8 @@ pub(crate) fn become_subreaper() {
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Finds what is left of a case, kills it, reaps it, and tells what it was. The program itself, the leader of the group,
-/// has ended and is not reaped yet: until then no other group has its number.
+/// Finds what is left of a case, kills it, reaps it, and tells what it was. The program itself, the
+/// leader of the group, has ended and is not reaped yet: until then no other group has its number.
 pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let own = std::process::id();
     let mut left = Vec::new();
@@ -119,9 +119,9 @@ pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
     }
 }
 
-/// Kills a process that was seen, unless its number means another one by now. Every pid that the suite signals was
-/// found in `/proc` or given to it by its own fork: never one that another process has told, which may live in another
-/// PID namespace.
+/// Kills a process that was seen, unless its number means another one by now. Every pid that the
+/// suite signals was found in `/proc` or given to it by its own fork: never one that another
+/// process has told, which may live in another PID namespace.
 fn kill(process: &Seen) {
     let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
         return;
@@ -135,8 +135,8 @@ fn kill(process: &Seen) {
     }
 }
 
-/// Makes sure that the numbers in `/proc` mean here what they say: not those of an outer PID namespace, where this
-/// process was put into one of its own without a `/proc` to it.
+/// Makes sure that the numbers in `/proc` mean here what they say: not those of an outer PID
+/// namespace, where this process was put into one of its own without a `/proc` to it.
 pub(super) fn demand_own_proc() -> io::Result<()> {
     match fs::read_link("/proc/self") {
         Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => {

@@ -92,7 +92,8 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// What this program can do, by its probe and what was declared. A host's adapter is the stub, which can do all.
+    /// What this program can do, by its probe and what was declared. A host's adapter is the stub,
+    /// which can do all.
     pub(crate) fn of(subject: &Subject) -> Self {
         let queues = subject.abilities.contains(&Ability::QueuesInput);
         if subject.side == Side::Host {

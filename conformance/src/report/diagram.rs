@@ -23,7 +23,8 @@ pub(crate) struct Row {
     pub t_ms: f64,
     /// Which way it went.
     pub way: Way,
-    /// The adapter's place among those of a host under test, from 1; absent on the pipe to the program under test.
+    /// The adapter's place among those of a host under test, from 1; absent on the pipe to the
+    /// program under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<usize>,
     /// The type of the message, or what happened.
@@ -261,8 +262,8 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
     kept
 }
 
-/// The rows as lines of text: arrows to the right go to the adapter's side; a second column of arrows stands for the
-/// pipes between a host under test and its adapters.
+/// The rows as lines of text: arrows to the right go to the adapter's side; a second column of
+/// arrows stands for the pipes between a host under test and its adapters.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let below = rows.iter().any(|row| row.adapter.is_some());
     let session = rows

@@ -12,7 +12,8 @@ use crate::{
     verdict::{Ground, Tier, Verdict},
 };
 
-/// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves it as it is.
+/// The version of the schema, `conformance/schema/result.schema.json`. A field that is added leaves
+/// it as it is.
 ///
 /// Version 1 called the class `profile`, in `plan` and as a basis; such results are still read.
 pub(crate) const SCHEMA_VERSION: u32 = 2;

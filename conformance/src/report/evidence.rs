@@ -1,4 +1,5 @@
-//! The evidence of a run: one folder a run with its `result.json`, in it one folder a case; `latest` leads to it.
+//! The evidence of a run: one folder a run with its `result.json`, in it one folder a case;
+//! `latest` leads to it.
 
 use std::{
     fs, io,

@@ -1,4 +1,5 @@
-//! One HTML file that needs nothing else: no script, no font, no picture from anywhere. It is well-formed XML too.
+//! One HTML file that needs nothing else: no script, no font, no picture from anywhere. It is
+//! well-formed XML too.
 
 use super::{
     document::{CaseData, Document},

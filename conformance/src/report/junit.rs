@@ -1,5 +1,5 @@
-//! JUnit XML: a suite for each family. A broken SHOULD passes with its text in `system-out`, unless the run is
-//! strict; what could not be found out, and errors of the suite, are errors.
+//! JUnit XML: a suite for each family. A broken SHOULD passes with its text in `system-out`, unless
+//! the run is strict; what could not be found out, and errors of the suite, are errors.
 
 use super::{
     document::{CaseData, Document},

@@ -187,8 +187,8 @@ impl Needle {
     }
 }
 
-/// The end of `piece` behind a gap that begins at `at` and holds no space and no quote; of the longest gap where
-/// the piece is empty.
+/// The end of `piece` behind a gap that begins at `at` and holds no space and no quote; of the
+/// longest gap where the piece is empty.
 fn gap(bytes: &[u8], at: usize, piece: &[u8]) -> Option<usize> {
     let in_word = |byte: &u8| !byte.is_ascii_whitespace() && !b"\"'\\,;<>{}[]()".contains(byte);
     let longest = bytes[at..].iter().take_while(|byte| in_word(byte)).count();

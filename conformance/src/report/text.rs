@@ -195,7 +195,8 @@ fn brief(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// What general checks have found in the cases that were shown in full: the same again needs no second showing.
+/// What general checks have found in the cases that were shown in full: the same again needs no
+/// second showing.
 #[derive(Debug, Default)]
 struct Known<'a> {
     first: HashMap<Kind<'a>, &'a str>,

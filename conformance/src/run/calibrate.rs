@@ -60,8 +60,8 @@ pub(crate) struct NotStarted {
 static CASE: Case = Case::unlisted(Level::Must, "A-CAL", "turn.1", "calibration");
 static HOST_CASE: Case = Case::unlisted(Level::Must, "H-CAL", "turn.7", "calibration");
 
-/// Starts the program once, takes four turns, asks for the probe and offers all extensions. Fills in what the subject
-/// learns of itself.
+/// Starts the program once, takes four turns, asks for the probe and offers all extensions. Fills
+/// in what the subject learns of itself.
 ///
 /// # Errors
 ///

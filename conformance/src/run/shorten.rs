@@ -12,11 +12,12 @@ use crate::{
 /// How long the search may take.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a candidate waits for the ends of stopped turns: what the whole list has shown may be sought in haste.
+/// How long a candidate waits for the ends of stopped turns: what the whole list has shown may be
+/// sought in haste.
 const STOP: Duration = Duration::from_secs(2);
 
-/// The result of the shortest part of a case's list that breaks one of the same clauses; the result itself where the
-/// case has no list or did not fail.
+/// The result of the shortest part of a case's list that breaks one of the same clauses; the result
+/// itself where the case has no list or did not fail.
 pub(super) fn shortened(
     result: CaseResult,
     subject: &Subject,

@@ -13,8 +13,8 @@ use super::log::Log;
 /// The longest that a child sleeps.
 const LONGEST: u64 = 600;
 
-/// Starts a child that only sleeps, or an orphan in a session of its own. The log does not tell its pid, which may mean
-/// another process elsewhere: it is found by its arguments.
+/// Starts a child that only sleeps, or an orphan in a session of its own. The log does not tell its
+/// pid, which may mean another process elsewhere: it is found by its arguments.
 pub(super) fn start(log: &Log, seconds: u64, kind: Kinship, pipes: Pipes) {
     let started = match kind {
         Kinship::Grandchild => sleeper(seconds, pipes, log.path()).and_then(|mut command| {

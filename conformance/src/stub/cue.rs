@@ -1,7 +1,8 @@
 //! Cues: the runner tells a stub when to go on, past the host.
 //!
-//! A case that wants one thing after another, such as a crash after a request was seen, cannot have it by time: a busy machine
-//! stretches any delay. A cue is a file beside the log, which every start of the stub sees wherever the host has put it.
+//! A case that wants one thing after another, such as a crash after a request was seen, cannot have
+//! it by time: a busy machine stretches any delay. A cue is a file beside the log, which every
+//! start of the stub sees wherever the host has put it.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;

@@ -1,9 +1,10 @@
 //! Whether a start of the stub still runs, told without process ids.
 //!
-//! A host may put its adapter into a PID namespace or a container, where every start has the same pid, and a number
-//! that means another process outside. So each start holds a lock on a file of its own beside the log, from before its
-//! first record to its end. The kernel gives the lock back, however the process ends; the descriptor is closed on exec,
-//! so no child keeps it. A stopped process still holds it, a zombie does not.
+//! A host may put its adapter into a PID namespace or a container, where every start has the same
+//! pid, and a number that means another process outside. So each start holds a lock on a file of
+//! its own beside the log, from before its first record to its end. The kernel gives the lock back,
+//! however the process ends; the descriptor is closed on exec, so no child keeps it. A stopped
+//! process still holds it, a zombie does not.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};

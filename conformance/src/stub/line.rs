@@ -7,7 +7,8 @@ use super::action::Message;
 /// The members that come first, in this order.
 const HEAD: [&str; 3] = ["type", "session_id", "turn_id"];
 
-/// The line without its LF. An absent `session_id` or `turn_id` is filled in; a member that is null is left out.
+/// The line without its LF. An absent `session_id` or `turn_id` is filled in; a member that is null
+/// is left out.
 pub(super) fn render(message: &Message, session_id: &str, turn_id: Option<&str>) -> String {
     let mut members: Vec<(&str, Value)> = Vec::with_capacity(message.len() + 2);
     for key in HEAD {

@@ -28,8 +28,8 @@ struct End {
 }
 
 impl Log {
-    /// Opens the log, counts the starts in it, and adds this one. A lock on the file keeps two starts at the same time
-    /// apart: each has a number of its own, whatever their pids.
+    /// Opens the log, counts the starts in it, and adds this one. A lock on the file keeps two
+    /// starts at the same time apart: each has a number of its own, whatever their pids.
     pub(super) fn begin(path: &Path, argv: Vec<Value>) -> io::Result<Self> {
         let file = OpenOptions::new().create(true).append(true).open(path)?;
         let reading = File::open(path)?;
@@ -66,14 +66,14 @@ impl Log {
         self.start
     }
 
-    /// Appends a record of what happens now. A log that cannot be written is not a reason to fail: the runner misses the
-    /// record.
+    /// Appends a record of what happens now. A log that cannot be written is not a reason to fail:
+    /// the runner misses the record.
     pub(super) fn add<const N: usize>(&self, event: &str, members: [(&str, Value); N]) {
         self.add_at(None, event, members);
     }
 
-    /// Appends a record of what began earlier. A write is dated by its beginning, so that by time it stands before
-    /// whatever its reader did because of it.
+    /// Appends a record of what began earlier. A write is dated by its beginning, so that by time
+    /// it stands before whatever its reader did because of it.
     pub(super) fn add_at<const N: usize>(
         &self,
         began: Option<u64>,

@@ -23,8 +23,8 @@ pub(super) struct Script {
 }
 
 impl Script {
-    /// Reads the script for the start of that number, which counts from 1: the `starts` entry of that place lies over
-    /// the script, member by member.
+    /// Reads the script for the start of that number, which counts from 1: the `starts` entry of
+    /// that place lies over the script, member by member.
     pub(super) fn parse(text: &str, start: u32) -> Result<Self, ScriptError> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| ScriptError::new("script", error.to_string()))?;

@@ -1,7 +1,9 @@
-//! One session as the stub knows it: its inputs in their order, the running turn, and what has arrived.
+//! One session as the stub knows it: its inputs in their order, the running turn, and what has
+//! arrived.
 //!
-//! The reading thread puts things in and never waits; the session's two workers take them out. The first worker serves
-//! the start and then turn after turn; the second carries out rules and answers, so that they do not wait for a turn.
+//! The reading thread puts things in and never waits; the session's two workers take them out. The
+//! first worker serves the start and then turn after turn; the second carries out rules and
+//! answers, so that they do not wait for a turn.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};

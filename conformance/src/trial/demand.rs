@@ -120,8 +120,9 @@ impl Trial<'_> {
         )
     }
 
-    /// Fails when something is answered, for a session or for none. What comes by itself may come at any time, so an
-    /// answer is what comes each time, and of a type that does not come where nothing is done.
+    /// Fails when something is answered, for a session or for none. What comes by itself may come
+    /// at any time, so an answer is what comes each time, and of a type that does not come where
+    /// nothing is done.
     ///
     /// # Errors
     ///

@@ -1,7 +1,7 @@
 //! Proving that something does not happen: a fence, then a quiet window.
 //!
-//! Pipes keep order, so when a turn of a fresh session is answered, the program has read everything that was written
-//! before. What other threads of it still hold has the quiet window to come out.
+//! Pipes keep order, so when a turn of a fresh session is answered, the program has read everything
+//! that was written before. What other threads of it still hold has the quiet window to come out.
 
 use std::{
     thread,
@@ -80,7 +80,8 @@ impl Trial<'_> {
         Ok(())
     }
 
-    /// How long the quiet window is: at least what the calibration says, five times the median of this case's fences.
+    /// How long the quiet window is: at least what the calibration says, five times the median of
+    /// this case's fences.
     pub(crate) fn quiet(&self) -> Duration {
         let mut fences = self.fences.clone();
         fences.sort_unstable();

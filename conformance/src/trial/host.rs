@@ -1,5 +1,6 @@
-//! A host on both its ends: it is driven as a relay from above, and the stub that it launches records what it does
-//! below. Instructions for the stub travel through the host, in the content of inputs.
+//! A host on both its ends: it is driven as a relay from above, and the stub that it launches
+//! records what it does below. Instructions for the stub travel through the host, in the content of
+//! inputs.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -268,7 +269,8 @@ impl Trial<'_> {
         found.map(|below| below.seen)
     }
 
-    /// Waits until the stub has received a message of a type in a session, and otherwise fails under this case's clause.
+    /// Waits until the stub has received a message of a type in a session, and otherwise fails
+    /// under this case's clause.
     ///
     /// # Errors
     ///
@@ -380,7 +382,8 @@ impl Trial<'_> {
             .collect()
     }
 
-    /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever the host has put it.
+    /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever
+    /// the host has put it.
     pub(crate) fn is_running(&self, process: u32) -> bool {
         self.stubs.starts.is_running(process)
     }

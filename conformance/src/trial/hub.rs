@@ -1,7 +1,8 @@
-//! Hubs of a journal: each is on pipes of its own, may come by a socket, and outlives the host that is killed.
+//! Hubs of a journal: each is on pipes of its own, may come by a socket, and outlives the host that
+//! is killed.
 //!
-//! What they say and hear is recorded beside what the case's other verbs use, so that it is judged by the rules of the
-//! journal and not by those of one pipe.
+//! What they say and hear is recorded beside what the case's other verbs use, so that it is judged
+//! by the rules of the journal and not by those of one pipe.
 
 use std::{fmt::Display, path::Path, sync::Arc, thread, time::Duration};
 
@@ -310,7 +311,8 @@ impl Trial<'_> {
         )
     }
 
-    /// A turn of a fresh session without the journal, then a quiet window: what has not come by now does not come.
+    /// A turn of a fresh session without the journal, then a quiet window: what has not come by now
+    /// does not come.
     ///
     /// # Errors
     ///

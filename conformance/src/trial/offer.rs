@@ -27,12 +27,13 @@ impl Trial<'_> {
         Ok(self.agree(extensions, &json!({}))?.0)
     }
 
-    /// Opens a session that offers these extensions, with more members of `session.start`, and waits until they are
-    /// agreed on. Returns the `session.ready`, too.
+    /// Opens a session that offers these extensions, with more members of `session.start`, and
+    /// waits until they are agreed on. Returns the `session.ready`, too.
     ///
     /// # Errors
     ///
-    /// A failure when no `session.ready` comes, [`Stop::Unsupported`] when it leaves one of them out.
+    /// A failure when no `session.ready` comes, [`Stop::Unsupported`] when it leaves one of them
+    /// out.
     pub(crate) fn agree(&mut self, extensions: &[&str], more: &Value) -> Outcome<(Session, Seen)> {
         let from = self.history.len();
         let session = self.open_offering(extensions, more)?;

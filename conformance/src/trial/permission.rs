@@ -124,8 +124,8 @@ impl Trial<'_> {
         Ok(requests)
     }
 
-    /// What the session's turn waits for, in words, and where that stands in the history: a request whose turn has not
-    /// ended.
+    /// What the session's turn waits for, in words, and where that stands in the history: a request
+    /// whose turn has not ended.
     pub(super) fn pending(&self, session: &Session) -> Option<(usize, String)> {
         let mut pending: Option<(usize, String, String, Option<Duration>)> = None;
         self.history.scan(0, |index, record| {
@@ -171,7 +171,8 @@ impl Trial<'_> {
         ))
     }
 
-    /// Fails because something of a session was not seen in time; says so where its turn waits for a permission.
+    /// Fails because something of a session was not seen in time; says so where its turn waits for
+    /// a permission.
     pub(super) fn late_in<T>(&self, session: &Session, finding: Finding) -> Outcome<T> {
         let mut finding = finding;
         match self.pending(session) {

@@ -74,8 +74,8 @@ impl Seen {
         elements.cloned().unwrap_or_default()
     }
 
-    /// What it adds to the text on a channel; nothing where it is another message. An absent, null or empty channel is
-    /// `stdout`.
+    /// What it adds to the text on a channel; nothing where it is another message. An absent, null
+    /// or empty channel is `stdout`.
     pub(crate) fn on_channel(&self, channel: &str) -> &str {
         let named = match self.text("channel") {
             "" => "stdout",
@@ -89,7 +89,8 @@ impl Seen {
     }
 }
 
-/// The text of an answer: an adapter cuts it into outputs as it likes, so only the joined contents mean anything.
+/// The text of an answer: an adapter cuts it into outputs as it likes, so only the joined contents
+/// mean anything.
 pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> String {
     messages
         .into_iter()

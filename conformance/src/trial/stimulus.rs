@@ -112,7 +112,8 @@ impl Trial<'_> {
         // A program that is still starting would read the input and what follows it together.
         self.fence()?;
         let from = self.input(session, long)?;
-        // It runs when it has had the time of several turns and has not ended; a serial adapter answers no fence now.
+        // It runs when it has had the time of several turns and has not ended; a serial adapter
+        // answers no fence now.
         let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == session.id();
         if self.wait(from, self.quiet(), ended).is_some() {
             return Err(Stop::Inconclusive(
@@ -131,8 +132,8 @@ impl Trial<'_> {
         self.probe(session, &json!([["sleep", millis]]))
     }
 
-    /// The content of an input that has a text said back: by the probe, else by recipe `nonce`. `None`: this adapter
-    /// cannot be asked to.
+    /// The content of an input that has a text said back: by the probe, else by recipe `nonce`.
+    /// `None`: this adapter cannot be asked to.
     pub(crate) fn asking_back(&mut self, text: &str) -> Option<String> {
         if self.has_probe(&["echo"]) {
             self.uses(Tier::Probe);

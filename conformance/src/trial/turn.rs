@@ -72,10 +72,11 @@ impl Trial<'_> {
         self.end_of(session, from)
     }
 
-    /// Waits for the session's next `turn.complete` that this case has not waited for, begun at `from`.
+    /// Waits for the session's next `turn.complete` that this case has not waited for, begun at
+    /// `from`.
     ///
-    /// Where nothing comes, a fresh session shows whether the program is alive, and after it some more time passes:
-    /// a wait alone proves nothing on a busy machine.
+    /// Where nothing comes, a fresh session shows whether the program is alive, and after it some
+    /// more time passes: a wait alone proves nothing on a busy machine.
     ///
     /// # Errors
     ///
@@ -120,8 +121,8 @@ impl Trial<'_> {
         })
     }
 
-    /// The same for a turn that writes much: as long as anything goes on coming, it is not late. Where several turns
-    /// write at once, a busy machine may serve them one by one.
+    /// The same for a turn that writes much: as long as anything goes on coming, it is not late.
+    /// Where several turns write at once, a busy machine may serve them one by one.
     ///
     /// # Errors
     ///

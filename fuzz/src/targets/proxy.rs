@@ -146,7 +146,8 @@ fn chunked(input: &[u8]) {
     );
 }
 
-/// The data in what was written anew, by a reader that takes nothing else: sizes in hexadecimal, no extension, no trailer.
+/// The data in what was written anew, by a reader that takes nothing else: sizes in hexadecimal, no
+/// extension, no trailer.
 fn data(mut written: &[u8], done: bool) -> Vec<u8> {
     let mut data = Vec::new();
     while !written.is_empty() {

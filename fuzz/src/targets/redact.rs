@@ -1,4 +1,5 @@
-//! Texts with secrets: what is shown holds none, in one piece or in chunks, and stays as it is when it is hidden again.
+//! Texts with secrets: what is shown holds none, in one piece or in chunks, and stays as it is when
+//! it is hidden again.
 
 use std::sync::{Arc, LazyLock};
 

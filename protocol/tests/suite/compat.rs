@@ -1,7 +1,9 @@
-//! The compatibility gate: today's wire against the frozen one in `compat/`, in both orders of an upgrade.
+//! The compatibility gate: today's wire against the frozen one in `compat/`, in both orders of an
+//! upgrade.
 //!
-//! What the frozen version wrote, today's readers take; what today's writers must send, its readers take. New optional
-//! members and new types are ignored by older peers ([msg.2]), so they are no breach.
+//! What the frozen version wrote, today's readers take; what today's writers must send, its readers
+//! take. New optional members and new types are ignored by older peers ([msg.2]), so they are no
+//! breach.
 //!
 //! `cargo test -p trunkline-protocol --test suite freeze -- --ignored` freezes the wire as it is.
 

@@ -300,7 +300,8 @@ const IDS: [&str; 6] = [
 /// Longer than the shortest form of any message, with ids as long as they may be.
 const SHORT_LINE: usize = 16 * 1024;
 
-/// Members that may not give way and can be long, by type of message. A message that ends or answers something has none.
+/// Members that may not give way and can be long, by type of message. A message that ends or
+/// answers something has none.
 fn kept_adapter(kind: AdapterKind) -> &'static [&'static str] {
     use AdapterKind as K;
     match kind {
@@ -375,8 +376,8 @@ fn kept_relay(kind: RelayKind) -> &'static [&'static str] {
     }
 }
 
-/// A value of the same type that is at least `size` bytes long. `None` for what has a length of its own: ids, numbers,
-/// booleans, and what is bounded where it is read.
+/// A value of the same type that is at least `size` bytes long. `None` for what has a length of its
+/// own: ids, numbers, booleans, and what is bounded where it is read.
 fn huge(name: &str, value: &Value, size: usize) -> Option<Value> {
     if name == "type" || name == "_meta" || name == "large" || IDS.contains(&name) {
         return None;
@@ -486,7 +487,8 @@ fn assert_fits(example: &Example, whole: &Map<String, Value>, long: &[String], m
     }
 }
 
-/// The members of a full message with the longest ids, and those that can be long with a value of `size` bytes.
+/// The members of a full message with the longest ids, and those that can be long with a value of
+/// `size` bytes.
 fn long_members(example: &Example, size: usize) -> (Map<String, Value>, Vec<(String, Value)>) {
     let longest_id = "\u{1}".repeat(256);
     let mut members = example.full_members();

@@ -1,4 +1,5 @@
-//! The protocol crate from outside: golden lines, schemas, framing, odd JSON, writing, rules and the fold-down.
+//! The protocol crate from outside: golden lines, schemas, framing, odd JSON, writing, rules and
+//! the fold-down.
 //!
 //! `UPDATE_GOLDEN=1` rewrites the golden lines and the schemas instead of comparing them.
 

@@ -1,4 +1,5 @@
-//! Every member of every message type with an odd value: null, repeated, of the wrong type, out of range, too long.
+//! Every member of every message type with an odd value: null, repeated, of the wrong type, out of
+//! range, too long.
 
 use serde_json::{Map, Value, json};
 use trunkline_protocol::{

@@ -147,7 +147,8 @@ pub(crate) fn tool_end(end: &ToolEnd, printed: &str) -> Value {
     update
 }
 
-/// A compaction that is complete, from the journal's entry `seq`. Without an id of its own it is named by that entry.
+/// A compaction that is complete, from the journal's entry `seq`. Without an id of its own it is
+/// named by that entry.
 pub(crate) fn compaction(compaction: &Compaction, seq: u64) -> Value {
     let id = compaction.id.clone();
     let id = id.unwrap_or_else(|| format!("compaction-{seq}"));

@@ -981,8 +981,8 @@ async fn the_effort_of_an_agent_is_an_option() {
     assert_eq!(stage.error(id).await.0, -32602);
 }
 
-/// An agent's own options are set by its names. An effort that it lists is set as such, and a boolean is for editors
-/// that know it.
+/// An agent's own options are set by its names. An effort that it lists is set as such, and a
+/// boolean is for editors that know it.
 #[tokio::test(start_paused = true)]
 async fn options_of_the_agents_own_are_offered_and_set() {
     for knows in [true, false] {

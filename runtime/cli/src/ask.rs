@@ -1,4 +1,5 @@
-//! Asks the person at the terminal: permissions and questions. Without a terminal no question is asked, and nothing is allowed.
+//! Asks the person at the terminal: permissions and questions. Without a terminal no question is
+//! asked, and nothing is allowed.
 
 use std::{
     collections::BTreeMap,
@@ -140,7 +141,8 @@ impl Request {
 }
 
 impl Asking {
-    /// Ends the asking, and waits until the terminal is as it was before it. The request is settled as denied.
+    /// Ends the asking, and waits until the terminal is as it was before it. The request is settled
+    /// as denied.
     pub(crate) async fn end(mut self) {
         self.cancel.cancel();
         // An answer at the last moment comes too late.
@@ -303,7 +305,8 @@ impl Dialogue {
         }
     }
 
-    /// What was typed before the question could be read answers nothing. It is shown, and kept where there is a place.
+    /// What was typed before the question could be read answers nothing. It is shown, and kept
+    /// where there is a place.
     fn set_early_aside(&self) {
         let typed = self.terminal.take_typed();
         if typed.is_empty() {

@@ -1,4 +1,5 @@
-//! One turn with an agent, as a person has it: shown while it comes, asked where the agent asks, stopped by Ctrl-C.
+//! One turn with an agent, as a person has it: shown while it comes, asked where the agent asks,
+//! stopped by Ctrl-C.
 
 use std::{
     collections::VecDeque,

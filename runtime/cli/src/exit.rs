@@ -2,7 +2,8 @@
 
 /// Everything was done.
 pub(crate) const OK: u8 = 0;
-/// The turn failed, was refused or ran into a limit; a check of `doctor` found an error; or the command itself failed.
+/// The turn failed, was refused or ran into a limit; a check of `doctor` found an error; or the
+/// command itself failed.
 pub(crate) const FAILED: u8 = 1;
 /// The command line or the configuration is wrong. No input was sent.
 pub(crate) const USAGE: u8 = 2;

@@ -47,7 +47,8 @@ impl Interrupts {
     }
 }
 
-/// Watches for Ctrl-C and SIGTERM; from now on neither ends the program by itself. The future waits for one of them.
+/// Watches for Ctrl-C and SIGTERM; from now on neither ends the program by itself. The future waits
+/// for one of them.
 ///
 /// # Errors
 /// When the system refuses.

@@ -234,8 +234,8 @@ pub(crate) async fn serve_here(
 }
 
 impl Holder {
-    /// Ends the host, whose client must have been closed or dropped: turns that run are stopped, and the journal is closed. An interrupt
-    /// ends the waiting.
+    /// Ends the host, whose client must have been closed or dropped: turns that run are stopped,
+    /// and the journal is closed. An interrupt ends the waiting.
     ///
     /// # Errors
     /// Why the host could not serve.

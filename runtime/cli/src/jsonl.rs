@@ -36,8 +36,8 @@ impl<W: Write> EventWriter<W> {
         }
     }
 
-    /// Writes one event. Its `type` is the type of the protocol's message (`end` for the end of a turn), its members are
-    /// those of the message, after `place`, `turn` and `time`.
+    /// Writes one event. Its `type` is the type of the protocol's message (`end` for the end of a
+    /// turn), its members are those of the message, after `place`, `turn` and `time`.
     ///
     /// # Errors
     /// The error of the output.

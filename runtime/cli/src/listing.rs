@@ -25,8 +25,8 @@ pub(crate) fn all() -> SessionsList {
     }
 }
 
-/// The sessions that are asked for, `most` of them at most, the last active first; and the cursor of what is behind
-/// them, where there may be more.
+/// The sessions that are asked for, `most` of them at most, the last active first; and the cursor
+/// of what is behind them, where there may be more.
 ///
 /// # Errors
 /// Why there is no list.

@@ -36,8 +36,8 @@ pub(crate) struct Reload {
     host: Host,
     /// The configuration that the host was made of.
     began_with: Config,
-    /// What tells whether another configuration is the same as the one that is in force. Held while it is read, so that
-    /// what was read last is what counts.
+    /// What tells whether another configuration is the same as the one that is in force. Held while
+    /// it is read, so that what was read last is what counts.
     effective: Mutex<Option<String>>,
     /// Where a daemon notes that for commands.
     note: OnceLock<(Folder, Running)>,
@@ -200,7 +200,8 @@ impl Reload {
             .fold(said, |said, notice| format!("{said}; {notice}")))
     }
 
-    /// Reads it again at each signal, and tells the log what came of it. Signals that come meanwhile count as one.
+    /// Reads it again at each signal, and tells the log what came of it. Signals that come
+    /// meanwhile count as one.
     ///
     /// # Cancel safety
     /// A reading that has begun goes on, and changes the host's agents or not.

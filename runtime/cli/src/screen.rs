@@ -399,7 +399,8 @@ impl Screen {
         self.block = block;
     }
 
-    /// Goes to the start of a line. The line's end goes to stderr even after the answer, which stays as it is.
+    /// Goes to the start of a line. The line's end goes to stderr even after the answer, which
+    /// stays as it is.
     fn end_line(&mut self) {
         // A stdout that takes no more is found by the next answer.
         let _ = self.finish_markdown();

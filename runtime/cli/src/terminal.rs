@@ -76,8 +76,8 @@ impl Terminal {
         Some(Self { input })
     }
 
-    /// Takes what was typed before it was asked for, a line without its end included: no answer must be given unseen.
-    /// What comes back is text without control characters.
+    /// Takes what was typed before it was asked for, a line without its end included: no answer
+    /// must be given unseen. What comes back is text without control characters.
     pub(crate) fn take_typed(&self) -> String {
         let mut typed = Vec::new();
         // Without the foreground, reading would halt the program.
@@ -147,8 +147,8 @@ fn has_input(terminal: &OwnedFd, wait: Duration) -> rustix::io::Result<bool> {
     Ok(poll(&mut ready, wait.try_into().ok().as_ref())? > 0)
 }
 
-/// The settings of a terminal, given back on drop. They are changed only while this program is in the foreground: a
-/// change from the background would halt it.
+/// The settings of a terminal, given back on drop. They are changed only while this program is in
+/// the foreground: a change from the background would halt it.
 #[derive(Debug)]
 pub(crate) struct Settings {
     of: OwnedFd,
@@ -161,7 +161,8 @@ impl Settings {
         Self::of(&rustix::stdio::stdin())
     }
 
-    /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb what is written.
+    /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb
+    /// what is written.
     pub(crate) fn calm() -> Option<Self> {
         let settings = Self::save()?;
         settings.change(|settings| {
@@ -224,8 +225,8 @@ impl Keys {
         })
     }
 
-    /// Waits for the next key: a character, or a sequence that begins with Esc. `None` when the terminal is gone.
-    /// Blocks the thread.
+    /// Waits for the next key: a character, or a sequence that begins with Esc. `None` when the
+    /// terminal is gone. Blocks the thread.
     ///
     /// # Errors
     /// When the terminal cannot be read.
@@ -282,8 +283,8 @@ impl Drop for Settings {
     }
 }
 
-/// Text of a peer as it may be shown on a terminal: control characters that could move the cursor, change colours or
-/// turn text around are shown as symbols instead.
+/// Text of a peer as it may be shown on a terminal: control characters that could move the cursor,
+/// change colours or turn text around are shown as symbols instead.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(must_be_replaced) {
         return Cow::Borrowed(text);
@@ -316,9 +317,9 @@ fn width(columns: u16) -> usize {
     if columns == 0 { COLUMNS } else { columns }.into()
 }
 
-/// The text with its lines broken between words, so that the terminal does not break them within one. What stands between
-/// backticks stays whole: it is copied. Every line is thought to begin `indent` columns from the left, and those after the
-/// first do.
+/// The text with its lines broken between words, so that the terminal does not break them within
+/// one. What stands between backticks stays whole: it is copied. Every line is thought to begin
+/// `indent` columns from the left, and those after the first do.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<'_, str> {
     // What is too narrow to be read is left to the terminal.
     let Some(room) = columns

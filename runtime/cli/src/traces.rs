@@ -1,5 +1,5 @@
-//! Spans for a collector of OpenTelemetry: where the program is built for it, which the feature `otel` says, and a variable
-//! names a collector.
+//! Spans for a collector of OpenTelemetry: where the program is built for it, which the feature
+//! `otel` says, and a variable names a collector.
 
 #[cfg(feature = "otel")]
 mod otel;

@@ -1,8 +1,9 @@
-//! The contents of files, in pieces: they come to the store before an entry names them, and to a host that has the
-//! session later when they are asked for.
+//! The contents of files, in pieces: they come to the store before an entry names them, and to a
+//! host that has the session later when they are asked for.
 //!
-//! A piece says where it begins and how long the whole is. Each goes behind the one before, so of two that give the same
-//! content, or of one and its next run, the later goes on where the other is. What is fetched is checked.
+//! A piece says where it begins and how long the whole is. Each goes behind the one before, so of
+//! two that give the same content, or of one and its next run, the later goes on where the other
+//! is. What is fetched is checked.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc, time::Duration};
 
@@ -23,13 +24,15 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 /// The largest piece, in bytes: leases are renewed between two.
 const PIECE: usize = 256 * 1024;
 
-/// How many contents are on their way at the same time, either way. Of each a slice of the store is in memory.
+/// How many contents are on their way at the same time, either way. Of each a slice of the store is
+/// in memory.
 pub(crate) const AT_ONCE: usize = 4;
 
 /// How often a server that is behind is asked again.
 const TRIES: usize = 100;
 
-/// How long no piece may be taken before the content is refused: what else a server keeps may be there meanwhile.
+/// How long no piece may be taken before the content is refused: what else a server keeps may be
+/// there meanwhile.
 const STUCK: Duration = Duration::from_secs(60);
 
 /// What goes before the bytes of a piece: where it begins, and how long the whole is.

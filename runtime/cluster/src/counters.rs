@@ -24,7 +24,8 @@ impl Count {
 /// All counts of a host, since it began.
 #[derive(Debug, Default)]
 pub struct Counters {
-    /// Messages of the journal that do not count: what cannot be read, copies, and what was written without a right.
+    /// Messages of the journal that do not count: what cannot be read, copies, and what was written
+    /// without a right.
     pub(crate) batches_skipped: Count,
     /// Rows of hosts and sessions that no host can have written.
     pub(crate) rows_refused: Count,

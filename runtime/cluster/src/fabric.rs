@@ -1,4 +1,5 @@
-//! How hosts talk to each other: letters to a host's inbox. They come in order or not at all, as they do on a network.
+//! How hosts talk to each other: letters to a host's inbox. They come in order or not at all, as
+//! they do on a network.
 
 use std::{fmt, io, time::Duration};
 

@@ -1,11 +1,13 @@
 //! Who is alive: what the holder of a lease may count on, and what one who watches it may conclude.
 //!
-//! Both sides look at their own clock alone, and count from moments that cannot flatter them: the holder from when it
-//! *sent* the renewal that was acknowledged, the watcher from when it *saw* the renewal, which is later. So the holder
-//! has stopped before the watcher takes over, as long as both clocks run at the same rate within a second a lease.
+//! Both sides look at their own clock alone, and count from moments that cannot flatter them: the
+//! holder from when it *sent* the renewal that was acknowledged, the watcher from when it *saw* the
+//! renewal, which is later. So the holder has stopped before the watcher takes over, as long as
+//! both clocks run at the same rate within a second a lease.
 //!
-//! A renewal may be on its way for long, or be seen late. So who concludes that a host is gone first ends its lease: it
-//! writes so behind the renewal that it saw last. Where that succeeds, no later one was kept, and none will be.
+//! A renewal may be on its way for long, or be seen late. So who concludes that a host is gone
+//! first ends its lease: it writes so behind the renewal that it saw last. Where that succeeds, no
+//! later one was kept, and none will be.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -96,8 +98,8 @@ struct Seen {
 
 /// The watcher's side of all leases.
 ///
-/// What is heard at all is known from the own lease: its renewals come back the same way as those of others. While they
-/// do not, no one counts as gone; when they do again, all count anew.
+/// What is heard at all is known from the own lease: its renewals come back the same way as those
+/// of others. While they do not, no one counts as gone; when they do again, all count anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watch {
     seen: BTreeMap<String, Seen>,

@@ -2,14 +2,16 @@
 //!
 //! # Theory of operation
 //!
-//! All hosts share a [`Store`](store::Store), and send each other letters over a [`Fabric`](fabric::Fabric). Each host holds a
-//! lease, a row that it renews ([`lease`]); each session has a row that says which host has it ([`ownership`]), and is
-//! changed by who knows what it said before. What is decided is decided by pure functions of rows and of the own
-//! clock; [`nats`] keeps and carries, and [`memory`] does the same within one process, for tests.
+//! All hosts share a [`Store`](store::Store), and send each other letters over a
+//! [`Fabric`](fabric::Fabric). Each host holds a lease, a row that it renews ([`lease`]); each
+//! session has a row that says which host has it ([`ownership`]), and is changed by who knows what
+//! it said before. What is decided is decided by pure functions of rows and of the own clock;
+//! [`nats`] keeps and carries, and [`memory`] does the same within one process, for tests.
 //!
-//! A [`Node`](node::Node) is one daemon's part: it renews its lease, takes sessions and loses them, and tells its gateway where
-//! others are. What happens in a session goes through the [`Keeper`](keeper::Keeper) into the journal of the cluster, behind
-//! the number that it had last there: so of two hosts that both believe to have a session one alone is heard.
+//! A [`Node`](node::Node) is one daemon's part: it renews its lease, takes sessions and loses them,
+//! and tells its gateway where others are. What happens in a session goes through the
+//! [`Keeper`](keeper::Keeper) into the journal of the cluster, behind the number that it had last
+//! there: so of two hosts that both believe to have a session one alone is heard.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! How far the cluster's store had come, as this host has seen it: a store that is behind that has lost something.
+//! How far the cluster's store had come, as this host has seen it: a store that is behind that has
+//! lost something.
 //!
-//! A store that was lost, or restored from an older copy, gives numbers again that it gave before, and an entry that someone
-//! was shown would have the number of another one. So a host that sees this serves nothing more, and says why.
+//! A store that was lost, or restored from an older copy, gives numbers again that it gave before,
+//! and an entry that someone was shown would have the number of another one. So a host that sees
+//! this serves nothing more, and says why.
 
 use std::{
     collections::BTreeMap,
@@ -19,8 +21,8 @@ use crate::{
     store::{Space, Store},
 };
 
-/// The spaces that must not come to be behind. Leases begin anew by themselves, tokens are compared with each host's file,
-/// and contents have their digests.
+/// The spaces that must not come to be behind. Leases begin anew by themselves, tokens are compared
+/// with each host's file, and contents have their digests.
 const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
 
 /// What an operator does next.
@@ -67,7 +69,8 @@ struct Shared {
 #[derive(Debug, Clone)]
 struct Lost {
     why: String,
-    /// Whether it gave a number again. Else it may be a server that others have left behind, which notices that itself.
+    /// Whether it gave a number again. Else it may be a server that others have left behind, which
+    /// notices that itself.
     is_certain: bool,
 }
 
@@ -138,8 +141,8 @@ impl Marks {
         Ok(())
     }
 
-    /// Compares how far a space has come with the number that was seen last before it was asked; `None`: there is no such
-    /// space.
+    /// Compares how far a space has come with the number that was seen last before it was asked;
+    /// `None`: there is no such space.
     ///
     /// # Errors
     /// When it is behind, in a sentence for an operator.
@@ -207,8 +210,8 @@ impl Marks {
             .unwrap_or_default()
     }
 
-    /// Asks a store that seems to be behind again, for as long as a server may need to notice that others have left it
-    /// behind. Whether the store is whole.
+    /// Asks a store that seems to be behind again, for as long as a server may need to notice that
+    /// others have left it behind. Whether the store is whole.
     pub(crate) async fn is_whole(&self, store: &dyn Store) -> bool {
         let mut left = CONFIRMS;
         while left > 0 {

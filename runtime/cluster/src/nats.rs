@@ -57,7 +57,8 @@ pub struct Options {
     pub servers: String,
     /// A credentials file, or one with the seed of an NKey.
     pub creds: Option<PathBuf>,
-    /// The certificates of authorities that the servers' certificates are of, in PEM. `None`: those of this machine.
+    /// The certificates of authorities that the servers' certificates are of, in PEM. `None`: those
+    /// of this machine.
     pub ca: Option<PathBuf>,
     /// What the names of buckets, streams and subjects begin with.
     pub prefix: String,
@@ -65,8 +66,8 @@ pub struct Options {
     pub host: String,
     /// What this host has seen of the servers' store, if it was there before.
     pub marks: Marks,
-    /// On how many servers each message is kept, where the streams are made. `None`: three where there are three, else
-    /// one.
+    /// On how many servers each message is kept, where the streams are made. `None`: three where
+    /// there are three, else one.
     pub replicas: Option<usize>,
 }
 

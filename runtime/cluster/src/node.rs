@@ -149,7 +149,8 @@ impl fmt::Debug for Shared {
 }
 
 impl Node {
-    /// Joins a cluster: takes the lease of this name, and renews it from then on. `on_lease` hears each change.
+    /// Joins a cluster: takes the lease of this name, and renews it from then on. `on_lease` hears
+    /// each change.
     ///
     /// A daemon of this name that did not end in order is waited for until its lease has run out.
     ///
@@ -248,8 +249,8 @@ impl Node {
         })
     }
 
-    /// Serves these sessions: those that this host had before are its own again when it resolves, and those of hosts that
-    /// are gone will be. `door` takes the connections of other hosts.
+    /// Serves these sessions: those that this host had before are its own again when it resolves,
+    /// and those of hosts that are gone will be. `door` takes the connections of other hosts.
     ///
     /// # Errors
     /// When the cluster's store does not answer.
@@ -270,7 +271,8 @@ impl Node {
         &self.shared.at.host
     }
 
-    /// Leaves the cluster, once its sessions have ended or moved: the lease is given back, so that no one waits for it.
+    /// Leaves the cluster, once its sessions have ended or moved: the lease is given back, so that
+    /// no one waits for it.
     pub async fn leave(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
         tasks.shutdown().await;
@@ -322,7 +324,8 @@ impl Shared {
         self.keeper.may_act()
     }
 
-    /// Whether this host serves a session: not while it takes one over, nor when the record took nothing more of it.
+    /// Whether this host serves a session: not while it takes one over, nor when the record took
+    /// nothing more of it.
     fn serves(&self, id: &SessionId) -> bool {
         self.sessions().is_some_and(|sessions| sessions.owns(id))
     }

@@ -89,7 +89,8 @@ pub fn taken(
         State::Owned if is_own && row.incarnation == me.incarnation && known.serves => {
             return Err(Kept::Own);
         }
-        // An earlier run of this host, which has ended: this one has its lease. Or this one, which had lost its lease.
+        // An earlier run of this host, which has ended: this one has its lease. Or this one, which
+        // had lost its lease.
         State::Owned if is_own => {}
         State::Owned if is_gone(&row.host) => {}
         State::Owned => return Err(Kept::Alive(row.host.clone())),

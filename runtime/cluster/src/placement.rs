@@ -41,8 +41,9 @@ impl Needs {
 
 /// A number for a pair, the same on every host and in every version of the program.
 ///
-/// FNV-1a, and then the mixing of MurmurHash3. It is asked for each session and each host, a million times where a large
-/// host is gone, and guards against no one: a host that would have more sessions need only say that it has few.
+/// FNV-1a, and then the mixing of MurmurHash3. It is asked for each session and each host, a
+/// million times where a large host is gone, and guards against no one: a host that would have more
+/// sessions need only say that it has few.
 fn weight(session: &str, host: &str) -> u64 {
     let bytes = session.bytes().chain([0]).chain(host.bytes());
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -54,8 +55,9 @@ fn weight(session: &str, host: &str) -> u64 {
     hash ^ (hash >> 33)
 }
 
-/// The hosts to ask for a new session, in this order: of two that chance has chosen the one with less to do, then the
-/// other, then the rest. Two are enough for an even spread, even while what is known of loads is some seconds old.
+/// The hosts to ask for a new session, in this order: of two that chance has chosen the one with
+/// less to do, then the other, then the rest. Two are enough for an even spread, even while what is
+/// known of loads is some seconds old.
 #[must_use]
 pub fn candidates<'a>(
     session: &str,
@@ -108,8 +110,8 @@ pub fn heir<'a>(row: &SessionRow, alive: impl IntoIterator<Item = &'a HostRow>) 
     )
 }
 
-/// The host that looks for the sessions of one that is gone: each host finds the same one. Were all to look, a cluster would
-/// read each of these sessions as often as it has hosts.
+/// The host that looks for the sessions of one that is gone: each host finds the same one. Were all
+/// to look, a cluster would read each of these sessions as often as it has hosts.
 #[must_use]
 pub fn finder<'a>(gone: &str, alive: impl IntoIterator<Item = &'a HostRow>) -> Option<&'a str> {
     survivor(

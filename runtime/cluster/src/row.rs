@@ -9,7 +9,8 @@ use trunkline_protocol::SessionId;
 
 use crate::{lease::Terms, store::is_name};
 
-/// The highest epoch, and the highest number of an entry. None gets there who counts by one; in JSON all of these are exact.
+/// The highest epoch, and the highest number of an entry. None gets there who counts by one; in
+/// JSON all of these are exact.
 pub const MOST_EPOCH: u64 = 1 << 53;
 
 /// The largest row, in bytes.
@@ -52,7 +53,8 @@ pub struct HostRow {
     /// Whether it takes no further sessions.
     #[serde(default)]
     pub is_draining: bool,
-    /// Whether this is a lease no more: another host has ended it, or the host itself. What the host had may be taken.
+    /// Whether this is a lease no more: another host has ended it, or the host itself. What the
+    /// host had may be taken.
     #[serde(default)]
     pub is_over: bool,
 }
@@ -65,7 +67,8 @@ pub trait Row: Serialize + DeserializeOwned {
         Bytes::from(serde_json::to_vec(self).unwrap_or_default())
     }
 
-    /// As it was kept; `None` where it is none that a host has written: names go into keys and subjects, and to terminals.
+    /// As it was kept; `None` where it is none that a host has written: names go into keys and
+    /// subjects, and to terminals.
     #[must_use]
     fn parse(bytes: &[u8]) -> Option<Self> {
         let row: Self = (bytes.len() <= ROW).then(|| serde_json::from_slice(bytes).ok())??;

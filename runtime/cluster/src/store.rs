@@ -1,5 +1,5 @@
-//! Where the hosts of a cluster keep what they share. What is decided about it is elsewhere; a store keeps, in order, and
-//! compares.
+//! Where the hosts of a cluster keep what they share. What is decided about it is elsewhere; a
+//! store keeps, in order, and compares.
 
 use std::fmt;
 
@@ -16,13 +16,15 @@ use crate::marks::Extent;
 pub enum Space {
     /// A host's row, by its name. The latest counts.
     Hosts,
-    /// A session's row, by the hash of its id, and `o.HOST.HASH` for each session that a host has. The latest counts.
+    /// A session's row, by the hash of its id, and `o.HOST.HASH` for each session that a host has.
+    /// The latest counts.
     Sessions,
     /// The digests of tokens, under one key. The latest counts.
     Tokens,
     /// What happened in a session, by the hash of its id. All of it counts.
     Journal,
-    /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's SHA-256. All of it counts.
+    /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's
+    /// SHA-256. All of it counts.
     Files,
 }
 
@@ -84,7 +86,8 @@ pub enum NotKept {
 ///
 /// A key has letters, digits, `-`, `_` and `.` only.
 pub trait Store: fmt::Debug + Send + Sync {
-    /// Keeps something behind what was last kept under the key, if that has the number `last` (0: there is nothing).
+    /// Keeps something behind what was last kept under the key, if that has the number `last` (0:
+    /// there is nothing).
     fn put(
         &self,
         space: Space,
@@ -93,11 +96,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         bytes: Bytes,
     ) -> BoxFuture<'static, Result<u64, NotKept>>;
 
-    /// What was last kept under the key, as of now. Gone is `Some` without bytes, since its number still counts.
+    /// What was last kept under the key, as of now. Gone is `Some` without bytes, since its number
+    /// still counts.
     fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>>;
 
-    /// What is kept under a key behind a number, in order: one slice of it, empty at the end. Of spaces where all of it
-    /// counts.
+    /// What is kept under a key behind a number, in order: one slice of it, empty at the end. Of
+    /// spaces where all of it counts.
     fn read(
         &self,
         space: Space,
@@ -111,7 +115,8 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The keys of a space that begin so, and what was last kept under each; nothing of what is gone.
     fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>>;
 
-    /// What there is in a space, and from then on what changes. Ends when it cannot go on: then it is watched anew.
+    /// What there is in a space, and from then on what changes. Ends when it cannot go on: then it
+    /// is watched anew.
     fn watch(&self, space: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>>;
 
     /// How far a space has come; `None`: there is none.

@@ -1,8 +1,8 @@
 //! A stream of bytes between two hosts, over letters.
 //!
-//! Letters may be lost, when a connection ends or a host is behind. Each says at which byte it begins, so that a loss is
-//! noticed: the tunnel then ends, and who reads from it connects anew. A side sends no more than the other has said it
-//! has room for.
+//! Letters may be lost, when a connection ends or a host is behind. Each says at which byte it
+//! begins, so that a loss is noticed: the tunnel then ends, and who reads from it connects anew. A
+//! side sends no more than the other has said it has room for.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -91,8 +91,8 @@ impl Way {
     }
 }
 
-/// Opens one side of a tunnel: the stream that it gives is carried until either side ends it, `letters` end, or a letter
-/// is lost.
+/// Opens one side of a tunnel: the stream that it gives is carried until either side ends it,
+/// `letters` end, or a letter is lost.
 ///
 /// # Panics
 /// Outside a tokio runtime.

@@ -1,4 +1,5 @@
-//! A batch of a session as it is kept in the journal of the cluster: a line of JSON that says what follows, and bytes.
+//! A batch of a session as it is kept in the journal of the cluster: a line of JSON that says what
+//! follows, and bytes.
 //!
 //! One that is larger than a store keeps at once goes in parts, and counts when the last is there.
 

@@ -1,5 +1,6 @@
-//! Every order in which two hosts can lose and take one session: leases, clocks that are apart, pauses, answers that are
-//! late or lost. What each host concludes is decided by the functions that the program itself calls.
+//! Every order in which two hosts can lose and take one session: leases, clocks that are apart,
+//! pauses, answers that are late or lost. What each host concludes is decided by the functions that
+//! the program itself calls.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 
@@ -95,7 +96,8 @@ struct Host {
 struct State {
     now: u8,
     hosts: [Host; 2],
-    /// The number of the first host's lease, and whether that is over. (The other one is renewed all the time.)
+    /// The number of the first host's lease, and whether that is over. (The other one is renewed
+    /// all the time.)
     lease: (u64, bool),
     row: (u64, SessionRow),
     log: Vec<Kept>,
@@ -118,7 +120,8 @@ enum Action {
     End(usize),
     /// A host takes the session.
     Take(usize),
-    /// A host wants an input to be kept; the message is kept or refused; its answer arrives, or is lost and looked for.
+    /// A host wants an input to be kept; the message is kept or refused; its answer arrives, or is
+    /// lost and looked for.
     Write(usize),
     Arrive(usize, bool),
     Look(usize),
@@ -205,7 +208,8 @@ impl World {
     fn lose(host: &mut Host) {
         host.serves = None;
         host.writing = None;
-        // It runs, so it closes the session at its agent. One that is paused does not, and its init ends the agent.
+        // It runs, so it closes the session at its agent. One that is paused does not, and its init
+        // ends the agent.
         host.adapter = None;
     }
 }
@@ -259,8 +263,8 @@ impl Model for World {
             actions.push(Action::Tick);
         }
         for (name, host) in state.hosts.iter().enumerate() {
-            // What is on its way arrives, whatever its host does. The first host can be paused, loses its lease and the
-            // session; the other one is well, and takes it.
+            // What is on its way arrives, whatever its host does. The first host can be paused,
+            // loses its lease and the session; the other one is well, and takes it.
             if host.renewing.is_some() {
                 actions.push(Action::Renewed(name));
             }

@@ -1,4 +1,5 @@
-//! Hosts of one process that share a store and a network: what they do when one of them is cut off, drains or comes back.
+//! Hosts of one process that share a store and a network: what they do when one of them is cut off,
+//! drains or comes back.
 
 #![allow(clippy::unwrap_used, reason = "tests")]
 

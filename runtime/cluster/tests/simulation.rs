@@ -1,5 +1,5 @@
-//! The simulation of large clusters, with a small one: `cargo bench -p trunkline-cluster --bench scale simulate` has the
-//! large one, and its table.
+//! The simulation of large clusters, with a small one: `cargo bench -p trunkline-cluster --bench
+//! scale simulate` has the large one, and its table.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! A connector between a hub on a real WebSocket, which holds to what is known of Amurg's, and a host of a few lines.
+//! A connector between a hub on a real WebSocket, which holds to what is known of Amurg's, and a
+//! host of a few lines.
 
 #![allow(
     clippy::needless_pass_by_value,

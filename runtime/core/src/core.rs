@@ -79,13 +79,15 @@ pub struct Rules {
     pub standby: bool,
     /// The options without which a session is refused ([ext.7]).
     pub relied_on: ReliedOn,
-    /// True if the process runs in the folder that its sessions name as their `cwd`, so that the adapter need not know it.
+    /// True if the process runs in the folder that its sessions name as their `cwd`, so that the
+    /// adapter need not know it.
     pub is_in_cwd: bool,
     /// The waits before a process that failed is started again.
     pub backoff: Backoff,
 }
 
-/// The options of a session that the adapter must apply; where it lists one of them not, the session is refused ([ext.7]).
+/// The options of a session that the adapter must apply; where it lists one of them not, the
+/// session is refused ([ext.7]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReliedOn {
     /// None.
@@ -110,7 +112,8 @@ pub struct Core {
     wire: HashMap<SessionId, u32>,
     /// The session that spoke last: the next line is mostly its, too.
     last: Option<u32>,
-    /// Ids that a user chose and that this process has seen, as hashes; when they are [`USED`], any may be among them.
+    /// Ids that a user chose and that this process has seen, as hashes; when they are [`USED`], any
+    /// may be among them.
     used: HashSet<u64>,
     /// Bytes of what is known of the sessions.
     known_bytes: u64,
@@ -138,8 +141,8 @@ const REMEMBERED: usize = 4096;
 const USED: usize = 1024 * 1024;
 
 impl Core {
-    /// A core without sessions, whose process does not run. The jitter of restarts and the fresh ids are drawn from
-    /// `seed`.
+    /// A core without sessions, whose process does not run. The jitter of restarts and the fresh
+    /// ids are drawn from `seed`.
     #[must_use]
     pub fn new(rules: Rules, seed: u64) -> Self {
         Self {

@@ -30,8 +30,8 @@ pub struct TurnEnd {
     /// The end of the process's stderr, if the process ended the turn. [`TurnEnd::stderr_lines`] is
     /// an extract of it.
     pub stderr_tail: Option<String>,
-    /// The time from the begin of the turn to its end: from its input's write, or from the end of the turn before it if
-    /// the input was written ahead of that. Zero if the turn did not begin.
+    /// The time from the begin of the turn to its end: from its input's write, or from the end of
+    /// the turn before it if the input was written ahead of that. Zero if the turn did not begin.
     pub took: Duration,
 }
 

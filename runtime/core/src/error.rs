@@ -2,7 +2,8 @@
 
 use thiserror::Error;
 
-/// Why a steer did not reach the running turn; the texts are sentences. Nothing has happened; it may be sent as a turn ([turn.10]).
+/// Why a steer did not reach the running turn; the texts are sentences. Nothing has happened; it
+/// may be sent as a turn ([turn.10]).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SteerError {

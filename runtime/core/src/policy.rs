@@ -1,7 +1,8 @@
 //! Permission policies: what an operator answers beforehand, so that no one has to be asked.
 //!
-//! A [`Policy`] is two lists of [`Pattern`]s and what to do when neither matches. The deny list is read first,
-//! then the allow list, then the [`Unmatched`] rule, which asks or denies and never allows ([permission.3]).
+//! A [`Policy`] is two lists of [`Pattern`]s and what to do when neither matches. The deny list is
+//! read first, then the allow list, then the [`Unmatched`] rule, which asks or denies and never
+//! allows ([permission.3]).
 //!
 //! # Patterns
 //!
@@ -11,37 +12,39 @@
 //! | `Tool` | every action of that tool; the name may hold `*` and `?` (`mcp__github__*`) and ignores ASCII case |
 //! | `Tool(glob)` | the actions of that tool whose resource the glob matches as a whole |
 //!
-//! In a glob `?` is one character, `[a-z]` one of a set (`[!a-z]` one outside it), and `\` takes the next character
-//! as it is. What `*` is depends on the tool:
+//! In a glob `?` is one character, `[a-z]` one of a set (`[!a-z]` one outside it), and `\` takes
+//! the next character as it is. What `*` is depends on the tool:
 //!
-//! - Where the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or its input has a
-//!   `command`), `*` and `**` match any text, `/` included: `Bash(git log*)`.
+//! - Where the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or
+//!   its input has a `command`), `*` and `**` match any text, `/` included: `Bash(git log*)`.
 //! - Elsewhere `*` and `?` stop at `/`, `**` does not, and `**/` also matches no folder at all:
-//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working directory too,
-//!   which is the session's; one of the deny list also below the agent's.
+//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working
+//!   directory too, which is the session's; one of the deny list also below the agent's.
 //!
 //! `Tool(*)` of a command tool and `Tool(**)` of any are `Tool`.
 //!
 //! # Allowing errs towards asking, denying towards denying
 //!
-//! A glob in the *allow* list matches a command line only where it is plain words: a program and its arguments,
-//! some of them in quotes, and nothing that a shell expands, joins or redirects. It has to match the line both as written
-//! and as its words with single spaces between. So `Bash(git log*)` allows `git log --author 'A B'` and neither
-//! `git log; rm -rf /` nor `git log $(rm -rf /)` nor `git log *.rs`. A command that comes as a list of words is judged as
-//! the line of them, where that line reads as just these words. Such a glob does not match a path that climbs (`..`) either.
-//! Only `*`, `Tool` or a pattern without any glob allows those.
+//! A glob in the *allow* list matches a command line only where it is plain words: a program and
+//! its arguments, some of them in quotes, and nothing that a shell expands, joins or redirects. It
+//! has to match the line both as written and as its words with single spaces between. So `Bash(git
+//! log*)` allows `git log --author 'A B'` and neither `git log; rm -rf /` nor `git log $(rm -rf /)`
+//! nor `git log *.rs`. A command that comes as a list of words is judged as the line of them, where
+//! that line reads as just these words. Such a glob does not match a path that climbs (`..`)
+//! either. Only `*`, `Tool` or a pattern without any glob allows those.
 //!
-//! What is allowed are these words. What the program makes of them is its own matter: `eval`, `env`, `sudo`, `xargs` and the
-//! like are words as any other, and a glob that begins with `*` names no program at all.
+//! What is allowed are these words. What the program makes of them is its own matter: `eval`,
+//! `env`, `sudo`, `xargs` and the like are words as any other, and a glob that begins with `*`
+//! names no program at all.
 //!
-//! A pattern of the *deny* list is tried against the command line as written, against its plain words and against every
-//! part of it; and against the path as written, folded, made absolute, below each directory, and, when the pattern has no
-//! `/`, against each component of the path.
-//! What cannot be judged (a resource that is absent, above 64 KiB, or neither text nor a list of texts) is never allowed
-//! by a glob, nor past a deny glob of its tool.
+//! A pattern of the *deny* list is tried against the command line as written, against its plain
+//! words and against every part of it; and against the path as written, folded, made absolute,
+//! below each directory, and, when the pattern has no `/`, against each component of the path. What
+//! cannot be judged (a resource that is absent, above 64 KiB, or neither text nor a list of texts)
+//! is never allowed by a glob, nor past a deny glob of its tool.
 //!
-//! Deny globs over command lines catch mistakes, not intent: a shell has more ways to spell a command than any
-//! list. What must not happen needs a sandbox.
+//! Deny globs over command lines catch mistakes, not intent: a shell has more ways to spell a
+//! command than any list. What must not happen needs a sandbox.
 
 use std::path::Path;
 
@@ -56,7 +59,8 @@ mod words;
 pub use pattern::{Pattern, PatternError};
 use resource::Subject;
 
-/// The longest name of a tool, in bytes; no agent has a longer one, and it bounds what a peer can make us match.
+/// The longest name of a tool, in bytes; no agent has a longer one, and it bounds what a peer can
+/// make us match.
 const MAX_TOOL: usize = 256;
 
 /// The answer of a [`Policy`].
@@ -70,8 +74,8 @@ pub enum Decision {
     Ask,
 }
 
-/// The answer of a [`Policy`] when no pattern matches. There is no third choice: to allow everything is written as
-/// the pattern `*`.
+/// The answer of a [`Policy`] when no pattern matches. There is no third choice: to allow
+/// everything is written as the pattern `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
     /// Let someone decide; when no one does, the request is denied ([permission.3]).
@@ -88,15 +92,16 @@ pub struct Action<'a> {
     pub tool: &'a str,
     /// The object of the tool: a command line, a path, an address. Empty counts as absent.
     pub resource: Option<&'a str>,
-    /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`, `path` and the like
-    /// are judged beside `resource`: all must be allowed, any may be denied. One that is not an object cannot be judged.
+    /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`,
+    /// `path` and the like are judged beside `resource`: all must be allowed, any may be denied.
+    /// One that is not an object cannot be judged.
     pub input: Option<&'a Value>,
     /// Files that would change, judged beside `resource` as well.
     pub paths: &'a [&'a str],
     /// The directory below which relative patterns are meant.
     pub work_dir: Option<&'a Path>,
-    /// Further directories below which relative patterns of the deny list are meant: other names of `work_dir`, and the
-    /// agent's own directory where the session chose another.
+    /// Further directories below which relative patterns of the deny list are meant: other names of
+    /// `work_dir`, and the agent's own directory where the session chose another.
     pub deny_dirs: &'a [&'a Path],
 }
 
@@ -172,9 +177,9 @@ impl Policy {
         self.unmatched
     }
 
-    /// This policy as the default below `over`: both deny lists hold, `over`'s allow list replaces this one where
-    /// it has any pattern, and denying unmatched actions on either side stands. So `over` can choose what is
-    /// allowed, but takes back nothing that is denied.
+    /// This policy as the default below `over`: both deny lists hold, `over`'s allow list replaces
+    /// this one where it has any pattern, and denying unmatched actions on either side stands. So
+    /// `over` can choose what is allowed, but takes back nothing that is denied.
     #[must_use]
     pub fn overridden_by(&self, over: &Self) -> Self {
         let mut deny = self.deny.clone();

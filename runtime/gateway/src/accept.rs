@@ -143,8 +143,8 @@ pub(crate) async fn network(
     end(open).await;
 }
 
-/// How many connections of the network there may be. Each is a descriptor: a quarter of those that the process may have
-/// is left for the journal, for agents and for this user.
+/// How many connections of the network there may be. Each is a descriptor: a quarter of those that
+/// the process may have is left for the journal, for agents and for this user.
 fn connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(descriptors / 4 * 3)
@@ -167,8 +167,8 @@ async fn accept(
     }
 }
 
-/// Takes connections of this user: HTTP, and hubs that speak the protocol itself, told apart by their first byte, which
-/// is a brace or a blank for a line of the protocol.
+/// Takes connections of this user: HTTP, and hubs that speak the protocol itself, told apart by
+/// their first byte, which is a brace or a blank for a line of the protocol.
 pub(crate) async fn socket(
     socket: PrivateSocket,
     router: Router,

@@ -20,8 +20,8 @@ const ANSWERED: Duration = Duration::from_secs(30);
 /// The longest answer that is read, in bytes: a picture of a session.
 const ANSWER: usize = 4 * 1024 * 1024;
 
-/// Asks the daemon that listens on a socket: a method, a path, a body in JSON that may be empty. Gives the status and the
-/// body of the answer.
+/// Asks the daemon that listens on a socket: a method, a path, a body in JSON that may be empty.
+/// Gives the status and the body of the answer.
 ///
 /// # Errors
 /// When no daemon listens there, or it does not answer within 30 s.

@@ -1,5 +1,6 @@
-//! Which process of this machine is at the other end of a connection: one that an agent started gets nothing, whatever
-//! token it has. The kernel names a socket's inode, and `/proc` who has it open.
+//! Which process of this machine is at the other end of a connection: one that an agent started
+//! gets nothing, whatever token it has. The kernel names a socket's inode, and `/proc` who has it
+//! open.
 
 use std::{
     io::{self, Read},
@@ -82,8 +83,8 @@ const NOT_FOUND: i32 = -2; // -ENOENT
 /// Where an answer has the inode, behind the head of the message.
 const INODE: usize = 68;
 
-/// The inode of the socket that a TCP connection of this machine has at its other end; `None` where there is none, or no
-/// process has it any more.
+/// The inode of the socket that a TCP connection of this machine has at its other end; `None` where
+/// there is none, or no process has it any more.
 fn inode(peer: SocketAddr, own: SocketAddr) -> io::Result<Option<u64>> {
     let mut socket = Socket::new(
         Domain::from(NETLINK.0),

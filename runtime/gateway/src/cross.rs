@@ -1,5 +1,6 @@
-//! Pages of other sites that the operator has named: what their browser asks first, and what it has to read in an
-//! answer before it hands it over (the fetch standard's CORS). There are no cookies, so a page has what its token gives it.
+//! Pages of other sites that the operator has named: what their browser asks first, and what it has
+//! to read in an answer before it hands it over (the fetch standard's CORS). There are no cookies,
+//! so a page has what its token gives it.
 
 use axum::{
     extract::Request,

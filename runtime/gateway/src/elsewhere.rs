@@ -1,7 +1,8 @@
 //! Sessions that other hosts serve: where they are, and how a request gets there.
 //!
-//! A gateway alone knows none of this. With hosts beside it, it asks its [`Elsewhere`] where a session is, and speaks to
-//! the gateway there over a stream of bytes, as who asks; that gateway takes it by
+//! A gateway alone knows none of this. With hosts beside it, it asks its [`Elsewhere`] where a
+//! session is, and speaks to the gateway there over a stream of bytes, as who asks; that gateway
+//! takes it by
 //! [`Gateway::serve_fellow`](crate::Gateway::serve_fellow), and judges by its own table. What has been carried once is not
 //! carried on. A list is put together of a page of each host.
 
@@ -34,8 +35,8 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// Dropping the future asks no further.
     fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Place>;
 
-    /// Takes the id of a new session for a host, which is to open it next. Without an agent, any host will do that has a
-    /// default one. [`Place::Unknown`] is no answer of it.
+    /// Takes the id of a new session for a host, which is to open it next. Without an agent, any
+    /// host will do that has a default one. [`Place::Unknown`] is no answer of it.
     ///
     /// # Errors
     /// Why no host takes it, for who asks to read.
@@ -58,8 +59,8 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
     /// All hosts, this one among them.
     fn hosts(&self) -> Vec<HostState>;
 
-    /// Has a host, or this one, hand its sessions to others until the deadline; it takes no further ones. Resolves when that
-    /// has begun.
+    /// Has a host, or this one, hand its sessions to others until the deadline; it takes no further
+    /// ones. Resolves when that has begun.
     ///
     /// # Errors
     /// Why it has not, for who asks to read.
@@ -74,8 +75,8 @@ pub trait Elsewhere: fmt::Debug + Send + Sync {
         )))
     }
 
-    /// Has a host take over a session that is unavailable because its files are on a storage that no host has: what its
-    /// agent had there, it has no more. Gives the host.
+    /// Has a host take over a session that is unavailable because its files are on a storage that
+    /// no host has: what its agent had there, it has no more. Gives the host.
     ///
     /// # Errors
     /// Why none has, for who asks to read.

@@ -20,7 +20,8 @@ pub struct Entrance {
 pub enum Name {
     /// With its port: `localhost:7457`.
     WithPort(String),
-    /// With any port or none, as behind another that passes connections on: `agents.example`, `192.0.2.1`, `[2001:db8::1]`.
+    /// With any port or none, as behind another that passes connections on: `agents.example`,
+    /// `192.0.2.1`, `[2001:db8::1]`.
     AnyPort(String),
 }
 

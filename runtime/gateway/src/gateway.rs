@@ -84,8 +84,8 @@ pub struct Options {
     pub version: String,
     /// Further origins whose pages may ask: `https://console.example`.
     pub origins: Vec<String>,
-    /// Where requests are traced: makes the sender of a header `traceparent` the parent of the request's span. With `None`
-    /// a request has no span.
+    /// Where requests are traced: makes the sender of a header `traceparent` the parent of the
+    /// request's span. With `None` a request has no span.
     pub traced: Option<fn(traceparent: &str, request: &Span)>,
     /// The other hosts. `None`: this one is alone.
     pub elsewhere: Option<Arc<dyn Elsewhere>>,
@@ -161,8 +161,9 @@ impl Gateway {
         self.shared.is_draining.store(true, Ordering::Release);
     }
 
-    /// Serves one connection of another host as it serves its own socket, to who asks there with their rights: requests,
-    /// or a hub that speaks the protocol. Resolves when it has ended, also because the gateway ends.
+    /// Serves one connection of another host as it serves its own socket, to who asks there with
+    /// their rights: requests, or a hub that speaks the protocol. Resolves when it has ended, also
+    /// because the gateway ends.
     ///
     /// # Cancel safety
     /// Dropping the future drops the connection at once.
@@ -174,8 +175,9 @@ impl Gateway {
         fellow::serve(self.shared.clone(), self.router.clone(), stream, who)
     }
 
-    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no further connection
-    /// is taken, streams end, and what was asked before is answered, for 2 s at most. The host and its sessions go on.
+    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no
+    /// further connection is taken, streams end, and what was asked before is answered, for 2 s at
+    /// most. The host and its sessions go on.
     ///
     /// # Cancel safety
     /// Dropping the future drops all connections at once.

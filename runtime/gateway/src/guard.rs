@@ -1,4 +1,5 @@
-//! Who asks, and whether from here: the first thing that is known of a request, from its connection and its head alone.
+//! Who asks, and whether from here: the first thing that is known of a request, from its connection
+//! and its head alone.
 
 use std::sync::Arc;
 
@@ -13,8 +14,9 @@ use crate::{
     accept::Peer, cross, entrance::Way, gateway::Shared, pass::Pass, problem::Problem, token::Scope,
 };
 
-/// Lets only requests through that are meant for this daemon, and come from no page of another site. A page that a
-/// name leads here (DNS rebinding) names another host; one of another site names its origin.
+/// Lets only requests through that are meant for this daemon, and come from no page of another
+/// site. A page that a name leads here (DNS rebinding) names another host; one of another site
+/// names its origin.
 pub(crate) async fn from_here(
     State(shared): State<Arc<Shared>>,
     request: Request,

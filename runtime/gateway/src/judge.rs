@@ -1,5 +1,6 @@
-//! What may be said over a network: one total table, of messages, scopes and agents. A network peer is not the operator:
-//! it names no path of this machine, and sets of a session only what the agent's configuration leaves to it.
+//! What may be said over a network: one total table, of messages, scopes and agents. A network peer
+//! is not the operator: it names no path of this machine, and sets of a session only what the
+//! agent's configuration leaves to it.
 
 use std::path::Path;
 
@@ -26,9 +27,9 @@ pub(crate) struct Table {
 pub(crate) enum Folders {
     /// None.
     Refused,
-    /// Folders that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`, and folders in them.
-    /// ACP has no session without a folder. The hub is this daemon's own agent of ACP, so the files that it names are
-    /// taken, too: it wrote them itself.
+    /// Folders that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`,
+    /// and folders in them. ACP has no session without a folder. The hub is this daemon's own agent
+    /// of ACP, so the files that it names are taken, too: it wrote them itself.
     Allowed,
 }
 
@@ -88,7 +89,8 @@ impl Table {
         Ok(start)
     }
 
-    /// What may be set of sessions of an agent, as it is configured now. Of one that is not there it is nothing.
+    /// What may be set of sessions of an agent, as it is configured now. Of one that is not there
+    /// it is nothing.
     fn settings(&self, agent: Option<&str>) -> Settings {
         let listed = agent
             .and_then(|id| self.host.agent(id))
@@ -109,8 +111,8 @@ pub(crate) fn judge(
     judged.map_err(Problem::forbidden)
 }
 
-/// Whether who asks may set an option of this name: also a title, which is no option of the protocol, and what the
-/// protocol does not read.
+/// Whether who asks may set an option of this name: also a title, which is no option of the
+/// protocol, and what the protocol does not read.
 pub(crate) fn may_set(
     shared: &Shared,
     pass: &Pass,
@@ -194,8 +196,8 @@ impl MessageAuthorizer for Table {
     }
 }
 
-/// What of a session may be set. Each field is named: one that is added to the protocol has to be decided on here, and
-/// is refused unless it can be listed.
+/// What of a session may be set. Each field is named: one that is added to the protocol has to be
+/// decided on here, and is refused unless it can be listed.
 struct Settings(NetworkOptions);
 
 impl Settings {
@@ -486,7 +488,8 @@ mod tests {
         }
     }
 
-    /// What no agent's configuration allows is refused: a folder beside it, above it, and behind a link that leads out.
+    /// What no agent's configuration allows is refused: a folder beside it, above it, and behind a
+    /// link that leads out.
     #[tokio::test]
     async fn folders_are_those_that_the_agent_may_work_in_and_only_where_they_may_be_named() {
         let place = tempfile::tempdir().unwrap();
@@ -553,7 +556,8 @@ mod tests {
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }
 
-    /// Every option of a session, with what each agent leaves to a network. What none does can be listed nowhere.
+    /// Every option of a session, with what each agent leaves to a network. What none does can be
+    /// listed nowhere.
     #[tokio::test]
     async fn what_may_be_set_differs_between_agents_and_some_is_never() {
         let table = table(Scope::Control);

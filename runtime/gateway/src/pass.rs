@@ -132,7 +132,8 @@ type Known = Arc<HashMap<String, Arc<Bearer>>>;
 pub(crate) struct Passes {
     file: TokenFile,
     known: watch::Sender<Known>,
-    /// Of the file that was read last. Held while it is read, so that who finds it unchanged finds its tokens known.
+    /// Of the file that was read last. Held while it is read, so that who finds it unchanged finds
+    /// its tokens known.
     read: Mutex<Mark>,
 }
 

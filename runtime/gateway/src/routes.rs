@@ -237,7 +237,8 @@ fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answe
     message.map_err(|error| Problem::unprocessable(error.to_string()))
 }
 
-/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not there restricts nothing.
+/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not
+/// there restricts nothing.
 fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
     let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);

@@ -225,8 +225,8 @@ impl TokenFile {
         Ok(tokens)
     }
 
-    /// Makes a token, and says its text, which is said nowhere else and never again. Those that have expired are dropped.
-    /// Blocks for the disk.
+    /// Makes a token, and says its text, which is said nowhere else and never again. Those that
+    /// have expired are dropped. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].

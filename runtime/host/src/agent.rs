@@ -47,7 +47,8 @@ pub(crate) struct AgentShared {
     /// What its adapter says that it is and can.
     pub(crate) declaration: Declaration,
     state: AtomicU8,
-    /// The host's private folder: exchange folders, copies of files. Removed with the last agent, driver and session.
+    /// The host's private folder: exchange folders, copies of files. Removed with the last agent,
+    /// driver and session.
     pub(crate) folder: Arc<HostFolder>,
 }
 
@@ -76,8 +77,8 @@ impl AgentShared {
         }
     }
 
-    /// Makes the host's private folder and in it the agent's, unless they are there. What comes back is the place for copies of
-    /// files.
+    /// Makes the host's private folder and in it the agent's, unless they are there. What comes
+    /// back is the place for copies of files.
     pub(crate) fn make_folders(&self) -> io::Result<Arc<StoreDir>> {
         let files = self.folder.make()?;
         self.exchanges.prepare()?;
@@ -107,7 +108,8 @@ impl AgentShared {
         self.exchanges.retire();
     }
 
-    /// Makes known what its options hand over in secret, so that no log, error or stderr shows it while the session lives.
+    /// Makes known what its options hand over in secret, so that no log, error or stderr shows it
+    /// while the session lives.
     pub(crate) fn hold_secrets(&self, start: &SessionStart) -> Result<HeldSecrets, OpenError> {
         let variables = start.env.iter().chain(&start.variables).flatten();
         let mut given = SecretInputs::default()
@@ -145,11 +147,11 @@ pub(crate) fn offered(config: &AgentConfig) -> Extensions {
         .map_or(Extensions::all(), Extensions::from_names)
 }
 
-/// The folders that files may come from, besides each session's own ([file.4]). To be called before the adapter runs:
-/// where their paths lead is found out here, once.
+/// The folders that files may come from, besides each session's own ([file.4]). To be called before
+/// the adapter runs: where their paths lead is found out here, once.
 ///
-/// A sandboxed adapter writes to folders that the host sees too. A link that an earlier run left in one of them must not
-/// become a root elsewhere, so a root that leads out of another one is none.
+/// A sandboxed adapter writes to folders that the host sees too. A link that an earlier run left in
+/// one of them must not become a root elsewhere, so a root that leads out of another one is none.
 pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
     let folders = config.file_roots.iter().cloned().chain(work_dir(config));
     let roots: Vec<_> = folders
@@ -229,8 +231,8 @@ pub(crate) struct Folders {
     pub(crate) covered: Covered,
 }
 
-/// Makes the secrets of an agent's configuration known to every sink before anything is said. Those that lie in files
-/// follow when they are read, for a start.
+/// Makes the secrets of an agent's configuration known to every sink before anything is said. Those
+/// that lie in files follow when they are read, for a start.
 pub(crate) fn register_secrets(config: &AgentConfig) {
     let mut spec = ChildSpec::new(&config.command.command).args(&config.command.args);
     for (name, value) in &config.command.env {
@@ -244,8 +246,8 @@ pub(crate) fn register_secrets(config: &AgentConfig) {
     spec.register_secrets();
 }
 
-/// How the agent's process is started, with the values that its variables have now. A built-in profile is the same
-/// program, asked for that adapter. Reads files, so it blocks.
+/// How the agent's process is started, with the values that its variables have now. A built-in
+/// profile is the same program, asked for that adapter. Reads files, so it blocks.
 pub(crate) fn child_spec(
     config: &AgentConfig,
     profiles: &[String],

@@ -1,7 +1,7 @@
 //! The configuration: which agents there are, how each is run, and what each may.
 //!
-//! An embedder builds a [`Config`] of [`AgentConfig`]s in code. An operator writes it as a JSON file, in the
-//! published form of an Amurg runtime file, extended:
+//! An embedder builds a [`Config`] of [`AgentConfig`]s in code. An operator writes it as a JSON
+//! file, in the published form of an Amurg runtime file, extended:
 //!
 //! ```json
 //! {
@@ -25,13 +25,15 @@
 //! }
 //! ```
 //!
-//! `runtime` holds what concerns the whole host, and the timeouts and limits of every agent that does not set its
-//! own. Every key has a default ([`defaults`]) but `agents`, an agent's `id` and an external agent's `command`.
-//! A key that nothing reads is an error that names the nearest one that something does; keys of an Amurg file that
-//! have no meaning here are accepted and listed in [`Config::notices`].
+//! `runtime` holds what concerns the whole host, and the timeouts and limits of every agent that
+//! does not set its own. Every key has a default ([`defaults`]) but `agents`, an agent's `id` and
+//! an external agent's `command`. A key that nothing reads is an error that names the nearest one
+//! that something does; keys of an Amurg file that have no meaning here are accepted and listed in
+//! [`Config::notices`].
 //!
-//! What a process is held in ([`Containment`], [`Resources`], [`Sandbox`]) is said of an agent, or in `runtime` for every
-//! agent that says nothing; an agent's `sandbox` takes the place of the whole of `runtime`'s, and `"none"` takes it away:
+//! What a process is held in ([`Containment`], [`Resources`], [`Sandbox`]) is said of an agent, or
+//! in `runtime` for every agent that says nothing; an agent's `sandbox` takes the place of the
+//! whole of `runtime`'s, and `"none"` takes it away:
 //!
 //! ```json
 //! {
@@ -49,27 +51,29 @@
 //! }
 //! ```
 //!
-//! `containment` is `auto`, `namespace`, `reaper` or `group`. In `resources`, 0 and `"none"` are no limit of ours; `memory`
-//! and `pids` of a sandbox are `memory` and `processes` of `resources`, said there or here. `backend` is `bubblewrap`, or
-//! `podman` or `docker` with an `image`; `network` is `"none"` (without a word), `"all"`, or `allow`. What a session may
-//! choose and what can be reached cannot differ: without `network` a sandbox reaches the agent's `allowed_domains`,
-//! without `allowed_domains` a session may choose of what the sandbox reaches, and with both each domain must be within
-//! the network.
+//! `containment` is `auto`, `namespace`, `reaper` or `group`. In `resources`, 0 and `"none"` are no
+//! limit of ours; `memory` and `pids` of a sandbox are `memory` and `processes` of `resources`,
+//! said there or here. `backend` is `bubblewrap`, or `podman` or `docker` with an `image`;
+//! `network` is `"none"` (without a word), `"all"`, or `allow`. What a session may choose and what
+//! can be reached cannot differ: without `network` a sandbox reaches the agent's `allowed_domains`,
+//! without `allowed_domains` a session may choose of what the sandbox reaches, and with both each
+//! domain must be within the network.
 //!
-//! A value of `env` is a text or names a place that has it ([`EnvValue`]), so that the file holds no secret:
+//! A value of `env` is a text or names a place that has it ([`EnvValue`]), so that the file holds
+//! no secret:
 //!
 //! ```json
 //! { "env": { "API_KEY": { "from_file": "/run/secrets/key" }, "TOKEN": { "from_env": "CI_TOKEN" }, "LOG": "debug" } }
 //! ```
 //!
-//! `env` stands in the object of the agent's profile (`external`, `claude_code`, …) or in the agent itself, not in both.
-//! Wherever it stands, its variables are those of the process that the host starts; what a built-in profile gets as its
-//! configuration has no `env`. Places are read when a process starts; one that has no value then is an error that ends
-//! the inputs that wait.
+//! `env` stands in the object of the agent's profile (`external`, `claude_code`, …) or in the agent
+//! itself, not in both. Wherever it stands, its variables are those of the process that the host
+//! starts; what a built-in profile gets as its configuration has no `env`. Places are read when a
+//! process starts; one that has no value then is an error that ends the inputs that wait.
 //!
-//! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"` or numbers of
-//! bytes. Relative paths are meant from the folder of the file, but a `work_dir` from the host's current directory.
-//! `null` equals absent.
+//! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"`
+//! or numbers of bytes. Relative paths are meant from the folder of the file, but a `work_dir` from
+//! the host's current directory. `null` equals absent.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -117,7 +121,8 @@ pub use trunkline_process::StopSteps;
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};
 
-/// Checks what a built-in profile gets as its configuration: by the name of the profile, as its adapter would read it.
+/// Checks what a built-in profile gets as its configuration: by the name of the profile, as its
+/// adapter would read it.
 pub type CheckProfile<'a> = &'a dyn Fn(&str, &Value) -> Result<(), Refused>;
 
 /// The agents that a host runs, and its limits.
@@ -133,24 +138,29 @@ pub struct Config {
     /// The folder for what outlives a process: records of children, stored files. `None` is the user's state
     /// folder.
     pub state_dir: Option<PathBuf>,
-    /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts wherever it is there.
+    /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts
+    /// wherever it is there.
     pub policy: Option<PathBuf>,
     /// The folder for unread output. `None` is `state_dir` or the system's folder for large
     /// temporary files.
     pub spool_dir: Option<PathBuf>,
-    /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a host writes it where
+    /// `usage_log`: whether each ended turn may become a line of the [usage log](crate::usage); a
+    /// host writes it where
     /// [`HostBuilder::usage_log`](crate::HostBuilder::usage_log) asks for it, too.
     pub usage_log: bool,
-    /// `wire_log`: a file for all that passes between the host and its adapters. The host does not open it: who makes the
-    /// host gives it a [`WireLog`](crate::wirelog::WireLog), by [`HostBuilder::wire_sink`](crate::HostBuilder::wire_sink).
+    /// `wire_log`: a file for all that passes between the host and its adapters. The host does not
+    /// open it: who makes the host gives it a [`WireLog`](crate::wirelog::WireLog), by
+    /// [`HostBuilder::wire_sink`](crate::HostBuilder::wire_sink).
     pub wire_log: Option<PathBuf>,
     /// `wire_log_content`: how much of each line it keeps.
     pub wire_log_content: Content,
     /// `wire_log_bytes`: the size at which it becomes the older file. `None` is the log's own.
     pub wire_log_bytes: Option<u64>,
-    /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums up a usage log does.
+    /// `prices`: a file that replaces or adds prices of models. The host does not read it; who sums
+    /// up a usage log does.
     pub prices: Option<PathBuf>,
-    /// `journal`: the folder of a journal. The host keeps none by itself; programs that do, above it, take it from here.
+    /// `journal`: the folder of a journal. The host keeps none by itself; programs that do, above
+    /// it, take it from here.
     pub journal: Option<PathBuf>,
     /// `journal_sync`: what a stored entry of it survives.
     pub journal_sync: JournalSync,
@@ -175,11 +185,13 @@ pub struct Buffers {
     pub backlog: usize,
     /// `spool`: of one turn on disk, before its session ends with reason `limit`.
     pub spool: u64,
-    /// `spools`: of all turns on disk; one that has more than is left for the others counts as over its limit.
+    /// `spools`: of all turns on disk; one that has more than is left for the others counts as over
+    /// its limit.
     pub spools: u64,
     /// `session_files`: of the copies of one session's files, in both directions; the next is refused.
     pub session_files: u64,
-    /// `host_files`: of the copies of all files; a session that has more than is left for the others gets no more.
+    /// `host_files`: of the copies of all files; a session that has more than is left for the
+    /// others gets no more.
     pub host_files: u64,
 }
 
@@ -232,9 +244,10 @@ impl Config {
         }
     }
 
-    /// Finds and reads the configuration: the first of [`candidates`] that exists. A file that was named, by
-    /// `explicit` or by the environment, must exist. One that was not must be a regular file; an empty one is none: a
-    /// host makes such where what runs in a sandbox could make one. `check` is as for [`parse_checked`](Self::parse_checked).
+    /// Finds and reads the configuration: the first of [`candidates`] that exists. A file that was
+    /// named, by `explicit` or by the environment, must exist. One that was not must be a regular
+    /// file; an empty one is none: a host makes such where what runs in a sandbox could make one.
+    /// `check` is as for [`parse_checked`](Self::parse_checked).
     ///
     /// # Errors
     ///
@@ -257,8 +270,8 @@ impl Config {
         Document::read(Source::Explicit(path.to_owned()), path)?.config(&|_, _| Ok(()))
     }
 
-    /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`, and what a built-in
-    /// profile gets is left to its adapter.
+    /// Reads a configuration from the text of a file; relative paths in it are meant from `folder`,
+    /// and what a built-in profile gets is left to its adapter.
     ///
     /// # Errors
     ///
@@ -267,8 +280,8 @@ impl Config {
         Self::parse_checked(text, folder, &|_, _| Ok(()))
     }
 
-    /// The same, where `check` refuses what an adapter would refuse when it starts. A key that the adapter does not know
-    /// is named with the nearest one; a value is not shown.
+    /// The same, where `check` refuses what an adapter would refuse when it starts. A key that the
+    /// adapter does not know is named with the nearest one; a value is not shown.
     ///
     /// # Errors
     ///
@@ -286,7 +299,8 @@ impl Config {
         self.agents.iter().find(|agent| agent.id == id)
     }
 
-    /// The agent of a session that names none: the configured default, else the first. `None` if there is none.
+    /// The agent of a session that names none: the configured default, else the first. `None` if
+    /// there is none.
     pub fn first_choice(&self) -> Option<&AgentConfig> {
         match &self.default_agent {
             Some(id) => self.agent(id),

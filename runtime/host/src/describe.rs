@@ -1,4 +1,5 @@
-//! Asking adapters what they are and can before a first session: by `--describe` ([ext.8]), kept in the state folder.
+//! Asking adapters what they are and can before a first session: by `--describe` ([ext.8]), kept in
+//! the state folder.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -35,10 +36,11 @@ const MOST: usize = 64;
 const LARGEST: u64 = 1024 * 1024;
 
 impl Host {
-    /// Learns what agents declare of themselves, so that [`Host::agents`] has it before a first session. Each agent of
-    /// which nothing is known and whose program answers `--describe` ([ext.8]) is asked once, for at most 10 s. A program
-    /// that is started for that opens no session and starts no agent. What built-in adapters say is kept in the state
-    /// folder, so that later hosts need not ask. A failure is in
+    /// Learns what agents declare of themselves, so that [`Host::agents`] has it before a first
+    /// session. Each agent of which nothing is known and whose program answers `--describe`
+    /// ([ext.8]) is asked once, for at most 10 s. A program that is started for that opens no
+    /// session and starts no agent. What built-in adapters say is kept in the state folder, so that
+    /// later hosts need not ask. A failure is in
     /// [`AgentStatus::undescribed`](crate::AgentStatus::undescribed).
     ///
     /// # Cancel safety
@@ -113,8 +115,8 @@ impl Host {
         Ok(declared)
     }
 
-    /// The place of a built-in adapter's description. That of an external adapter is not kept: it may change while the
-    /// file of its program does not.
+    /// The place of a built-in adapter's description. That of an external adapter is not kept: it
+    /// may change while the file of its program does not.
     fn kept(&self, agent: &AgentShared, spec: &ChildSpec) -> Option<Kept> {
         let Profile::BuiltIn(_) = agent.config.profile else {
             return None;

@@ -149,8 +149,8 @@ pub enum OpenError {
         /// The option.
         option: SessionOption,
     },
-    /// `resume.fork` was asked for, and the agent has not declared `forks_sessions`: its adapter would continue the
-    /// conversation itself.
+    /// `resume.fork` was asked for, and the agent has not declared `forks_sessions`: its adapter
+    /// would continue the conversation itself.
     #[error(
         "agent {agent:?} is not known to fork conversations; leave out `resume.fork`, or begin a new one"
     )]

@@ -24,8 +24,8 @@ pub struct Event {
     pub kind: EventKind,
     /// Data that the adapter attached; passes through untouched ([ext.4]).
     pub meta: Option<Box<Meta>>,
-    /// The wall-clock time at which the host received the message or made the event. It steps back when the clock does, so
-    /// it does not order events.
+    /// The wall-clock time at which the host received the message or made the event. It steps back
+    /// when the clock does, so it does not order events.
     pub time: SystemTime,
 }
 
@@ -63,11 +63,13 @@ pub enum EventKind {
     Compaction(Compaction),
     /// How much of a limit is used.
     RateLimit(RateLimit),
-    /// What is learnt of the session: its native id, model, modes; `context: lost` after a restart ([process.5]).
+    /// What is learnt of the session: its native id, model, modes; `context: lost` after a restart
+    /// ([process.5]).
     Info(Box<SessionInfo>),
     /// Alive; quiet work goes on.
     Working,
-    /// The turn runs and says nothing: a note from the host, once for each silence of `stall_after`. Nothing is stopped.
+    /// The turn runs and says nothing: a note from the host, once for each silence of
+    /// `stall_after`. Nothing is stopped.
     Stalled {
         /// How long nothing has come.
         silent_for: Duration,
@@ -134,8 +136,8 @@ impl Event {
         }
     }
 
-    /// Returns the event with these members, by name and JSON, in the place of its own, and the error of the first that has
-    /// another type.
+    /// Returns the event with these members, by name and JSON, in the place of its own, and the
+    /// error of the first that has another type.
     pub(crate) fn filled(self, members: &[(String, String)]) -> (Self, Option<String>) {
         let Self {
             scope,
@@ -185,7 +187,8 @@ impl Event {
 }
 
 impl EventKind {
-    /// The event that a message of the adapter is, where it is one by itself: a file, a request and an end are none.
+    /// The event that a message of the adapter is, where it is one by itself: a file, a request and
+    /// an end are none.
     #[must_use]
     pub fn from_body(body: AdapterBody) -> Option<Self> {
         Some(match body {
@@ -228,7 +231,8 @@ impl EventKind {
     /// The message that this event is on the wire, if it is plain data.
     ///
     /// # Errors
-    /// The event itself, if it is a stall, a file, an end, or a request or its withdrawal: there the host has a part in it.
+    /// The event itself, if it is a stall, a file, an end, or a request or its withdrawal: there
+    /// the host has a part in it.
     pub fn into_body(self) -> Result<AdapterBody, Self> {
         Ok(match self {
             Self::Output(output) => output.into(),

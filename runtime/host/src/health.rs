@@ -85,7 +85,8 @@ pub struct LastEnd {
     pub stderr_tail: String,
 }
 
-/// The latest turns of an agent, which failed with one category. Turns that were stopped or refused are not counted.
+/// The latest turns of an agent, which failed with one category. Turns that were stopped or refused
+/// are not counted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct FailingTurns {

@@ -78,7 +78,8 @@ struct Inner {
     orphans: Orphans,
 }
 
-/// What nothing in a sandbox sees, absolute. Each path once, and there are as many as the program has sockets and logs.
+/// What nothing in a sandbox sees, absolute. Each path once, and there are as many as the program
+/// has sockets and logs.
 pub(crate) type Covered = Arc<RwLock<BTreeSet<PathBuf>>>;
 
 /// The state of one agent.
@@ -137,9 +138,11 @@ impl HostBuilder {
         self
     }
 
-    /// Adds an agent whose adapter is reached over streams instead of a process's pipes: an in-memory pipe, say.
+    /// Adds an agent whose adapter is reached over streams instead of a process's pipes: an
+    /// in-memory pipe, say.
     ///
-    /// `connect` is called for each run of the adapter and gives its output to read and its input to write.
+    /// `connect` is called for each run of the adapter and gives its output to read and its input
+    /// to write.
     #[must_use]
     pub fn agent_over<R, W>(
         mut self,
@@ -162,11 +165,11 @@ impl HostBuilder {
         self
     }
 
-    /// Takes agents, default, limits and folders of a configuration. Its `usage_log` does not ask for a usage log by
-    /// itself; see [`HostBuilder::usage_log`].
+    /// Takes agents, default, limits and folders of a configuration. Its `usage_log` does not ask
+    /// for a usage log by itself; see [`HostBuilder::usage_log`].
     ///
-    /// A second call adds its agents, of which one replaces an earlier one of the same id. Of the other values it
-    /// replaces those that it has; `buffers` it always replaces.
+    /// A second call adds its agents, of which one replaces an earlier one of the same id. Of the
+    /// other values it replaces those that it has; `buffers` it always replaces.
     #[must_use]
     pub fn config(mut self, config: Config) -> Self {
         self.default_agent = config.default_agent.or(self.default_agent);
@@ -197,23 +200,25 @@ impl HostBuilder {
         self
     }
 
-    /// Sets the folder for what outlives a process: records of live process trees, by which the next host ends what a
-    /// power cut left. Without it: the user's state folder ([`config::state_dir`]).
+    /// Sets the folder for what outlives a process: records of live process trees, by which the
+    /// next host ends what a power cut left. Without it: the user's state folder
+    /// ([`config::state_dir`]).
     #[must_use]
     pub fn state_dir(mut self, folder: impl Into<PathBuf>) -> Self {
         self.state_dir = Some(folder.into());
         self
     }
 
-    /// A file with a policy that narrows what agents are given, besides [`config::defaults::POLICY`], which counts wherever
-    /// it is there.
+    /// A file with a policy that narrows what agents are given, besides
+    /// [`config::defaults::POLICY`], which counts wherever it is there.
     #[must_use]
     pub fn policy(mut self, file: impl Into<PathBuf>) -> Self {
         self.policy = Some(file.into());
         self
     }
 
-    /// A file that decides what runs, such as the program's own configuration: nothing in a sandbox changes it. The file of a
+    /// A file that decides what runs, such as the program's own configuration: nothing in a sandbox
+    /// changes it. The file of a
     /// [`Config`] that was read, the policies and the files that variables come from are such files without being named.
     #[must_use]
     pub fn unwritable(mut self, file: impl Into<PathBuf>) -> Self {
@@ -228,8 +233,9 @@ impl HostBuilder {
         self
     }
 
-    /// Sets whether each ended turn becomes a line of a [usage log](crate::usage) in the state folder, where there
-    /// is such a folder. Without this none is written. A configuration's `usage_log: false` counts more.
+    /// Sets whether each ended turn becomes a line of a [usage log](crate::usage) in the state
+    /// folder, where there is such a folder. Without this none is written. A configuration's
+    /// `usage_log: false` counts more.
     #[must_use]
     pub fn usage_log(self, is_on: bool) -> Self {
         Self {
@@ -238,9 +244,11 @@ impl HostBuilder {
         }
     }
 
-    /// Hands all that passes between the host and its adapters to a sink, secrets included: bytes in both directions, stderr,
-    /// and the start and end of processes. A [`WireLog`](crate::wirelog::WireLog) writes them to a file, without secrets. The
-    /// host waits for it at the end of [`Host::shutdown`], for at most a second. Without a sink nothing is handed on.
+    /// Hands all that passes between the host and its adapters to a sink, secrets included: bytes
+    /// in both directions, stderr, and the start and end of processes. A
+    /// [`WireLog`](crate::wirelog::WireLog) writes them to a file, without secrets. The host waits
+    /// for it at the end of [`Host::shutdown`], for at most a second. Without a sink nothing is
+    /// handed on.
     #[must_use]
     pub fn wire_sink(self, sink: Arc<dyn WireSink>) -> Self {
         Self {
@@ -249,11 +257,12 @@ impl HostBuilder {
         }
     }
 
-    /// Has all processes of the host die at a deadline, by an [init](trunkline_process::init) of each, even while the host is
-    /// stopped. The embedder [extends](Deadline::extend) it; clones are the same deadline. Where it has passed, no process
-    /// starts: what waited for one fails, and [`Host::retry`] starts it after the next extension. An agent whose containment is
-    /// `group` does not start, and says why. What an adapter starts dies with it; an adapter over streams is not a process of
-    /// the host, and its embedder's to end.
+    /// Has all processes of the host die at a deadline, by an [init](trunkline_process::init) of
+    /// each, even while the host is stopped. The embedder [extends](Deadline::extend) it; clones
+    /// are the same deadline. Where it has passed, no process starts: what waited for one fails,
+    /// and [`Host::retry`] starts it after the next extension. An agent whose containment is
+    /// `group` does not start, and says why. What an adapter starts dies with it; an adapter over
+    /// streams is not a process of the host, and its embedder's to end.
     #[must_use]
     pub fn deadline(self, deadline: Deadline) -> Self {
         Self {
@@ -272,8 +281,8 @@ impl HostBuilder {
     /// Makes the host. No process is started yet.
     ///
     /// # Errors
-    /// When there is no folder for temporary files, or a policy cannot be read. An agent that a policy forbids is not an error
-    /// here, but one of [`Host::open`].
+    /// When there is no folder for temporary files, or a policy cannot be read. An agent that a
+    /// policy forbids is not an error here, but one of [`Host::open`].
     pub fn build(mut self) -> Result<Host, BuildError> {
         let Narrowed {
             notices,
@@ -458,15 +467,15 @@ impl Host {
         HostBuilder::default()
     }
 
-    /// Opens a session on an agent and starts the agent's process where it does not run. Waits for nothing: what goes
-    /// wrong with the start ends the inputs that wait for it.
+    /// Opens a session on an agent and starts the agent's process where it does not run. Waits for
+    /// nothing: what goes wrong with the start ends the inputs that wait for it.
     ///
     /// Must be called within a tokio runtime, on which the agent's link then runs.
     ///
     /// # Errors
     /// [`OpenError`] when there is no such agent, the organisation's policy forbids it, its limit is reached, an option
-    /// would widen its configuration, it cannot fork the conversation, or its options hold more secrets than logs can
-    /// be kept free of.
+    /// would widen its configuration, it cannot fork the conversation, or its options hold more
+    /// secrets than logs can be kept free of.
     ///
     /// # Panics
     /// Outside a tokio runtime.
@@ -534,8 +543,9 @@ impl Host {
         Ok(Session::new(session))
     }
 
-    /// Starts the process of each agent that is to stand by (`standby`), where it does not run yet. Each has one process
-    /// at most, which [`Host::shutdown`] ends. An agent that may not run is left out, with a warning.
+    /// Starts the process of each agent that is to stand by (`standby`), where it does not run yet.
+    /// Each has one process at most, which [`Host::shutdown`] ends. An agent that may not run is
+    /// left out, with a warning.
     ///
     /// # Panics
     /// Outside a tokio runtime, where an agent is to stand by.
@@ -566,8 +576,8 @@ impl Host {
         }
     }
 
-    /// Counts a session in, unless the limit of the agent or of the host is reached. `false` where the agent has another
-    /// configuration by now, and nothing is counted.
+    /// Counts a session in, unless the limit of the agent or of the host is reached. `false` where
+    /// the agent has another configuration by now, and nothing is counted.
     fn make_room(&self, agent: &Arc<Agent>) -> Result<bool, OpenError> {
         // Who is counted in while this is held keeps the link from ending.
         let agents = self.inner.agents();
@@ -677,8 +687,9 @@ impl Host {
         Ok(())
     }
 
-    /// The changes that the organisation's policies made to the entries of the agents that the host was built with, and
-    /// the agents that they forbid, one sentence each, for the operator. Those of later agents are in [`Changes`].
+    /// The changes that the organisation's policies made to the entries of the agents that the host
+    /// was built with, and the agents that they forbid, one sentence each, for the operator. Those
+    /// of later agents are in [`Changes`].
     #[must_use]
     pub fn notices(&self) -> &[String] {
         &self.inner.notices
@@ -711,8 +722,8 @@ impl Host {
             .map(|agent| agent.status(agents.draining(agent)))
     }
 
-    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what is wrong in words. One that
-    /// was removed is among them while sessions of it go on.
+    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what
+    /// is wrong in words. One that was removed is among them while sessions of it go on.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -796,9 +807,10 @@ impl Host {
         self.inner.state_dir.as_deref()
     }
 
-    /// Returns what an agent's process would be started from now, for a diagnosis. `None` for an unknown agent,
-    /// for one that may not run, and for one that is reached over streams. Starts nothing; makes the folders that the
-    /// process would have, which go with the host, and reads the files that its variables name, so it blocks.
+    /// Returns what an agent's process would be started from now, for a diagnosis. `None` for an
+    /// unknown agent, for one that may not run, and for one that is reached over streams. Starts
+    /// nothing; makes the folders that the process would have, which go with the host, and reads
+    /// the files that its variables name, so it blocks.
     ///
     /// # Errors
     /// When a folder cannot be made, or a variable has no value.
@@ -813,8 +825,9 @@ impl Host {
         Some(made.and_then(|_| Ok(make()?)))
     }
 
-    /// Starts the process of an agent again at once, if it has failed or waits for its next start; so for its earlier
-    /// configurations that have sessions. Does nothing otherwise, and nothing for an unknown id.
+    /// Starts the process of an agent again at once, if it has failed or waits for its next start;
+    /// so for its earlier configurations that have sessions. Does nothing otherwise, and nothing
+    /// for an unknown id.
     pub fn retry(&self, agent: &str) {
         let agents = self.inner.agents();
         for agent in agents
@@ -825,9 +838,10 @@ impl Host {
         }
     }
 
-    /// Keeps a file, a folder or a socket from all that starts in a sandbox from now on, although it may read or write around
-    /// it. It has to be there by then, and stay: what takes its place is seen. A journal, a relay's sockets and a wire log are
-    /// kept from them without being named here.
+    /// Keeps a file, a folder or a socket from all that starts in a sandbox from now on, although
+    /// it may read or write around it. It has to be there by then, and stay: what takes its place
+    /// is seen. A journal, a relay's sockets and a wire log are kept from them without being named
+    /// here.
     pub fn hide(&self, path: impl Into<PathBuf>) {
         let mut covered = self
             .inner
@@ -838,8 +852,8 @@ impl Host {
         covered.insert(absolute(path.into()));
     }
 
-    /// Ends every session, then every process, in four timed steps while it still reads and answers ([process.2]), and
-    /// returns when all are gone. A second call waits for the same end.
+    /// Ends every session, then every process, in four timed steps while it still reads and answers
+    /// ([process.2]), and returns when all are gone. A second call waits for the same end.
     ///
     /// # Cancel safety
     /// Dropping the future lets the shutdown go on.

@@ -1,7 +1,8 @@
 //! Where events wait for their reader: in memory up to a budget, then on disk, in order.
 //!
-//! The link pushes and never waits; the reader polls. A mailbox belongs to one turn, or to one session for what happens
-//! outside turns. Its last event, the end, is kept apart: it can neither be lost nor overtake.
+//! The link pushes and never waits; the reader polls. A mailbox belongs to one turn, or to one
+//! session for what happens outside turns. Its last event, the end, is kept apart: it can neither
+//! be lost nor overtake.
 
 use std::{
     collections::VecDeque,
@@ -53,8 +54,8 @@ pub(crate) struct State {
     waker: Option<Waker>,
 }
 
-/// The reader is behind while this part of what memory may hold waits from earlier wakes, and has caught up at half of
-/// that. What the pipe still holds then fits in memory, too.
+/// The reader is behind while this part of what memory may hold waits from earlier wakes, and has
+/// caught up at half of that. What the pipe still holds then fits in memory, too.
 const BEHIND: usize = 4;
 
 /// Slots in order. The first has its place without an allocation: most turns have one event before their end.
@@ -97,8 +98,8 @@ impl Queue {
 pub(crate) enum Slot {
     /// An event that is there.
     Event(Event),
-    /// An event of which some members lie in files of the session: they are read for its reader, so that memory holds
-    /// those of one event ([large.3]).
+    /// An event of which some members lie in files of the session: they are read for its reader, so
+    /// that memory holds those of one event ([large.3]).
     Large(Box<Event>, Box<Large>),
     /// An event that is being made: a file that is checked and copied. Those behind it wait.
     Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
@@ -134,7 +135,8 @@ pub(crate) enum Pushed {
     Behind,
     /// It waits.
     Quiet,
-    /// It does not fit: the spool's limit is reached or the disk is full. It is gone, and this is said ([process.4]).
+    /// It does not fit: the spool's limit is reached or the disk is full. It is gone, and this is
+    /// said ([process.4]).
     Overflow,
 }
 
@@ -325,7 +327,8 @@ impl Mailbox {
                     },
                     None => None,
                 };
-                // Without a runtime, or with one that ended first, it is read here: no link waits for this lock then.
+                // Without a runtime, or with one that ended first, it is read here: no link waits
+                // for this lock then.
                 let read = read.or_else(|| read_members(&reading.unread, session));
                 state.reading = None;
                 let Some(read) = read else { continue };
@@ -514,7 +517,8 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A place in a mailbox for an event that is being made. Dropped unkept, the place is empty and the mailbox goes on.
+/// A place in a mailbox for an event that is being made. Dropped unkept, the place is empty and the
+/// mailbox goes on.
 #[derive(Debug)]
 pub(crate) struct Promise {
     place: Arc<OnceLock<Mutex<Option<Event>>>>,

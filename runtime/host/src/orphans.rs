@@ -16,9 +16,9 @@ use crate::files::{Remover, StoreDir, remove_empty_folders};
 
 /// The host's private folder: exchange folders, copies of files, the private folders of processes.
 ///
-/// It is made when something needs it, so that a host which is killed before that leaves nothing. It is recorded with the first
-/// session, before anything runs. Removed when it is dropped, and then its record, which stays for the next host when the folder
-/// does.
+/// It is made when something needs it, so that a host which is killed before that leaves nothing.
+/// It is recorded with the first session, before anything runs. Removed when it is dropped, and
+/// then its record, which stays for the next host when the folder does.
 #[derive(Debug)]
 pub(crate) struct HostFolder {
     path: PathBuf,

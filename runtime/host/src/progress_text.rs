@@ -13,10 +13,12 @@ const STANDS: Duration = Duration::from_secs(3);
 /// The longest line, in characters.
 const LONGEST: usize = 200;
 
-/// Derives progress from the events of a turn: at most one line in three seconds, as a chat or a ticket can bear.
+/// Derives progress from the events of a turn: at most one line in three seconds, as a chat or a
+/// ticket can bear.
 ///
-/// A tool call becomes its title, or its name; a line of the agent's own stays as it is. Of the lines that come too soon
-/// the last one is kept: [`due`](Self::due) gives it once its time has come. A new turn begins with a new value.
+/// A tool call becomes its title, or its name; a line of the agent's own stays as it is. Of the
+/// lines that come too soon the last one is kept: [`due`](Self::due) gives it once its time has
+/// come. A new turn begins with a new value.
 ///
 /// ```
 /// # use tokio::time::Instant;

@@ -15,8 +15,9 @@ pub(crate) trait Answers: fmt::Debug + Send + Sync {
 
 /// The agent asks whether it may do something.
 ///
-/// It waits as long as it takes; it blocks no one ([permission.5]). Dropped unanswered, it is denied, since approval is
-/// never a default ([permission.3]). An answer that comes after the turn was stopped or the session closed is ignored.
+/// It waits as long as it takes; it blocks no one ([permission.5]). Dropped unanswered, it is
+/// denied, since approval is never a default ([permission.3]). An answer that comes after the turn
+/// was stopped or the session closed is ignored.
 #[derive(Debug)]
 pub struct Permission {
     request: Box<PermissionRequest>,
@@ -146,8 +147,8 @@ impl Question {
 
 /// Sends one answer, or on drop says that there is none.
 ///
-/// It names its session and does not hold it: a request that waits unread in its session's own mailbox would keep that session,
-/// and all that it has, forever.
+/// It names its session and does not hold it: a request that waits unread in its session's own
+/// mailbox would keep that session, and all that it has, forever.
 #[derive(Debug)]
 struct Responder {
     session: Key,

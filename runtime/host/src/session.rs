@@ -28,8 +28,8 @@ use crate::{
 
 /// An open session. Clones are handles to the same one; dropping the last closes it.
 ///
-/// The session outlives the process below it: after a crash its next input starts the process again and the user
-/// learns whether the agent remembers ([process.5]).
+/// The session outlives the process below it: after a crash its next input starts the process again
+/// and the user learns whether the agent remembers ([process.5]).
 #[derive(Debug, Clone)]
 pub struct Session {
     handle: Arc<Handle>,
@@ -38,9 +38,11 @@ pub struct Session {
 /// The options of a new session.
 #[derive(Debug, Default)]
 pub struct SessionOptions {
-    /// The id on the wire; absent: a fresh one. An id that was used in the adapter's process before is replaced.
+    /// The id on the wire; absent: a fresh one. An id that was used in the adapter's process before
+    /// is replaced.
     pub id: Option<SessionId>,
-    /// The options for the agent ([ext.5] `options`, `resume`). `protocol`, `extensions` and `exchange_dir` are the host's.
+    /// The options for the agent ([ext.5] `options`, `resume`). `protocol`, `extensions` and
+    /// `exchange_dir` are the host's.
     pub start: SessionStart,
     /// Data that passes through with `session.start`.
     pub meta: Option<Meta>,
@@ -54,14 +56,16 @@ pub enum EventDelivery {
     /// Each turn's by its [`Turn`], the others by [`Session::next_event`].
     #[default]
     PerTurn,
-    /// All by [`Session::next_event`], in the order in which they came; each [`Turn`] is an empty handle. For relays.
+    /// All by [`Session::next_event`], in the order in which they came; each [`Turn`] is an empty
+    /// handle. For relays.
     Merged,
 }
 
 /// The user's input: a text; or, with more, the protocol's input and data that passes through.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Input {
-    /// The text, the input's own id, and the limits of its turn. The host sets the `mode`, by the call that takes it.
+    /// The text, the input's own id, and the limits of its turn. The host sets the `mode`, by the
+    /// call that takes it.
     pub message: UserInput,
     /// Data that passes through untouched.
     pub meta: Option<Meta>,
@@ -105,8 +109,8 @@ impl Drop for Handle {
                 done: None,
             });
         }
-        // Nothing reads it any more, though a turn or the link may hold the session for a while. After the close, so that
-        // requests among it are answered to a session that is gone.
+        // Nothing reads it any more, though a turn or the link may hold the session for a while.
+        // After the close, so that requests among it are answered to a session that is gone.
         self.shared.mailbox().discard();
     }
 }
@@ -130,9 +134,9 @@ impl Session {
 
     /// Sends an input to the agent: it begins a turn, after those under way ([turn.3]).
     ///
-    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Its `limits` narrow the
-    /// limits of the session and of the configuration for its turn ([ext.7]). Where traces are read, the turn's span
-    /// follows from the one that is current here.
+    /// Never waits. An accepted input has exactly one end, whatever happens ([turn.7]). Its
+    /// `limits` narrow the limits of the session and of the configuration for its turn ([ext.7]).
+    /// Where traces are read, the turn's span follows from the one that is current here.
     ///
     /// # Errors
     /// [`SendError::Busy`] when `queued_inputs` wait already or `outbox` bytes do, [`SendError::Closed`] after the
@@ -204,7 +208,8 @@ impl Session {
         answer.await.unwrap_or(Err(SteerError::Closed))
     }
 
-    /// Stops the running turn ([turn.4], [turn.5]). Does nothing when none runs, and does not wait for its end.
+    /// Stops the running turn ([turn.4], [turn.5]). Does nothing when none runs, and does not wait
+    /// for its end.
     pub fn stop(&self) {
         self.shared().command(Command::Stop {
             session: self.shared().clone(),
@@ -213,8 +218,8 @@ impl Session {
         });
     }
 
-    /// Stops one turn: ends it unwritten where it waits, stops it where it runs ([turn.9], [turn.11]). Does nothing for
-    /// a turn that has ended.
+    /// Stops one turn: ends it unwritten where it waits, stops it where it runs ([turn.9],
+    /// [turn.11]). Does nothing for a turn that has ended.
     pub fn stop_turn(&self, turn: TurnNo, reason: StopReason) {
         self.shared().command(Command::Stop {
             session: self.shared().clone(),
@@ -223,7 +228,8 @@ impl Session {
         });
     }
 
-    /// Changes options of the live session ([ext.5] `options`); resolves with the values now in force.
+    /// Changes options of the live session ([ext.5] `options`); resolves with the values now in
+    /// force.
     ///
     /// # Errors
     /// [`UpdateError`] when the adapter does not know `options`, the session ends first, too much waits already, or the
@@ -247,8 +253,8 @@ impl Session {
         answer.await.unwrap_or(Err(UpdateError::Closed))
     }
 
-    /// Gives the agent a file: copies it into the session's exchange folder and announces it before the next input
-    /// ([file.2], [file.7]).
+    /// Gives the agent a file: copies it into the session's exchange folder and announces it before
+    /// the next input ([file.2], [file.7]).
     ///
     /// # Errors
     /// [`FileError::Refused`] when it is not a regular file, is too large, or cannot be read or copied,
@@ -272,8 +278,8 @@ impl Session {
         placed.await.map(|placed| self.announce(placed))
     }
 
-    /// Delivers a file as another peer announced it: as [`Session::deliver_file`], and the file is refused too if its size
-    /// or its digest is not the announced one.
+    /// Delivers a file as another peer announced it: as [`Session::deliver_file`], and the file is
+    /// refused too if its size or its digest is not the announced one.
     ///
     /// # Errors
     /// As [`Session::deliver_file`].
@@ -289,8 +295,8 @@ impl Session {
             .map(|placed| self.announce(placed))
     }
 
-    /// Copies a file for the agent as another peer announced it, and leaves it to [`Session::announce`] when the agent
-    /// learns of it.
+    /// Copies a file for the agent as another peer announced it, and leaves it to
+    /// [`Session::announce`] when the agent learns of it.
     ///
     /// # Errors
     /// As [`Session::deliver_file`].
@@ -299,7 +305,8 @@ impl Session {
     /// As [`Session::deliver_file`].
     ///
     /// # Cancel safety
-    /// A copy that was dropped before it resolves stays until the session ends, and is never announced.
+    /// A copy that was dropped before it resolves stays until the session ends, and is never
+    /// announced.
     pub async fn place_file(&self, file: FileInput) -> Result<PlacedFile, FileError> {
         let FileInput {
             file_name,
@@ -313,7 +320,8 @@ impl Session {
             .await
     }
 
-    /// Announces a file that [`Session::place_file`] of this session copied, behind all inputs that were sent before.
+    /// Announces a file that [`Session::place_file`] of this session copied, behind all inputs that
+    /// were sent before.
     pub fn announce(&self, placed: PlacedFile) {
         let PlacedFile { file, admitted } = placed;
         self.shared().command(Command::File {
@@ -371,8 +379,9 @@ impl Session {
             .command(Command::Resume(self.shared().clone()));
     }
 
-    /// Closes the session: its turns end, its requests are settled, the adapter frees it ([session.4]). Closing twice is
-    /// closing once. Resolves when `session.close` was handed to the pipe's writer.
+    /// Closes the session: its turns end, its requests are settled, the adapter frees it
+    /// ([session.4]). Closing twice is closing once. Resolves when `session.close` was handed to
+    /// the pipe's writer.
     ///
     /// # Cancel safety
     /// Dropping the future closes the session all the same.

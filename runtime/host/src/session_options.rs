@@ -14,8 +14,9 @@ use crate::{
     files::Pinned,
 };
 
-/// Refuses what would widen the configuration; names the option. What comes back is the working directory that the
-/// session chose, where there is one: found out once, so that what is checked here is what files come from.
+/// Refuses what would widen the configuration; names the option. What comes back is the working
+/// directory that the session chose, where there is one: found out once, so that what is checked
+/// here is what files come from.
 pub(crate) fn open(
     config: &AgentConfig,
     start: &SessionStart,
@@ -93,8 +94,9 @@ pub(crate) fn open(
     Ok(cwd.and_then(Result::ok))
 }
 
-/// Whether the directory in a resume's parameters may be worked in. A built-in adapter goes on where the conversation was when
-/// the session names no directory, so what a hub sends back counts as one that it names.
+/// Whether the directory in a resume's parameters may be worked in. A built-in adapter goes on
+/// where the conversation was when the session names no directory, so what a hub sends back counts
+/// as one that it names.
 fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) -> bool {
     // Read as the adapter reads it: of a member that stands there twice the last one counts.
     let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Value>().ok());
@@ -155,8 +157,8 @@ fn is_empty(json: &Json) -> bool {
 }
 
 impl AgentConfig {
-    /// Whether every session may work in a folder: it is there, and in `work_dir` or one of `allowed_dirs`, wherever links
-    /// lead. Looks at the disk.
+    /// Whether every session may work in a folder: it is there, and in `work_dir` or one of
+    /// `allowed_dirs`, wherever links lead. Looks at the disk.
     pub fn allows_dir(&self, dir: &Path) -> bool {
         Pinned::new(dir).is_ok_and(|dir| is_allowed_dir(self, &dir))
     }

@@ -1,7 +1,9 @@
-//! What readers have not read yet and memory does not hold: on disk, bounded, in one unlinked file a host.
+//! What readers have not read yet and memory does not hold: on disk, bounded, in one unlinked file
+//! a host.
 //!
-//! One thread does all reading and writing of this file; both begin at the first overflow. The link hands over buffers and
-//! never waits; [`Pressure`] shows it when the disk is too slow, and then it pauses reading.
+//! One thread does all reading and writing of this file; both begin at the first overflow. The link
+//! hands over buffers and never waits; [`Pressure`] shows it when the disk is too slow, and then it
+//! pauses reading.
 
 mod disk;
 
@@ -30,7 +32,8 @@ use crate::{
 
 /// How many bytes go to disk in one write, and come back in one read.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// How many bytes of one mailbox's events that cannot go to disk wait in memory: requests, files and their marks.
+/// How many bytes of one mailbox's events that cannot go to disk wait in memory: requests, files
+/// and their marks.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The memory budget, the spool, and the room for files of one host.
@@ -167,7 +170,8 @@ impl Store {
         self.files.fetch_sub(bytes, Ordering::AcqRel);
     }
 
-    /// Begins what a mailbox has on disk. The first of a host opens the file and starts the thread that has it.
+    /// Begins what a mailbox has on disk. The first of a host opens the file and starts the thread
+    /// that has it.
     pub(crate) fn open_backlog(&self) -> io::Result<Backlog> {
         let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
         if !*running {
@@ -407,7 +411,8 @@ fn serve(queue: &Queue, mut disk: Disk) {
                             .into_iter()
                             .filter_map(|record| record.or_else(|| backlog.take_kept()))
                             .collect(),
-                        // What cannot be read back is lost, and this is said in its place. Its marks are lost, too.
+                        // What cannot be read back is lost, and this is said in its place. Its
+                        // marks are lost, too.
                         Err(_) => {
                             backlog.kept_bytes = 0;
                             std::iter::once(lost())
@@ -424,7 +429,8 @@ fn serve(queue: &Queue, mut disk: Disk) {
     }
 }
 
-// A record: its kind, its place, the turn, the time in nanoseconds since 1970, the length of the line, the line.
+// A record: its kind, its place, the turn, the time in nanoseconds since 1970, the length of the
+// line, the line.
 const LINE: u8 = 0;
 const KEPT: u8 = 1;
 const HEAD_BYTES: usize = 1 + 1 + 8 + 8 + 4;
@@ -507,7 +513,8 @@ fn lost() -> Slot {
     Slot::Event(Event::new(TurnScope::Outside, EventKind::Error(error)))
 }
 
-/// Reads whole records from a range: the events, with nothing for each that was kept, and how many bytes they took.
+/// Reads whole records from a range: the events, with nothing for each that was kept, and how many
+/// bytes they took.
 fn read_back(disk: &Disk, number: u64, from: u64, to: u64) -> io::Result<(Vec<Option<Slot>>, u64)> {
     let to = disk.good_until(number, to);
     if to <= from {
@@ -565,6 +572,7 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
             None => Slot::Event(event),
         })
     });
-    // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an error that says so.
+    // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an
+    // error that says so.
     Some((Some(event.unwrap_or_else(lost)), HEAD_BYTES + length))
 }

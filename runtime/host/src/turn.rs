@@ -13,12 +13,13 @@ use crate::{
     Event, EventKind, TurnEnd, TurnNo, link::Command, mailbox::Mailbox, session::SessionShared,
 };
 
-/// A running or waiting turn: a stream of [`Event`]s, the last of which is its one [`EventKind::End`].
+/// A running or waiting turn: a stream of [`Event`]s, the last of which is its one
+/// [`EventKind::End`].
 ///
-/// Events wait for a slow reader: at the adapter, where it knows `flow` ([flow.1]); else in memory up to a budget, then
-/// on disk. They never hold up other sessions. While another input of the session waits, no turn is held back, so that
-/// turns may be read in any order.
-/// Dropping a turn that has not ended stops it and discards the rest; [`Turn::detach`] lets it run.
+/// Events wait for a slow reader: at the adapter, where it knows `flow` ([flow.1]); else in memory
+/// up to a budget, then on disk. They never hold up other sessions. While another input of the
+/// session waits, no turn is held back, so that turns may be read in any order. Dropping a turn
+/// that has not ended stops it and discards the rest; [`Turn::detach`] lets it run.
 ///
 /// # Cancel safety
 /// [`Turn::next`] loses nothing when its future is dropped.

@@ -40,8 +40,8 @@ impl Event {
     }
 }
 
-/// The message that reports it on the wire, without the `session_id`: its reader knows the session. `turn_id` is the
-/// host's [`TurnNo`](crate::TurnNo).
+/// The message that reports it on the wire, without the `session_id`: its reader knows the session.
+/// `turn_id` is the host's [`TurnNo`](crate::TurnNo).
 impl Serialize for Event {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         use AdapterKind as Kind;

@@ -1,4 +1,5 @@
-//! The link where it is cut, flooded or left: no input without an end, nothing that grows, no session that waits for others.
+//! The link where it is cut, flooded or left: no input without an end, nothing that grows, no
+//! session that waits for others.
 
 mod support;
 

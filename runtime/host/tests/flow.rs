@@ -1,5 +1,5 @@
-//! A turn that its embedder does not read is held back at the adapter ([flow.1]), before its output goes to disk; and
-//! what happens where that does not help.
+//! A turn that its embedder does not read is held back at the adapter ([flow.1]), before its output
+//! goes to disk; and what happens where that does not help.
 
 mod support;
 

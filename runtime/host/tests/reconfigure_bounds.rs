@@ -211,8 +211,8 @@ async fn a_shutdown_ends_what_drains_within_its_own_steps_and_nothing_changes_af
     drop((first, second));
 }
 
-/// Sessions open, talk and close on all threads while the agent is changed, removed and added, twice at once: every
-/// session has one process to its end, and nothing is left over.
+/// Sessions open, talk and close on all threads while the agent is changed, removed and added,
+/// twice at once: every session has one process to its end, and nothing is left over.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn sessions_come_and_go_while_agents_change() {
     let (stage, mut peers) = Stage::new();

@@ -1,4 +1,5 @@
-//! The samples of the documentation, in the published form: each loads, and what is a profile's own reaches its adapter.
+//! The samples of the documentation, in the published form: each loads, and what is a profile's own
+//! reaches its adapter.
 
 use std::{collections::BTreeMap, ffi::OsStr, fs, path::PathBuf, time::Duration};
 

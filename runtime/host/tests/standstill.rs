@@ -1,4 +1,5 @@
-//! Deadlines and processes that do not run: a host that did not run is no silent adapter, and a suspended adapter is one.
+//! Deadlines and processes that do not run: a host that did not run is no silent adapter, and a
+//! suspended adapter is one.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -30,7 +31,8 @@ const HANG: Duration = Duration::from_secs(60);
 /// Variable with the FIFO of a host that runs in a process of its own.
 const FIFO: &str = "TRUNKLINE_TEST_STANDSTILL_FIFO";
 
-/// An adapter that reports its process number, answers when a line comes through a FIFO, and completes its turn by a second.
+/// An adapter that reports its process number, answers when a line comes through a FIFO, and
+/// completes its turn by a second.
 fn answering(fifo: &Path) -> String {
     let fifo = fifo.display();
     format!(

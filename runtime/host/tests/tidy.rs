@@ -1,4 +1,5 @@
-//! What the text of the source shows: that the tests that the pages name exist, and that crates forbid unsafe code.
+//! What the text of the source shows: that the tests that the pages name exist, and that crates
+//! forbid unsafe code.
 
 use std::{
     collections::HashSet,
@@ -178,7 +179,8 @@ struct ErrorTexts<'a> {
     texts: Vec<&'a str>,
 }
 
-/// The types of errors in a source, which blank lines separate. A text that only passes another one on is left out.
+/// The types of errors in a source, which blank lines separate. A text that only passes another one
+/// on is left out.
 fn error_texts(source: &str) -> impl Iterator<Item = ErrorTexts<'_>> {
     source.split("\n\n").filter_map(|item| {
         let texts: Vec<_> = item

@@ -1,4 +1,5 @@
-//! What the embedder learns of a turn that does not get on: silence before its deadline, tools called over and over.
+//! What the embedder learns of a turn that does not get on: silence before its deadline, tools
+//! called over and over.
 
 mod support;
 

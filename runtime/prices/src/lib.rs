@@ -1,11 +1,11 @@
 //! Estimates what a model's tokens cost, from a table of list prices.
 //!
-//! Many agents report tokens and no cost. [`Prices`] turns the tokens into US dollars, by the model's name. The result
-//! is an estimate: a table knows no discounts, no subscriptions, no batches and no higher price of a long context.
-//! Show it as one.
+//! Many agents report tokens and no cost. [`Prices`] turns the tokens into US dollars, by the
+//! model's name. The result is an estimate: a table knows no discounts, no subscriptions, no
+//! batches and no higher price of a long context. Show it as one.
 //!
-//! The built-in table is `prices.json` beside this source, with its sources and its date. A file of the same form
-//! ([`Prices::with_file`]) replaces entries, adds some, or removes one by `null`:
+//! The built-in table is `prices.json` beside this source, with its sources and its date. A file of
+//! the same form ([`Prices::with_file`]) replaces entries, adds some, or removes one by `null`:
 //!
 //! ```json
 //! {"source": "our contract", "date": "2026-01-15", "models": {
@@ -15,12 +15,13 @@
 //! }}
 //! ```
 //!
-//! Prices are US dollars for a million tokens. Without `cache_read` or `cache_write` these tokens cost what `input`
-//! says.
+//! Prices are US dollars for a million tokens. Without `cache_read` or `cache_write` these tokens
+//! cost what `input` says.
 //!
-//! A model is found by its name in lower case, without a provider in front (`openai/gpt-5`), with `.` and `-` taken
-//! for the same, and, if that is not in the table, without a date or `-latest` at its end
-//! (`claude-sonnet-4-5-20250929`). Nothing else is guessed: a model that is not in the table has no cost.
+//! A model is found by its name in lower case, without a provider in front (`openai/gpt-5`), with
+//! `.` and `-` taken for the same, and, if that is not in the table, without a date or `-latest` at
+//! its end (`claude-sonnet-4-5-20250929`). Nothing else is guessed: a model that is not in the
+//! table has no cost.
 
 #![forbid(unsafe_code)]
 
@@ -48,8 +49,8 @@ pub struct Prices {
     date: String,
 }
 
-/// What a turn used, each number as far as it is known, with the meaning of the protocol's `usage`: `input` includes
-/// the cached tokens, `output` those of reasoning.
+/// What a turn used, each number as far as it is known, with the meaning of the protocol's `usage`:
+/// `input` includes the cached tokens, `output` those of reasoning.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Tokens {
     /// What the model read.
@@ -178,7 +179,8 @@ impl Prices {
         &self.date
     }
 
-    /// The cost in US dollars. `None` if the model is not in the table, or the tokens read or written are unknown.
+    /// The cost in US dollars. `None` if the model is not in the table, or the tokens read or
+    /// written are unknown.
     pub fn cost(&self, model: &str, tokens: Tokens) -> Option<f64> {
         let price = self.price(model)?;
         let (input, output) = (tokens.input?, tokens.output?);

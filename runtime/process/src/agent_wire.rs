@@ -1,11 +1,13 @@
-//! Lines between a built-in adapter and the agents that it wraps, handed to the adapter's host for its wire log.
+//! Lines between a built-in adapter and the agents that it wraps, handed to the adapter's host for
+//! its wire log.
 //!
-//! The host listens on a socket in the adapter's private folder ([`AgentWireListener`]), before the adapter gets its first
-//! message. An adapter that finds the socket connects once for each agent process ([`AgentWire`]). Neither side ever
-//! waits for the other: what finds no room is left out, and counted.
+//! The host listens on a socket in the adapter's private folder ([`AgentWireListener`]), before the
+//! adapter gets its first message. An adapter that finds the socket connects once for each agent
+//! process ([`AgentWire`]). Neither side ever waits for the other: what finds no room is left out,
+//! and counted.
 //!
-//! A frame is a kind (1 byte), the bytes that were left out of its line (8 bytes), the length of what is there (4 bytes),
-//! both in little endian, and the bytes.
+//! A frame is a kind (1 byte), the bytes that were left out of its line (8 bytes), the length of
+//! what is there (4 bytes), both in little endian, and the bytes.
 
 use std::io;
 use std::path::Path;
@@ -159,8 +161,8 @@ pub struct AgentWireListener {
 }
 
 impl AgentWireListener {
-    /// Listens in the private folder of an adapter. `take` gets what passes, with the number of the agent process,
-    /// counted from 1 in this run of the adapter; it must not block.
+    /// Listens in the private folder of an adapter. `take` gets what passes, with the number of the
+    /// agent process, counted from 1 in this run of the adapter; it must not block.
     ///
     /// # Errors
     ///

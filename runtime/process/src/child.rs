@@ -60,16 +60,17 @@ impl Child {
         })
     }
 
-    /// The number of the process that was started, the program's own or its [init](crate::init)'s, which is that of
-    /// its group and session too. For people: once the child is
-    /// reaped the number may belong to somebody else.
+    /// The number of the process that was started, the program's own or its [init](crate::init)'s,
+    /// which is that of its group and session too. For people: once the child is reaped the number
+    /// may belong to somebody else.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.tree.leader()
     }
 
-    /// Returns the number of a process of its tree that is suspended by a signal (SIGSTOP, SIGTSTP, SIGTTIN) or a debugger: the
-    /// nearest to the program. For people: a child that does nothing may be waiting for its SIGCONT. Reads `/proc`.
+    /// Returns the number of a process of its tree that is suspended by a signal (SIGSTOP, SIGTSTP,
+    /// SIGTTIN) or a debugger: the nearest to the program. For people: a child that does nothing
+    /// may be waiting for its SIGCONT. Reads `/proc`.
     #[must_use]
     pub fn suspended(&self) -> Option<u32> {
         self.tree.suspended()
@@ -81,8 +82,8 @@ impl Child {
         &self.private_dir
     }
 
-    /// The folder that the child knows as `TMPDIR`; stays until [`Child::finish`] or drop, so that files which
-    /// the child announced with its last bytes can still be taken.
+    /// The folder that the child knows as `TMPDIR`; stays until [`Child::finish`] or drop, so that
+    /// files which the child announced with its last bytes can still be taken.
     #[must_use]
     pub fn temp_dir(&self) -> &Path {
         &self.temp_dir
@@ -98,20 +99,21 @@ impl Child {
         self.stdout.take()
     }
 
-    /// Its standard error, once; give it to a [`StderrDrain`](crate::StderrDrain), or the child blocks some day.
+    /// Its standard error, once; give it to a [`StderrDrain`](crate::StderrDrain), or the child
+    /// blocks some day.
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
     }
 
     /// Waits until the child has ended, kills what is left of its tree, and reaps it.
     ///
-    /// When this returns the configuration file is gone, every process of the tree has ended (of a mere
-    /// group: SIGKILL is on its way to it), and
-    /// no signal can reach a recycled process number. The pipes may still hold bytes
-    /// ([`read_held`](crate::read_held)). Later calls return the same at once.
+    /// When this returns the configuration file is gone, every process of the tree has ended (of a
+    /// mere group: SIGKILL is on its way to it), and no signal can reach a recycled process number.
+    /// The pipes may still hold bytes ([`read_held`](crate::read_held)). Later calls return the
+    /// same at once.
     ///
-    /// Does not close standard input: a child that waits for its end while the caller holds the pipe is waited
-    /// for until it ends.
+    /// Does not close standard input: a child that waits for its end while the caller holds the
+    /// pipe is waited for until it ends.
     ///
     /// # Cancel safety
     ///
@@ -122,7 +124,8 @@ impl Child {
         }
         // Readiness first: a loop that asks anew each time it wakes must not cost a system call each time.
         loop {
-            // An error means that the runtime shuts down, and nothing will wake this task again. Drop does the rest.
+            // An error means that the runtime shuts down, and nothing will wake this task again.
+            // Drop does the rest.
             let Ok(mut ended) = self.end.ended().await else {
                 return Exit::UNKNOWN;
             };
@@ -133,15 +136,16 @@ impl Child {
         }
     }
 
-    /// What [`Child::wait`] waits for, if the child has ended already. Asks the system: a busy runtime may not have
-    /// noticed yet, so that a [`Child::wait`] polled once would not say so.
+    /// What [`Child::wait`] waits for, if the child has ended already. Asks the system: a busy
+    /// runtime may not have noticed yet, so that a [`Child::wait`] polled once would not say so.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.tree.try_reap()
     }
 
     /// Polls for what [`Child::wait`] waits for. Of several tasks that poll, the last is woken.
     ///
-    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between polls wakes no one.
+    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between
+    /// polls wakes no one.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
         if let Some(exit) = self.tree.exit() {
             return Poll::Ready(exit);
@@ -176,8 +180,9 @@ impl Child {
 
     /// Signals the child's tree: SIGKILL all of it, another signal the program's process group.
     ///
-    /// Having no one left to signal is a success, and so is a child that is reaped: no signal ever goes to a
-    /// recycled number. A descendant that left the group is reached by SIGKILL, unless the group is all that holds it.
+    /// Having no one left to signal is a success, and so is a child that is reaped: no signal ever
+    /// goes to a recycled number. A descendant that left the group is reached by SIGKILL, unless
+    /// the group is all that holds it.
     ///
     /// # Errors
     ///
@@ -186,15 +191,16 @@ impl Child {
         self.tree.signal(signal)
     }
 
-    /// How many processes of its tree the kernel has killed because [`Limits::memory`](crate::Limits::memory) was
-    /// used up. Known when [`Child::wait`] has returned, and only where a cgroup counts the memory.
+    /// How many processes of its tree the kernel has killed because
+    /// [`Limits::memory`](crate::Limits::memory) was used up. Known when [`Child::wait`] has
+    /// returned, and only where a cgroup counts the memory.
     #[must_use]
     pub fn memory_kills(&self) -> u64 {
         self.tree.memory_kills()
     }
 
-    /// What its [sandbox](crate::Isolation) keeps for it, where that is a `T`: of one that may reach some of the
-    /// network, the proxy, which counts.
+    /// What its [sandbox](crate::Isolation) keeps for it, where that is a `T`: of one that may
+    /// reach some of the network, the proxy, which counts.
     #[must_use]
     pub fn attachment<T: Any>(&self) -> Option<&T> {
         self.attachment.get()

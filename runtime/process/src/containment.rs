@@ -21,8 +21,8 @@ pub enum Containment {
     Auto,
     /// A PID namespace of its own. Its end is the end of every process in it, however it ends.
     Namespace,
-    /// A small process between host and child, the subreaper of all descendants. It ends them when the child ends
-    /// and when the host does.
+    /// A small process between host and child, the subreaper of all descendants. It ends them when
+    /// the child ends and when the host does.
     Reaper,
     /// A process group. A descendant that makes a session of its own leaves it.
     Group,
@@ -124,8 +124,9 @@ impl Support {
     }
 }
 
-/// Finds out what works here, by trying it. The first call starts two short processes and blocks for as long, at
-/// most ten seconds; what it found is kept, unless it was a passing shortage of processes or memory.
+/// Finds out what works here, by trying it. The first call starts two short processes and blocks
+/// for as long, at most ten seconds; what it found is kept, unless it was a passing shortage of
+/// processes or memory.
 #[must_use]
 pub fn support() -> Support {
     static FOUND: Mutex<Option<Support>> = Mutex::new(None);

@@ -18,8 +18,8 @@ const CLOCK: ClockId = ClockId::Boottime;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// A moment of this boot, in nanoseconds since its begin, by `CLOCK_BOOTTIME`: a clock that goes on while the machine
-/// sleeps, and that all processes of a time namespace share.
+/// A moment of this boot, in nanoseconds since its begin, by `CLOCK_BOOTTIME`: a clock that goes on
+/// while the machine sleeps, and that all processes of a time namespace share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(u64);
 
@@ -81,16 +81,19 @@ impl Add<Duration> for BootInstant {
     }
 }
 
-/// Until when children may live: a promise that is kept while their host is stopped, starved or asleep.
+/// Until when children may live: a promise that is kept while their host is stopped, starved or
+/// asleep.
 ///
-/// The [init](crate::init) of each child that has it ([`ChildSpec::deadline`](crate::ChildSpec)) kills the child's tree by
-/// itself when the moment comes, with SIGKILL and at once. The host puts it off by [`Deadline::extend`], for all that
-/// run and all that start. A container is removed then, which takes its engine a moment.
+/// The [init](crate::init) of each child that has it ([`ChildSpec::deadline`](crate::ChildSpec))
+/// kills the child's tree by itself when the moment comes, with SIGKILL and at once. The host puts
+/// it off by [`Deadline::extend`], for all that run and all that start. A container is removed
+/// then, which takes its engine a moment.
 ///
-/// What it cannot promise: an init that is itself stopped or starved kills late, and so does one on a machine that stands
-/// still as a whole. Of time that the machine sleeps it knows.
+/// What it cannot promise: an init that is itself stopped or starved kills late, and so does one on
+/// a machine that stands still as a whole. Of time that the machine sleeps it knows.
 ///
-/// Clones are the same deadline. The default has passed already: nothing starts before it is extended.
+/// Clones are the same deadline. The default has passed already: nothing starts before it is
+/// extended.
 #[derive(Debug, Clone, Default)]
 pub struct Deadline(Arc<Mutex<State>>);
 
@@ -126,10 +129,12 @@ impl Deadline {
         self.lock().until
     }
 
-    /// Puts it off. Never blocks on a child. A moment that is not later than the one it has changes nothing.
+    /// Puts it off. Never blocks on a child. A moment that is not later than the one it has changes
+    /// nothing.
     ///
-    /// A child counts on it once its init has read it, and does not when its deadline passed before that: a tree whose
-    /// deadline has passed dies, whatever comes after. Children that start from now on have the new one.
+    /// A child counts on it once its init has read it, and does not when its deadline passed before
+    /// that: a tree whose deadline has passed dies, whatever comes after. Children that start from
+    /// now on have the new one.
     pub fn extend(&self, until: BootInstant) {
         let mut state = self.lock();
         if until <= state.until {
@@ -147,8 +152,8 @@ impl Deadline {
         });
     }
 
-    /// A lifeline over which this deadline reaches an init from now on: the init's end and the host's. `None` when it has
-    /// passed.
+    /// A lifeline over which this deadline reaches an init from now on: the init's end and the
+    /// host's. `None` when it has passed.
     pub(crate) fn tie(&self) -> io::Result<Option<(OwnedFd, Arc<OwnedFd>)>> {
         let mut state = self.lock();
         if state.until.has_passed_by(BootInstant::now()) {

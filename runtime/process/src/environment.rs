@@ -19,8 +19,8 @@ const CURATED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "
 /// The terminal of a child whose host has none: programs that ask for one read this.
 const DEFAULT_TERM: &str = "xterm-256color";
 
-/// Beginnings of names that load code: the loaders of Linux and macOS, functions that bash takes over, Lua's paths,
-/// .NET's profilers.
+/// Beginnings of names that load code: the loaders of Linux and macOS, functions that bash takes
+/// over, Lua's paths, .NET's profilers.
 const CODE_FAMILIES: [&[u8]; 7] = [
     b"LD_",
     b"DYLD_",
@@ -98,14 +98,14 @@ pub enum Inherit {
 pub struct Environment {
     /// Every variable of the child.
     pub variables: BTreeMap<OsString, OsString>,
-    /// Names that [`Inherit::All`] would have passed on, but that [load code](loads_code) into a program: they count
-    /// only when declared. Worth a line to the operator.
+    /// Names that [`Inherit::All`] would have passed on, but that [load code](loads_code) into a
+    /// program: they count only when declared. Worth a line to the operator.
     pub withheld: Vec<OsString>,
 }
 
-/// Computes the environment of a child; later sources win: the host's, by `inherit`; `private`, made for this
-/// process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration. Without a `TERM` of these it is
-/// `xterm-256color`.
+/// Computes the environment of a child; later sources win: the host's, by `inherit`; `private`,
+/// made for this process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration.
+/// Without a `TERM` of these it is `xterm-256color`.
 ///
 /// The host's own `ADAPTER_CONFIG` is never passed on: it was meant for the host.
 pub fn child_environment(
@@ -163,12 +163,12 @@ fn is_curated(name: &OsStr) -> bool {
     CURATED.iter().any(|curated| name == *curated) || name.as_bytes().starts_with(b"LC_")
 }
 
-/// Whether a variable makes a program run code *inside itself* that neither the program nor its arguments name: it
-/// moves the loader's or an interpreter's search path, or names something to be loaded first. Such a variable of the
-/// host was not meant for an adapter.
+/// Whether a variable makes a program run code *inside itself* that neither the program nor its
+/// arguments name: it moves the loader's or an interpreter's search path, or names something to be
+/// loaded first. Such a variable of the host was not meant for an adapter.
 ///
-/// What names a program to be *started* (`EDITOR`, `PAGER`, `GIT_SSH_COMMAND`) is not among them: that is a process
-/// of its own, contained like any other.
+/// What names a program to be *started* (`EDITOR`, `PAGER`, `GIT_SSH_COMMAND`) is not among them:
+/// that is a process of its own, contained like any other.
 #[must_use]
 pub fn loads_code(name: &OsStr) -> bool {
     let name = name.as_bytes();
@@ -189,8 +189,8 @@ pub fn loads_natively(name: &OsStr) -> bool {
         .contains(&name)
 }
 
-/// Under what name a variable passes through an init to its program: one that would have code loaded into the init
-/// itself is shielded.
+/// Under what name a variable passes through an init to its program: one that would have code
+/// loaded into the init itself is shielded.
 pub(crate) fn shielded(name: &OsStr) -> OsString {
     if !loads_natively(name) {
         return name.to_owned();

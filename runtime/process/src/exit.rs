@@ -18,7 +18,8 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// The status was taken by somebody else: the embedder reaps every child (`waitpid(-1)`), or ignores SIGCHLD.
+    /// The status was taken by somebody else: the embedder reaps every child (`waitpid(-1)`), or
+    /// ignores SIGCHLD.
     pub const UNKNOWN: Self = Self {
         code: None,
         signal: None,

@@ -6,7 +6,8 @@ use rustix::process::Pid;
 
 use crate::system::proc::{self, Stat};
 
-/// A process that cannot be mistaken for another: the boot of the machine, the PID namespace, its number, its own start.
+/// A process that cannot be mistaken for another: the boot of the machine, the PID namespace, its
+/// number, its own start.
 ///
 /// Its text has these four, with dots between them.
 #[derive(Debug, Clone, PartialEq, Eq)]

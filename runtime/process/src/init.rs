@@ -2,10 +2,11 @@
 //!
 //! # Theory of operation
 //!
-//! A child of a [`Namespace`](crate::Containment::Namespace) or [`Reaper`](crate::Containment::Reaper) is started by
-//! way of a small process that stands between it and the host for as long as it lives. That process is this crate
-//! again: a program whose `main` begins with [`hook`], or the program `trunkline-init` of this crate
-//! ([`use_program`]). Without either, `Auto` means [`Group`](crate::Containment::Group).
+//! A child of a [`Namespace`](crate::Containment::Namespace) or
+//! [`Reaper`](crate::Containment::Reaper) is started by way of a small process that stands between
+//! it and the host for as long as it lives. That process is this crate again: a program whose
+//! `main` begins with [`hook`], or the program `trunkline-init` of this crate ([`use_program`]).
+//! Without either, `Auto` means [`Group`](crate::Containment::Group).
 //!
 //! ```text
 //!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
@@ -15,14 +16,16 @@
 //!  container   host ── init ── client of the engine; then the removal of the container
 //! ```
 //!
-//! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and ends as the program
-//! ended, with the same code or signal. It keeps no pipe of the program open. What it cannot start it tells over a
-//! descriptor, so that "not found" stays "not found". When the host closes its end of a pipe, on purpose or by its
-//! own end, an init kills all that descends from it, and ends when all of it has. So it does at a [deadline](crate::Deadline)
-//! that comes over the same way, which is a socket then: the host stands still, and the init does not.
+//! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and
+//! ends as the program ended, with the same code or signal. It keeps no pipe of the program open.
+//! What it cannot start it tells over a descriptor, so that "not found" stays "not found". When the
+//! host closes its end of a pipe, on purpose or by its own end, an init kills all that descends
+//! from it, and ends when all of it has. So it does at a [deadline](crate::Deadline) that comes
+//! over the same way, which is a socket then: the host stands still, and the init does not.
 //!
-//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper] [--lifeline FD [--deadline]]
-//! [--status FD [--holder]] [--bridge PORT=SOCKET] [--after N WORDS…] -- PROGRAM ARGS…`.
+//! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper]
+//! [--lifeline FD [--deadline]] [--status FD [--holder]] [--bridge PORT=SOCKET] [--after N WORDS…]
+//! -- PROGRAM ARGS…`.
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -64,10 +67,11 @@ enum Init {
     Another(PathBuf),
 }
 
-/// Makes this program usable as an init: the first statement of `main`, before any thread is started.
+/// Makes this program usable as an init: the first statement of `main`, before any thread is
+/// started.
 ///
-/// When this process was started as an init it is one from here on, and this call does not return. Otherwise it
-/// notes that this program can be asked, and returns.
+/// When this process was started as an init it is one from here on, and this call does not return.
+/// Otherwise it notes that this program can be asked, and returns.
 ///
 /// ```no_run
 /// trunkline_process::init::hook();
@@ -83,7 +87,8 @@ pub fn hook() {
     }
 }
 
-/// Names the program to be started as an init: `trunkline-init` of this crate, or one whose `main` begins with
+/// Names the program to be started as an init: `trunkline-init` of this crate, or one whose `main`
+/// begins with
 /// [`hook`]. For embedders that cannot call [`hook`] themselves. The first call of either decides.
 pub fn use_program(path: impl Into<PathBuf>) {
     let _ = PROGRAM.set(Init::Another(path.into()));

@@ -14,9 +14,11 @@ use crate::limits::Limits;
 
 /// What keeps a child from the host's files, processes and network: a sandbox.
 ///
-/// It has a PID namespace: whatever runs inside ends with the process that was started, or with its container.
+/// It has a PID namespace: whatever runs inside ends with the process that was started, or with its
+/// container.
 pub trait Isolation: fmt::Debug + Send + Sync {
-    /// The command line that runs a program inside; the [init program](crate::init) runs first, by [`Inside::init_line`].
+    /// The command line that runs a program inside; the [init program](crate::init) runs first, by
+    /// [`Inside::init_line`].
     ///
     /// A start calls it where blocking is allowed, within the runtime of [`spawn`](crate::spawn()).
     ///
@@ -121,17 +123,19 @@ pub struct Inside<'a> {
     pub outlet: Option<&'a Outlet>,
     /// What the tree may take; a container is started with it.
     pub limits: Limits,
-    /// Further folders of the host that nothing inside may see: an empty one lies over each that is there and lies in
-    /// something that may be read. A grant to write around one, or within, is refused.
+    /// Further folders of the host that nothing inside may see: an empty one lies over each that is
+    /// there and lies in something that may be read. A grant to write around one, or within, is
+    /// refused.
     pub hidden: &'a [PathBuf],
-    /// Files and folders of the host that nothing inside may see, write or connect to, although it may read or write around
-    /// them: something empty lies over each that is there, and nothing takes its place. A grant within one is refused.
+    /// Files and folders of the host that nothing inside may see, write or connect to, although it
+    /// may read or write around them: something empty lies over each that is there, and nothing
+    /// takes its place. A grant within one is refused.
     pub covered: &'a [PathBuf],
-    /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is absent where the child could
-    /// make it is refused.
+    /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is
+    /// absent where the child could make it is refused.
     pub unwritable: &'a [PathBuf],
-    /// Files that the host would read and trust if they were there: as `unwritable`, but where the child could make one, an
-    /// empty one is made before it starts.
+    /// Files that the host would read and trust if they were there: as `unwritable`, but where the
+    /// child could make one, an empty one is made before it starts.
     pub reserved: &'a [PathBuf],
 }
 

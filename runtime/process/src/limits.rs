@@ -1,7 +1,8 @@
 //! How much of the machine a child's tree may take, and what here makes it so.
 //!
-//! A cgroup counts a whole tree, whatever its processes do to themselves; a resource limit counts one process, or
-//! everything of one user. What works is found once, at the first start, by trying it:
+//! A cgroup counts a whole tree, whatever its processes do to themselves; a resource limit counts
+//! one process, or everything of one user. What works is found once, at the first start, by trying
+//! it:
 //!
 //! | | cgroup v2 | cgroup v1 | resource limits |
 //! |---|---|---|---|
@@ -9,7 +10,8 @@
 //! | open files | | | `RLIMIT_NOFILE`, for each process |
 //! | memory | `memory.max` | `memory.limit_in_bytes` | `RLIMIT_DATA`, for each process: private memory that can be written |
 //!
-//! `RLIMIT_DATA` and not `RLIMIT_AS`: runtimes such as V8 reserve far more addresses than they ever use.
+//! `RLIMIT_DATA` and not `RLIMIT_AS`: runtimes such as V8 reserve far more addresses than they ever
+//! use.
 //!
 //! A limit that nothing here can enforce is never a failure. [`support`] says which, and why.
 
@@ -42,8 +44,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Processes and threads of a tree, where nothing else is said: above what a build with many jobs needs, far
-    /// below what fills a process table.
+    /// Processes and threads of a tree, where nothing else is said: above what a build with many
+    /// jobs needs, far below what fills a process table.
     pub const PROCESSES: u64 = 4096;
 
     /// No limit of ours.
@@ -65,7 +67,8 @@ impl Default for Limits {
     }
 }
 
-/// A number of bytes for people, in the largest unit that it is a whole number of: `1GiB`, `1536MiB`, `1000 bytes`.
+/// A number of bytes for people, in the largest unit that it is a whole number of: `1GiB`,
+/// `1536MiB`, `1000 bytes`.
 #[must_use]
 pub fn shown_size(bytes: u64) -> String {
     let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
@@ -169,7 +172,8 @@ fn backend() -> &'static Backend {
     BACKEND.get_or_init(|| Backend::find(Path::new("/proc/self")))
 }
 
-/// Makes what holds `limits` for one child: its cgroup, if it gets one, and what the child does for it. Blocks.
+/// Makes what holds `limits` for one child: its cgroup, if it gets one, and what the child does for
+/// it. Blocks.
 ///
 /// # Errors
 ///
@@ -190,8 +194,9 @@ pub(crate) fn prepare(limits: &Limits) -> io::Result<(Option<Cgroup>, Confinemen
 /// What the soft limit of open files was before it was raised.
 static OPEN_FILES: OnceLock<Option<u64>> = OnceLock::new();
 
-/// Lets this process have as many open files as its hard limit allows, and says how many; `None`: any number. Its
-/// children are started with the soft limit that it had: a program that calls `select` breaks with more than 1,024.
+/// Lets this process have as many open files as its hard limit allows, and says how many; `None`:
+/// any number. Its children are started with the soft limit that it had: a program that calls
+/// `select` breaks with more than 1,024.
 ///
 /// # Errors
 ///

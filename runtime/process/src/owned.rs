@@ -24,11 +24,12 @@ const LOOK_AGAIN: [Duration; 8] = {
     ]
 };
 
-/// What belongs to one child beside its processes. Given up in this order: what still runs in its cgroup is killed,
-/// the cgroup removed, then the folder, which no one writes to any more, then the record that names them, which stays
-/// as long as one of them does.
+/// What belongs to one child beside its processes. Given up in this order: what still runs in its
+/// cgroup is killed, the cgroup removed, then the folder, which no one writes to any more, then the
+/// record that names them, which stays as long as one of them does.
 ///
-/// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the reaper thread.
+/// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the
+/// reaper thread.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedResources {
     pub(crate) cgroup: Option<Cgroup>,
@@ -49,8 +50,9 @@ impl OwnedResources {
         cgroup.is_none() && private.is_none() && record.is_none()
     }
 
-    /// Removes everything; whether nothing is left. While something still runs in the cgroup SIGKILL is on its way,
-    /// and a folder may yet be removable: it is worth trying again. Blocks for a large folder, and for nothing else.
+    /// Removes everything; whether nothing is left. While something still runs in the cgroup
+    /// SIGKILL is on its way, and a folder may yet be removable: it is worth trying again. Blocks
+    /// for a large folder, and for nothing else.
     pub(crate) fn try_clear(&mut self) -> bool {
         if let Some(cgroup) = &mut self.cgroup {
             if !cgroup.kill().is_empty() || !cgroup.remove() {
@@ -83,8 +85,8 @@ impl OwnedResources {
         }
     }
 
-    /// Removes everything, and returns when it is gone. A process that the kernel does not let end in time is left
-    /// to the reaper thread. Blocks.
+    /// Removes everything, and returns when it is gone. A process that the kernel does not let end
+    /// in time is left to the reaper thread. Blocks.
     pub(crate) fn clear(mut self) {
         for pause in LOOK_AGAIN {
             if self.try_clear() {

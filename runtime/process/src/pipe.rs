@@ -26,9 +26,10 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 
 /// Reads what `pipe` holds at this moment, without waiting.
 ///
-/// For a pipe whose process has ended while a descendant holds the other side open: every byte that the process
-/// itself wrote is in the pipe by then. Reads past the readiness that a runtime may not have noticed yet. What a
-/// descendant writes meanwhile is not chased, so a flood cannot hold the caller; at most the pipe's capacity is read.
+/// For a pipe whose process has ended while a descendant holds the other side open: every byte that
+/// the process itself wrote is in the pipe by then. Reads past the readiness that a runtime may not
+/// have noticed yet. What a descendant writes meanwhile is not chased, so a flood cannot hold the
+/// caller; at most the pipe's capacity is read.
 ///
 /// # Errors
 ///

@@ -10,11 +10,12 @@ use crate::remove::remove_tree;
 /// What its name begins with.
 pub(crate) const PREFIX: &str = "trunkline-";
 
-/// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within, `config.json` (0600).
+/// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within,
+/// `config.json` (0600).
 ///
-/// Files that the child announces may come from its `TMPDIR`; the configuration may hold secrets, so it lies
-/// outside. Dropping removes everything and blocks meanwhile, so it is dropped where blocking is allowed, and
-/// after the process has ended.
+/// Files that the child announces may come from its `TMPDIR`; the configuration may hold secrets,
+/// so it lies outside. Dropping removes everything and blocks meanwhile, so it is dropped where
+/// blocking is allowed, and after the process has ended.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     path: PathBuf,
@@ -69,8 +70,8 @@ impl PrivateDir {
         self.config.as_deref()
     }
 
-    /// Removes the configuration file, as soon as its reader has ended; the folder may still be wanted for files
-    /// that the process announced with its last bytes.
+    /// Removes the configuration file, as soon as its reader has ended; the folder may still be
+    /// wanted for files that the process announced with its last bytes.
     pub(crate) fn forget_config(&mut self) {
         let Some(file) = self.config.take() else {
             return;

@@ -1,8 +1,9 @@
 //! Live trees on disk, so that a restarted host ends what a power cut or SIGKILL left.
 //!
-//! One small file for each tree, written before its first process exists and removed after its last has gone. The host
-//! holds a lock on it meanwhile, which the kernel takes from it when it ends, whatever its end: a record that can be
-//! locked has no host. Two hosts that share the folder, also from PID namespaces of their own, do not meet.
+//! One small file for each tree, written before its first process exists and removed after its last
+//! has gone. The host holds a lock on it meanwhile, which the kernel takes from it when it ends,
+//! whatever its end: a record that can be locked has no host. Two hosts that share the folder, also
+//! from PID namespaces of their own, do not meet.
 
 use std::path::PathBuf;
 
@@ -25,10 +26,10 @@ pub struct Swept {
     pub processes: usize,
     /// Folders and cgroups of theirs that were removed.
     pub folders: usize,
-    /// Trees that could not be ended: a process that SIGKILL does not end yet, a folder that cannot be removed. Their
-    /// records stay for the next sweep.
+    /// Trees that could not be ended: a process that SIGKILL does not end yet, a folder that cannot
+    /// be removed. Their records stay for the next sweep.
     pub unfinished: Vec<PathBuf>,
-    /// Files that are not records, or that name what no host of ours has made. Left alone, and nothing they name was
-    /// touched.
+    /// Files that are not records, or that name what no host of ours has made. Left alone, and
+    /// nothing they name was touched.
     pub refused: Vec<(PathBuf, String)>,
 }

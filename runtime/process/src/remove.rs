@@ -1,9 +1,9 @@
 //! Removing a tree of folders, however a hostile program has made it.
 //!
-//! What goes level by level, like [`std::fs::remove_dir_all`], holds a stack frame and a descriptor for each: some
-//! thousand levels end the program. Here no folder is entered that lies deeper than one below the top. Folders found
-//! in such a one are moved up, under fresh names, and emptied in their turn. That takes five descriptors and the same
-//! stack for any tree.
+//! What goes level by level, like [`std::fs::remove_dir_all`], holds a stack frame and a descriptor
+//! for each: some thousand levels end the program. Here no folder is entered that lies deeper than
+//! one below the top. Folders found in such a one are moved up, under fresh names, and emptied in
+//! their turn. That takes five descriptors and the same stack for any tree.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Debug;
@@ -16,7 +16,8 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How often all is looked through, where somebody writes meanwhile or the file system does not list all at once.
+/// How often all is looked through, where somebody writes meanwhile or the file system does not
+/// list all at once.
 const ROUNDS: usize = 16;
 
 /// How many taken names are passed over for one folder that moves up. Later rounds find the names free.
@@ -25,12 +26,13 @@ const NAMES_TRIED: usize = 1000;
 /// What the names of folders that moved up begin with.
 const MOVED: &str = ".trunkline-removed-";
 
-/// Removes a folder and all it holds. One that is gone already is not an error; what is not a folder, a link for example,
-/// is removed itself. Blocks.
+/// Removes a folder and all it holds. One that is gone already is not an error; what is not a
+/// folder, a link for example, is removed itself. Blocks.
 ///
-/// Links are not followed, mount points not entered, and every name is resolved in a folder that is held open, so a
-/// program that swaps names meanwhile leads nowhere. Folders below that are closed to their owner are opened to it,
-/// and to no one else. What cannot be removed keeps nothing else from going.
+/// Links are not followed, mount points not entered, and every name is resolved in a folder that is
+/// held open, so a program that swaps names meanwhile leads nowhere. Folders below that are closed
+/// to their owner are opened to it, and to no one else. What cannot be removed keeps nothing else
+/// from going.
 ///
 /// # Errors
 ///
@@ -150,8 +152,9 @@ impl Removal {
         }
     }
 
-    /// Whether nothing is to be done about an entry any more: it is gone, or has failed. Else it is a folder that
-    /// holds something, and no mount point, which the kernel finds busy before it finds it full.
+    /// Whether nothing is to be done about an entry any more: it is gone, or has failed. Else it is
+    /// a folder that holds something, and no mount point, which the kernel finds busy before it
+    /// finds it full.
     fn is_gone(&mut self, unlinked: Result<(), Errno>, name: &CStr) -> bool {
         match unlinked {
             Ok(()) => self.has_removed = true,

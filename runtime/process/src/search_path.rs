@@ -13,8 +13,8 @@ pub(crate) fn is_path(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }
 
-/// The files that a start tries for a program, in order: itself if it is a path, else one for each folder of `path`, the
-/// child's `PATH`. Relative ones count from `work_dir`. Looks at nothing.
+/// The files that a start tries for a program, in order: itself if it is a path, else one for each
+/// folder of `path`, the child's `PATH`. Relative ones count from `work_dir`. Looks at nothing.
 #[must_use]
 pub fn candidates(program: &OsStr, path: &OsStr, work_dir: &Path) -> Vec<PathBuf> {
     if program.is_empty() {

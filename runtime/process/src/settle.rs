@@ -30,11 +30,12 @@ impl Drop for Mark {
     }
 }
 
-/// Waits until every child of this program is reaped and its private folder removed; whether that came in time.
-/// Blocks.
+/// Waits until every child of this program is reaped and its private folder removed; whether that
+/// came in time. Blocks.
 ///
-/// For the end of a program, after its runtime: dropping a [`Child`](crate::Child) leaves the rest to a thread, which
-/// ends with the program. It ends no child: one that something still holds is waited for in vain.
+/// For the end of a program, after its runtime: dropping a [`Child`](crate::Child) leaves the rest
+/// to a thread, which ends with the program. It ends no child: one that something still holds is
+/// waited for in vain.
 #[must_use]
 pub fn settle(longest: Duration) -> bool {
     let left = LEFT.lock().unwrap_or_else(PoisonError::into_inner);

@@ -36,7 +36,8 @@ use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
 use crate::wrap::{Limiter, Scene, WrapError, wrap};
 
-/// How long it may take until the program runs: a folder on a dead network mount must not hold its start forever.
+/// How long it may take until the program runs: a folder on a dead network mount must not hold its
+/// start forever.
 const START: Duration = Duration::from_secs(60);
 
 /// How long a process that gave its program up may take to end.
@@ -47,8 +48,9 @@ const MOST_WORDS: usize = 4096;
 
 /// Starts a child with three pipes, as the leader of its own session and process group.
 ///
-/// The child inherits no descriptor but its pipes, ignores and blocks no signal, writes no core file, and dies
-/// when the host does. It is started by a thread of this crate; no worker of the runtime waits for fork or exec.
+/// The child inherits no descriptor but its pipes, ignores and blocks no signal, writes no core
+/// file, and dies when the host does. It is started by a thread of this crate; no worker of the
+/// runtime waits for fork or exec.
 ///
 /// # Errors
 ///
@@ -56,7 +58,8 @@ const MOST_WORDS: usize = 4096;
 ///
 /// # Cancel safety
 ///
-/// Dropping the future abandons the start: a child that exists by then is killed and reaped, its folder removed.
+/// Dropping the future abandons the start: a child that exists by then is killed and reaped, its
+/// folder removed.
 ///
 /// # Panics
 ///
@@ -109,8 +112,8 @@ enum Refused {
     Containment(String),
 }
 
-/// Makes a started process known to the runtime, and waits until an init has told that the program runs. Whatever
-/// was started is killed when it does not, or when no one waits any more.
+/// Makes a started process known to the runtime, and waits until an init has told that the program
+/// runs. Whatever was started is killed when it does not, or when no one waits any more.
 async fn begin(
     launched: Launched,
     status: Option<OwnedFd>,
@@ -391,7 +394,8 @@ fn classify(attempt: &Attempt, source: io::Error) -> SpawnError {
             limits: attempt.limits,
             source,
         },
-        // A search that met one unreadable directory of PATH ends in EACCES even when there is no such program.
+        // A search that met one unreadable directory of PATH ends in EACCES even when there is no
+        // such program.
         Some(Errno::NOENT | Errno::ACCESS) => match (find(attempt), errno) {
             (Some(found), Some(Errno::ACCESS)) if is_path(&program) && found.is_dir() => {
                 SpawnError::Folder { program: found }

@@ -17,14 +17,15 @@ use crate::limits::Limits;
 
 /// Everything that decides how a child starts.
 ///
-/// Fields are public; [`ChildSpec::new`] sets the defaults and the methods read well in a chain. Its `Debug` text
-/// leaves out arguments, values of variables and the configuration: they may be secret.
+/// Fields are public; [`ChildSpec::new`] sets the defaults and the methods read well in a chain.
+/// Its `Debug` text leaves out arguments, values of variables and the configuration: they may be
+/// secret.
 #[derive(Clone)]
 pub struct ChildSpec {
     /// What logs of it say, such as those of denials: an agent's id.
     pub label: String,
-    /// The program. Without a slash it is searched in the *child's* `PATH`; a relative path with a slash counts
-    /// from the child's working directory, as after `cd`.
+    /// The program. Without a slash it is searched in the *child's* `PATH`; a relative path with a
+    /// slash counts from the child's working directory, as after `cd`.
     pub program: OsString,
     /// Its arguments, without the program's own name.
     pub args: Vec<OsString>,
@@ -48,15 +49,15 @@ pub struct ChildSpec {
     pub at_least: Containment,
     /// How much of the machine its tree may take.
     pub limits: Limits,
-    /// When its init kills its tree, unless that is put off; one whose containment has no init does not start with it.
-    /// `None` is never.
+    /// When its init kills its tree, unless that is put off; one whose containment has no init does
+    /// not start with it. `None` is never.
     pub deadline: Option<Deadline>,
     /// What it may see and reach. `None` is what the host itself may.
     pub sandbox: Option<Arc<dyn Isolation>>,
     /// A folder that the host and the child both write, absolute; a sandbox grants it at the same path.
     pub exchange: Option<PathBuf>,
-    /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a power cut left.
-    /// `None` records nothing.
+    /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a
+    /// power cut left. `None` records nothing.
     pub record_dir: Option<PathBuf>,
     /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::Inside).
     pub hidden: Vec<PathBuf>,
@@ -230,10 +231,11 @@ impl ChildSpec {
         self
     }
 
-    /// Registers what the child is given under a sensitive name, so that no sink shows it: declared variables, texts of
-    /// its configuration, options.
+    /// Registers what the child is given under a sensitive name, so that no sink shows it: declared
+    /// variables, texts of its configuration, options.
     ///
-    /// A start does so by itself. What a session [holds](SecretInputs::hold) is the session's, and not registered.
+    /// A start does so by itself. What a session [holds](SecretInputs::hold) is the session's, and
+    /// not registered.
     pub fn register_secrets(&self) {
         let mut given = SecretInputs::default()
             .variables(&self.env)

@@ -24,11 +24,13 @@ const CHUNK: usize = 16 * 1024;
 ///
 /// Secrets are hidden on the way ([`redact`]), so an unfinished line is in neither until it ends.
 ///
-/// Runs beside everything else, so that no amount of noise ever blocks the child. A task typically awaits
+/// Runs beside everything else, so that no amount of noise ever blocks the child. A task typically
+/// awaits
 /// [`StderrDrain::run`] until it returns or the child has ended, and then [`StderrDrain::finish`]; only then is
 /// the tail complete and fit for a report.
 ///
-/// The callback must not block. It gets every line, the last unfinished one included, in order, cut at
+/// The callback must not block. It gets every line, the last unfinished one included, in order, cut
+/// at
 /// [`MAX_STDERR_LINE`].
 #[derive(Debug)]
 pub struct StderrDrain<R> {
@@ -108,10 +110,11 @@ impl<R: AsyncRead + Unpin> StderrDrain<R> {
 }
 
 impl<R: AsyncRead + AsFd + Unpin> StderrDrain<R> {
-    /// Ends the reading after the child has ended: waits for the end of the pipe for at most `grace`, then takes
-    /// what the pipe holds at that moment, and stops.
+    /// Ends the reading after the child has ended: waits for the end of the pipe for at most
+    /// `grace`, then takes what the pipe holds at that moment, and stops.
     ///
-    /// Everything that the child itself wrote is in the tail then, even while a descendant holds the pipe open.
+    /// Everything that the child itself wrote is in the tail then, even while a descendant holds
+    /// the pipe open.
     ///
     /// # Errors
     ///

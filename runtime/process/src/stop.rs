@@ -60,15 +60,17 @@ pub enum Begun {
     Before,
 }
 
-/// The course of a stop as data: which step is due when. Its driver goes on reading and answering meanwhile.
+/// The course of a stop as data: which step is due when. Its driver goes on reading and answering
+/// meanwhile.
 ///
 /// ```text
 ///  Idle ── begin ──► CloseSessions ── close ──► CloseStdin ── eof ──► Terminate ── term ──► Kill ──► Done
 /// ```
 ///
-/// Each step is given out once. A wait counts from the moment its step was given out, not from when it was due:
-/// a host that was suspended does not skip the child's grace. A second stop neither shortens nor restarts the first.
-/// The end of the process is the driver's to notice; it then drops this value.
+/// Each step is given out once. A wait counts from the moment its step was given out, not from when
+/// it was due: a host that was suspended does not skip the child's grace. A second stop neither
+/// shortens nor restarts the first. The end of the process is the driver's to notice; it then drops
+/// this value.
 #[derive(Debug, Clone, Default)]
 pub struct Escalation {
     phase: Phase,
@@ -170,11 +172,12 @@ impl Escalation {
     }
 }
 
-/// Stops a child that has no sessions to close: closes its standard input, waits, sends SIGTERM to its group,
-/// waits, sends SIGKILL, reaps it and removes its folder.
+/// Stops a child that has no sessions to close: closes its standard input, waits, sends SIGTERM to
+/// its group, waits, sends SIGKILL, reaps it and removes its folder.
 ///
-/// `steps.close` is not waited for. A caller who took standard input drops it first. Output that no one took is
-/// read and thrown away, so that a child which says good-bye is not stuck on a full pipe; who took it goes on reading.
+/// `steps.close` is not waited for. A caller who took standard input drops it first. Output that no
+/// one took is read and thrown away, so that a child which says good-bye is not stuck on a full
+/// pipe; who took it goes on reading.
 ///
 /// # Cancel safety
 ///

@@ -1,5 +1,5 @@
-//! The edge to the system: a folder for each that this crate runs on. Of other systems, docs/portability.md says what such a
-//! folder has to do.
+//! The edge to the system: a folder for each that this crate runs on. Of other systems,
+//! docs/portability.md says what such a folder has to do.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -15,20 +15,22 @@ use crate::reaper::{self, Orphan};
 use crate::signal::Signal;
 use crate::system::proc;
 
-/// The only authority over one child, the leader of its own process group, over its descendants, and over its
-/// private folder.
+/// The only authority over one child, the leader of its own process group, over its descendants,
+/// and over its private folder.
 ///
 /// ```text
 ///  Running ── the leader ends ──► Ended (a zombie, its number still taken) ── group killed, reaped ──► Reaped
 /// ```
 ///
-/// The group is signalled by number. A number cannot mean another process while its zombie is not reaped, and
-/// reaping is done here and nowhere else, so the group is signalled in the first two states and never in the
-/// third. (An embedder that reaps every child of the program itself, or ignores SIGCHLD, takes this away.) A
-/// signal to a group reaches all its members at once: the kernel lets no fork slip between.
+/// The group is signalled by number. A number cannot mean another process while its zombie is not
+/// reaped, and reaping is done here and nowhere else, so the group is signalled in the first two
+/// states and never in the third. (An embedder that reaps every child of the program itself, or
+/// ignores SIGCHLD, takes this away.) A signal to a group reaches all its members at once: the
+/// kernel lets no fork slip between.
 ///
-/// Where an [init](crate::init) stands between host and child, the leader is that init. SIGKILL is not for it: it is
-/// told to kill, by the end of its lifeline, and it ends when every process of the tree has.
+/// Where an [init](crate::init) stands between host and child, the leader is that init. SIGKILL is
+/// not for it: it is told to kill, by the end of its lifeline, and it ends when every process of
+/// the tree has.
 ///
 /// Dropping it kills the tree and leaves the reaping and the folder to the reaper thread.
 #[derive(Debug)]
@@ -164,8 +166,8 @@ impl Tree {
         self.exit
     }
 
-    /// Kills what left the group, where a cgroup knows of it. Those that are made meanwhile are met when the cgroup
-    /// is removed.
+    /// Kills what left the group, where a cgroup knows of it. Those that are made meanwhile are met
+    /// when the cgroup is removed.
     fn kill_cgroup(&self) {
         if let Some(cgroup) = &self.owned.cgroup {
             cgroup.kill();

@@ -199,7 +199,8 @@ fn within(
     })
 }
 
-/// The command line of a sandbox in which an init runs the program. A sandbox contains: it has a PID namespace.
+/// The command line of a sandbox in which an init runs the program. A sandbox contains: it has a
+/// PID namespace.
 fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapError> {
     let spec = scene.spec;
     let init = init::program().ok_or_else(|| WrapError::Refused(init::MISSING.to_owned()))?;
@@ -245,7 +246,8 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
         Holder::Engine { removal } => Some(removal),
     };
     if removal.is_none() && spec.deadline.is_none() {
-        // Signals are for the program inside: by default they would end what holds the sandbox, and all with it.
+        // Signals are for the program inside: by default they would end what holds the sandbox, and
+        // all with it.
         let kept = vec![told.as_raw_fd()];
         let manner = Manner {
             kept,
@@ -266,8 +268,8 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
             attachment,
         });
     }
-    // An init outside. The end of its client does not end a container: it is removed, even when the host is gone. A sandbox
-    // has one for its deadline, where nothing inside can reach it.
+    // An init outside. The end of its client does not end a container: it is removed, even when the
+    // host is gone. A sandbox has one for its deadline, where nothing inside can reach it.
     let (held, lifeline) = tie(spec)?;
     let is_engine = removal.is_some();
     let options = Options {

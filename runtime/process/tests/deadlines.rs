@@ -1,7 +1,7 @@
 //! A host stands still, or forgets its children: their trees die at their deadline, and no later.
 //!
-//! The host is a process of its own, so that it can be stopped. What it starts writes the machine's clock to a FIFO every
-//! 10 ms; the end of that FIFO is the end of the last process of the tree.
+//! The host is a process of its own, so that it can be stopped. What it starts writes the machine's
+//! clock to a FIFO every 10 ms; the end of that FIFO is the end of the last process of the tree.
 //!
 //! The scene is shared with the tests of `trunkline-sandbox`.
 #![allow(
@@ -37,7 +37,8 @@ mod deadlines {
         }
     }
 
-    /// Holds like an engine of containers: what runs is no descendant of its client, and ends when it is removed.
+    /// Holds like an engine of containers: what runs is no descendant of its client, and ends when
+    /// it is removed.
     #[derive(Debug)]
     struct Engine {
         pids: PathBuf,

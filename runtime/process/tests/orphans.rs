@@ -1,5 +1,5 @@
-//! Starts and stops leave no process, descriptor, zombie, thread, folder, cgroup or record. Alone in its file: it
-//! counts what the whole program holds.
+//! Starts and stops leave no process, descriptor, zombie, thread, folder, cgroup or record. Alone
+//! in its file: it counts what the whole program holds.
 //!
 //! `TRUNKLINE_TEST_CYCLES=10000` runs so many in each containment, instead of a hundred.
 #![allow(

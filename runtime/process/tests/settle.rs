@@ -1,4 +1,5 @@
-//! The end of a program that has dropped its children. Alone in its file: it waits for those of the whole program.
+//! The end of a program that has dropped its children. Alone in its file: it waits for those of the
+//! whole program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::fs;

@@ -1,13 +1,16 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
-//! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`, `restarts` read what agents say
+//! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`,
+//!   `restarts` read what agents say
 //! - the process: `process` starts it and gives each session its messages
-//! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection` finds commands and
-//!   skills in inputs, `session` and `asks` answer its requests, `files` and `terminals` do what they ask for
-//! - profiles: `agent` starts an agent by its file, `generic` is the configuration of those without options of their own
+//! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection`
+//!   finds commands and skills in inputs, `session` and `asks` answer its requests, `files` and
+//!   `terminals` do what they ask for
+//! - profiles: `agent` starts an agent by its file, `generic` is the configuration of those without
+//!   options of their own
 //!
-//! `request` makes what is sent, and its tests compare that with the official types; what comes is read member by
-//! member, so that one of a wrong type costs itself only.
+//! `request` makes what is sent, and its tests compare that with the official types; what comes is
+//! read member by member, so that one of a wrong type costs itself only.
 
 mod agent;
 mod answer;
@@ -113,7 +116,8 @@ impl Acp {
         self.agent().common()
     }
 
-    /// How long the agent may say nothing at all in a turn, where it hangs without credentials and none are found.
+    /// How long the agent may say nothing at all in a turn, where it hangs without credentials and
+    /// none are found.
     fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
         let accepted = self.agent().file().credentials.as_ref();
         let accepted = accepted.filter(|_| self.agent().side().hangs_without_credentials)?;
@@ -135,8 +139,8 @@ impl Acp {
             .model_name(&model::resolve(asked, &self.common().model_aliases))
     }
 
-    /// How the agent of a session is started. Its process works where the configuration says, since it serves sessions
-    /// of many directories.
+    /// How the agent of a session is started. Its process works where the configuration says, since
+    /// it serves sessions of many directories.
     async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
         let version = match self.agent().needs_version(options) {
             true => version::of(self.common()).await,

@@ -1,8 +1,11 @@
 //! What every wrapped agent needs, written once.
 //!
-//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`, `model`, `resume`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`, `diagnose`, `native_id`
-//! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`, `permission_rules`, `attachment`
+//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`,
+//!   `model`, `resume`
+//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`,
+//!   `credentials`, `diagnose`, `native_id`
+//! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`,
+//!   `permission_rules`, `attachment`
 //! - what it says: `read`, `turn` (one turn, the same for every agent)
 //! - what is reported of it: `report`, `log`, `gist`, `end`, `failure`, `tool_loop`
 

@@ -1,8 +1,10 @@
-//! Agents as data: one JSON file describes an agent, `agents/NAME.json` or a file of an operator's own.
+//! Agents as data: one JSON file describes an agent, `agents/NAME.json` or a file of an operator's
+//! own.
 //!
-//! A file holds facts: how the program is installed, started and logged in, and how it differs from the protocol. What
-//! needs code is named by the file and implemented once: a one-shot dialect of [`oneshot`](crate::oneshot), a way of
-//! giving instructions, skills or MCP servers of [`acp::AcpAgent`](crate::acp::AcpAgent).
+//! A file holds facts: how the program is installed, started and logged in, and how it differs from
+//! the protocol. What needs code is named by the file and implemented once: a one-shot dialect of
+//! [`oneshot`](crate::oneshot), a way of giving instructions, skills or MCP servers of
+//! [`acp::AcpAgent`](crate::acp::AcpAgent).
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -35,7 +37,8 @@ pub(crate) struct AgentFile {
     pub(crate) program: String,
     /// Command that installs the program.
     pub(crate) install: String,
-    /// Version that was run in the tests with real programs; `null` if none was, and the facts are the documentation's.
+    /// Version that was run in the tests with real programs; `null` if none was, and the facts are
+    /// the documentation's.
     #[serde(deserialize_with = "Option::deserialize")]
     pub(crate) tested: Option<String>,
     /// Page of the agent's own documentation that the facts are from.
@@ -111,11 +114,13 @@ pub(crate) struct Modes {
     pub(crate) start: String,
     /// Mode in which the agent begins by itself, if an option of its own needs the name.
     pub(crate) default: String,
-    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step
+    /// ask the same.
     pub(crate) asking: Vec<Vec<String>>,
     /// Modes that ask less.
     pub(crate) looser: Vec<String>,
-    /// Modes that run tools unasked, beyond the names that are known for any agent: `dangerous: true` allows them.
+    /// Modes that run tools unasked, beyond the names that are known for any agent: `dangerous:
+    /// true` allows them.
     pub(crate) dangerous: Vec<String>,
     /// The agent's own names of modes that configurations call otherwise.
     pub(crate) names: BTreeMap<String, String>,
@@ -235,8 +240,8 @@ pub(crate) enum SystemPromptWay {
     /// Before the first prompt.
     #[default]
     FirstPrompt,
-    /// A file that a variable names. `replaces`: only instructions that take the place of the agent's own; others go
-    /// before the first prompt.
+    /// A file that a variable names. `replaces`: only instructions that take the place of the
+    /// agent's own; others go before the first prompt.
     File {
         variable: String,
         #[serde(default)]
@@ -253,7 +258,8 @@ pub(crate) enum SkillsWay {
     /// Put into the inputs that call them.
     #[default]
     Inputs,
-    /// Linked into a folder of the agent's own: `folder` below what `variable` names, or else below `in_home` in HOME.
+    /// Linked into a folder of the agent's own: `folder` below what `variable` names, or else below
+    /// `in_home` in HOME.
     Folder {
         variable: String,
         in_home: String,
@@ -280,8 +286,8 @@ pub(crate) enum ConfigurationWay {
     Opencode { variable: String },
 }
 
-/// Files of sessions that are named by the minute in which a session was begun or resumed: the agent begins one anew
-/// that exists, so that a session resumed within its minute would be lost.
+/// Files of sessions that are named by the minute in which a session was begun or resumed: the
+/// agent begins one anew that exists, so that a session resumed within its minute would be lost.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct MinuteFiles {

@@ -1,9 +1,10 @@
-//! The profile `claude-code`: Anthropic's Claude Code, one `claude` process for each session, spoken to in both directions
-//! by JSON on lines.
+//! The profile `claude-code`: Anthropic's Claude Code, one `claude` process for each session,
+//! spoken to in both directions by JSON on lines.
 //!
 //! - `config`, `command_line`: how it is started
 //! - `given`, `agent_file`, `project_mcp`: what it is given by file
-//! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean; pure
+//! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean;
+//!   pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
 //! - `sessions`, `transcript_summary`: the conversations that it has kept
 //! - `talk`, `turn`: what is said within a turn and between turns; pure
@@ -114,8 +115,8 @@ impl ClaudeCode {
         start.mcp_servers.is_some() || settings.mcp_servers.is_some() || settings.project_mcp
     }
 
-    /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP servers are not in, and
-    /// which a settings file could open.
+    /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP
+    /// servers are not in, and which a settings file could open.
     fn holds_domains(&self, start: &SessionStart) -> bool {
         let is_closed = self
             .settings

@@ -49,7 +49,8 @@ const INTERRUPTED: Duration = Duration::from_millis(1500);
 /// and how long it must be quiet to count as waiting for the next input.
 const SETTLED: Duration = Duration::from_millis(400);
 
-/// How long a program that has closed its stdin has to end, which says more of it than that it takes no input.
+/// How long a program that has closed its stdin has to end, which says more of it than that it
+/// takes no input.
 const DEAF: Duration = Duration::from_secs(1);
 
 /// Speaks with an interactive program.
@@ -114,7 +115,8 @@ impl GenericCli {
             .on_terminal(launch, self.config.columns, self.config.rows)?)
     }
 
-    /// The process to speak with, started if there is none. A session whose process is not the one that it knew gets a message.
+    /// The process to speak with, started if there is none. A session whose process is not the one
+    /// that it knew gets a message.
     async fn running<'a>(
         &self,
         turn: &Turn,

@@ -416,7 +416,8 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
         .map_err(|error| format!("no HTTP client: {}", innermost(&error)))
 }
 
-/// Makes what may be secret in headers and in the address known, so that no error shows it when a server echoes it.
+/// Makes what may be secret in headers and in the address known, so that no error shows it when a
+/// server echoes it.
 fn hide_credentials(config: &HttpConfig) {
     let values = Values::sample();
     for (name, header) in &config.headers.0 {

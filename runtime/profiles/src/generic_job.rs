@@ -56,7 +56,8 @@ impl Options {
         })
     }
 
-    /// A program in the session's directory, else the configured one, with the session's variables over its own.
+    /// A program in the session's directory, else the configured one, with the session's variables
+    /// over its own.
     pub(crate) fn launch(
         &self,
         command: &str,

@@ -1,4 +1,5 @@
-//! `trunkline-adapter`: the built-in adapters in a program of their own, for hosts that bring their own runtime.
+//! `trunkline-adapter`: the built-in adapters in a program of their own, for hosts that bring their
+//! own runtime.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,5 @@
-//! Agents that run once a turn: the prompt on stdin, their work on stdout as lines of JSON, their exit as the end.
+//! Agents that run once a turn: the prompt on stdin, their work on stdout as lines of JSON, their
+//! exit as the end.
 
 mod adapter;
 pub(crate) mod copilot;
@@ -99,7 +100,8 @@ impl<K: Runs> Conversation<K> {
     /// Begins a conversation, or continues the one that the session resumes.
     ///
     /// # Errors
-    /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
+    /// When the session asks for what the configuration does not allow, or the installed version
+    /// cannot be run so.
     pub(crate) async fn new(
         profile: K,
         session: &Session,
@@ -329,7 +331,8 @@ impl<R: Reader> turn::Dialect for Running<'_, R> {
         }
     }
 
-    /// After a stop what it has written is still read: whether it has made the conversation that we chose, for one.
+    /// After a stop what it has written is still read: whether it has made the conversation that we
+    /// chose, for one.
     fn interrupt(&mut self, why: &Error, _: &mut Out<LineOut>) -> Grace {
         if why.status() == Status::Stopped {
             Grace::For(ON_THEIR_WAY)

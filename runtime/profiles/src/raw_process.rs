@@ -58,7 +58,8 @@ pub(crate) struct RawProcess {
 }
 
 impl RawProcess {
-    /// Starts a program in its own tree. `program` is what it is called: what is launched may start it in turn.
+    /// Starts a program in its own tree. `program` is what it is called: what is launched may start
+    /// it in turn.
     ///
     /// # Errors
     /// `not_installed` where there is no such program, else why it did not start.
@@ -132,7 +133,8 @@ impl RawProcess {
         }
     }
 
-    /// Ends it: SIGTERM, and SIGKILL to all of its tree when `term` is over. What it writes meanwhile is thrown away.
+    /// Ends it: SIGTERM, and SIGKILL to all of its tree when `term` is over. What it writes
+    /// meanwhile is thrown away.
     pub(crate) async fn end(mut self, term: Duration) -> Exit {
         self.stdin = None;
         self.signal(Signal::Terminate);

@@ -1,7 +1,7 @@
 //! Text out of bytes that come in pieces, cut anywhere.
 
-/// Turns pieces of bytes into text. A character that a piece cuts in two is held until its rest comes; what is not UTF-8
-/// becomes U+FFFD.
+/// Turns pieces of bytes into text. A character that a piece cuts in two is held until its rest
+/// comes; what is not UTF-8 becomes U+FFFD.
 #[derive(Debug, Default)]
 pub(crate) struct Decoder {
     /// The beginning of a character: at most three bytes.

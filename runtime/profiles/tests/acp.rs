@@ -1399,7 +1399,8 @@ fn a_title_of_the_agent_goes_with_its_conversation() {
 /// An agent by name: its profile, its command line, and a variable that its process gets.
 type NamedAgent = (&'static str, &'static str, &'static str);
 
-/// The agents that are known by name and have no options of their own. Each row is all that a new one needs here.
+/// The agents that are known by name and have no options of their own. Each row is all that a new
+/// one needs here.
 const NAMED: [NamedAgent; 8] = [
     ("agentao", "--acp --stdio", ""),
     ("cline", "--acp", ""),

@@ -1,5 +1,5 @@
-//! Agents that end, hang and flood, behind the profiles: each turn ends once and says why, others go on, and nothing is left
-//! behind.
+//! Agents that end, hang and flood, behind the profiles: each turn ends once and says why, others
+//! go on, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -33,7 +33,8 @@ const SHORT: f64 = 1.5;
 /// One that no case waits for.
 const LONG: f64 = 150.0;
 
-/// The most memory that an adapter may ever have had, in KiB. A flooding agent writes this in well under a second.
+/// The most memory that an adapter may ever have had, in KiB. A flooding agent writes this in well
+/// under a second.
 const MEMORY: u64 = 400 * 1024;
 
 /// Whose conversations share a process.
@@ -76,7 +77,8 @@ enum Waits {
     Asking,
 }
 
-/// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of an answer.
+/// An adapter with two sessions, `a` whose agent misbehaves and `b` whose agent is in the middle of
+/// an answer.
 struct Stage {
     folder: TempDir,
     profile: Profile,
@@ -118,7 +120,8 @@ impl Stage {
         stage
     }
 
-    /// `b` begins its answer. On a busy machine its agent may start more slowly than a short deadline: then again.
+    /// `b` begins its answer. On a busy machine its agent may start more slowly than a short
+    /// deadline: then again.
     fn b_begins(&mut self, waits: Waits) {
         let (content, last) = match waits {
             Waits::Working => ("wait go", "output"),
@@ -157,7 +160,8 @@ impl Stage {
         self.hub.turn("a", content).unwrap()
     }
 
-    /// The processes of an agent whose conversation is a session's: those that work in its folder, or the one of all.
+    /// The processes of an agent whose conversation is a session's: those that work in its folder,
+    /// or the one of all.
     fn agents(&self, session: &str) -> Vec<u32> {
         let all = orphans::of(self.folder.path());
         let folder = self.folder.path().join(session);
@@ -207,7 +211,8 @@ impl Stage {
         }
     }
 
-    /// Both sessions take a further turn, no turn has had a second end, and the end of the adapter leaves nothing.
+    /// Both sessions take a further turn, no turn has had a second end, and the end of the adapter
+    /// leaves nothing.
     fn and_on(mut self) {
         for session in ["a", "b"] {
             self.hub

@@ -1,4 +1,5 @@
-//! What agents of older systems were given, and where a host gives it here: each input has a home, or is refused by name.
+//! What agents of older systems were given, and where a host gives it here: each input has a home,
+//! or is refused by name.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,15 +1,16 @@
-//! The agents that people use, as they are: their own programs, driven through `trunkline serve` against a fake model,
-//! in a network namespace that has only loopback.
+//! The agents that people use, as they are: their own programs, driven through `trunkline serve`
+//! against a fake model, in a network namespace that has only loopback.
 //!
 //! ```sh
 //! TRUNKLINE_CLIS=DIR cargo test -p trunkline-profiles --test real -- --ignored
 //! ```
 //!
-//! `DIR` is where `npm install` was run; its folder `bin` has links to the programs of Python packages, each of an
-//! environment of its own. Nothing is installed. The outcome is `real-matrix.md`. `TRUNKLINE_REAL` and
-//! `TRUNKLINE_REAL_SCENARIO` choose rows and columns, by names with commas between; the file stays as it is then, but for
-//! these cells where `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time. For an installation of older
-//! versions: `TRUNKLINE_REAL_TRANSPORT` is the `transport` of every row.
+//! `DIR` is where `npm install` was run; its folder `bin` has links to the programs of Python
+//! packages, each of an environment of its own. Nothing is installed. The outcome is
+//! `real-matrix.md`. `TRUNKLINE_REAL` and `TRUNKLINE_REAL_SCENARIO` choose rows and columns, by
+//! names with commas between; the file stays as it is then, but for these cells where
+//! `TRUNKLINE_REAL_WRITE` is set. `TRUNKLINE_REAL_JOBS` rows run at a time. For an installation of
+//! older versions: `TRUNKLINE_REAL_TRANSPORT` is the `transport` of every row.
 
 #![allow(clippy::expect_used, reason = "a test that cannot go on panics")]
 
@@ -169,7 +170,8 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
     cell
 }
 
-/// What a cell says of how a scenario went: a failure is the agent's own where the facts say so, and it looks so.
+/// What a cell says of how a scenario went: a failure is the agent's own where the facts say so,
+/// and it looks so.
 fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     let Err(why) = came else { return Cell::Pass };
     let known = agent

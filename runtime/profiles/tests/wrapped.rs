@@ -1,4 +1,5 @@
-//! Profiles that wrap an agent which is not an ACP agent, each as a real process with a small program in the agent's place.
+//! Profiles that wrap an agent which is not an ACP agent, each as a real process with a small
+//! program in the agent's place.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
 

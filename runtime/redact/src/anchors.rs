@@ -71,8 +71,8 @@ const WINDOW: usize = 1024;
 /// By which windows overlap; no anchor is longer.
 const OVERLAP: usize = 32;
 
-/// How often a byte may be read on average behind anchors, beside [`ALLOWANCE`]. A text that wants more was made to be
-/// slow, and is hidden.
+/// How often a byte may be read on average behind anchors, beside [`ALLOWANCE`]. A text that wants
+/// more was made to be slow, and is hidden.
 const READS: usize = 8;
 /// What any text may cost, in bytes.
 const ALLOWANCE: usize = 16 * 1024;

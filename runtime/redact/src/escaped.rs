@@ -47,8 +47,9 @@ impl View {
     }
 }
 
-/// The text with `\n`, `\"`, `\/`, `\u00e9`, `\u{e9}`, `\xe9` and their like read, as JSON and programs write them. `None`
-/// where there are none but those that a registered value is known with anyway.
+/// The text with `\n`, `\"`, `\/`, `\u00e9`, `\u{e9}`, `\xe9` and their like read, as JSON and
+/// programs write them. `None` where there are none but those that a registered value is known with
+/// anyway.
 pub(super) fn backslashes(text: &[u8]) -> Option<View> {
     let tells = |at: usize| matches!(text.get(at + 1), Some(b'u' | b'U' | b'x' | b'/'));
     memchr::memchr_iter(b'\\', text).find(|at| tells(*at))?;

@@ -34,7 +34,8 @@ impl Join {
     }
 }
 
-/// Takes the value of the name around `anchor`, if it is a secret's and has one. Returns how many bytes were read.
+/// Takes the value of the name around `anchor`, if it is a secret's and has one. Returns how many
+/// bytes were read.
 pub(super) fn find(text: &[u8], anchor: Range<usize>, spans: &mut Vec<Span>) -> usize {
     let Some(name) = name_around(text, anchor) else {
         return 0;

@@ -6,8 +6,8 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use crate::grams::SHORTEST;
 use crate::wrapped::HEAD;
 
-/// A longer value is looked for in pieces of this many bytes. A multiple of 3, so that the base64 text of the whole
-/// is that of the pieces.
+/// A longer value is looked for in pieces of this many bytes. A multiple of 3, so that the base64
+/// text of the whole is that of the pieces.
 const PIECE: usize = 510;
 
 /// How a pattern came from its value.
@@ -19,8 +19,8 @@ pub(super) enum Form {
     Base64,
 }
 
-/// What is looked for of a value: the whole, the keys of a comma-separated pool, and the lines of one with several.
-/// What is shorter than 12 bytes is not: it may be anything.
+/// What is looked for of a value: the whole, the keys of a comma-separated pool, and the lines of
+/// one with several. What is shorter than 12 bytes is not: it may be anything.
 pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
     let value = value.trim_ascii();
     let mut parts: Vec<&[u8]> = pieces(value);
@@ -38,7 +38,8 @@ pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// Whether a part of a value is secret by itself: not prose, not JSON, not the first or last line of a PEM text.
+/// Whether a part of a value is secret by itself: not prose, not JSON, not the first or last line
+/// of a PEM text.
 fn is_key(part: &[u8]) -> bool {
     !part
         .iter()
@@ -59,8 +60,8 @@ fn pieces(value: &[u8]) -> Vec<&[u8]> {
     pieces
 }
 
-/// Every form of one part, each at least 12 bytes long. Other escapes than these are read before values are looked for;
-/// see [`escaped`](crate::escaped).
+/// Every form of one part, each at least 12 bytes long. Other escapes than these are read before
+/// values are looked for; see [`escaped`](crate::escaped).
 pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
     let mut forms = vec![(Form::Plain, part.to_vec())];
     let mut add = |form, pattern: Vec<u8>| {

@@ -48,14 +48,16 @@ const HARMLESS: [&[u8]; 7] = [
     b"askpass",
 ];
 
-/// The last word of names that contain one of those words and say where a secret is: a path, a variable, an address.
+/// The last word of names that contain one of those words and say where a secret is: a path, a
+/// variable, an address.
 const PLACES: [&[u8]; 6] = [b"path", b"file", b"dir", b"env", b"name", b"url"];
 
-/// Whether a variable of this name holds a secret, whatever the case of its letters: its name contains `key`, `token`,
-/// `secret`, `password`, `passwd`, `passphrase`, `authorization`, `cookie`, `credential` or `oauth`, or is a known one
-/// such as `SENTRY_DSN`.
+/// Whether a variable of this name holds a secret, whatever the case of its letters: its name
+/// contains `key`, `token`, `secret`, `password`, `passwd`, `passphrase`, `authorization`,
+/// `cookie`, `credential` or `oauth`, or is a known one such as `SENTRY_DSN`.
 ///
-/// Addresses such as `API_URL` are none, nor is what only says where one is: `SSH_KEY_PATH`, `api_key_env`.
+/// Addresses such as `API_URL` are none, nor is what only says where one is: `SSH_KEY_PATH`,
+/// `api_key_env`.
 #[must_use]
 pub fn is_sensitive(name: impl AsRef<OsStr>) -> bool {
     let as_written = name.as_ref().as_bytes();
@@ -107,7 +109,8 @@ const SECRETS: [&[u8]; 10] = [
     b"connectionstring",
 ];
 
-/// What a name in a text means, `None` where nothing secret. Separators in it do not count: `api-key` is `api_key`.
+/// What a name in a text means, `None` where nothing secret. Separators in it do not count:
+/// `api-key` is `api_key`.
 pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     let mut flat = [0; LONGEST];
     let mut length = 0;

@@ -27,8 +27,8 @@ impl fmt::Debug for Redactor {
 }
 
 impl Redactor {
-    /// Makes one that knows these secrets, each a name and a value, and every shape. What is shorter than 12 bytes is
-    /// no secret.
+    /// Makes one that knows these secrets, each a name and a value, and every shape. What is
+    /// shorter than 12 bytes is no secret.
     pub fn new<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) -> Self {
         let redactor = Self::default();
         redactor.change(|values| {

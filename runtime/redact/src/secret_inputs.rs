@@ -62,9 +62,9 @@ impl SecretInputs {
         self
     }
 
-    /// Takes every text below a sensitive key: of MCP servers, their headers and variables too, where these are lists of
-    /// `{"name": …, "value": …}`; and options within lists of texts. Of a header with a scheme, as in `Bearer x`, the word
-    /// behind it counts by itself.
+    /// Takes every text below a sensitive key: of MCP servers, their headers and variables too,
+    /// where these are lists of `{"name": …, "value": …}`; and options within lists of texts. Of a
+    /// header with a scheme, as in `Bearer x`, the word behind it counts by itself.
     #[must_use]
     pub fn json(mut self, value: &Value) -> Self {
         self.walk(value, None);
@@ -109,7 +109,8 @@ impl SecretInputs {
     /// Makes them known for as long as a session lives.
     ///
     /// # Errors
-    /// Where the session, or all of them together, would have more than can be hidden. Nothing of it is known then.
+    /// Where the session, or all of them together, would have more than can be hidden. Nothing of
+    /// it is known then.
     pub fn hold(self) -> Result<HeldSecrets, TooManySecrets> {
         HeldSecrets::new(self.0)
     }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use crate::shared;
 use crate::values::{Secret, Values};
 
-/// The most parts of secrets that one session may hold, and all of them together: keys of a pool, lines of a PEM text and
-/// the like counted each, and what several sessions hold once.
+/// The most parts of secrets that one session may hold, and all of them together: keys of a pool,
+/// lines of a PEM text and the like counted each, and what several sessions hold once.
 pub const MAX_HELD: usize = 512;
 const MAX_HELD_BY_ALL: usize = 16 * 1024;
 
@@ -15,8 +15,8 @@ const MAX_HELD_BY_ALL: usize = 16 * 1024;
 const MAX_BYTES: usize = 128 * 1024;
 const MAX_BYTES_OF_ALL: usize = 4 * 1024 * 1024;
 
-/// How many parts stay known after their session's close, until others are released: what an adapter says of the
-/// session meanwhile is on its way.
+/// How many parts stay known after their session's close, until others are released: what an
+/// adapter says of the session meanwhile is on its way.
 pub const MAX_RELEASED: usize = 512;
 
 /// A session was given more secrets than can be hidden.
@@ -28,8 +28,8 @@ pub struct TooManySecrets {
     what: &'static str,
 }
 
-/// Secrets of one session. They are hidden from everything that is shown while this lives, and for a while after its
-/// drop: until [`MAX_RELEASED`] others were released.
+/// Secrets of one session. They are hidden from everything that is shown while this lives, and for
+/// a while after its drop: until [`MAX_RELEASED`] others were released.
 #[derive(Debug, Default)]
 pub struct HeldSecrets {
     parts: Vec<Arc<[u8]>>,

@@ -13,8 +13,8 @@ use crate::redactor::Redactor;
 use crate::sessions::{Sessions, TooManySecrets};
 use crate::values::{Secret, Values};
 
-/// How many values that were registered at run time are known, keys of a pool and the like counted each; for more, the
-/// oldest are forgotten. What the host's own variables hold is never forgotten.
+/// How many values that were registered at run time are known, keys of a pool and the like counted
+/// each; for more, the oldest are forgotten. What the host's own variables hold is never forgotten.
 pub const MAX_VALUES: usize = 2048;
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
@@ -28,8 +28,8 @@ static SHARED: LazyLock<Shared> = LazyLock::new(|| {
     Shared::new(own)
 });
 
-/// The redactor of this program: it knows what the host's own sensitive variables held at its first use, and what was
-/// [registered](register) until now.
+/// The redactor of this program: it knows what the host's own sensitive variables held at its first
+/// use, and what was [registered](register) until now.
 #[must_use]
 pub fn shared() -> Arc<Redactor> {
     SHARED.snapshot()
@@ -47,14 +47,16 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     shared().bytes(bytes)
 }
 
-/// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known already costs a look-up.
+/// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known
+/// already costs a look-up.
 ///
 /// It stays known; what is a session's is [held](crate::SecretInputs::hold) instead.
 pub fn register(name: impl AsRef<str>, value: impl AsRef<[u8]>) {
     register_all([(name, value)]);
 }
 
-/// Makes secrets known to the [`shared`] redactor, each a name and a value. When this returns, every sink hides them.
+/// Makes secrets known to the [`shared`] redactor, each a name and a value. When this returns,
+/// every sink hides them.
 pub fn register_all<N: AsRef<str>, V: AsRef<[u8]>>(secrets: impl IntoIterator<Item = (N, V)>) {
     SHARED.register(secrets);
 }

@@ -27,7 +27,8 @@ impl Span {
     }
 }
 
-/// Sorts spans and makes one of those that overlap, named after a registered value before a shape, and the longest.
+/// Sorts spans and makes one of those that overlap, named after a registered value before a shape,
+/// and the longest.
 pub(super) fn merge(spans: &mut Vec<Span>) {
     if spans.len() < 2 {
         return;

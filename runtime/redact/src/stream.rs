@@ -9,14 +9,15 @@ use crate::shared::shared;
 /// How much of an unfinished line is kept, in bytes, before its beginning goes on without its end.
 pub const MAX_PENDING: usize = 64 * 1024;
 
-/// What is kept then. No pattern of a registered value is as long, nor is a name with what joins it to its value.
+/// What is kept then. No pattern of a registered value is as long, nor is a name with what joins it
+/// to its value.
 const TAIL: usize = 8 * 1024;
 
-/// Hides secrets in a stream of bytes: on whole lines, so that one which is split over chunks is found. A line that ends
-/// within the base64 text of a value waits for the next one.
+/// Hides secrets in a stream of bytes: on whole lines, so that one which is split over chunks is
+/// found. A line that ends within the base64 text of a value waits for the next one.
 ///
-/// What is longer than [`MAX_PENDING`] without a line's end goes on in parts, none of which ends within a secret; a
-/// secret that is itself as long is hidden together with the rest of its line.
+/// What is longer than [`MAX_PENDING`] without a line's end goes on in parts, none of which ends
+/// within a secret; a secret that is itself as long is hidden together with the rest of its line.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// `None` is the shared one, as it is when a line is complete.

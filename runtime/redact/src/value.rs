@@ -31,7 +31,8 @@ pub(super) fn quote(text: &[u8], at: usize) -> Option<Quote> {
     })
 }
 
-/// The quote that opens the value at `at`; as in `b'…'` and `Some("…")`, a prefix or a wrapper may come before it.
+/// The quote that opens the value at `at`; as in `b'…'` and `Some("…")`, a prefix or a wrapper may
+/// come before it.
 pub(super) fn opening(text: &[u8], at: usize) -> Option<Quote> {
     let length = text[at..]
         .iter()
@@ -78,7 +79,8 @@ pub(super) fn blank(text: &[u8], from: usize) -> usize {
 
 /// Where the text ends that `quote` opened: at its like, at the end of the line, or of all.
 ///
-/// Of `2n + 1` backslashes before a quote, at a depth where `n` belong to the quote, an escaped quote has more.
+/// Of `2n + 1` backslashes before a quote, at a depth where `n` belong to the quote, an escaped
+/// quote has more.
 pub(super) fn closing(text: &[u8], quote: Quote) -> usize {
     let mut backslashes = 0;
     for (at, byte) in text.iter().enumerate().skip(quote.end) {
@@ -98,8 +100,8 @@ pub(super) fn closing(text: &[u8], quote: Quote) -> usize {
     text.len()
 }
 
-/// Where a value without quotes ends: at a blank, a quote, or the escape of one inside a JSON string. A quote behind
-/// `=` or a bracket belongs to it, with what it encloses.
+/// Where a value without quotes ends: at a blank, a quote, or the escape of one inside a JSON
+/// string. A quote behind `=` or a bracket belongs to it, with what it encloses.
 pub(super) fn bare(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {

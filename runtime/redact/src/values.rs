@@ -37,7 +37,8 @@ struct Pattern {
     holders: usize,
 }
 
-/// What finds registered values. Adding and removing one costs what its own length costs, however many are known.
+/// What finds registered values. Adding and removing one costs what its own length costs, however
+/// many are known.
 #[derive(Default)]
 pub(super) struct Values {
     patterns: BTreeMap<Box<[u8]>, Pattern>,
@@ -154,8 +155,9 @@ impl Values {
     fn longest(&self, text: &[u8]) -> Option<(usize, &Pattern)> {
         let mut most = text.len();
         while most >= SHORTEST {
-            // What a text begins with sorts before it, and the longest such pattern last, unless others lie between.
-            // Those differ from it somewhere, and no pattern that is longer than up to there can match.
+            // What a text begins with sorts before it, and the longest such pattern last, unless
+            // others lie between. Those differ from it somewhere, and no pattern that is longer
+            // than up to there can match.
             let before = (Unbounded, Included(&text[..most]));
             let (pattern, of) = self.patterns.range::<[u8], _>(before).next_back()?;
             let common = pattern

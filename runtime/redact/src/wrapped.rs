@@ -7,8 +7,8 @@ use crate::span::{Label, Span};
 /// As many characters as three bytes make, and padding.
 pub(super) const EDGE: usize = 6;
 
-/// The characters by which the beginning of a value is known at the end of a line. Of one that is cut after fewer, what
-/// the next line begins with is found by itself; see [`forms`](crate::forms).
+/// The characters by which the beginning of a value is known at the end of a line. Of one that is
+/// cut after fewer, what the next line begins with is found by itself; see [`forms`](crate::forms).
 pub(super) const HEAD: usize = 4;
 
 /// No pattern is longer: base64 of a piece.
@@ -65,8 +65,8 @@ impl Heads {
         })
     }
 
-    /// Finds values that go on behind the end of a line; `longest` tells the value that a text without such ends begins
-    /// with.
+    /// Finds values that go on behind the end of a line; `longest` tells the value that a text
+    /// without such ends begins with.
     pub(super) fn find(
         &self,
         text: &[u8],
@@ -110,8 +110,8 @@ impl Heads {
         }
     }
 
-    /// Where a value may begin whose rest has not come yet; `lines` are whole, and `is_open` tells whether a value is
-    /// longer than a text and begins with it.
+    /// Where a value may begin whose rest has not come yet; `lines` are whole, and `is_open` tells
+    /// whether a value is longer than a text and begins with it.
     pub(super) fn open_from(&self, lines: &[u8], is_open: impl Fn(&[u8]) -> bool) -> Option<usize> {
         if self.counts.is_empty() {
             return None;

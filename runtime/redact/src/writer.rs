@@ -6,8 +6,8 @@ use crate::stream::Stream;
 
 /// Writes whole lines with the secrets hidden, by the [`shared`](crate::shared) redactor.
 ///
-/// The unfinished last line waits, in bounded memory, until its end comes, or this is dropped; `flush` does not write
-/// it, or a secret could be cut in two.
+/// The unfinished last line waits, in bounded memory, until its end comes, or this is dropped;
+/// `flush` does not write it, or a secret could be cut in two.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: W,

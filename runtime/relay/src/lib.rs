@@ -35,8 +35,9 @@
 //! hands each message to the task of its session; it never waits for the pipe to the hub. The
 //! sessions come from `trunkline-sessions`: in a journal, or in memory with one client. The client
 //! (`hub_sink`) encodes each entry into the session's own queue towards the hub, and takes events
-//! only while that has room: what a slow hub does not read waits in the host's spool. One task writes (`upstream`): it takes from the sessions' queues in turn, by
-//! bytes ([`Fair`](trunkline_pipe::Fair)).
+//! only while that has room: what a slow hub does not read waits in the host's spool. One task
+//! writes (`upstream`): it takes from the sessions' queues in turn, by bytes
+//! ([`Fair`](trunkline_pipe::Fair)).
 
 #![forbid(unsafe_code)]
 

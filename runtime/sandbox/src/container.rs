@@ -18,11 +18,12 @@
 //! | `--env-file` | values of variables that the client would read itself; no one else can read the file |
 //! | `--entrypoint` | the program that is configured, not the image's |
 //!
-//! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed only when declared, the
-//! first two with their values: the client keeps the host's own, and the image knows its own.
+//! The child's `PATH`, `HOME` and what else the client reads itself ([`is_clients`]) are passed
+//! only when declared, the first two with their values: the client keeps the host's own, and the
+//! image knows its own.
 //!
-//! The init program runs only where there is an allow-list, for its bridge, and where it is itself the program: it is
-//! mounted from the host and has to run with the image's C library.
+//! The init program runs only where there is an allow-list, for its bridge, and where it is itself
+//! the program: it is mounted from the host and has to run with the image's C library.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -43,8 +44,8 @@ use trunkline_process::Descriptors;
 /// The most open files that a container is started with.
 const OPEN_FILES: u64 = 1_048_576;
 
-/// The most processes of a user that a container is started with, where the kernel does not say what it can count;
-/// the container's own number is bounded by `--pids-limit`.
+/// The most processes of a user that a container is started with, where the kernel does not say
+/// what it can count; the container's own number is bounded by `--pids-limit`.
 const PROCESSES: u64 = 32_768;
 
 /// What of the host the command line depends on.
@@ -201,7 +202,8 @@ fn volumes<'a>(grants: &'a [Grant], inside: &Inside<'_>) -> Vec<(&'a Path, PathB
         if !grant.given {
             volumes.push((real, real.to_owned(), grant.access));
         }
-        // Below another name of an outer place the inner ones have to lie, too: their access is narrower, perhaps.
+        // Below another name of an outer place the inner ones have to lie, too: their access is
+        // narrower, perhaps.
         for name in &grant.also {
             for inner in shown
                 .iter()
@@ -227,12 +229,14 @@ fn is_open(name: &OsStr) -> bool {
     name == "PATH" || name == "HOME"
 }
 
-/// What `--env-file` names: declared variables that the client would read itself if they were in its environment, and
-/// whose values may be secret, in an argument seen by everybody. `None` where there are none.
+/// What `--env-file` names: declared variables that the client would read itself if they were in
+/// its environment, and whose values may be secret, in an argument seen by everybody. `None` where
+/// there are none.
 ///
 /// # Errors
 ///
-/// When a value has a line break: a line of the file is one variable, and podman drops a carriage return at its end.
+/// When a value has a line break: a line of the file is one variable, and podman drops a carriage
+/// return at its end.
 pub(crate) fn variables_file(inside: &Inside<'_>) -> Result<Option<Vec<u8>>, SandboxError> {
     let mut text = Vec::new();
     for (name, value) in own_variables(inside) {
@@ -344,8 +348,8 @@ impl Arguments {
         Ok(())
     }
 
-    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless a flag says not to;
-    /// docker does not, and does not know the word.
+    /// Lays an empty folder over another one. Podman would fill it with what it lies over, unless a
+    /// flag says not to; docker does not, and does not know the word.
     fn cover(&mut self, at: &Path, podman: bool) -> Result<(), SandboxError> {
         refuse_colon(at)?;
         let mut cover = joined("--tmpfs=", at.as_os_str());

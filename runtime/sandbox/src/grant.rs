@@ -231,14 +231,14 @@ fn refuse_reserved(grant: &Grant, inside: &Inside<'_>) -> Result<(), SandboxErro
     Ok(())
 }
 
-/// Whether the mount point of the proxy's socket would have to be made in a folder of the host. Below `/` it would
-/// not: an empty `/run` lies over it.
+/// Whether the mount point of the proxy's socket would have to be made in a folder of the host.
+/// Below `/` it would not: an empty `/run` lies over it.
 fn covers_reserved(grant: &Grant, inside: &Inside<'_>) -> bool {
     inside.outlet.is_some() && grant.place.real != Path::new("/")
 }
 
-/// What of the private folders of others, and of what the host keeps to itself, lies in something that may be read and
-/// has to be covered.
+/// What of the private folders of others, and of what the host keeps to itself, lies in something
+/// that may be read and has to be covered.
 ///
 /// Refuses grants that would let the child write there: it could move the folder above away.
 fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxError> {
@@ -309,8 +309,8 @@ fn covers(asked: &[Grant], inside: &Inside<'_>) -> Result<Vec<Grant>, SandboxErr
     Ok(covers)
 }
 
-/// What lies over something that is there, in what may be seen. Nothing where all of the machine can be read and an
-/// empty folder of the sandbox lies over it anyway.
+/// What lies over something that is there, in what may be seen. Nothing where all of the machine
+/// can be read and an empty folder of the sandbox lies over it anyway.
 fn cover(over: &Grant, real: &Path) -> Option<Grant> {
     if over.place.real == Path::new("/") && ["/tmp", "/run"].iter().any(|own| real.starts_with(own))
     {
@@ -460,7 +460,8 @@ fn nearest(path: &Path) -> (Place, PathBuf) {
     }
 }
 
-/// Refuses links that lie in something writable and lead out of it: what ran inside before may have turned them.
+/// Refuses links that lie in something writable and lead out of it: what ran inside before may have
+/// turned them.
 fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
     for grant in grants {
         for link in &grant.place.links {
@@ -481,8 +482,9 @@ fn refuse_turned_links(grants: &[Grant]) -> Result<(), SandboxError> {
 
 /// From outer to inner, one for each place, and none that its surroundings give already.
 ///
-/// Between something that may be read and the writable folder around it, every folder is mounted onto itself: a mount
-/// point cannot be renamed, so nothing else can be put in the place of what may not be written.
+/// Between something that may be read and the writable folder around it, every folder is mounted
+/// onto itself: a mount point cannot be renamed, so nothing else can be put in the place of what
+/// may not be written.
 fn ordered(mut grants: Vec<Grant>) -> Vec<Grant> {
     // Of two at one place the narrower comes first, and stays.
     grants.sort_by(|a, b| order(a).cmp(&order(b)));

@@ -2,19 +2,23 @@
 //!
 //! # Theory of operation
 //!
-//! A [`Sandbox`] is a plain value, what one child is granted; [`ChildSpec::sandbox`] takes it. Nothing runs for it until
+//! A [`Sandbox`] is a plain value, what one child is granted; [`ChildSpec::sandbox`] takes it.
+//! Nothing runs for it until
 //! [`spawn`](trunkline_process::spawn()) asks for its command line. [`wrap`] turns it and what is to run [`Inside`] it
-//! into one [`CommandLine`]: bubblewrap with the host's own files, or a container of podman or docker. It looks at files
-//! and starts nothing; the rest is a pure function of what it saw. The init program of `trunkline-process` runs first
-//! inside bubblewrap, at the path that it has outside.
+//! into one [`CommandLine`]: bubblewrap with the host's own files, or a container of podman or
+//! docker. It looks at files and starts nothing; the rest is a pure function of what it saw. The
+//! init program of `trunkline-process` runs first inside bubblewrap, at the path that it has
+//! outside.
 //!
 //! A child that may reach some of the network ([`Network::Allow`]) has no route. Behind its
 //! [`Child`](trunkline_process::Child) runs a [`Proxy`](network::Proxy), one task that holds every connection; a thread
-//! of the init program, the bridge, is the way to it. Dropping the child drops the proxy, its connections and its
-//! socket. Nothing else runs here, and nothing outlives a child but a container whose host was killed together with the
-//! init beside its client: [`sweep_containers`] removes those.
+//! of the init program, the bridge, is the way to it. Dropping the child drops the proxy, its
+//! connections and its socket. Nothing else runs here, and nothing outlives a child but a container
+//! whose host was killed together with the init beside its client: [`sweep_containers`] removes
+//! those.
 //!
-//! A [`Policy`] is what an organisation allows: it only takes away from what an agent asks for, before the start.
+//! A [`Policy`] is what an organisation allows: it only takes away from what an agent asks for,
+//! before the start.
 //!
 //! ```no_run
 //! use trunkline_process::{ChildSpec, init, spawn};
@@ -46,11 +50,13 @@
 //! | private folders of others, records of children | not at all: an empty folder lies over them where what is around may be read; nothing around may be written |
 //! | what the host keeps to itself elsewhere ([`Inside::covered`]) | not at all: an empty folder or the empty device lies over it where what is around may be read or written |
 //!
-//! Folders between something read-only and the writable folder around it are mounted onto themselves: what is a mount
-//! point cannot be renamed, so nothing else can take the read-only thing's place.
+//! Folders between something read-only and the writable folder around it are mounted onto
+//! themselves: what is a mount point cannot be renamed, so nothing else can take the read-only
+//! thing's place.
 //!
-//! A path may be a symbolic link, or lead through some: the thing itself is granted, and both names work. A link
-//! that lies in something writable may not lead out of it: whatever ran inside before could have turned it.
+//! A path may be a symbolic link, or lead through some: the thing itself is granted, and both names
+//! work. A link that lies in something writable may not lead out of it: whatever ran inside before
+//! could have turned it.
 //!
 //! # Bubblewrap
 //!
@@ -71,19 +77,22 @@
 //! | `--share-net`, only for [`Network::All`] | with the host's `resolv.conf` and `hosts` |
 //! | the proxy's socket at `/run/trunkline/proxy.sock` | only for [`Network::Allow`]: there is no route but this one |
 //!
-//! There is no `--new-session`, since the child leads a session already, with a session keyring of its own, and no `--clearenv`: the environment that
-//! bwrap is started with is curated, and values in an argument can be read by everybody on the machine. Variables
-//! that load code into a program (`LD_*` and its like) are the exception: bwrap would load that code outside, so
-//! they are set inside by `--setenv`.
+//! There is no `--new-session`, since the child leads a session already, with a session keyring of
+//! its own, and no `--clearenv`: the environment that bwrap is started with is curated, and values
+//! in an argument can be read by everybody on the machine. Variables that load code into a program
+//! (`LD_*` and its like) are the exception: bwrap would load that code outside, so they are set
+//! inside by `--setenv`.
 //!
-//! What is *not* kept out: with [`Network::All`] the child reaches the host's abstract sockets and everything that
-//! listens on loopback; a granted socket or a granted device is granted with all it can do.
+//! What is *not* kept out: with [`Network::All`] the child reaches the host's abstract sockets and
+//! everything that listens on loopback; a granted socket or a granted device is granted with all it
+//! can do.
 //!
 //! # Containers
 //!
-//! `podman run` and `docker run` of an image, with the same folders. The image brings programs and libraries; the folders
-//! above are mounted, the working directory is the same. The client's death does not end a container, so it has a
-//! name, by which an [init](trunkline_process::init) beside the client removes it, even when the host is gone, and a label, by which
+//! `podman run` and `docker run` of an image, with the same folders. The image brings programs and
+//! libraries; the folders above are mounted, the working directory is the same. The client's death
+//! does not end a container, so it has a name, by which an [init](trunkline_process::init) beside
+//! the client removes it, even when the host is gone, and a label, by which
 //! [`sweep_containers`] finds what even that left.
 
 #![forbid(unsafe_code)]

@@ -86,8 +86,9 @@ impl Container {
     }
 }
 
-/// Whether an engine says of this very container that there is none: podman that it has `no container with name or ID
-/// "NAME"`, docker that there is `No such container: NAME`. An engine of which something is "not found" says nothing.
+/// Whether an engine says of this very container that there is none: podman that it has `no
+/// container with name or ID "NAME"`, docker that there is `No such container: NAME`. An engine of
+/// which something is "not found" says nothing.
 fn says_gone(said: &str, name: &str) -> bool {
     said.lines().any(|line| {
         let before = line
@@ -106,8 +107,8 @@ fn says_gone(said: &str, name: &str) -> bool {
     })
 }
 
-/// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for ten seconds,
-/// unless a flag says not to; docker does neither, and does not know the flag.
+/// The arguments that kill what runs in a container and remove it. Podman asks first, and waits for
+/// ten seconds, unless a flag says not to; docker does neither, and does not know the flag.
 pub(crate) fn removal(backend: &Backend) -> &'static [&'static str] {
     match backend {
         Backend::Podman { .. } => &["rm", "--force", "--time=0"],
@@ -122,8 +123,8 @@ pub(crate) fn clients_variables() -> BTreeMap<OsString, OsString> {
         .collect()
 }
 
-/// Whether a client reads this variable itself: with the child's value it would speak to another engine, keep its
-/// images elsewhere, or load code.
+/// Whether a client reads this variable itself: with the child's value it would speak to another
+/// engine, keep its images elsewhere, or load code.
 pub(crate) fn is_clients(name: &OsStr) -> bool {
     let name = name.as_bytes();
     let exact: [&[u8]; 7] = [
@@ -147,12 +148,13 @@ pub(crate) fn is_clients(name: &OsStr) -> bool {
     exact.contains(&name) || begins.iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves them; says how
-/// many. Blocks.
+/// Removes the containers of hosts of this machine that are gone, as a power cut or SIGKILL leaves
+/// them; says how many. Blocks.
 ///
 /// # Errors
 ///
-/// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which leaves nothing.
+/// When the backend is not installed, or its engine does not answer. `Ok(0)` for bubblewrap, which
+/// leaves nothing.
 pub fn sweep_containers(backend: &Backend) -> Result<usize, SandboxError> {
     let (Backend::Podman { options, .. } | Backend::Docker { options, .. }) = backend else {
         return Ok(0);

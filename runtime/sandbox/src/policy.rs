@@ -15,8 +15,8 @@ use trunkline_process::{Limits, shown_size};
 /// Lists are `None` where nothing is said: an empty list allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Policy {
-    /// Whether an agent may run without a sandbox. One may not either where `network`, `read_only` or `writable`
-    /// say something: nothing else could hold it to that.
+    /// Whether an agent may run without a sandbox. One may not either where `network`, `read_only`
+    /// or `writable` say something: nothing else could hold it to that.
     pub sandbox_required: bool,
     /// Names of the backends that may be used.
     pub backends: Option<Vec<String>>,
@@ -28,9 +28,10 @@ pub struct Policy {
     pub writable: Option<Vec<PathBuf>>,
     /// Images that may be run.
     pub images: Option<Vec<String>>,
-    /// The arguments of podman and docker themselves, in place of an entry's own. Where this says nothing and the policy
-    /// limits what an agent's tree may do or take, an entry may have none: they choose the program that makes the
-    /// container, the engine that it runs on and the store of its images, so nothing else would hold.
+    /// The arguments of podman and docker themselves, in place of an entry's own. Where this says
+    /// nothing and the policy limits what an agent's tree may do or take, an entry may have none:
+    /// they choose the program that makes the container, the engine that it runs on and the store
+    /// of its images, so nothing else would hold.
     pub options: Option<Vec<String>>,
     /// The most memory of a tree, in bytes.
     pub memory: Option<u64>,
@@ -62,8 +63,8 @@ pub struct Asked {
 /// What an agent gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Narrowed {
-    /// What is left of what was asked for. Paths that a list of the policy was applied to are the places themselves,
-    /// without links.
+    /// What is left of what was asked for. Paths that a list of the policy was applied to are the
+    /// places themselves, without links.
     pub granted: Asked,
     /// What was narrowed, a sentence each.
     pub said: Vec<String>,
@@ -148,7 +149,8 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// When what is left would not be what the agent needs: no sandbox, another backend or image, a path elsewhere.
+    /// When what is left would not be what the agent needs: no sandbox, another backend or image, a
+    /// path elsewhere.
     pub fn narrow(&self, asked: Asked) -> Result<Narrowed, PolicyError> {
         self.narrow_with(asked, |path| Ok(follow(path)?.real))
     }
@@ -374,8 +376,8 @@ impl Policy {
     }
 }
 
-/// The folders that hold everything that may be granted, without links. `None` holds everything, but that what may be
-/// written may be read, so a list of what may be read bounds it.
+/// The folders that hold everything that may be granted, without links. `None` holds everything,
+/// but that what may be written may be read, so a list of what may be read bounds it.
 struct Roots {
     writable: Option<Vec<PathBuf>>,
     read_only: Option<Vec<PathBuf>>,

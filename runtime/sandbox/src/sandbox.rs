@@ -16,8 +16,8 @@ pub struct Sandbox {
     pub writable: Vec<PathBuf>,
     /// What may be reached over the network.
     pub network: Network,
-    /// As whom the child runs inside: user and group number. `None` is 1000 and 1000 with bubblewrap, the host's own
-    /// in a container.
+    /// As whom the child runs inside: user and group number. `None` is 1000 and 1000 with
+    /// bubblewrap, the host's own in a container.
     pub user: Option<(u32, u32)>,
 }
 

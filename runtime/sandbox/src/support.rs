@@ -49,7 +49,8 @@ impl Support {
         command.args(options).arg("image").args(asked).arg(image);
         match run_bounded(command, DEADLINE) {
             Ok(finished) if finished.success => {}
-            // `podman image exists` says it by this code, and what failed by another; docker says it by this text.
+            // `podman image exists` says it by this code, and what failed by another; docker says
+            // it by this text.
             Ok(finished) if asked == EXISTS && finished.code == Some(1) => self.lacks_image = true,
             Ok(finished) if asked != EXISTS && finished.says("no such image") => {
                 self.lacks_image = true
@@ -134,8 +135,8 @@ pub(crate) fn bubblewrap() -> Result<Arc<Bubblewrap>, SandboxError> {
     Ok(probed)
 }
 
-/// Runs bwrap with what isolates a child and nothing else, once with and, if that fails, once without the flag that
-/// not every one knows.
+/// Runs bwrap with what isolates a child and nothing else, once with and, if that fails, once
+/// without the flag that not every one knows.
 fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
     let setuid = fs::metadata(program).is_ok_and(|meta| meta.mode() & 0o4000 != 0);
     let mut problem = String::new();

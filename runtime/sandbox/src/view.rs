@@ -16,9 +16,10 @@ pub(crate) const PROXY_SOCKET: &str = "/run/trunkline/proxy.sock";
 /// What lies over a file that no one inside may see. A child may not even open it: it is a device.
 pub(crate) const EMPTY: &str = "/dev/null";
 
-/// What of `/etc` is shown, where it exists. Certificates and the settings of the libraries that use them; the
-/// loader's cache; what programs of `/usr` link to; time zone, names of services and of kinds of files. Accounts and
-/// names of machines are of our own, see [`Own`]; keys, passwords and other settings stay outside.
+/// What of `/etc` is shown, where it exists. Certificates and the settings of the libraries that
+/// use them; the loader's cache; what programs of `/usr` link to; time zone, names of services and
+/// of kinds of files. Accounts and names of machines are of our own, see [`Own`]; keys, passwords
+/// and other settings stay outside.
 pub(crate) const ETC: [&str; 18] = [
     "/etc/alternatives",
     "/etc/ca-certificates",
@@ -48,8 +49,8 @@ pub(crate) const ETC_NETWORK: [&str; 4] = [
     "/etc/resolv.conf",
 ];
 
-/// Files of `/proc` that show the machine and not the child: keys and memory of the kernel, its log, its timers. A child of
-/// root could read them.
+/// Files of `/proc` that show the machine and not the child: keys and memory of the kernel, its
+/// log, its timers. A child of root could read them.
 const MASKED: [&str; 8] = [
     "/proc/kcore",
     "/proc/key-users",

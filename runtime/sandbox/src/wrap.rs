@@ -67,7 +67,8 @@ impl Isolation for Sandbox {
     }
 }
 
-/// The proxy that this process's environment names. One that cannot be used is reported, and connections are direct.
+/// The proxy that this process's environment names. One that cannot be used is reported, and
+/// connections are direct.
 fn upstream(label: &str) -> Option<UpstreamProxy> {
     UpstreamProxy::from_environment(|name| std::env::var(name).ok()).unwrap_or_else(|why| {
         tracing::warn!(target: "trunkline::network", agent = label, "connections of the sandbox are direct: {why}");
@@ -81,8 +82,8 @@ fn upstream(label: &str) -> Option<UpstreamProxy> {
 ///
 /// # Errors
 ///
-/// When something that was to be granted is missing or may not be granted, when the program would not be found
-/// inside, or when the backend cannot be used here.
+/// When something that was to be granted is missing or may not be granted, when the program would
+/// not be found inside, or when the backend cannot be used here.
 pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, SandboxError> {
     if matches!(sandbox.network, Network::Allow(_)) && inside.outlet.is_none() {
         return Err(SandboxError::NoOutlet);

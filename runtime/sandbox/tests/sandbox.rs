@@ -1,5 +1,5 @@
-//! Real sandboxes: what is seen, what is reached, what is left behind. Where a backend is missing its tests say so
-//! and pass.
+//! Real sandboxes: what is seen, what is reached, what is left behind. Where a backend is missing
+//! its tests say so and pass.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,

@@ -22,12 +22,13 @@
 //! The registry makes sure that at most one task serves a session: look-up and reservation are one
 //! step, and callers wait while another one opens the session or its task leaves. The task
 //! (`actor`) owns all state of its session: it handles messages of listeners and events of the
-//! host, writes entries (`recorder`), and performs the actions of an entry when it is stored.
-//! The log (`log`) is the journal, with a record before it if several hosts share the session, or
-//! the bounded queue of the only client. Stored entries reach the listeners through the session's `tail`; a listener that is behind reads
-//! the journal at its own pace and delays nothing. Open turns and requests of a session are a
-//! function of its entries (`open`), so that a later host finds them too (`recovery`). A session can
-//! begin as a copy of another one (`fork`), whose agent may need a `transcript`.
+//! host, writes entries (`recorder`), and performs the actions of an entry when it is stored. The
+//! log (`log`) is the journal, with a record before it if several hosts share the session, or the
+//! bounded queue of the only client. Stored entries reach the listeners through the session's
+//! `tail`; a listener that is behind reads the journal at its own pace and delays nothing. Open
+//! turns and requests of a session are a function of its entries (`open`), so that a later host
+//! finds them too (`recovery`). A session can begin as a copy of another one (`fork`), whose agent
+//! may need a `transcript`.
 
 #![forbid(unsafe_code)]
 

@@ -5,7 +5,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The members that say what a message is and where it belongs. None of them is what a person or an agent said.
+/// The members that say what a message is and where it belongs. None of them is what a person or an
+/// agent said.
 const HEAD: [&str; 11] = [
     "type",
     "session_id",

@@ -145,8 +145,8 @@ impl LogFile {
 
     /// Keeps the file as the older one, and gives an empty one of its name.
     ///
-    /// With an older one that is there it changes names. In a sandbox what lies over a file goes where the file goes, so
-    /// both stay covered; a new file would not be.
+    /// With an older one that is there it changes names. In a sandbox what lies over a file goes
+    /// where the file goes, so both stay covered; a new file would not be.
     fn keep(&self) -> Result<File, Errno> {
         let (folder, name, older) = (&self.folder, &self.name, older(&self.name));
         if let Some(next) = spare(folder, &older) {
@@ -249,7 +249,8 @@ fn spare(folder: &OwnedFd, name: &str) -> Option<File> {
 /// Makes a file private, and keeps it locked as long as it is open.
 fn lock(file: OwnedFd) -> Result<File, Errno> {
     fchmod(&file, Mode::RUSR | Mode::WUSR)?;
-    // Of a file system without locks two writers would share one file; each has made its own, so none is lost.
+    // Of a file system without locks two writers would share one file; each has made its own, so
+    // none is lost.
     let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
     Ok(File::from(file))
 }

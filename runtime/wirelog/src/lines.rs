@@ -3,8 +3,8 @@
 /// The longest part of a line that is kept, in bytes: what every reader of the protocol accepts.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// How much more is held until secrets are hidden: one that is cut by the end of what is held lies within this. No
-/// pattern of a registered value is as long.
+/// How much more is held until secrets are hidden: one that is cut by the end of what is held lies
+/// within this. No pattern of a registered value is as long.
 pub(crate) const MARGIN: usize = 8 * 1024;
 
 /// A line, or what was found of it.

@@ -82,7 +82,8 @@ impl WireLogOptions {
     }
 }
 
-/// A log in a file. Dropping it lets the thread write what waits, and waits for nothing; [`WireSink::flush`] waits.
+/// A log in a file. Dropping it lets the thread write what waits, and waits for nothing;
+/// [`WireSink::flush`] waits.
 pub struct WireLog {
     pub(crate) queue: Arc<BatchQueue<Batch>>,
     began: Instant,

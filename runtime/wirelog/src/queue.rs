@@ -1,6 +1,7 @@
 //! A bounded queue of log entries, and the loop of the thread that writes them.
 //!
-//! Entries gather for a moment before the thread takes them, so that many entries a second wake it a few times.
+//! Entries gather for a moment before the thread takes them, so that many entries a second wake it
+//! a few times.
 
 use std::{
     sync::{Condvar, Mutex, MutexGuard, PoisonError},
@@ -54,7 +55,8 @@ impl<B: QueuedBatch> BatchQueue<B> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds entries to the waiting batch, under the queue's lock. A closed queue takes none. Never waits for the thread.
+    /// Adds entries to the waiting batch, under the queue's lock. A closed queue takes none. Never
+    /// waits for the thread.
     pub fn push(&self, add: impl FnOnce(&mut B)) {
         let mut state = self.lock();
         if state.closed {

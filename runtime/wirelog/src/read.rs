@@ -12,7 +12,8 @@ const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 pub enum Entry {
     /// A record.
     Record(Record),
-    /// What is not a record: a line that was cut by the end of the process or a full disk, or of another file.
+    /// What is not a record: a line that was cut by the end of the process or a full disk, or of
+    /// another file.
     Unreadable {
         /// Which line, counted from 1.
         line: u64,
@@ -25,7 +26,8 @@ pub enum Entry {
 
 /// Reads a log line by line.
 ///
-/// A last line without an LF is kept until the rest of it is there, so a log can be followed while it is written:
+/// A last line without an LF is kept until the rest of it is there, so a log can be followed while
+/// it is written:
 /// [`Reader::next`] goes on where it was. [`Reader::finish`] hands over what is left.
 #[derive(Debug)]
 pub struct Reader<R> {

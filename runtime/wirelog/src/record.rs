@@ -200,8 +200,8 @@ impl Text {
     }
 }
 
-/// Why a whole line of the adapter, or of the host, is not a message that this version understands. `None` if it is one,
-/// or blank.
+/// Why a whole line of the adapter, or of the host, is not a message that this version understands.
+/// `None` if it is one, or blank.
 #[must_use]
 pub fn not_understood(line: &[u8], from_host: bool) -> Option<String> {
     let Ok(text) = std::str::from_utf8(line) else {

@@ -16,8 +16,8 @@ const TELLING: [&[u8]; 3] = [
     b"{\"type\":\"input.response\"",
 ];
 
-/// How many values of variables without a sensitive name are looked for at a time. The host's sessions need the room that
-/// is left for their own.
+/// How many values of variables without a sensitive name are looked for at a time. The host's
+/// sessions need the room that is left for their own.
 const ORDINARY: usize = 1024;
 
 /// What the value of a secret field is called.
@@ -26,7 +26,8 @@ const ANSWER: &str = "answer";
 /// What is shorter is hidden where it is handed over, and nowhere else.
 const SHORTEST: usize = 12;
 
-/// How many open questions with `secret` fields are remembered. Of the answer to another one every value is hidden.
+/// How many open questions with `secret` fields are remembered. Of the answer to another one every
+/// value is hidden.
 const QUESTIONS: usize = 4096;
 
 /// Whether a message of the host may hand over secrets. The host writes the type first.
@@ -95,7 +96,8 @@ impl Secrets {
         }
     }
 
-    /// Hides what a message of the host hands over in secret, and remembers it. `None` where that cannot be told.
+    /// Hides what a message of the host hands over in secret, and remembers it. `None` where that
+    /// cannot be told.
     pub(crate) fn told<'a>(
         &mut self,
         process: u32,

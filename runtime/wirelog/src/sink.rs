@@ -4,27 +4,28 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 /// Takes all that passes between a host and its adapters.
 ///
-/// It is called by the task that drives a link, between reading and writing, so it must not block. What it is handed is
-/// as it passes, secrets included; only stderr was redacted before.
+/// It is called by the task that drives a link, between reading and writing, so it must not block.
+/// What it is handed is as it passes, secrets included; only stderr was redacted before.
 pub trait WireSink: fmt::Debug + Send + Sync {
     /// Takes what has just been read, or is about to be written.
     fn take(&self, wire: Wire<'_>);
 
-    /// Returns true if it takes what passes in this direction; nothing else of it is handed over. It must always return
-    /// the same.
+    /// Returns true if it takes what passes in this direction; nothing else of it is handed over.
+    /// It must always return the same.
     fn wants(&self, direction: WireDirection) -> bool {
         let _ = direction;
         true
     }
 
-    /// Waits until all that was taken is where it belongs, at most so long. Blocks. A host calls it at the end of its
-    /// shutdown.
+    /// Waits until all that was taken is where it belongs, at most so long. Blocks. A host calls it
+    /// at the end of its shutdown.
     fn flush(&self, within: Duration) {
         let _ = within;
     }
 
-    /// The files that it writes, which nothing in a sandbox may see. A host asks before its adapters start. Each has to be
-    /// there then, and what has its name later has to be one of them still: what lies over a file goes where the file goes.
+    /// The files that it writes, which nothing in a sandbox may see. A host asks before its
+    /// adapters start. Each has to be there then, and what has its name later has to be one of them
+    /// still: what lies over a file goes where the file goes.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -95,7 +96,8 @@ pub enum WireEvent<'a> {
     },
     /// One message of the host with its LF, before it is written.
     ToAdapter(&'a [u8]),
-    /// What was read of the adapter's output: any number of lines, which may begin and end within one. [`Lines`] splits it.
+    /// What was read of the adapter's output: any number of lines, which may begin and end within
+    /// one. [`Lines`] splits it.
     ///
     /// [`Lines`]: crate::Lines
     FromAdapter(&'a [u8]),

@@ -1,10 +1,12 @@
-//! Drives an agent of ACP with ACP's own Rust library: new, prompt, permission, cancel, list, load, resume, close, delete,
-//! and a daemon that ends between two prompts; one elsewhere is killed in a turn.
+//! Drives an agent of ACP with ACP's own Rust library: new, prompt, permission, cancel, list, load,
+//! resume, close, delete, and a daemon that ends between two prompts; one elsewhere is killed in a
+//! turn.
 //!
 //!     client RECORD trunkline acp [ARGUMENTS]
 //!     client RECORD http://ADDRESS        with the feature `http`; ws://ADDRESS, too. The token is in ACP_TOKEN
 //!
-//! Every message of both sides goes to the file RECORD, which validate.mjs holds against the official schema.
+//! Every message of both sides goes to the file RECORD, which validate.mjs holds against the
+//! official schema.
 
 mod record;
 
@@ -415,7 +417,8 @@ async fn all_of_a_session(
     ensure!(ended? == StopReason::Cancelled);
     ensure!(person.ran() == 1, "what was never allowed does not run");
 
-    // A request whose handle is dropped is cancelled by `$/cancel_request`: the session takes the next prompt.
+    // A request whose handle is dropped is cancelled by `$/cancel_request`: the session takes the
+    // next prompt.
     let text = ContentBlock::Text(TextContent::new("/sleep 60"));
     drop(agent.send_request(PromptRequest::new(session.id.clone(), vec![text])));
     ensure!(session.prompt("after one that was dropped").await? == StopReason::EndTurn);

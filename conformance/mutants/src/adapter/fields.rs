@@ -87,8 +87,9 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An id that a message can do without: one that is not a string is absent, but a long one makes the message bad, and
-    /// so does one that holds half a character ([msg.5], [msg.6], [frame.10]).
+    /// An id that a message can do without: one that is not a string is absent, but a long one
+    /// makes the message bad, and so does one that holds half a character ([msg.5], [msg.6],
+    /// [frame.10]).
     pub(crate) fn optional_id(&self, name: &str) -> Field<String> {
         match self.raw(name) {
             Some(raw) if !raw.starts_with('"') => Field::Absent,

@@ -1,4 +1,5 @@
-//! What a turn does: an ordinary answer, or, where the environment says `CONFORM_PROBE=1`, what a script says.
+//! What a turn does: an ordinary answer, or, where the environment says `CONFORM_PROBE=1`, what a
+//! script says.
 
 mod asking;
 mod events;

@@ -29,7 +29,8 @@ pub(crate) struct Memory {
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) probing: bool,
-    /// Whether any session agreed on `control`, and on `resume`: without, their messages of the pipe are unknown.
+    /// Whether any session agreed on `control`, and on `resume`: without, their messages of the
+    /// pipe are unknown.
     pub(crate) knows_control: AtomicBool,
     pub(crate) knows_resume: AtomicBool,
     memories: Mutex<HashMap<String, Memory>>,
@@ -147,7 +148,8 @@ impl World {
         }
     }
 
-    /// Takes one of so many places for a turn, for those that do not run them all at once. Gives up when told.
+    /// Takes one of so many places for a turn, for those that do not run them all at once. Gives up
+    /// when told.
     pub(crate) fn enter(&self, places: usize, give_up: &dyn Fn() -> bool) -> bool {
         let mut taken = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken >= places {

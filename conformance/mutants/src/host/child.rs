@@ -1,4 +1,5 @@
-//! One adapter process: its pipes, its environment, its group, its end ([process.2], [process.3], [process.6]).
+//! One adapter process: its pipes, its environment, its group, its end ([process.2], [process.3],
+//! [process.6]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io::{self, Read};
@@ -156,8 +157,8 @@ impl Process {
         self.child.wait().map(Exit::from).unwrap_or_default()
     }
 
-    /// The end of stderr, without what looks like a secret. The process and its group are gone, so the last of it
-    /// is there at once, unless someone else holds the pipe.
+    /// The end of stderr, without what looks like a secret. The process and its group are gone, so
+    /// the last of it is there at once, unless someone else holds the pipe.
     pub(crate) fn last_words(&self) -> String {
         let until = Instant::now() + LAST_WAIT;
         while self

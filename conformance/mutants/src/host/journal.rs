@@ -1,7 +1,8 @@
 //! A journal before the reference host: the smallest that keeps SPEC.md, section 13.
 //!
-//! It starts this program once more, without a journal, and is its hub. What belongs to sessions of the journal becomes
-//! entries, a file for each session; everything else passes as it is. Further hubs come by `host.sock` in the folder.
+//! It starts this program once more, without a journal, and is its hub. What belongs to sessions of
+//! the journal becomes entries, a file for each session; everything else passes as it is. Further
+//! hubs come by `host.sock` in the folder.
 
 mod agent;
 mod edits;

@@ -1,8 +1,10 @@
-//! The reference host with switches: without a switch it keeps every clause, with one it breaks one.
+//! The reference host with switches: without a switch it keeps every clause, with one it breaks
+//! one.
 //!
-//! `broken-host --adapter 'COMMAND LINE' [--adapter2 'COMMAND LINE'] [--mutant NAME | --variant NAME]` speaks the
-//! adapter protocol to a hub on its stdin and stdout and serves it by the adapters that it starts. The agents are
-//! called `first` and `second`. With `--journal FOLDER` it keeps a journal there. `--list` names the switches.
+//! `broken-host --adapter 'COMMAND LINE' [--adapter2 'COMMAND LINE'] [--mutant NAME | --variant
+//! NAME]` speaks the adapter protocol to a hub on its stdin and stdout and serves it by the
+//! adapters that it starts. The agents are called `first` and `second`. With `--journal FOLDER` it
+//! keeps a journal there. `--list` names the switches.
 #![forbid(unsafe_code)]
 
 mod agent;

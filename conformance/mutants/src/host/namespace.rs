@@ -3,8 +3,9 @@
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-/// Run by two shells, one outside and its child, the first process inside, which cannot be the adapter: no signal of its
-/// own would end it. It gives the pipes away, waits whatever signal it gets, and ends as its child did.
+/// Run by two shells, one outside and its child, the first process inside, which cannot be the
+/// adapter: no signal of its own would end it. It gives the pipes away, waits whatever signal it
+/// gets, and ends as its child did.
 const SHELL: &str = r#"
 trap : TERM INT HUP
 exec 3<&0

@@ -134,8 +134,8 @@ fn many_turns(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// Watches the memory of a process that cannot get rid of what it produces: until it stands still, or for a minute. It may
-/// grow by so many MiB.
+/// Watches the memory of a process that cannot get rid of what it produces: until it stands still,
+/// or for a minute. It may grow by so many MiB.
 pub(super) fn watch_growth(t: &mut Trial<'_>, limit: u64) -> Outcome {
     let pid = t.process()?.pid();
     let before = crate::process::usage_of(pid).resident;

@@ -1,4 +1,5 @@
-//! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what goes with them).
+//! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what
+//! goes with them).
 
 use crate::cases::CaseRun;
 

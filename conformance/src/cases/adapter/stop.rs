@@ -84,7 +84,8 @@ fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-/// A turn of recipe `long` that no one stops goes on for longer than the stopped one: the stop has ended that one.
+/// A turn of recipe `long` that no one stops goes on for longer than the stopped one: the stop has
+/// ended that one.
 fn outlives_a_stopped_turn(t: &mut Trial<'_>, stopped_after: Duration) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;

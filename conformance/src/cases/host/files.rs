@@ -42,7 +42,8 @@ fn files(turn: &TurnSeen) -> Vec<&Seen> {
     turn.of_kind("file.output").collect()
 }
 
-/// Whether a core-only hub was told something in a turn. A host may cut and join its words, so they are not counted.
+/// Whether a core-only hub was told something in a turn. A host may cut and join its words, so they
+/// are not counted.
 fn told(turn: &TurnSeen) -> bool {
     !turn.on_channel("system").is_empty()
 }

@@ -12,7 +12,8 @@ use crate::{
     verdict::{Outcome, Stop},
 };
 
-/// Opens a session that offers every extension, with more members of `session.start`, and waits for its ready.
+/// Opens a session that offers every extension, with more members of `session.start`, and waits for
+/// its ready.
 pub(super) fn open_with(t: &mut Trial<'_>, more: &Value) -> Outcome<Session> {
     let from = t.history.len();
     let s = t.open_offering(&EXTENSIONS, more)?.naming_turns();
@@ -42,7 +43,8 @@ pub(super) fn instruct_named(
     Ok((from, turn))
 }
 
-/// Has the stub carry out actions in the place of another session, whatever becomes of the session that says so.
+/// Has the stub carry out actions in the place of another session, whatever becomes of the session
+/// that says so.
 pub(super) fn act_in(
     t: &mut Trial<'_>,
     by: &Session,

@@ -1,7 +1,7 @@
 //! A host and an adapter that keep every rule, with pipes between them that take their time.
 //!
-//! The model must report nothing, for every order of messages and every place of the recorder. `TRUNKLINE_SEED` chooses
-//! another play.
+//! The model must report nothing, for every order of messages and every place of the recorder.
+//! `TRUNKLINE_SEED` chooses another play.
 
 mod adapter;
 mod host;

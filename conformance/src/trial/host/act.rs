@@ -14,8 +14,8 @@ pub(crate) fn say_and_complete(text: &str) -> Value {
 }
 
 impl Trial<'_> {
-    /// The content of an input that has the stub carry out these actions. By [`Session::id`] other instructions can
-    /// name this session.
+    /// The content of an input that has the stub carry out these actions. By [`Session::id`] other
+    /// instructions can name this session.
     ///
     /// # Errors
     ///
@@ -26,7 +26,8 @@ impl Trial<'_> {
         Ok(json!({"$stub":actions,"as":session.id()}).to_string())
     }
 
-    /// Has the stub carry out actions in a turn of this session, and returns the input's place in the history.
+    /// Has the stub carry out actions in a turn of this session, and returns the input's place in
+    /// the history.
     ///
     /// # Errors
     ///

@@ -1,6 +1,8 @@
-//! What a cluster costs: daemons on real NATS servers of this machine, beside a daemon that is alone.
+//! What a cluster costs: daemons on real NATS servers of this machine, beside a daemon that is
+//! alone.
 //!
-//! The names of rows begin with `cluster`; the server is `nats-server` from `PATH`, or what `TRUNKLINE_NATS_SERVER` names.
+//! The names of rows begin with `cluster`; the server is `nats-server` from `PATH`, or what
+//! `TRUNKLINE_NATS_SERVER` names.
 
 use std::{
     io::{Read, Write},
@@ -202,8 +204,8 @@ fn prefix() -> String {
     format!("s{}", crate::clock())
 }
 
-/// Turns a second in the same number of sessions: at one host; at three, each client at its sessions' host; at three,
-/// each client at another host.
+/// Turns a second in the same number of sessions: at one host; at three, each client at its
+/// sessions' host; at three, each client at another host.
 fn three_hosts() {
     let (mut owner, mut any) = (Vec::new(), Vec::new());
     for _ in 0..ROUNDS {

@@ -1,7 +1,9 @@
-//! What the daemon costs its clients, with real processes: `cargo bench -p trunkline --bench gateway [ROW…]`.
+//! What the daemon costs its clients, with real processes: `cargo bench -p trunkline --bench
+//! gateway [ROW…]`.
 //!
-//! The rows are `pipe`, `crowd`, `idle` and `turn`, and with the feature `cluster` those of `cluster.rs`. The adapter, and many clients at once, are this program again. All
-//! share the machine's cores: quote ratios, not times.
+//! The rows are `pipe`, `crowd`, `idle` and `turn`, and with the feature `cluster` those of
+//! `cluster.rs`. The adapter, and many clients at once, are this program again. All share the
+//! machine's cores: quote ratios, not times.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,4 +1,5 @@
-//! What a person is shown of a request: all of a short one, and of a long one the beginning and the end of each part.
+//! What a person is shown of a request: all of a short one, and of a long one the beginning and the
+//! end of each part.
 
 use serde_json::Value;
 use trunkline_host::protocol::{Diff, InputRequest, PermissionRequest};

@@ -7,7 +7,8 @@ use trunkline_host::config::{Config, ConfigError, Document, Problem, Profile};
 use super::Assignment;
 use crate::{error::CliError, target};
 
-/// Sets keys in the entry of the agent at `index`. A key that the entry does not know belongs to its profile's object.
+/// Sets keys in the entry of the agent at `index`. A key that the entry does not know belongs to
+/// its profile's object.
 ///
 /// # Errors
 /// When a key means nothing or its value cannot be used; the error names the key and not the value.

@@ -1,7 +1,7 @@
 //! Markdown, as a terminal shows it: block by block, each when it is complete.
 //!
-//! What goes in must be cleaned by [`shown`]; what is decoded on the way is cleaned again. So the escape sequences that
-//! come out are ours alone.
+//! What goes in must be cleaned by [`shown`]; what is decoded on the way is cleaned again. So the
+//! escape sequences that come out are ours alone.
 
 use std::fmt::Write as _;
 

@@ -162,8 +162,8 @@ impl Tool {
     }
 }
 
-/// A change of a file, removed lines in red, added ones in green, and how many lines were left out. `whole` leaves nothing
-/// out.
+/// A change of a file, removed lines in red, added ones in green, and how many lines were left out.
+/// `whole` leaves nothing out.
 pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
     let (dim, bold) = (paint::DIM, paint::STRONG);
     let bounded = |line: &str, most: usize| {

@@ -1,4 +1,5 @@
-//! The exporter: protobuf by HTTP, in batches, on a thread of its own. What waits is bounded, and no request waits for it.
+//! The exporter: protobuf by HTTP, in batches, on a thread of its own. What waits is bounded, and
+//! no request waits for it.
 
 use std::{
     collections::HashMap,
@@ -28,7 +29,8 @@ use tracing_subscriber::{Layer, filter::Targets};
 
 use super::{REQUEST, Traces, named};
 
-/// Where a host makes the spans of its sessions and turns. No other event of it is sent: some hold what an agent says.
+/// Where a host makes the spans of its sessions and turns. No other event of it is sent: some hold
+/// what an agent says.
 const TURN: &str = "trunkline_host::link::driver::spans";
 
 /// For how long what waits may take to go out at the end.

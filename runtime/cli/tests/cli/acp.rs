@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::Home;
 
-/// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks before it works.
+/// An adapter of a few lines that knows nothing but the core: it answers where it runs, and asks
+/// before it works.
 pub(super) const ADAPTER: &str = r#"
 import json, os, sys
 files = {}
@@ -212,8 +213,8 @@ impl Place {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// A daemon that the user starts in the folder `two`: with a configuration of its own, whose agent `named` needs a
-    /// variable and prints it.
+    /// A daemon that the user starts in the folder `two`: with a configuration of its own, whose
+    /// agent `named` needs a variable and prints it.
     fn up(&self, further: &[&str]) -> Child {
         let script = "import json, os, sys\nfor line in sys.stdin:\n  session = json.loads(line)['session_id']\n  \
              if 'content' in line:\n    for more in ({'type': 'output', 'content': os.environ['MY_KEY']}, {'type': 'turn.complete'}):\n      \
@@ -410,8 +411,8 @@ fn an_adapter_of_the_command_line_needs_no_configuration() {
     );
 }
 
-/// The daemon is the same one after it died: its configuration, its folder, its address, and its variables, whose values
-/// are those of the editor's environment.
+/// The daemon is the same one after it died: its configuration, its folder, its address, and its
+/// variables, whose values are those of the editor's environment.
 #[test]
 fn a_daemon_that_died_is_the_same_daemon_again() {
     let place = Place::new();

@@ -21,8 +21,9 @@ const TOKEN: &str = "ghp_CanaryCanaryCanaryCanary42";
 /// What a user says and an agent answers: content, which goes to its consumer and to no log.
 const CONTENT: &str = "canary-0b3d-said-in-confidence";
 
-/// Tells its secrets on every way out: noise, odd and bad messages, a file's name, stderr in two writes, its last
-/// words. The second write comes when the host has read the first: the pipe is empty then.
+/// Tells its secrets on every way out: noise, odd and bad messages, a file's name, stderr in two
+/// writes, its last words. The second write comes when the host has read the first: the pipe is
+/// empty then.
 const ADAPTER: &str = r#"
 import array, fcntl, json, os, sys, termios
 

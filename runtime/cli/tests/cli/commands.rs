@@ -227,7 +227,8 @@ fn commands(page: &str) -> Vec<String> {
     found
 }
 
-/// A folder that looks like the root of the repository. What a command writes lies in it, and not in the repository.
+/// A folder that looks like the root of the repository. What a command writes lies in it, and not
+/// in the repository.
 fn workplace(root: &Path, programs: &Path) -> TempDir {
     let folder = TempDir::new().unwrap();
     for entry in fs::read_dir(root).unwrap().flatten() {

@@ -403,7 +403,8 @@ fn request(stream: &mut TcpStream) -> String {
     String::from_utf8(text).unwrap()
 }
 
-/// What Amurg's own runtime says to a program of its profile `external`, and what it understands of the answers.
+/// What Amurg's own runtime says to a program of its profile `external`, and what it understands of
+/// the answers.
 #[test]
 fn amurgs_own_runtime_gets_what_it_knows_from_a_built_in_adapter_and_from_a_host() {
     let (home, _) = home();

@@ -51,8 +51,8 @@ fn sessions_of_another_adapter_do_not_meet() {
     ]);
 }
 
-/// Answers an input with `answer` if there is one, else with the input's own text. `FIRST` and `NEXT` say what the answer is
-/// at first, and after each input.
+/// Answers an input with `answer` if there is one, else with the input's own text. `FIRST` and
+/// `NEXT` say what the answer is at first, and after each input.
 const ANSWERING: &str = r#"
 import json, sys
 answer = FIRST

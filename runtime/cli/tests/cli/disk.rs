@@ -9,8 +9,8 @@ use super::{
     journal::{Serving, attach, input, start},
 };
 
-/// Stands before the C library, as a disk that does what a file says: `fail ERRNO`, `slow MILLISECONDS`, `lie ERRNO`
-/// (takes writes, and does not keep them), or nothing.
+/// Stands before the C library, as a disk that does what a file says: `fail ERRNO`, `slow
+/// MILLISECONDS`, `lie ERRNO` (takes writes, and does not keep them), or nothing.
 const DISK: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>

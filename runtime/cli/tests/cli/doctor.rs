@@ -583,7 +583,8 @@ fn a_policy_is_applied_and_told() {
         .must_say("correct that file");
 }
 
-/// A home with a podman that only writes down that it was called, and the agents `a`, which the policy forbids, and `b`.
+/// A home with a podman that only writes down that it was called, and the agents `a`, which the
+/// policy forbids, and `b`.
 fn home_with_a_refused_agent() -> Home {
     let home = Home::new();
     home.file("policy.json", r#"{ "backends": ["bubblewrap"] }"#);

@@ -1,5 +1,5 @@
-//! The JSON examples of the documentation: each that is a configuration, or a part of one, is valid by the schema and is
-//! read without an error.
+//! The JSON examples of the documentation: each that is a configuration, or a part of one, is valid
+//! by the schema and is read without an error.
 
 use std::{
     fs,
@@ -39,7 +39,8 @@ fn blocks(page: &str) -> impl Iterator<Item = Value> {
     fenced.filter_map(|block| serde_json::from_str(block).ok())
 }
 
-/// The configuration that an example is, or is a part of: what has `agents`, or has keys of an agent and no others.
+/// The configuration that an example is, or is a part of: what has `agents`, or has keys of an
+/// agent and no others.
 fn configuration(example: Value, schema: &Value) -> Option<Value> {
     let object = example.as_object()?;
     if object.get("agents").is_some_and(Value::is_array) {

@@ -1,4 +1,5 @@
-//! What the program says of itself and of the machine: its version, completions, manual pages, logs, installed agents.
+//! What the program says of itself and of the machine: its version, completions, manual pages,
+//! logs, installed agents.
 
 use std::os::unix::fs::PermissionsExt;
 

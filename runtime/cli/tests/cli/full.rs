@@ -1,4 +1,5 @@
-//! `serve --journal` on a small disk that is full: what is asked is answered, and it goes on when there is room.
+//! `serve --journal` on a small disk that is full: what is asked is answered, and it goes on when
+//! there is room.
 
 use std::{
     fs,
@@ -263,8 +264,8 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
     let more = small.memory().saturating_sub(before);
     assert!(more < 16 * 1024, "{more} KiB more");
 
-    // More than there is room for: from now on nothing can be stored. What the host takes for a moment, to set it aside
-    // again, is filled as well.
+    // More than there is room for: from now on nothing can be stored. What the host takes for a
+    // moment, to set it aside again, is filled as well.
     for number in 0.. {
         small.fill(&format!("filler-{number}"));
         if number < CLOSED {

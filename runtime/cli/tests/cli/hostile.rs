@@ -75,7 +75,8 @@ fn a_sandboxed_adapter_gets_no_file_of_the_host_by_a_link() {
     }
 }
 
-/// Says what it could do to the configuration that it was started by, and to the places where the next one is looked for.
+/// Says what it could do to the configuration that it was started by, and to the places where the
+/// next one is looked for.
 const GREEDY: &str = r#"
 import json, os, sys
 

@@ -585,8 +585,8 @@ fn a_file_of_the_agent_outlives_its_host_and_goes_with_its_session() {
     assert!(!path.parent().unwrap().exists());
 }
 
-/// A journal of the first format, whose host was killed in the turn `t-3` of the session `first`. It is never written anew:
-/// what it says must be read by every later version.
+/// A journal of the first format, whose host was killed in the turn `t-3` of the session `first`.
+/// It is never written anew: what it says must be read by every later version.
 #[test]
 fn a_journal_of_the_first_format_is_read_and_goes_on() {
     let home = Home::new();

@@ -17,8 +17,8 @@ const CALLER: u64 = 0x00f0_67aa_0ba9_02b7;
 /// A request that a collector took: its first line and its body.
 type Took = (String, Vec<u8>);
 
-/// A collector: takes requests, each on a connection of its own, until one comes to `/end`. Then it gives the paths and
-/// bodies.
+/// A collector: takes requests, each on a connection of its own, until one comes to `/end`. Then it
+/// gives the paths and bodies.
 fn collector() -> (String, JoinHandle<Vec<Took>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap().to_string();

@@ -1,5 +1,6 @@
-//! The pages of the built-in adapters: fields as their schemas have them, samples that load. A missing page and the
-//! tables of fields are written by `UPDATE_GOLDEN=1 cargo test -p trunkline --test cli pages`.
+//! The pages of the built-in adapters: fields as their schemas have them, samples that load. A
+//! missing page and the tables of fields are written by `UPDATE_GOLDEN=1 cargo test -p trunkline
+//! --test cli pages`.
 
 use std::{
     fs,

@@ -1,5 +1,5 @@
-//! Sessions of a journal under a long life: hosts are killed, ended and left, hubs come and go, and all that was said is there
-//! in the end. `TRUNKLINE_SOAK=1800` is the long form, in seconds.
+//! Sessions of a journal under a long life: hosts are killed, ended and left, hubs come and go, and
+//! all that was said is there in the end. `TRUNKLINE_SOAK=1800` is the long form, in seconds.
 
 use std::{
     collections::BTreeMap,
@@ -343,8 +343,9 @@ fn sessions_outlive_many_hosts() {
     soak.judge();
     let third = sizes.len() / 3;
     if asked.is_some() && third > 2 {
-        // Each is of another host, killed at any moment: what one has open then says little, and the middle of many does.
-        // In the few seconds of the short form most hosts are killed while they begin, and the middle is chance.
+        // Each is of another host, killed at any moment: what one has open then says little, and
+        // the middle of many does. In the few seconds of the short form most hosts are killed while
+        // they begin, and the middle is chance.
         let middle = |sizes: &[(u64, usize)]| {
             let (mut memory, mut descriptors): (Vec<_>, Vec<_>) = sizes.iter().copied().unzip();
             memory.sort_unstable();

@@ -1,4 +1,5 @@
-//! `run` and `chat` where a daemon runs: the session is the daemon's if it would do the same, and what is shown is too.
+//! `run` and `chat` where a daemon runs: the session is the daemon's if it would do the same, and
+//! what is shown is too.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -11,8 +12,8 @@ use serde_json::Value;
 
 use super::{Home, Ran, gateway::Daemon, terminal::Person};
 
-/// Answers by the folder in which its session works, ends on `crash` and `eof`, waits for a stop on `wait`, and for nothing on
-/// `wait on`.
+/// Answers by the folder in which its session works, ends on `crash` and `eof`, waits for a stop on
+/// `wait`, and for nothing on `wait on`.
 const ADAPTER: &str = r#"
 import json, os, sys
 folders = {}
@@ -42,7 +43,8 @@ for line in sys.stdin:
         say(session, "turn.complete", turn_id=turn, status="stopped")
 "#;
 
-/// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of `echo`, and of some that do not work.
+/// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of
+/// `echo`, and of some that do not work.
 fn config(home: &Home) -> String {
     home.file("adapter.py", ADAPTER);
     let args = [home.path().join("adapter.py")];
@@ -94,7 +96,8 @@ fn sessions(home: &Home) -> Vec<(String, String)> {
 fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     let home = home();
     let daemon = Daemon::up(&home);
-    // How long it took and where a file lies differ, and so does an agent's first word to a host that knows it.
+    // How long it took and where a file lies differ, and so does an agent's first word to a host
+    // that knows it.
     let begun = SystemTime::now() - Duration::from_millis(1);
     let shown = |ran: &Ran| {
         let mut lines = ran.json_lines();

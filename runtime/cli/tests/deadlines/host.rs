@@ -19,8 +19,9 @@ const STAMPS: &str = concat!(
 /// By which its first adapters live: long enough for a busy machine to start them.
 const FIRST: Duration = Duration::from_secs(8);
 
-/// Commands: `start FIFO` an adapter, `nest FIFO` the agent of a built-in one, `extend MILLISECONDS` from the deadline or from
-/// now, `pass`: waits until none lives. Each is answered with a line `said: …`.
+/// Commands: `start FIFO` an adapter, `nest FIFO` the agent of a built-in one, `extend
+/// MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. Each is answered
+/// with a line `said: …`.
 #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {

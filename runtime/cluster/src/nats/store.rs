@@ -30,8 +30,8 @@ use crate::{
 const SLICE: usize = 256;
 const SLICE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often the server says that it still gives what changes, where nothing does; after two that are missed it is watched
-/// anew, and tried for so long.
+/// How often the server says that it still gives what changes, where nothing does; after two that
+/// are missed it is watched anew, and tried for so long.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const WATCHES: Duration = Duration::from_secs(2);
 
@@ -79,7 +79,8 @@ impl Nats {
         }
     }
 
-    /// Makes the buckets and the stream that are missing. Those that are there stay as their operator has made them.
+    /// Makes the buckets and the stream that are missing. Those that are there stay as their
+    /// operator has made them.
     pub(super) async fn make(&self, replicas: Option<usize>) -> Result<(), ConnectError> {
         for name in ["hosts", "sessions", "tokens"] {
             let bucket = format!("{}_{name}", self.prefix);
@@ -163,8 +164,8 @@ impl Nats {
         })
     }
 
-    /// What there is in a space, and what comes: ends soon after the server does that gives it, which an ordered consumer of
-    /// the client notices after ten seconds.
+    /// What there is in a space, and what comes: ends soon after the server does that gives it,
+    /// which an ordered consumer of the client notices after ten seconds.
     async fn follow(&self, space: Space) -> Result<push::Messages, String> {
         let stream = self
             .context

@@ -59,8 +59,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Takes no further sessions, and moves those that there are as soon as no turn is open in them. At the deadline turns
-    /// that are open are stopped.
+    /// Takes no further sessions, and moves those that there are as soon as no turn is open in
+    /// them. At the deadline turns that are open are stopped.
     pub(super) async fn drain(self: Arc<Self>, deadline: Duration) -> Drained {
         self.is_draining.send_replace(true);
         let until = Instant::now() + deadline;
@@ -185,8 +185,9 @@ async fn stop(sessions: &Sessions, id: &SessionId) {
 }
 
 impl Node {
-    /// Empties this host: it takes no further sessions, and those it has move to others as soon as no turn is open in
-    /// them. Turns that are open at the deadline are stopped, with the reason `shutdown`, and have 5 s to end.
+    /// Empties this host: it takes no further sessions, and those it has move to others as soon as
+    /// no turn is open in them. Turns that are open at the deadline are stopped, with the reason
+    /// `shutdown`, and have 5 s to end.
     pub async fn drain(&self, deadline: Duration) -> Drained {
         self.shared.clone().drain(deadline).await
     }

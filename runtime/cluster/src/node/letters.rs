@@ -39,7 +39,8 @@ const TAKES: Duration = Duration::from_secs(10);
 const TUNNELS: usize = 16 * 1024;
 pub(super) const WAIT: usize = 256 * 1024 * 1024;
 
-/// What a letter of no tunnel says at most, in bytes; how many are answered at the same time, and how many drains go on.
+/// What a letter of no tunnel says at most, in bytes; how many are answered at the same time, and
+/// how many drains go on.
 const ASKED: usize = 64 * 1024;
 pub(super) const AT_ONCE: usize = 1024;
 pub(super) const DRAINS: usize = 4;

@@ -199,8 +199,8 @@ impl Shared {
         }
     }
 
-    /// Looks as often as the lease is renewed whether the store is behind what this host has seen of it, and notes how far it
-    /// has come.
+    /// Looks as often as the lease is renewed whether the store is behind what this host has seen
+    /// of it, and notes how far it has come.
     pub(super) async fn look_at_store(self: Arc<Self>) {
         let marks = &self.keeper.marks;
         loop {
@@ -237,7 +237,8 @@ impl Shared {
         }
         if held.is_good(BootInstant::now()) {
             if row.is_none() {
-                // What is no row has told the others nothing, and no one who goes by the rules has written it.
+                // What is no row has told the others nothing, and no one who goes by the rules has
+                // written it.
                 return Ok(Some(number));
             }
             // By no one who goes by the rules. It ends with the lease, at the latest.

@@ -208,7 +208,8 @@ impl Shared {
                     self.keeper.end(id);
                     last_epoch = later;
                 }
-                // It was opened, and its host ended before anything of it was stored: it is as if it never was.
+                // It was opened, and its host ended before anything of it was stored: it is as if
+                // it never was.
                 Err(AdoptError::Unknown) if epoch == 0 => {
                     self.keeper.end(id);
                     return self.never_was(id, &key).await;
@@ -360,8 +361,8 @@ impl Shared {
         }
     }
 
-    /// Takes those sessions again, under a later epoch, in which somebody wrote who has no right to: their rows still name
-    /// this host.
+    /// Takes those sessions again, under a later epoch, in which somebody wrote who has no right
+    /// to: their rows still name this host.
     async fn heal(&self) {
         let mut rows = Vec::new();
         for id in self.keeper.fenced() {

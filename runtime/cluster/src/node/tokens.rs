@@ -29,8 +29,8 @@ const TRIES: usize = 16;
 const KEY: &str = "all";
 
 impl Node {
-    /// Shares the tokens of this daemon's file with the other hosts, as long as the node lives. When it resolves, the file
-    /// has what was made and revoked at them.
+    /// Shares the tokens of this daemon's file with the other hosts, as long as the node lives.
+    /// When it resolves, the file has what was made and revoked at them.
     ///
     /// # Errors
     /// Why they cannot be compared.

@@ -12,10 +12,11 @@ use crate::row::SessionRow;
 
 /// Puts the messages of a session together again, in the order in which they are kept.
 ///
-/// A batch counts where it is the next one of the run that writes this epoch, or the first one of a later epoch, and its
-/// entries go on where those before ended. What else is there was written without a right, or is a copy: it is skipped,
-/// and counted. Where it may be the rest of a record of which a part is lost, that is decided when a later batch counts, or
-/// at the [end](Reader::end).
+/// A batch counts where it is the next one of the run that writes this epoch, or the first one of a
+/// later epoch, and its entries go on where those before ended. What else is there was written
+/// without a right, or is a copy: it is skipped, and counted. Where it may be the rest of a record
+/// of which a part is lost, that is decided when a later batch counts, or at the
+/// [end](Reader::end).
 #[derive(Debug)]
 pub struct Reader {
     session: SessionId,

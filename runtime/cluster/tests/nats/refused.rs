@@ -1,4 +1,5 @@
-//! Servers that do not let a host in, and servers that a host does not use: it is said why, and what to do next.
+//! Servers that do not let a host in, and servers that a host does not use: it is said why, and
+//! what to do next.
 
 use std::{
     fs,

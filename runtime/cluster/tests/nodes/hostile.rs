@@ -187,7 +187,8 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
     }
     assert_eq!(count(&a, "sessions_fenced"), 0);
 
-    // A later epoch: the host stops, finds that the session's row still names it, and has it again, by itself.
+    // A later epoch: the host stops, finds that the session's row still names it, and has it again,
+    // by itself.
     for n in 0..3_u64 {
         let epoch = outsider.row(&id).await.epoch;
         let forged = outsider
@@ -245,7 +246,8 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
     owner.open(&id);
     owner.turn(&id, "m-0", "0").await;
 
-    // Hosts with names that would be subjects of others, or reach into a terminal; and leases that never or always end.
+    // Hosts with names that would be subjects of others, or reach into a terminal; and leases that
+    // never or always end.
     let good = outsider.host("a").await;
     let with = |change: &dyn Fn(&mut HostRow)| {
         let mut row = HostRow {

@@ -1,4 +1,5 @@
-//! The store has lost what it had, or is an older copy: no number of an entry that was shown comes to stand for another one.
+//! The store has lost what it had, or is an older copy: no number of an entry that was shown comes
+//! to stand for another one.
 
 use trunkline_cluster::{marks::Marks, memory::Memory, node::JoinError, store::Space};
 use trunkline_gateway::{Elsewhere, Place};

@@ -257,7 +257,8 @@ impl Machine {
         }
     }
 
-    /// Has a session begin anew whose host is gone: where. The one that takes it may learn later that it is gone.
+    /// Has a session begin anew whose host is gone: where. The one that takes it may learn later
+    /// that it is gone.
     pub(crate) async fn begins_anew(&self, id: &SessionId) -> String {
         let late = Instant::now() + SOON;
         loop {
@@ -317,8 +318,8 @@ impl Machine {
     }
 }
 
-/// An agent that says what it hears; a turn that is to wait ends when it is stopped. Of a text that begins with `file ` it makes a file,
-/// which it gives.
+/// An agent that says what it hears; a turn that is to wait ends when it is stopped. Of a text that
+/// begins with `file ` it makes a file, which it gives.
 async fn echo(told: DuplexStream, mut says: DuplexStream) {
     let mut lines = BufReader::new(told).lines();
     let mut folder = PathBuf::new();

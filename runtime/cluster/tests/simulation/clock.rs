@@ -1,4 +1,5 @@
-//! Time that is made up: it goes on to the next moment at which something happens, when nothing is left to do at this one.
+//! Time that is made up: it goes on to the next moment at which something happens, when nothing is
+//! left to do at this one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,8 +18,8 @@ use std::{
 use futures_util::{StreamExt, future::LocalBoxFuture, stream::FuturesUnordered};
 use trunkline_process::BootInstant;
 
-/// The clock, and all tasks that live by it. Clones are the same. What happens at one moment happens in the same order
-/// in each run.
+/// The clock, and all tasks that live by it. Clones are the same. What happens at one moment
+/// happens in the same order in each run.
 #[derive(Clone, Default)]
 pub(crate) struct Clock(Rc<Shared>);
 

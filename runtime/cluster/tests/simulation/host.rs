@@ -1,5 +1,5 @@
-//! A host of the simulation. What it decides, and how often, is the program's; that it asks a server for each step, and in
-//! which order, is as in `src/node/`.
+//! A host of the simulation. What it decides, and how often, is the program's; that it asks a
+//! server for each step, and in which order, is as in `src/node/`.
 
 use std::{
     cell::{Cell, RefCell},
@@ -127,7 +127,8 @@ impl Host {
                     clock.spawn(self.clone().guard(held.until()));
                     clock.sleep(self.terms.every()).await;
                 }
-                // It was ended, and another tenure begins; the program looks first, which is one question more.
+                // It was ended, and another tenure begins; the program looks first, which is one
+                // question more.
                 Err(_) => {
                     if let Ok(Some(last)) = server
                         .last(&self.me.host, Space::Hosts, &self.me.host)
@@ -248,7 +249,8 @@ impl Host {
         let mut turns = 0_usize;
         while self.cut.get().is_none() {
             self.change().await;
-            // The program looks at all hosts each time. Here as many of a large world are looked at as of a small one.
+            // The program looks at all hosts each time. Here as many of a large world are looked at
+            // as of a small one.
             turns += 1;
             let of_all = turns.is_multiple_of(self.world.scale.hosts.div_ceil(50).pow(2));
             if !self.may_act() {

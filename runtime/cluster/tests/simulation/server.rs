@@ -31,8 +31,8 @@ pub(crate) struct Costs {
     pub(crate) out: Duration,
 }
 
-/// What one core of a server of version 2.15 does, by `rates` and `watchers` of the benchmark; the way is a guess, for
-/// machines of one site.
+/// What one core of a server of version 2.15 does, by `rates` and `watchers` of the benchmark; the
+/// way is a guess, for machines of one site.
 pub(crate) const MEASURED: Costs = Costs {
     way: Duration::from_micros(250),
     put: Duration::from_micros(30),

@@ -1,5 +1,5 @@
-//! A large cluster with a clock that is made up: hosts decide by the program's own functions, the server and the network
-//! are a model of their times.
+//! A large cluster with a clock that is made up: hosts decide by the program's own functions, the
+//! server and the network are a model of their times.
 
 pub(crate) mod clock;
 pub(crate) mod host;
@@ -244,8 +244,8 @@ impl Spread {
     }
 }
 
-/// How many sessions each host has when so many a second were opened, by hosts that know of the others' loads what the
-/// last renewals said. `None`: they know it as it is.
+/// How many sessions each host has when so many a second were opened, by hosts that know of the
+/// others' loads what the last renewals said. `None`: they know it as it is.
 pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
     let mut known: Vec<_> = (0..scale.hosts)
         .map(|number| rows::host(&rows::me(&rows::name(number)), scale.ttl))
@@ -289,7 +289,8 @@ pub(crate) fn traffic(scale: Scale) -> Done {
 #[derive(Debug)]
 pub(crate) struct Healed {
     pub(crate) sessions: usize,
-    /// From a host's death until each of its sessions had an owner, and from the end of its lease; in seconds.
+    /// From a host's death until each of its sessions had an owner, and from the end of its lease;
+    /// in seconds.
     pub(crate) after: Spread,
     pub(crate) after_lease: Spread,
     /// How many sessions survivors took.
@@ -335,7 +336,8 @@ impl World {
     }
 }
 
-/// A tenth of the hosts is cut off at once: others hear nothing of it, and it serves until its lease has run out.
+/// A tenth of the hosts is cut off at once: others hear nothing of it, and it serves until its
+/// lease has run out.
 pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
     let world = World::begin(scale);
     let begun = world.clock.now();

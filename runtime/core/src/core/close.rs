@@ -54,7 +54,8 @@ impl Core {
         }
     }
 
-    /// Ends a session: its turns, its requests, its id on the wire. Each turn that ends with it gets the error of the end.
+    /// Ends a session: its turns, its requests, its id on the wire. Each turn that ends with it
+    /// gets the error of the end.
     pub(super) fn close_session(&mut self, index: u32, why: WhyClosed, now: Instant) {
         let key = self.key_of(index);
         if self.get(index).is_none() {

@@ -14,15 +14,18 @@ use crate::{Cause, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateErr
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// One thing to do. `key` names the session, `scope` the turn that an event belongs to, `meta` what the adapter attached.
+/// One thing to do. `key` names the session, `scope` the turn that an event belongs to, `meta` what
+/// the adapter attached.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Effect {
     /// Start the adapter's process.
     Start,
-    /// End the process, and call [`Core::handle_ended`](super::Core::handle_ended) when it is gone; it counts as ended for this reason.
+    /// End the process, and call [`Core::handle_ended`](super::Core::handle_ended) when it is gone;
+    /// it counts as ended for this reason.
     Kill(crate::Ended),
-    /// Write a message. The turn is named where this is its input, which has left the queue: the turn has begun.
+    /// Write a message. The turn is named where this is its input, which has left the queue: the
+    /// turn has begun.
     Write {
         key: Key,
         input_of: Option<TurnNo>,
@@ -36,8 +39,8 @@ pub enum Effect {
     Suspected { silent_for: Duration },
     /// Note that a process that was suspected has been heard.
     Trusted,
-    /// Report an event to the session's user: the message of the adapter, or one that the core makes in its form. `large`
-    /// are its members that lie in files.
+    /// Report an event to the session's user: the message of the adapter, or one that the core
+    /// makes in its form. `large` are its members that lie in files.
     Deliver {
         key: Key,
         scope: TurnScope,
@@ -52,7 +55,8 @@ pub enum Effect {
         turn: TurnNo,
         content: String,
     },
-    /// Ask the session's user for a permission; `serial` distinguishes it from another of the same id ([permission.4]).
+    /// Ask the session's user for a permission; `serial` distinguishes it from another of the same
+    /// id ([permission.4]).
     Ask {
         key: Key,
         scope: TurnScope,

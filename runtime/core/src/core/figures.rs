@@ -30,8 +30,8 @@ pub struct Figures {
     pub state: SessionState,
     /// The turn that runs, and for how long.
     pub turn: Option<(TurnNo, Duration)>,
-    /// How long that turn has been silent. `None` where no turn runs, or its silence does not count: a request waits
-    /// for an answer, or the session is held back.
+    /// How long that turn has been silent. `None` where no turn runs, or its silence does not
+    /// count: a request waits for an answer, or the session is held back.
     pub silent_for: Option<Duration>,
     /// Bytes of the adapter's messages for it, with line ends.
     pub bytes_in: u64,

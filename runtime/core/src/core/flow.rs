@@ -1,7 +1,8 @@
 //! When the adapter is asked to hold back a session's messages ([flow.1]).
 //!
-//! It is asked while a turn runs that its user does not read or that is over its rate, or whose user has paused the session. Nothing that the user
-//! waits for may be held back with it: a pause ends before a stop, a steer and an update are written, and with the turn.
+//! It is asked while a turn runs that its user does not read or that is over its rate, or whose
+//! user has paused the session. Nothing that the user waits for may be held back with it: a pause
+//! ends before a stop, a steer and an update are written, and with the turn.
 
 use std::time::Instant;
 

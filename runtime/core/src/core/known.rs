@@ -5,8 +5,8 @@ use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete, tool_
 use super::{Core, limits::UsedTokens};
 use crate::share::may_take;
 
-/// How many bytes are remembered of one session, to go on from after a restart. The adapter's id for it and its parameters are
-/// names of what the agent itself keeps.
+/// How many bytes are remembered of one session, to go on from after a restart. The adapter's id
+/// for it and its parameters are names of what the agent itself keeps.
 const OF_ONE: u64 = 1024 * 1024;
 /// How many bytes are remembered of all sessions of an adapter.
 pub(super) const OF_ALL: u64 = 64 * 1024 * 1024;
@@ -50,8 +50,8 @@ impl Known {
 }
 
 impl Core {
-    /// Remembers what a session goes on with after a restart. What is too much is forgotten with what was there before, which
-    /// would lead to an older state, and the session learns of it.
+    /// Remembers what a session goes on with after a restart. What is too much is forgotten with
+    /// what was there before, which would lead to an older state, and the session learns of it.
     pub(super) fn remember(
         &mut self,
         index: u32,

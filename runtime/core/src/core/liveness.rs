@@ -1,5 +1,5 @@
-//! Whether the process still reads and answers: a `ping` after a silence, and a suspicion where none is answered. Nothing is
-//! ended for it: a deadline does that.
+//! Whether the process still reads and answers: a `ping` after a silence, and a suspicion where
+//! none is answered. Nothing is ended for it: a deadline does that.
 
 use std::time::{Duration, Instant};
 
@@ -68,8 +68,8 @@ impl Liveness {
 }
 
 impl Core {
-    /// Asks the process for the sessions that its agent keeps ([ext.9]). Returns false if the session of this key has
-    /// not agreed on `resume`, and nothing is written.
+    /// Asks the process for the sessions that its agent keeps ([ext.9]). Returns false if the
+    /// session of this key has not agreed on `resume`, and nothing is written.
     pub fn handle_list(&mut self, key: Key, list: SessionsList) -> bool {
         let index = self.index_of(key);
         let session = index.and_then(|index| self.get(index));

@@ -15,8 +15,8 @@ use crate::{Cause, SteerError, TurnNo, TurnScope};
 impl Core {
     /// Takes a line of the adapter's output.
     ///
-    /// A line that cannot be taken and names a session is reported to that session, here and nowhere else; no other is
-    /// affected ([msg.3], [frame.5], [frame.6]).
+    /// A line that cannot be taken and names a session is reported to that session, here and
+    /// nowhere else; no other is affected ([msg.3], [frame.5], [frame.6]).
     ///
     /// # Errors
     /// Why an [`Item::Line`] is not a message. The caller counts it, as it counts the other items.
@@ -167,7 +167,8 @@ impl Core {
         running.map_or(TurnScope::Outside, |running| TurnScope::Running(running.no))
     }
 
-    /// Counts a message, settles what is agreed on by the first of the session, and reports whether context was kept.
+    /// Counts a message, settles what is agreed on by the first of the session, and reports whether
+    /// context was kept.
     fn agree(&mut self, index: u32, kind: AdapterKind, bytes: u64, now: Instant) {
         let Some(session) = self.get(index) else {
             return;
@@ -363,8 +364,8 @@ impl Core {
             return;
         };
         if session.context_due {
-            // After a restart the context is reported once, by the host; what comes with it goes on without. An adapter
-            // that cannot resume has nothing to add later.
+            // After a restart the context is reported once, by the host; what comes with it goes on
+            // without. An adapter that cannot resume has nothing to add later.
             let resumes = session.has_agreed(Extensions::RESUME);
             if let Some(context) = info.context.take().or((!resumes).then_some(Context::Lost)) {
                 self.tell_context(index, context);

@@ -23,8 +23,8 @@ use crate::{
 ///                 └── Waiting (back-off), or Failed after too many
 /// ```
 ///
-/// A process that stands by is demanded at all times but while it has failed. A start that fails leads there too.
-/// `handle_retry` makes it Idle, `handle_shutdown` Down for good.
+/// A process that stands by is demanded at all times but while it has failed. A start that fails
+/// leads there too. `handle_retry` makes it Idle, `handle_shutdown` Down for good.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
     /// It does not run; the next session or input starts it.
@@ -282,7 +282,8 @@ impl Core {
         }
     }
 
-    /// Ends the inputs of all sessions that wait for a start. `failure` is what brought it about, if that has one.
+    /// Ends the inputs of all sessions that wait for a start. `failure` is what brought it about,
+    /// if that has one.
     pub(super) fn end_waiting(
         &mut self,
         cause: Cause,
@@ -313,15 +314,16 @@ impl Core {
         })
     }
 
-    /// The time from which the running turn of a session waits for the process: its begin, moved by standstills.
+    /// The time from which the running turn of a session waits for the process: its begin, moved by
+    /// standstills.
     pub(super) fn waits_since(&mut self, index: u32) -> Option<Instant> {
         self.get(index)?
             .running()
             .map(|running| running.begun + running.stood_still)
     }
 
-    /// Takes the number of a process of the adapter's tree that is suspended, or that none is: the reason of an end that a
-    /// deadline brings names it. Call it before [`Core::handle_timeout`].
+    /// Takes the number of a process of the adapter's tree that is suspended, or that none is: the
+    /// reason of an end that a deadline brings names it. Call it before [`Core::handle_timeout`].
     pub fn handle_suspended(&mut self, pid: Option<u32>) {
         self.process.suspended = pid;
     }

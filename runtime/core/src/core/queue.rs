@@ -45,7 +45,8 @@ pub(super) fn is_large(input: &UserInput) -> bool {
 }
 
 impl Session {
-    /// Why a message with so many bytes of text cannot be written: its line is longer than the adapter reads ([frame.11]).
+    /// Why a message with so many bytes of text cannot be written: its line is longer than the
+    /// adapter reads ([frame.11]).
     fn too_long(&self, message: &HostMessage, content: usize) -> Option<String> {
         let limit = self.line_limit()?;
         // Each byte is six at most, and what else there is is short: mostly there is nothing to measure.
@@ -77,8 +78,8 @@ impl Work {
 }
 
 impl Core {
-    /// Takes an input. It is written when the turns before it have ended, or ahead of that to an adapter that queues
-    /// ([turn.3]).
+    /// Takes an input. It is written when the turns before it have ended, or ahead of that to an
+    /// adapter that queues ([turn.3]).
     pub fn handle_send(
         &mut self,
         key: Key,

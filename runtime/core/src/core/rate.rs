@@ -1,5 +1,5 @@
-//! How fast a session may put out. Over that the adapter is asked to hold it back; where that does not help, its turn ends.
-//! No other session waits for it.
+//! How fast a session may put out. Over that the adapter is asked to hold it back; where that does
+//! not help, its turn ends. No other session waits for it.
 
 use std::time::{Duration, Instant};
 

@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{Cause, ProcessEnd, end::append_stderr};
 
-/// A limit of the configuration, a session or an input. Its text is its name and its value: `turn_timeout of 3 s`.
+/// A limit of the configuration, a session or an input. Its text is its name and its value:
+/// `turn_timeout of 3 s`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Limit {
     Start(Duration),

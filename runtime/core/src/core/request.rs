@@ -241,7 +241,8 @@ impl Core {
         self.arm(index, now);
     }
 
-    /// Settles the requests of a turn as denied, or all where none is named, and says so on the wire ([permission.3]).
+    /// Settles the requests of a turn as denied, or all where none is named, and says so on the
+    /// wire ([permission.3]).
     pub(super) fn deny_requests_of(
         &mut self,
         index: u32,
@@ -294,7 +295,8 @@ impl Core {
             .collect()
     }
 
-    /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait, which is counted.
+    /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait,
+    /// which is counted.
     fn must_deny(
         &mut self,
         index: u32,
@@ -398,7 +400,8 @@ impl Core {
         self.write_response(index, response);
     }
 
-    /// Writes an answer with the members that the adapter knows. Returns those that gave way to its line limit.
+    /// Writes an answer with the members that the adapter knows. Returns those that gave way to its
+    /// line limit.
     fn write_response(
         &mut self,
         index: u32,
@@ -436,7 +439,8 @@ impl Core {
         );
     }
 
-    /// Writes an answer in a line that the adapter reads ([frame.11]). Returns the members that gave way for it.
+    /// Writes an answer in a line that the adapter reads ([frame.11]). Returns the members that
+    /// gave way for it.
     fn write_to(
         &mut self,
         index: u32,

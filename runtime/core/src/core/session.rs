@@ -41,8 +41,9 @@ pub struct NewSession {
 ///      no `turn_id` is known: the next input starts it again
 /// ```
 ///
-/// Opened: `wire` is nothing. Started: `wire` is set and `agreed` is not; while `options_due`, inputs wait. Agreed: both
-/// are set. A closed session has left its place, whose next [`Key`] is another.
+/// Opened: `wire` is nothing. Started: `wire` is set and `agreed` is not; while `options_due`,
+/// inputs wait. Agreed: both are set. A closed session has left its place, whose next [`Key`] is
+/// another.
 #[derive(Debug)]
 pub(super) struct Session {
     /// The id that its user knows; also the wire's, unless that was used before.
@@ -160,7 +161,8 @@ impl Session {
         self.open_turns_mut().find(|open| open.no == turn)
     }
 
-    /// Makes a turn whose input was written the running one, or lets it wait behind that. Returns true if it runs.
+    /// Makes a turn whose input was written the running one, or lets it wait behind that. Returns
+    /// true if it runs.
     pub(super) fn add_open_turn(&mut self, mut turn: OpenTurn, now: Instant) -> bool {
         if self.running().is_some() {
             self.work().ahead.push_back(turn);
@@ -189,8 +191,9 @@ impl Session {
         Some((ended, true))
     }
 
-    /// Returns true if the adapter takes inputs while a turn runs ([turn.3]), and the host need not keep them: none ends
-    /// unsent because the turns before it use up the session's tokens. Such an adapter knows `turns`, so each has an id.
+    /// Returns true if the adapter takes inputs while a turn runs ([turn.3]), and the host need not
+    /// keep them: none ends unsent because the turns before it use up the session's tokens. Such an
+    /// adapter knows `turns`, so each has an id.
     pub(super) fn writes_ahead(&self) -> bool {
         self.known.as_ref().is_some_and(|known| known.queues) && self.max_tokens().is_none()
     }
@@ -405,7 +408,8 @@ impl Core {
         self.hash(id.as_str())
     }
 
-    /// Checks what the adapter says that it applies; what must be enforced and is not refuses the session ([ext.7]).
+    /// Checks what the adapter says that it applies; what must be enforced and is not refuses the
+    /// session ([ext.7]).
     pub(super) fn check_options(&mut self, index: u32, now: Instant) {
         let relied_on = self.rules.relied_on;
         let Some(session) = self.get(index) else {
@@ -434,8 +438,8 @@ impl Core {
         self.close_session(index, WhyClosed::Refused(why), now);
     }
 
-    /// Ends the wire session and begins a new one with the next input, since what the adapter still says of the old
-    /// one cannot be distinguished from the new ([turn.8]).
+    /// Ends the wire session and begins a new one with the next input, since what the adapter still
+    /// says of the old one cannot be distinguished from the new ([turn.8]).
     pub(super) fn replace_wire(&mut self, index: u32) {
         let key = self.key_of(index);
         let Some(session) = self.get(index) else {
@@ -472,7 +476,8 @@ impl Core {
         session.options_due = false;
     }
 
-    /// Gives the memory of a session with nothing under way back. Not after each turn: the next is mostly near.
+    /// Gives the memory of a session with nothing under way back. Not after each turn: the next is
+    /// mostly near.
     pub(super) fn rest(&mut self, index: u32) {
         if let Some(session) = self.get(index)
             && let Some(work) = &session.work

@@ -1,4 +1,5 @@
-//! The deadlines of the core: their names, their ends, the effects of their ends, and the next one that is due.
+//! The deadlines of the core: their names, their ends, the effects of their ends, and the next one
+//! that is due.
 
 use std::{
     cmp::Reverse,
@@ -19,13 +20,15 @@ use super::{
 };
 use crate::{Cause, Ended};
 
-/// Timeout for the adapter's first message, before which an update waits: it shows whether the adapter knows `options`.
+/// Timeout for the adapter's first message, before which an update waits: it shows whether the
+/// adapter knows `options`.
 pub(super) const READY_WAIT: Duration = Duration::from_secs(5);
 
 /// The most timers that are no longer needed, besides two a session.
 const SPARE_TIMERS: usize = 1024;
 
-/// A deadline. [`Timer::ends_at`] is its end, and [`Timer::postpone`] moves it by a standstill, both without a `_` arm.
+/// A deadline. [`Timer::ends_at`] is its end, and [`Timer::postpone`] moves it by a standstill,
+/// both without a `_` arm.
 ///
 /// Of the process; [`Core::process_timeout`] does what is due:
 ///
@@ -65,8 +68,8 @@ enum Timer {
 }
 
 impl Timer {
-    /// The timers of the process, in the order in which they are examined: an input that has waited too long needs no new
-    /// start.
+    /// The timers of the process, in the order in which they are examined: an input that has waited
+    /// too long needs no new start.
     const OF_PROCESS: [Self; 4] = [
         Self::Start,
         Self::Restart,
@@ -169,8 +172,8 @@ impl Timer {
         }
     }
 
-    /// Moves it by a time in which the host did not run, unless it measures the time of the world: a back-off and an
-    /// output rate have passed meanwhile. Only timers of a session need one.
+    /// Moves it by a time in which the host did not run, unless it measures the time of the world:
+    /// a back-off and an output rate have passed meanwhile. Only timers of a session need one.
     fn postpone(self, by: Duration, process: &mut Process, session: Option<&mut Session>) {
         let postpone = |time: &mut Option<Instant>| {
             if let Some(time) = time {
@@ -184,7 +187,8 @@ impl Timer {
                 }
                 postpone(&mut process.waiting_since);
             }
-            // `Start` has moved `waiting_since`, and `Turn` moves the begin of the turns by which it is set anew.
+            // `Start` has moved `waiting_since`, and `Turn` moves the begin of the turns by which
+            // it is set anew.
             Self::FirstMessage => {}
             Self::Liveness => process.liveness.postpone(by),
             Self::Restart | Self::Rate => {}
@@ -241,8 +245,9 @@ impl Core {
         process.chain(self.timers.next()).min()
     }
 
-    /// Takes a time in which the host did not run: it was stopped or frozen, or its machine was. That is no silence of the
-    /// adapter, so the deadlines for it move by that time. Call it before anything else that happened meanwhile.
+    /// Takes a time in which the host did not run: it was stopped or frozen, or its machine was.
+    /// That is no silence of the adapter, so the deadlines for it move by that time. Call it before
+    /// anything else that happened meanwhile.
     pub fn handle_standstill(&mut self, length: Duration) {
         for timer in Timer::OF_PROCESS {
             timer.postpone(length, &mut self.process, None);
@@ -254,8 +259,8 @@ impl Core {
         }
     }
 
-    /// Returns true while a turn runs or an input waits for the process: its deadlines are short enough that the caller
-    /// looks for standstills meanwhile.
+    /// Returns true while a turn runs or an input waits for the process: its deadlines are short
+    /// enough that the caller looks for standstills meanwhile.
     #[must_use]
     #[inline]
     pub fn is_waiting_for_adapter(&self) -> bool {
@@ -458,8 +463,9 @@ impl Core {
     }
 }
 
-/// The sessions by the time at which they are due: one entry a session, moved to an earlier time when needed and never
-/// back. Entries of earlier times and of ended sessions are dropped when they are too many.
+/// The sessions by the time at which they are due: one entry a session, moved to an earlier time
+/// when needed and never back. Entries of earlier times and of ended sessions are dropped when they
+/// are too many.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BinaryHeap<Reverse<(Instant, u32)>>);
 

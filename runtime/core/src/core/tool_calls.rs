@@ -1,4 +1,5 @@
-//! An agent that calls the same tools over and over: its user is warned, and its turn ends where the rules say so.
+//! An agent that calls the same tools over and over: its user is warned, and its turn ends where
+//! the rules say so.
 
 use std::time::Instant;
 
@@ -12,7 +13,8 @@ use super::{Core, reason::Limit};
 use crate::{Cause, TurnScope};
 
 impl Core {
-    /// Reports a tool call, and what is to be said of those before it. Calls count over the turns of a session.
+    /// Reports a tool call, and what is to be said of those before it. Calls count over the turns
+    /// of a session.
     pub(super) fn tool_start(
         &mut self,
         index: u32,

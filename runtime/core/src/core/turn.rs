@@ -16,7 +16,8 @@ use super::{
 };
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
-/// How many open tool calls of a turn are remembered, so that the host can close what the adapter leaves open.
+/// How many open tool calls of a turn are remembered, so that the host can close what the adapter
+/// leaves open.
 const OPEN_TOOLS: usize = 256;
 
 /// A turn whose input was written and that has not ended: the running one, or one behind it.
@@ -105,7 +106,8 @@ impl OpenTurn {
         }
     }
 
-    /// Begins its deadlines: it is the oldest turn from now on. Returns the time that its input has waited for that.
+    /// Begins its deadlines: it is the oldest turn from now on. Returns the time that its input has
+    /// waited for that.
     pub(super) fn start(&mut self, now: Instant) -> Duration {
         (self.begun, self.last_heard) = (now, now);
         self.stood_still = Duration::ZERO;
@@ -146,8 +148,8 @@ impl OpenTurn {
     }
 }
 
-/// Returns true for what a wrapped agent prints beside its protocol, and for facts of its run: neither a sign of life nor
-/// an answer.
+/// Returns true for what a wrapped agent prints beside its protocol, and for facts of its run:
+/// neither a sign of life nor an answer.
 fn is_noise(body: &AdapterBody) -> bool {
     let AdapterBody::Log(log) = body else {
         return false;
@@ -204,7 +206,8 @@ pub(super) fn unsent(
     }
 }
 
-/// The error of an end: the failure that brought it about, otherwise the host's own. It has a message in any case.
+/// The error of an end: the failure that brought it about, otherwise the host's own. It has a
+/// message in any case.
 fn error_of(
     failure: Option<&Failure>,
     cause: Cause,
@@ -241,8 +244,9 @@ fn host_status(cause: Cause) -> Status {
 }
 
 impl Core {
-    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). If none runs since the
-    /// process has yet to start, the first that waits is the one that its user sees running.
+    /// Stops the running turn, or the one that is named ([turn.4], [turn.9], [turn.11]). If none
+    /// runs since the process has yet to start, the first that waits is the one that its user sees
+    /// running.
     pub fn handle_stop(
         &mut self,
         key: Key,
@@ -535,8 +539,8 @@ impl Core {
         }
     }
 
-    /// Takes the place at which a turn's input begins in all bytes that were handed to the writer. `None`: there
-    /// is no writer, and it will not be written ([process.4]).
+    /// Takes the place at which a turn's input begins in all bytes that were handed to the writer.
+    /// `None`: there is no writer, and it will not be written ([process.4]).
     pub fn handle_written_at(&mut self, key: Key, turn: TurnNo, at: Option<u64>) {
         let Some(index) = self.index_of(key) else {
             return;
@@ -546,8 +550,8 @@ impl Core {
         }
     }
 
-    /// Takes note that the process's input is closed when this many of the bytes that were handed to the writer are
-    /// written. Inputs behind them are not delivered ([process.4]).
+    /// Takes note that the process's input is closed when this many of the bytes that were handed
+    /// to the writer are written. Inputs behind them are not delivered ([process.4]).
     pub fn handle_input_closed(&mut self, written: u64) {
         for index in self.indices() {
             let session = self.get(index);

@@ -23,8 +23,8 @@ const PREFIXES: [&str; 9] = [
     "sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "xargs",
 ];
 
-/// Whether a tool of this name runs command lines. The name is cut into words at case changes and at anything that
-/// is not a letter: `run_terminal_cmd`, `RunCommand`, `shell(local)`.
+/// Whether a tool of this name runs command lines. The name is cut into words at case changes and
+/// at anything that is not a letter: `run_terminal_cmd`, `RunCommand`, `shell(local)`.
 pub(super) fn is_run_by(tool: &str) -> bool {
     let mut word = String::new();
     let mut after_lower = false;
@@ -49,9 +49,9 @@ pub(super) fn is_powershell(tool: &str) -> bool {
     tool.contains("powershell") || tool.contains("pwsh")
 }
 
-/// Calls `matches` with every reading of the line that a deny pattern is tried on, until one matches: the line, each
-/// of its commands as written, and each without quotes, assignments, prefixes such as `sudo`, and the folder of the
-/// program.
+/// Calls `matches` with every reading of the line that a deny pattern is tried on, until one
+/// matches: the line, each of its commands as written, and each without quotes, assignments,
+/// prefixes such as `sudo`, and the folder of the program.
 pub(super) fn any_reading(line: &str, matches: &mut dyn FnMut(&str) -> bool) -> bool {
     if matches(line) || matches(line.trim()) {
         return true;

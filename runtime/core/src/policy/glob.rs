@@ -111,8 +111,8 @@ impl Glob {
             .any(|token| matches!(token, Token::Literal('/') | Token::Folders))
     }
 
-    /// Whether it matches the whole of `text`. Walks the text once with the set of positions in the pattern that
-    /// are reachable: time is at most the product of both lengths.
+    /// Whether it matches the whole of `text`. Walks the text once with the set of positions in the
+    /// pattern that are reachable: time is at most the product of both lengths.
     pub(super) fn matches(&self, text: &str, separator: Separator) -> bool {
         let end = self.tokens.len();
         let mut now = vec![false; end + 1];

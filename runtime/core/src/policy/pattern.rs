@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::glob::{BadGlob, Glob, Separator};
 use super::resource::Subject;
 
-/// The longest pattern, in bytes: no sensible one comes near, and matching costs its length for every character.
+/// The longest pattern, in bytes: no sensible one comes near, and matching costs its length for
+/// every character.
 const MAX_PATTERN: usize = 1024;
 
 /// A pattern of a policy; see the [module](super) for what it matches. It shows as it was written.

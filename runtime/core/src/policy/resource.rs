@@ -10,7 +10,8 @@ use super::words;
 /// The most of what an action acts on, in bytes; what is beyond is not judged, so no glob allows the action.
 const MAX_RESOURCE: usize = 64 * 1024;
 
-/// The members of a tool's input that say what it acts on, as the agents name them: commands, paths, addresses.
+/// The members of a tool's input that say what it acts on, as the agents name them: commands,
+/// paths, addresses.
 const INPUT_RESOURCES: [&str; 9] = [
     "command",
     "cmd",
@@ -202,8 +203,8 @@ impl<'a> Subject<'a> {
 }
 
 impl Resource<'_> {
-    /// Without a wildcard a glob is just this text. With one it matches plain words only, both as they were written and
-    /// as they are read; and a path only where it does not climb.
+    /// Without a wildcard a glob is just this text. With one it matches plain words only, both as
+    /// they were written and as they are read; and a path only where it does not climb.
     fn is_allowed_by(&self, glob: &Glob) -> bool {
         let is_exact = !glob.has_wildcard();
         match self {

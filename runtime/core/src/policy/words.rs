@@ -1,6 +1,8 @@
-//! The command lines that a glob of an allow list is tried on: plain words, which every shell reads alike.
+//! The command lines that a glob of an allow list is tried on: plain words, which every shell reads
+//! alike.
 //!
-//! Everything that is not listed here makes the policy ask, so new shell syntax is never allowed by mistake.
+//! Everything that is not listed here makes the policy ask, so new shell syntax is never allowed by
+//! mistake.
 //!
 //! | place | accepted |
 //! |---|---|
@@ -11,12 +13,13 @@
 //! | right after a closing quote | all of the above except the same quote again |
 //! | as the first word | no keyword of a shell, no `=`, no `%` as its first character |
 //!
-//! The characters of a word are counted without its quotes, since shells expand after they remove them: `''=ls` begins
-//! with `=`, and `a':'=ls` has `:` before it.
+//! The characters of a word are counted without its quotes, since shells expand after they remove
+//! them: `''=ls` begins with `=`, and `a':'=ls` has `:` before it.
 //!
-//! The reasons for the odder rows: zsh replaces `=ls` by a path, with `MAGIC_EQUAL_SUBST` also after `=` and `:`; `%1`
-//! at the start of a line is a job; fish escapes by `\` within single quotes; `!` recalls an earlier line in an
-//! interactive shell; `''` within quotes is a quote if zsh's `RC_QUOTES` is set.
+//! The reasons for the odder rows: zsh replaces `=ls` by a path, with `MAGIC_EQUAL_SUBST` also
+//! after `=` and `:`; `%1` at the start of a line is a job; fish escapes by `\` within single
+//! quotes; `!` recalls an earlier line in an interactive shell; `''` within quotes is a quote if
+//! zsh's `RC_QUOTES` is set.
 
 /// Names of programs that are syntax in POSIX shells, bash, ksh, zsh or fish.
 const KEYWORDS: [&str; 27] = [
@@ -49,8 +52,8 @@ const KEYWORDS: [&str; 27] = [
     "while",
 ];
 
-/// Splits a command line into the program and its arguments, without their quotes. Returns `None` if a shell could
-/// run anything but one program with exactly these arguments.
+/// Splits a command line into the program and its arguments, without their quotes. Returns `None`
+/// if a shell could run anything but one program with exactly these arguments.
 pub(super) fn read(line: &str) -> Option<Vec<String>> {
     let mut words = Vec::new();
     let mut word: Option<String> = None;

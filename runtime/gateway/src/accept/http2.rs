@@ -1,5 +1,5 @@
-//! HTTP/2: many requests at a time on one connection, which clients that hold streams open prefer. Without TLS a client
-//! begins with it, as it knows beforehand that it is spoken here.
+//! HTTP/2: many requests at a time on one connection, which clients that hold streams open prefer.
+//! Without TLS a client begins with it, as it knows beforehand that it is spoken here.
 
 use std::{
     convert::Infallible,
@@ -32,7 +32,8 @@ use super::{ENDING, HEAD, HEAD_BYTES, Peer, service};
 /// How many requests of a connection are open at a time.
 const REQUESTS: u32 = 256;
 
-/// How much of an answer is written ahead of its client, and how much of all bodies a client may send ahead, in bytes.
+/// How much of an answer is written ahead of its client, and how much of all bodies a client may
+/// send ahead, in bytes.
 const AHEAD: usize = 64 * 1024;
 const BODIES: u32 = 1024 * 1024;
 

@@ -26,7 +26,8 @@ pub(crate) const FELLOWS: usize = 16 * 1024;
 const REFUSED: u64 = crate::uploads::MAX_UPLOAD;
 const REFUSED_TIME: Duration = Duration::from_secs(5);
 
-/// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their first byte.
+/// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their
+/// first byte.
 pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn Stream>, who: Who) {
     let Ok(place) = shared.fellows.clone().try_acquire_owned() else {
         return tracing::warn!("too many connections of other hosts are open");
@@ -60,8 +61,8 @@ pub(crate) async fn serve(shared: Arc<Shared>, router: Router, stream: Box<dyn S
     drop(place);
 }
 
-/// Reads a body that is refused before its end to that end: the host that carries it writes it first, and reads the answer
-/// then.
+/// Reads a body that is refused before its end to that end: the host that carries it writes it
+/// first, and reads the answer then.
 pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
     let is_fellow = matches!(request.extensions().get(), Some(Peer::Fellow(_)));
     if !is_fellow || request.body().is_end_stream() {

@@ -1,8 +1,8 @@
 //! The sessions of all hosts in one list, the last active first, page by page.
 //!
-//! Each host gives a page of its own, and the cursor behind each session of it. They are put together as far as it is
-//! known what comes next. A cursor says how far the list was read: a time, and the positions of those hosts that cannot be
-//! told from it.
+//! Each host gives a page of its own, and the cursor behind each session of it. They are put
+//! together as far as it is known what comes next. A cursor says how far the list was read: a time,
+//! and the positions of those hosts that cannot be told from it.
 
 use std::{
     cmp::Reverse,
@@ -293,7 +293,8 @@ fn text_of(hex: &str) -> Option<String> {
     String::from_utf8(bytes?).ok()
 }
 
-/// Puts pages of hosts together, as far as it is known that no session belongs between. `None`: it did not answer.
+/// Puts pages of hosts together, as far as it is known that no session belongs between. `None`: it
+/// did not answer.
 fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: usize) -> Merged {
     let mut merged = Merged::default();
     let (mut all, mut goes_on, mut has_more) = (Vec::new(), BTreeMap::new(), BTreeSet::new());

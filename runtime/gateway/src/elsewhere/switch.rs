@@ -1,9 +1,11 @@
-//! A hub on one pipe, with sessions of several hosts: each line goes where its session is, and lines come back whole.
+//! A hub on one pipe, with sessions of several hosts: each line goes where its session is, and
+//! lines come back whole.
 //!
-//! What names no session of another host goes to this host's relay, which knows nothing of the switch. When a session
-//! moves in order, the host that had it says so to the hub (`session.refused`), which attaches to it again. When a host
-//! goes, so does the hub's pipe: it attaches to all of its sessions again. Either way it does so at wherever they are then,
-//! behind the last entry that it has, and gets no entry twice, and misses none.
+//! What names no session of another host goes to this host's relay, which knows nothing of the
+//! switch. When a session moves in order, the host that had it says so to the hub
+//! (`session.refused`), which attaches to it again. When a host goes, so does the hub's pipe: it
+//! attaches to all of its sessions again. Either way it does so at wherever they are then, behind
+//! the last entry that it has, and gets no entry twice, and misses none.
 
 mod lines;
 
@@ -229,7 +231,8 @@ impl Switch {
                 let Some(link) = links.get_mut(&host) else {
                     return Err(io::ErrorKind::NotConnected.into());
                 };
-                // While a host does not read, nothing more of the hub is taken, as by a relay; its end is the pipe's.
+                // While a host does not read, nothing more of the hub is taken, as by a relay; its
+                // end is the pipe's.
                 tokio::select! {
                     biased;
                     written = write(link, line.as_bytes()) => written,
@@ -301,15 +304,16 @@ impl Switch {
                 Ok(To::Hub(refused(&id, unserved(&host, &why))))
             }
             (Err(why), _) => Ok(To::Hub(refused(&id, why))),
-            // It has moved, and the hub was not told yet: its pipe ends, so that nothing comes behind what is new.
+            // It has moved, and the hub was not told yet: its pipe ends, so that nothing comes
+            // behind what is new.
             (Ok(Place::Here | Place::Unknown | Place::There(_)), Some(_)) => {
                 Err(io::ErrorKind::NotConnected.into())
             }
         }
     }
 
-    /// Where a message of the pipe itself goes: one that asks for sessions of the journal to all hosts, or where it names
-    /// one, to its host.
+    /// Where a message of the pipe itself goes: one that asks for sessions of the journal to all
+    /// hosts, or where it names one, to its host.
     async fn way_of_pipe(&mut self, kind: &str, line: &str) -> To {
         if kind != "sessions.list" {
             return To::Own;
@@ -435,7 +439,8 @@ impl Switch {
         }
     }
 
-    /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more hears no other host.
+    /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more
+    /// hears no other host.
     async fn end(self, ended: Ended) {
         let Self {
             output,

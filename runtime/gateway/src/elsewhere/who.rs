@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{pass::Pass, token::Scope};
 
-/// Who asks: found out by the gateway that was asked, and told to the one that serves it. Hosts trust each other in this.
+/// Who asks: found out by the gateway that was asked, and told to the one that serves it. Hosts
+/// trust each other in this.
 ///
 /// It holds no secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

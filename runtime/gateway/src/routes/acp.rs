@@ -1,10 +1,12 @@
-//! The Agent Client Protocol, by its remote transport: one WebSocket, or requests and streams of HTTP.
+//! The Agent Client Protocol, by its remote transport: one WebSocket, or requests and streams of
+//! HTTP.
 //!
-//! A connection is a hub of the daemon's own relay, judged by the same table as the pipe's. It ends without its sessions:
-//! turns go on, and what the agent asks waits for who comes next.
+//! A connection is a hub of the daemon's own relay, judged by the same table as the pipe's. It ends
+//! without its sessions: turns go on, and what the agent asks waits for who comes next.
 //!
-//! Over HTTP a connection begins with `initialize`, whose answer names it. Each further message is a request that names it,
-//! and is answered at once by 202; what the agent says comes by streams: one of the connection, and one of each session.
+//! Over HTTP a connection begins with `initialize`, whose answer names it. Each further message is
+//! a request that names it, and is answered at once by 202; what the agent says comes by streams:
+//! one of the connection, and one of each session.
 
 mod connection;
 mod host;

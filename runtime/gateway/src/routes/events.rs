@@ -230,7 +230,8 @@ fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
     frames.extend_from_slice(b"\n\n");
 }
 
-/// Returns a line without the path of a file, which only this machine knows: a client reads the file by its SHA-256.
+/// Returns a line without the path of a file, which only this machine knows: a client reads the
+/// file by its SHA-256.
 pub(crate) fn without_path(line: &str) -> Cow<'_, str> {
     // A relay writes the type first.
     if !line.starts_with("{\"type\":\"file.output\"") {

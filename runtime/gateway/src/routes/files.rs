@@ -157,7 +157,8 @@ fn base_name(name: &str) -> String {
     }
 }
 
-/// Sends a file that the agent gave, or that an input has named. A browser saves it and never shows it as a page.
+/// Sends a file that the agent gave, or that an input has named. A browser saves it and never shows
+/// it as a page.
 pub(super) async fn give(
     State(shared): Gate,
     Extension(pass): Asks,

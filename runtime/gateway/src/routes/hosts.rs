@@ -88,7 +88,8 @@ pub(super) async fn relocate(
     }
 }
 
-/// What is known of each host, by the agents that who asks may have. What all sessions make up is for those who see all.
+/// What is known of each host, by the agents that who asks may have. What all sessions make up is
+/// for those who see all.
 pub(super) async fn list(State(shared): Gate, Extension(pass): Asks) -> Json<Value> {
     let mut hosts = shared
         .options

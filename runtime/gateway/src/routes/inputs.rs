@@ -283,8 +283,8 @@ fn accepted(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<Ac
     }
 }
 
-/// Returns the state of a turn that the journal has since the entry `seq`, and its end if it has ended and the journal still
-/// has that.
+/// Returns the state of a turn that the journal has since the entry `seq`, and its end if it has
+/// ended and the journal still has that.
 async fn state_of(
     sessions: &Sessions,
     id: &SessionId,

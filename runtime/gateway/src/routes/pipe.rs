@@ -1,4 +1,5 @@
-//! The protocol itself over a WebSocket: a message holds one or more whole lines, and the daemon is the relay.
+//! The protocol itself over a WebSocket: a message holds one or more whole lines, and the daemon is
+//! the relay.
 
 use axum::{
     extract::{Request, State},

@@ -241,8 +241,8 @@ struct NumberedEntry {
     seq: u64,
 }
 
-/// Cuts entries to a page of at most `limit`, and of at least one. `next` is the `from` of what follows the entries; returned
-/// with the page is that of what follows the page.
+/// Cuts entries to a page of at most `limit`, and of at least one. `next` is the `from` of what
+/// follows the entries; returned with the page is that of what follows the page.
 fn first_page(
     mut entries: Vec<&str>,
     next: Option<u64>,

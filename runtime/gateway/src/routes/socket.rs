@@ -54,8 +54,9 @@ struct Auth {
     token: String,
 }
 
-/// Serves a WebSocket, with lines of up to so many bytes, by what `serve` gives for who asks: a future that reads and writes
-/// lines until its input ends, or what it is handed last resolves. The client reads an error, and may try again.
+/// Serves a WebSocket, with lines of up to so many bytes, by what `serve` gives for who asks: a
+/// future that reads and writes lines until its input ends, or what it is handed last resolves. The
+/// client reads an error, and may try again.
 pub(super) async fn upgrade<S, F>(
     shared: Arc<Shared>,
     request: Request,
@@ -160,8 +161,8 @@ async fn run<S, F>(
     }
 }
 
-/// Carries lines both ways until one side ends. Gives what to tell the client of why, where it may still hear it: an empty
-/// text where who serves it has ended.
+/// Carries lines both ways until one side ends. Gives what to tell the client of why, where it may
+/// still hear it: an empty text where who serves it has ended.
 async fn carry<E>(
     sink: &mut (impl Sink<Message> + Unpin),
     mut stream: impl Stream<Item = Result<Message, E>> + Unpin,

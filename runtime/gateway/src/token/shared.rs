@@ -1,5 +1,6 @@
-//! Tokens that several daemons share. Each judges by its own file, even while it is alone; what they share is compared with
-//! the file, and with what was shared when that was done last, so that each side gets what was made and revoked at the other.
+//! Tokens that several daemons share. Each judges by its own file, even while it is alone; what
+//! they share is compared with the file, and with what was shared when that was done last, so that
+//! each side gets what was made and revoked at the other.
 
 use std::{collections::HashSet, fs, io, path::PathBuf};
 
@@ -102,7 +103,8 @@ impl TokenFile {
             Err(error) => return Err(self.failed(error)),
         };
         let known = Shared::parse(&bytes);
-        // What was revoked here while the daemon was down is not known then; what was revoked elsewhere still is.
+        // What was revoked here while the daemon was down is not known then; what was revoked
+        // elsewhere still is.
         Ok(known.unwrap_or_else(|why| {
             tracing::warn!("{} is passed over: {why}", self.known().display());
             Shared::default()
@@ -150,7 +152,8 @@ impl TokenFile {
     }
 }
 
-/// What is to be shared, by what is, by what was when the file was compared last, and by what the file has now.
+/// What is to be shared, by what is, by what was when the file was compared last, and by what the
+/// file has now.
 fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, now: u64) -> Shared {
     let mut known = match &shared {
         // What was revoked once is good nowhere.
@@ -322,7 +325,8 @@ mod tests {
             (sorted([&two, &three]), sorted([&two, &three]))
         );
 
-        // One that was away learns of it by the ids of those that were revoked, even when it has lost what it knew.
+        // One that was away learns of it by the ids of those that were revoked, even when it has
+        // lost what it knew.
         let c = Daemon::new();
         c.sync(&mut shared);
         assert_eq!(c.ids(), a.ids());

@@ -245,8 +245,8 @@ pub struct Daemon {
     serving: JoinHandle<()>,
 }
 
-/// One test at a time starts processes: a child has all open sockets until it runs its program, and a connection that an
-/// agent's process has may not ask.
+/// One test at a time starts processes: a child has all open sockets until it runs its program, and
+/// a connection that an agent's process has may not ask.
 static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 
 /// Several hosts, `a`, `b` and so on.

@@ -1,4 +1,5 @@
-//! Gateways that reach each other's sessions: each with a host, a journal and adapters of its own, in one process.
+//! Gateways that reach each other's sessions: each with a host, a journal and adapters of its own,
+//! in one process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(

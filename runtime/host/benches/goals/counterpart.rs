@@ -6,7 +6,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 pub(crate) const LINE: &str = "{\"type\":\"output\",\"session_id\":\"0123456789abcdef0123456789abcdef\",\"content\":\"0123456789012345678901234567\"}\n";
 const READ: usize = 64 * 1024;
 
-/// `ping`: each line back. `adapter`: a turn of two lines for each input. `lines N BYTES`: so many outputs, batched.
+/// `ping`: each line back. `adapter`: a turn of two lines for each input. `lines N BYTES`: so many
+/// outputs, batched.
 pub(crate) fn run(args: &[String]) {
     match args[0].as_str() {
         "ping" => ping(),
@@ -63,7 +64,8 @@ fn adapter() {
     let mut buffer = vec![0; READ];
     let mut held: Vec<u8> = Vec::new();
     let mut answers = Vec::new();
-    // The line that was streamed last: making one of 1 MiB anew would take longer than the host takes to read it.
+    // The line that was streamed last: making one of 1 MiB anew would take longer than the host
+    // takes to read it.
     let mut streamed = Streamed::default();
     loop {
         let bytes = rustix::io::read(input.as_fd(), &mut buffer).unwrap();

@@ -243,8 +243,8 @@ pub(crate) fn idle_memory(sessions: usize) -> f64 {
     })
 }
 
-/// The latency of a small session while another streams lines of 1 MiB. The flood's adapter answers in the order in
-/// which it is asked, so the small session speaks between short floods.
+/// The latency of a small session while another streams lines of 1 MiB. The flood's adapter answers
+/// in the order in which it is asked, so the small session speaks between short floods.
 pub(crate) fn latency_beside_flood() -> Latency {
     Runtime::Multi.run(async {
         let host = host(Offer::Defaults);

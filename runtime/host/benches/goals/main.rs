@@ -1,10 +1,12 @@
-//! The goals of the runtime: what a host with a user's defaults costs, to a baseline that is measured in turns with it.
+//! The goals of the runtime: what a host with a user's defaults costs, to a baseline that is
+//! measured in turns with it.
 //!
-//! `cargo bench -p trunkline-host --bench goals [ROW…]`. Baselines: *blocking ping-pong* (two processes, blocking reads
-//! and writes of one 100-byte line) and the *inline loop* (one thread, 64 KiB reads, memchr, borrowed parse, direct
-//! call, one write per wake: no sessions, limits or errors). The counterpart is this program again, as a fast adapter,
-//! whose processor time is not counted; the row `wirelog` has the host without a wire log as its baseline. Quote ratios, not times. `goals instructions turns|stream COUNT` does one kind
-//! of work for valgrind to count.
+//! `cargo bench -p trunkline-host --bench goals [ROW…]`. Baselines: *blocking ping-pong* (two
+//! processes, blocking reads and writes of one 100-byte line) and the *inline loop* (one thread, 64
+//! KiB reads, memchr, borrowed parse, direct call, one write per wake: no sessions, limits or
+//! errors). The counterpart is this program again, as a fast adapter, whose processor time is not
+//! counted; the row `wirelog` has the host without a wire log as its baseline. Quote ratios, not
+//! times. `goals instructions turns|stream COUNT` does one kind of work for valgrind to count.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -18,8 +18,9 @@ use crate::policy::Policy;
 
 /// One agent of a host.
 ///
-/// Built by [`AgentConfig::external`] or [`AgentConfig::built_in`]; every field can be set afterwards. Its `Debug`
-/// shows no values of the environment and nothing of `config`: those are where secrets are.
+/// Built by [`AgentConfig::external`] or [`AgentConfig::built_in`]; every field can be set
+/// afterwards. Its `Debug` shows no values of the environment and nothing of `config`: those are
+/// where secrets are.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AgentConfig {
@@ -31,19 +32,22 @@ pub struct AgentConfig {
     pub description: Option<String>,
     /// The program.
     pub profile: Profile,
-    /// The command that starts the program. For a built-in profile `command` is empty, and `work_dir` is the profile's.
+    /// The command that starts the program. For a built-in profile `command` is empty, and
+    /// `work_dir` is the profile's.
     pub command: Command,
     /// The content of `ADAPTER_CONFIG` ([process.7]): `config` of an external agent, the profile's own
     /// object of a built-in one. Always an object.
     pub config: Option<Value>,
-    /// The extensions that are offered; `None` is all that the host knows, an empty list the bare core ([ext.1]).
+    /// The extensions that are offered; `None` is all that the host knows, an empty list the bare
+    /// core ([ext.1]).
     pub extensions: Option<Vec<String>>,
     /// True if the process gets the host's whole environment, and not just the few variables of [process.6].
     pub inherit_env: bool,
     /// More variables that are passed on from the host's environment, by name.
     pub env_passthrough: Vec<String>,
-    /// Variables of the host's environment that the program takes credentials from, by name. They pass on where the host
-    /// has them and `pass_credentials` is true. No file names them: the command line lists what a built-in profile takes.
+    /// Variables of the host's environment that the program takes credentials from, by name. They
+    /// pass on where the host has them and `pass_credentials` is true. No file names them: the
+    /// command line lists what a built-in profile takes.
     pub credentials: Vec<String>,
     /// False if `credentials` do not pass on. What is named otherwise does.
     pub pass_credentials: bool,
@@ -55,8 +59,8 @@ pub struct AgentConfig {
     pub resources: Resources,
     /// The sandbox of these processes. `None`: they see and reach what the host does.
     pub sandbox: Option<Sandbox>,
-    /// True if [`Host::stand_by`](crate::Host::stand_by) starts its process, and its end does so again: a session then
-    /// waits for no start.
+    /// True if [`Host::stand_by`](crate::Host::stand_by) starts its process, and its end does so
+    /// again: a session then waits for no start.
     pub standby: bool,
     /// The fate of its sessions when its process ends.
     pub on_adapter_exit: OnAdapterExit,
@@ -74,11 +78,13 @@ pub struct AgentConfig {
     pub file_roots: Vec<PathBuf>,
     /// Folders besides `work_dir` that a session may choose as its `cwd`, absolute ([ext.7]).
     pub allowed_dirs: Vec<PathBuf>,
-    /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where nothing was said.
-    /// Without a sandbox nothing holds the agent to them, so a configuration file must have one beside them.
+    /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where
+    /// nothing was said. Without a sandbox nothing holds the agent to them, so a configuration file
+    /// must have one beside them.
     pub allowed_domains: Option<Vec<String>>,
-    /// True if sessions that name a `cwd` get a process that runs there, one for each folder, so that the adapter need not
-    /// know it. Nothing of this in a sandbox, whose folders are fixed, and over streams.
+    /// True if sessions that name a `cwd` get a process that runs there, one for each folder, so
+    /// that the adapter need not know it. Nothing of this in a sandbox, whose folders are fixed,
+    /// and over streams.
     pub process_per_folder: bool,
     /// The reaction to a session's restriction that the adapter does not say it applies ([ext.7]).
     pub unenforced: Unenforced,
@@ -97,8 +103,8 @@ pub struct Command {
     pub command: String,
     /// Its arguments, passed as they are, through no shell.
     pub args: Vec<String>,
-    /// Its working directory; empty is the host's current directory. One that is missing is an error at the start,
-    /// never replaced by another.
+    /// Its working directory; empty is the host's current directory. One that is missing is an
+    /// error at the start, never replaced by another.
     pub work_dir: PathBuf,
     /// Variables of its environment, over all others.
     pub env: BTreeMap<String, EnvValue>,
@@ -135,8 +141,9 @@ impl AgentConfig {
 
     /// An agent of a built-in profile such as `claude-code`, with defaults for all else.
     ///
-    /// A host starts it as `trunkline adapter claude-code`. The built-in adapters are in that program, not in this
-    /// crate: an embedder names it by [`HostBuilder::profile_command`](crate::HostBuilder::profile_command).
+    /// A host starts it as `trunkline adapter claude-code`. The built-in adapters are in that
+    /// program, not in this crate: an embedder names it by
+    /// [`HostBuilder::profile_command`](crate::HostBuilder::profile_command).
     pub fn built_in(id: impl Into<String>, profile: impl Into<String>) -> Self {
         let agent = Self::new(
             id.into(),

@@ -1,7 +1,8 @@
 //! An Amurg runtime file, read so that it means here what it means there; what does not is noted.
 //!
-//! Such a file has a `hub`. In one, unknown keys are noted and not refused, a zero is Amurg's default, and the words in
-//! a profile's object are Amurg's. The `security` of an agent is read alike in every file.
+//! Such a file has a `hub`. In one, unknown keys are noted and not refused, a zero is Amurg's
+//! default, and the words in a profile's object are Amurg's. The `security` of an agent is read
+//! alike in every file.
 
 use serde_json::{Map, Value};
 
@@ -131,7 +132,8 @@ fn unread(at: &str) -> String {
     format!("`{at}` has no effect: nothing reads it")
 }
 
-/// Takes the key that an adapter has refused as unknown out of its configuration, and notes it. Whether it was one.
+/// Takes the key that an adapter has refused as unknown out of its configuration, and notes it.
+/// Whether it was one.
 pub(super) fn drop_refused(
     own: &mut Map<String, Value>,
     at: &str,
@@ -152,7 +154,8 @@ pub(super) fn drop_refused(
     is_own
 }
 
-/// Sets what Amurg takes where `runtime` says nothing, or 0. Our own key of a turn's output has the last word.
+/// Sets what Amurg takes where `runtime` says nothing, or 0. Our own key of a turn's output has the
+/// last word.
 pub(super) fn set_defaults(config: &mut Config, agent: &mut AgentConfig, says_turn_output: bool) {
     const MEBIBYTES: u64 = 10 * 1024 * 1024;
     config.max_sessions.get_or_insert(10);
@@ -192,7 +195,8 @@ pub(super) struct Own<'a> {
 }
 
 impl Own<'_> {
-    /// Writes what `security` says, and in a file of Amurg's what the words of the object mean, in the profile's words.
+    /// Writes what `security` says, and in a file of Amurg's what the words of the object mean, in
+    /// the profile's words.
     pub(super) fn translate(&mut self, security: Option<&AmurgSecurity>, dialect: Dialect) {
         if dialect == Dialect::Amurg {
             self.keys.retain(|_, value| !value.is_null());

@@ -63,9 +63,9 @@ impl Confinement {
         Ok(())
     }
 
-    /// Brings the domains that an agent may reach and the network of its sandbox together: one that says nothing
-    /// takes what the other says, and the domains must be within the network. Without a sandbox nothing would hold an
-    /// agent to them. `at` is the place of the domains.
+    /// Brings the domains that an agent may reach and the network of its sandbox together: one that
+    /// says nothing takes what the other says, and the domains must be within the network. Without
+    /// a sandbox nothing would hold an agent to them. `at` is the place of the domains.
     pub(super) fn agree(
         &mut self,
         domains: &mut Option<Vec<String>>,

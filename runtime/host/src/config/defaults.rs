@@ -21,7 +21,8 @@ pub use trunkline_protocol::{MAX_LINE, MIN_MAX_LINE};
 pub const STDERR_TAIL: usize = 64 * 1024;
 /// The largest file that is taken or placed, in bytes.
 pub const MAX_FILE_BYTES: u64 = 10 * 1024 * 1024;
-/// Inputs that wait in one session, and as many steers, updates and files together; the next is refused as `busy`.
+/// Inputs that wait in one session, and as many steers, updates and files together; the next is
+/// refused as `busy`.
 pub const QUEUED_INPUTS: usize = 64;
 /// Bytes that wait for one adapter's stdin; the next input is refused as `busy`.
 pub const OUTBOX: usize = 64 * 1024 * 1024;

@@ -15,7 +15,8 @@ use super::{CheckProfile, Config, json, read_file};
 /// The largest configuration file, in bytes; it bounds what a wrong path can make us read.
 pub(super) const MAX_FILE: u64 = 4 * 1024 * 1024;
 
-/// A configuration as JSON: a program may change it and then read it as a [`Config`], by the same rules as the file.
+/// A configuration as JSON: a program may change it and then read it as a [`Config`], by the same
+/// rules as the file.
 ///
 /// Its `Debug` shows no value: some are secrets.
 pub struct Document {

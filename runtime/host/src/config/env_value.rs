@@ -11,10 +11,12 @@ use super::regular::{self, Unread};
 /// The longest value that is taken from a file, in bytes: half of what Linux takes of one variable.
 pub const MAX_ENV_FILE: u64 = 64 * 1024;
 
-/// The value of a variable, or the place that has it, so that a configuration need not hold a secret.
+/// The value of a variable, or the place that has it, so that a configuration need not hold a
+/// secret.
 ///
-/// A place is read whenever a process starts, so a changed secret counts from the next start on. What comes from a
-/// place is taken for a secret: logs and errors never show it. `Debug` shows places and no values.
+/// A place is read whenever a process starts, so a changed secret counts from the next start on.
+/// What comes from a place is taken for a secret: logs and errors never show it. `Debug` shows
+/// places and no values.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EnvValue {
@@ -26,7 +28,8 @@ pub enum EnvValue {
     FromFile(PathBuf),
 }
 
-/// A variable whose value is not available. It shows name and place, never a value; it reads after "failed to".
+/// A variable whose value is not available. It shows name and place, never a value; it reads after
+/// "failed to".
 #[derive(Debug, thiserror::Error)]
 #[error("set the variable {name} from {}: {problem}", .place.place())]
 pub struct EnvError {

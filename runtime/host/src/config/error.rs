@@ -5,8 +5,9 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A configuration that cannot be used; the text reads after "failed to". It shows file, place and problem, and what to
-/// write instead where that is known; it never shows a value that could be a secret.
+/// A configuration that cannot be used; the text reads after "failed to". It shows file, place and
+/// problem, and what to write instead where that is known; it never shows a value that could be a
+/// secret.
 #[derive(Debug)]
 pub struct ConfigError {
     /// What the file is.

@@ -1,5 +1,5 @@
-//! The numbers of an agent: timeouts, bounds, restarts. The `runtime` section sets them for every agent, an agent for
-//! itself. And those of a journal, which `runtime` alone sets.
+//! The numbers of an agent: timeouts, bounds, restarts. The `runtime` section sets them for every
+//! agent, an agent for itself. And those of a journal, which `runtime` alone sets.
 
 use std::time::Duration;
 
@@ -10,16 +10,16 @@ use super::defaults;
 /// The time limits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Timeouts {
-    /// `start_timeout`: from the spawn to the process's first message while an input waits; until then `inactivity`
-    /// rests.
+    /// `start_timeout`: from the spawn to the process's first message while an input waits; until
+    /// then `inactivity` rests.
     pub start: Duration,
-    /// `turn_timeout`: from the input's write to the end of its turn; then `stop`, then `stop_timeout`. `None` is no
-    /// limit.
+    /// `turn_timeout`: from the input's write to the end of its turn; then `stop`, then
+    /// `stop_timeout`. `None` is no limit.
     pub turn: Option<Duration>,
     /// `inactivity_timeout`: between two messages of a session while a turn runs. `None` is no limit.
     pub inactivity: Option<Duration>,
-    /// `stall_after`: how long a running turn is silent before its user learns of it. `None` is half of `inactivity`;
-    /// zero is never.
+    /// `stall_after`: how long a running turn is silent before its user learns of it. `None` is
+    /// half of `inactivity`; zero is never.
     pub stall: Option<Duration>,
     /// `ping_after`: how long the process is silent before it is asked for a sign of life. `None` is never.
     pub ping: Option<Duration>,
@@ -40,21 +40,24 @@ pub struct Limits {
     pub stderr_tail: usize,
     /// `max_file_bytes`: the largest file in either direction, in bytes.
     pub max_file_bytes: u64,
-    /// `queued_inputs`: inputs that wait in one session, and as many steers, updates and files together; the next is
-    /// refused as `busy`.
+    /// `queued_inputs`: inputs that wait in one session, and as many steers, updates and files
+    /// together; the next is refused as `busy`.
     pub queued_inputs: usize,
     /// `outbox`: bytes that wait for the adapter's stdin; the next input is refused as `busy`.
     pub outbox: usize,
     /// `max_sessions`: open sessions of this agent. `None` is no limit.
     pub max_sessions: Option<usize>,
-    /// `max_turn_output`: bytes of output of one turn, which then ends with cause `limit`. `None` is no limit.
+    /// `max_turn_output`: bytes of output of one turn, which then ends with cause `limit`. `None`
+    /// is no limit.
     pub max_turn_output: Option<u64>,
-    /// `max_output_rate`: bytes a second of one session's messages while a turn runs. Beyond it the adapter is asked to
-    /// hold the session back; where it cannot or goes on, the turn ends with cause `limit`. `None` is no limit.
+    /// `max_output_rate`: bytes a second of one session's messages while a turn runs. Beyond it the
+    /// adapter is asked to hold the session back; where it cannot or goes on, the turn ends with
+    /// cause `limit`. `None` is no limit.
     pub max_output_rate: Option<u64>,
     /// `output_burst`: bytes that may come at once, beyond `max_output_rate`.
     pub output_burst: u64,
-    /// `max_open_requests`: permissions and questions of one session that wait for an answer; the next is denied.
+    /// `max_open_requests`: permissions and questions of one session that wait for an answer; the
+    /// next is denied.
     pub max_open_requests: usize,
 }
 
@@ -74,7 +77,8 @@ pub struct Restart {
     pub retry: Duration,
 }
 
-/// What of a journal is kept. Whole sessions go, the longest inactive first, but none in which something is open.
+/// What of a journal is kept. Whole sessions go, the longest inactive first, but none in which
+/// something is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLimits {
     /// `journal_max_age`: how long a session stays in which nothing happens. `None` is forever.

@@ -62,9 +62,10 @@ impl fmt::Display for Source {
     }
 }
 
-/// The places to look, in order: the file that the caller named; else the one that [`FILE_VARIABLE`] names; else
-/// `./trunkline.json`, then `trunkline/trunkline.json` in `XDG_CONFIG_HOME` or `~/.config`; at last the built-in
-/// one. `variable` reads the environment; an empty variable counts as unset.
+/// The places to look, in order: the file that the caller named; else the one that
+/// [`FILE_VARIABLE`] names; else `./trunkline.json`, then `trunkline/trunkline.json` in
+/// `XDG_CONFIG_HOME` or `~/.config`; at last the built-in one. `variable` reads the environment; an
+/// empty variable counts as unset.
 pub fn candidates(
     explicit: Option<&Path>,
     variable: impl Fn(&str) -> Option<OsString>,

@@ -1,4 +1,5 @@
-//! The organisation's policy: a file that narrows what the entries of agents say, wherever they come from.
+//! The organisation's policy: a file that narrows what the entries of agents say, wherever they
+//! come from.
 //!
 //! ```json
 //! {
@@ -13,8 +14,8 @@
 //! }
 //! ```
 //!
-//! Every key is optional, and what is not there narrows nothing; see [`Policy`](trunkline_sandbox::Policy) for
-//! what each means.
+//! Every key is optional, and what is not there narrows nothing; see
+//! [`Policy`](trunkline_sandbox::Policy) for what each means.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,9 +41,10 @@ pub struct Organisation {
 }
 
 impl Organisation {
-    /// The policies that count: the one that a configuration names, and [`defaults::POLICY`], where there is one. They
-    /// add up, so a configuration does not get rid of the second by naming another; and the second is applied last, since
-    /// the `options` of a policy replace what is there.
+    /// The policies that count: the one that a configuration names, and [`defaults::POLICY`], where
+    /// there is one. They add up, so a configuration does not get rid of the second by naming
+    /// another; and the second is applied last, since the `options` of a policy replace what is
+    /// there.
     ///
     /// # Errors
     ///
@@ -89,8 +91,8 @@ impl Organisation {
         &self.path
     }
 
-    /// Takes from an agent what the policy does not allow, and says what, a sentence each. Looks at files, so it
-    /// blocks.
+    /// Takes from an agent what the policy does not allow, and says what, a sentence each. Looks at
+    /// files, so it blocks.
     ///
     /// # Errors
     ///
@@ -125,7 +127,8 @@ impl Organisation {
         Ok(said)
     }
 
-    /// Takes the credentials that only the profile names, where the policy limits the environment to what an entry names.
+    /// Takes the credentials that only the profile names, where the policy limits the environment
+    /// to what an entry names.
     fn keep_credentials(&self, agent: &mut AgentConfig) -> Option<String> {
         if self.policy.inherit != Some(Inherit::Curated) || !agent.pass_credentials {
             return None;
@@ -141,8 +144,8 @@ impl Organisation {
     }
 }
 
-/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot be found out counts as
-/// there: reading it fails.
+/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot
+/// be found out counts as there: reading it fails.
 fn is_there(path: &Path) -> bool {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-/// Profiles that are not an agent's file: the name, and the key of an agent that holds what belongs to it. The first is
-/// not a built-in one.
+/// Profiles that are not an agent's file: the name, and the key of an agent that holds what belongs
+/// to it. The first is not a built-in one.
 const WITHOUT_FILE: [(&str, &str); 11] = [
     (EXTERNAL, EXTERNAL),
     ("echo", "echo"),
@@ -29,13 +29,15 @@ pub(crate) struct AgentFacts {
     key: String,
     /// Key of the profile's object that chooses a mode.
     pub(crate) mode_option: Option<String>,
-    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step
+    /// ask the same.
     pub(crate) asking: Vec<Vec<String>>,
     /// Modes that ask less.
     pub(crate) looser: Vec<String>,
 }
 
-/// The agents' files, as the test of the adapters' crate writes them: this crate does not depend on the adapters.
+/// The agents' files, as the test of the adapters' crate writes them: this crate does not depend on
+/// the adapters.
 static AGENTS: LazyLock<Vec<AgentFacts>> = LazyLock::new(|| {
     #[expect(clippy::expect_used, reason = "a constant, read in every test")]
     serde_json::from_str(include_str!("agents.json")).expect("agents.json is valid")
@@ -67,8 +69,8 @@ pub enum Profile {
 }
 
 impl Profile {
-    /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …; `None` for a name
-    /// that is not built in.
+    /// The key of an agent that holds what belongs to this profile: `external`, `claude_code`, …;
+    /// `None` for a name that is not built in.
     pub fn key(&self) -> Option<&'static str> {
         all()
             .find(|(known, _)| *known == self.name())

@@ -20,8 +20,8 @@ pub fn said(refused: &Refused) -> String {
     }
 }
 
-/// Reads the value at a place. A key that the type does not know is refused with the nearest one that it does, or of
-/// `more`.
+/// Reads the value at a place. A key that the type does not know is refused with the nearest one
+/// that it does, or of `more`.
 pub(super) fn read<T: DeserializeOwned>(
     value: &Value,
     at: &str,
@@ -31,8 +31,8 @@ pub(super) fn read<T: DeserializeOwned>(
     serde_path_to_error::deserialize(value).map_err(|refused| error_at(at, &refused, more))
 }
 
-/// Reads an object as two types that share its keys: the first takes those that it knows. (serde's `flatten` would let
-/// unknown keys pass.)
+/// Reads an object as two types that share its keys: the first takes those that it knows. (serde's
+/// `flatten` would let unknown keys pass.)
 pub(super) fn read_both<A: DeserializeOwned, B: DeserializeOwned>(
     mut object: Map<String, Value>,
     at: &str,

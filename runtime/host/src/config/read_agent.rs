@@ -109,8 +109,8 @@ pub(super) fn read_agent(
     Ok(agent)
 }
 
-/// Makes a plain program of an agent that names one under a profile that is not known: the profile of its object, else
-/// `generic-job`. What else is wrong with the agent is found later.
+/// Makes a plain program of an agent that names one under a profile that is not known: the profile
+/// of its object, else `generic-job`. What else is wrong with the agent is found later.
 fn plain_program(
     object: &mut Map<String, Value>,
     own: &mut Vec<(&'static str, Value)>,
@@ -164,8 +164,8 @@ fn plain_program(
     object.insert("profile".to_owned(), Value::from(plain.name()));
 }
 
-/// The profile by name; without one, that of the only profile's object that is there. An object of another profile
-/// is refused: it would be ignored.
+/// The profile by name; without one, that of the only profile's object that is there. An object of
+/// another profile is refused: it would be ignored.
 fn read_profile(
     own: &[(&'static str, Value)],
     keys: &AgentKeys,
@@ -244,9 +244,9 @@ fn read_program(
             let mut own_env = None;
             if let Some(own) = own {
                 let mut own = object(&own, &at_own)?.clone();
-                // Two of the adapter's keys we share: `work_dir` says where files may be, and `env` may name places,
-                // which the host alone reads. The adapter finds the variables in its environment, and its file holds
-                // no secret.
+                // Two of the adapter's keys we share: `work_dir` says where files may be, and `env`
+                // may name places, which the host alone reads. The adapter finds the variables in
+                // its environment, and its file holds no secret.
                 own_env = take::<OwnKeys>(&mut own, &at_own)?.env;
                 command.work_dir = own
                     .get("work_dir")
@@ -334,7 +334,8 @@ fn variables(env: Option<As<Variables>>, folder: &Path) -> BTreeMap<String, EnvV
     env
 }
 
-/// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not applied is reported.
+/// Amurg's own sections of an agent. What has a meaning here applies; what restricts and is not
+/// applied is reported.
 fn read_amurg(
     keys: AgentKeys,
     security: Option<AmurgSecurity>,

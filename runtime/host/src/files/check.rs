@@ -15,15 +15,15 @@ use super::confined::{OpenFolder, open_folder};
 use super::refusal::Refusal;
 use super::roots::Roots;
 
-/// How long a file has to be left alone before it is copied: longer than a tick of any file system's clock, within
-/// which two writes have the same time.
+/// How long a file has to be left alone before it is copied: longer than a tick of any file
+/// system's clock, within which two writes have the same time.
 const REST: Duration = Duration::from_millis(20);
 
 /// The longest path, in bytes: what the kernel takes.
 const MAX_PATH: usize = 4096;
 
-/// A file that passed: opened, regular, within the limit. What is read from it is what was checked, whatever its path
-/// names by now. Dropping it closes the file.
+/// A file that passed: opened, regular, within the limit. What is read from it is what was checked,
+/// whatever its path names by now. Dropping it closes the file.
 #[derive(Debug)]
 pub struct CheckedFile {
     file: File,
@@ -51,8 +51,9 @@ struct Seen {
     modified: (i64, i64),
 }
 
-/// Opens the file that a peer named, if it lies in one of `roots`, and checks it ([file.4]): a regular file with one
-/// link and at most `max_bytes` bytes, reached without `..` and without any link. Never waits for another process.
+/// Opens the file that a peer named, if it lies in one of `roots`, and checks it ([file.4]): a
+/// regular file with one link and at most `max_bytes` bytes, reached without `..` and without any
+/// link. Never waits for another process.
 ///
 /// # Errors
 ///
@@ -80,7 +81,8 @@ pub(super) struct Found<'a> {
 }
 
 impl<'a> Found<'a> {
-    /// Walks to the file's folder and looks at the file without opening it: opening a FIFO or a device can do things.
+    /// Walks to the file's folder and looks at the file without opening it: opening a FIFO or a
+    /// device can do things.
     pub(super) fn look(
         open_folder: OpenFolder,
         path: &'a Path,
@@ -110,7 +112,8 @@ impl<'a> Found<'a> {
 
     /// Opens it, by its one name in the folder that we hold, and checks the handle.
     pub(super) fn open(self, max_bytes: u64) -> Result<CheckedFile, Refusal> {
-        // NONBLOCK: had it become a FIFO, the open would wait for a writer. NOCTTY: or a terminal, become ours.
+        // NONBLOCK: had it become a FIFO, the open would wait for a writer. NOCTTY: or a terminal,
+        // become ours.
         let flags =
             OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.folder, self.name, flags, Mode::empty());
@@ -138,8 +141,8 @@ impl<'a> Found<'a> {
 }
 
 impl CheckedFile {
-    /// Opens a file of the hub, which may name any path that this user may read, links included: a regular file
-    /// within the limit. Never waits for another process.
+    /// Opens a file of the hub, which may name any path that this user may read, links included: a
+    /// regular file within the limit. Never waits for another process.
     pub(super) fn of_hub(path: &Path, max_bytes: u64) -> Result<Self, Refusal> {
         check_letters(path)?;
         let stat_before = rustix::fs::stat(path).map_err(Refusal::on_open)?;
@@ -215,8 +218,9 @@ impl CheckedFile {
         self.limit
     }
 
-    /// Waits until a further write would change the time of the last one, so that [`check_unchanged`](Self::check_unchanged)
-    /// sees it. Blocks, for [`REST`] at most; mostly not at all.
+    /// Waits until a further write would change the time of the last one, so that
+    /// [`check_unchanged`](Self::check_unchanged) sees it. Blocks, for [`REST`] at most; mostly not
+    /// at all.
     pub(super) fn let_rest(&self) {
         let (seconds, nanos) = self.seen.modified;
         let modified = u64::try_from(seconds).unwrap_or(0);

@@ -47,8 +47,8 @@ pub(super) fn open_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd
     walk_to_folder(root, folder)
 }
 
-/// Opens a folder below `root`, one component at a time: each is looked up in the handle of the one before, and a
-/// link is not followed, so no rename on the way leads out.
+/// Opens a folder below `root`, one component at a time: each is looked up in the handle of the one
+/// before, and a link is not followed, so no rename on the way leads out.
 pub(super) fn walk_to_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd, Refusal> {
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let mut at: Option<OwnedFd> = None;

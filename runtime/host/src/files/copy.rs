@@ -26,10 +26,10 @@ pub(super) enum CopyError {
     Refused(Refusal),
 }
 
-/// Copies `checked` to a new file `name` in `folder` and gives it `mode`. By reference where the file system can, else
-/// byte by byte; either way no more is read than one byte above the limit, so a file that grows meanwhile costs no more.
-/// One that is written meanwhile, or is not as it was announced, is refused: no copy has parts of two versions. On any
-/// error nothing stays behind.
+/// Copies `checked` to a new file `name` in `folder` and gives it `mode`. By reference where the
+/// file system can, else byte by byte; either way no more is read than one byte above the limit, so
+/// a file that grows meanwhile costs no more. One that is written meanwhile, or is not as it was
+/// announced, is refused: no copy has parts of two versions. On any error nothing stays behind.
 pub(super) fn copy_into(
     folder: BorrowedFd<'_>,
     name: &str,
@@ -74,8 +74,8 @@ fn fill(copy: &File, checked: &CheckedFile, mode: Mode) -> Result<Copied, Refusa
     Ok(Copied { size, sha256 })
 }
 
-/// Shares the blocks of `source`, where both are on one file system that can; by handles, so that no path is opened
-/// a second time.
+/// Shares the blocks of `source`, where both are on one file system that can; by handles, so that
+/// no path is opened a second time.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn clone_by_reference(copy: &File, source: &File) -> bool {
     rustix::fs::ioctl_ficlone(copy, source).is_ok()

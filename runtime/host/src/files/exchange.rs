@@ -57,8 +57,8 @@ struct Opened {
     is_masked: bool,
 }
 
-/// A session's private folder (0700) that host and adapter both use ([file.6]). Dropping it removes it with all it
-/// holds.
+/// A session's private folder (0700) that host and adapter both use ([file.6]). Dropping it removes
+/// it with all it holds.
 #[derive(Debug)]
 pub struct Exchange {
     parent: Arc<Exchanges>,
@@ -66,7 +66,8 @@ pub struct Exchange {
     number: u64,
 }
 
-/// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the session closes.
+/// A hub's file in the exchange folder: whole, the adapter's to read and to change, there until the
+/// session closes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Placed {
     /// The absolute path: `file_path` of `file.input`.
@@ -172,12 +173,14 @@ impl Exchange {
         self.parent.path.join(self.number.to_string())
     }
 
-    /// Copies a hub's file in, whole, under a name made of `label` (or of the path, [file.5]) that nothing in the
-    /// folder has. `source` may be any regular file that this user can read: the hub is trusted to name it.
+    /// Copies a hub's file in, whole, under a name made of `label` (or of the path, [file.5]) that
+    /// nothing in the folder has. `source` may be any regular file that this user can read: the hub
+    /// is trusted to name it.
     ///
     /// # Errors
     ///
-    /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`], [`Refusal::NotRegular`],
+    /// As [`store`](super::store()); also [`Refusal::NotAbsolute`], [`Refusal::Missing`],
+    /// [`Refusal::NotRegular`],
     /// [`Refusal::OtherSize`].
     /// Nothing stays behind then.
     pub fn place(
@@ -242,7 +245,8 @@ impl Exchange {
         })
     }
 
-    /// Reads the JSON of a member that the adapter put into a file right in the folder, and removes the file ([large.3]).
+    /// Reads the JSON of a member that the adapter put into a file right in the folder, and removes
+    /// the file ([large.3]).
     ///
     /// # Errors
     ///

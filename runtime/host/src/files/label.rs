@@ -17,9 +17,9 @@ const MAX_ENDING: usize = 20;
 /// What a label without anything usable becomes.
 const NAMELESS: &str = "file";
 
-/// The name to show and to place a file under: the sender's label, or the base name of the path ([file.5]), made
-/// safe: its last component only, without control characters, characters that turn the direction of text, and
-/// leading dots, dashes or blanks; at most 200 bytes, with its ending.
+/// The name to show and to place a file under: the sender's label, or the base name of the path
+/// ([file.5]), made safe: its last component only, without control characters, characters that turn
+/// the direction of text, and leading dots, dashes or blanks; at most 200 bytes, with its ending.
 pub fn file_name(label: Option<&str>, path: &Path) -> String {
     let named = label.map(safe).filter(|name| !name.is_empty());
     let of_path = || path.file_name().map(|name| safe(&name.to_string_lossy()));
@@ -29,8 +29,8 @@ pub fn file_name(label: Option<&str>, path: &Path) -> String {
         .unwrap_or_else(|| NAMELESS.to_owned())
 }
 
-/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any type is, or has a
-/// character that none has: it may end up in a header.
+/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any
+/// type is, or has a character that none has: it may end up in a header.
 pub fn mime_type(given: Option<&str>) -> &str {
     let is_type = |given: &&str| {
         (1..=MAX_TYPE).contains(&given.len())

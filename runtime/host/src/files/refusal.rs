@@ -4,7 +4,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-/// Why a file that a peer named was not taken. An event, not a failure of the host ([file.4]); the adapter lives on.
+/// Why a file that a peer named was not taken. An event, not a failure of the host ([file.4]); the
+/// adapter lives on.
 ///
 /// It says nothing about the path itself, which the caller still holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]

@@ -1,5 +1,5 @@
-//! Removing what sessions leave, beside everything else: a disk may take a millisecond for a folder, and one that an
-//! adapter filled much longer.
+//! Removing what sessions leave, beside everything else: a disk may take a millisecond for a
+//! folder, and one that an adapter filled much longer.
 
 use std::{
     collections::VecDeque,

@@ -10,9 +10,11 @@ use rustix::fs::{Mode, OFlags};
 
 use super::confined::{SEARCH, open_folder};
 
-/// The allowed roots of a session, each held open: what a root means does not change when its path does.
+/// The allowed roots of a session, each held open: what a root means does not change when its path
+/// does.
 ///
-/// Cheap to clone; a session's roots are its agent's plus its own. Dropping the last clone closes the handles.
+/// Cheap to clone; a session's roots are its agent's plus its own. Dropping the last clone closes
+/// the handles.
 #[derive(Clone, Default)]
 pub struct Roots {
     roots: Vec<Arc<Root>>,
@@ -29,9 +31,9 @@ pub(super) struct Root {
 
 /// A folder that may become a root, and where its path led when this was found out.
 ///
-/// A root is opened anew for each file, and a program that may write above it can turn a folder on the way into a link to
-/// anywhere. So links are followed once, while no one hostile runs; from then on the place itself is opened, without
-/// any link. The folder need not be there yet.
+/// A root is opened anew for each file, and a program that may write above it can turn a folder on
+/// the way into a link to anywhere. So links are followed once, while no one hostile runs; from
+/// then on the place itself is opened, without any link. The folder need not be there yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
     named: PathBuf,

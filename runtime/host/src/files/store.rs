@@ -14,8 +14,8 @@ use super::check::CheckedFile;
 use super::copy::{Copied, CopyError, copy_into};
 use super::refusal::Refusal;
 
-/// A private folder (0700) for copies, held open. Dropping it closes the handle and leaves the files: a hub may still
-/// read them; [`StoreDir::remove`] takes all away.
+/// A private folder (0700) for copies, held open. Dropping it closes the handle and leaves the
+/// files: a hub may still read them; [`StoreDir::remove`] takes all away.
 #[derive(Debug)]
 pub struct StoreDir {
     path: PathBuf,
@@ -87,8 +87,9 @@ impl StoreDir {
     }
 }
 
-/// Copies a checked file into the host's store, by reference where the file system can. Bounded by the limit it was
-/// checked by, even if it grows meanwhile; a file that is written meanwhile is refused, and nothing stays behind.
+/// Copies a checked file into the host's store, by reference where the file system can. Bounded by
+/// the limit it was checked by, even if it grows meanwhile; a file that is written meanwhile is
+/// refused, and nothing stays behind.
 ///
 /// # Errors
 ///

@@ -31,7 +31,8 @@ pub(super) const EARLIER: usize = 4;
 /// How many of all agents.
 pub(super) const EARLIER_OF_ALL: usize = 64;
 
-/// One agent with one configuration. Another configuration of it is another one of these, with a process of its own.
+/// One agent with one configuration. Another configuration of it is another one of these, with a
+/// process of its own.
 pub(super) struct Agent {
     pub(super) shared: Arc<AgentShared>,
     pub(super) inbox: Arc<Inbox>,
@@ -70,8 +71,8 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     pub(super) now: BTreeMap<Arc<str>, Arc<Agent>>,
-    /// Those that are another agent's configuration by now, or none's, and whose processes have not ended; the oldest
-    /// first.
+    /// Those that are another agent's configuration by now, or none's, and whose processes have not
+    /// ended; the oldest first.
     pub(super) earlier: Vec<Arc<Agent>>,
     /// Those that run in a folder of their sessions, beside the agent of the same id in `now`.
     pub(super) placed: Vec<Arc<Agent>>,
@@ -101,8 +102,8 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Keeps from all that starts in a sandbox from now on the journal that a configuration names and, where one of these
-    /// agents is in a sandbox, the wire log.
+    /// Keeps from all that starts in a sandbox from now on the journal that a configuration names
+    /// and, where one of these agents is in a sandbox, the wire log.
     pub(super) fn cover<'a>(
         &self,
         agents: impl IntoIterator<Item = &'a AgentConfig>,

@@ -50,9 +50,10 @@ pub enum NativeListError {
 }
 
 impl Host {
-    /// Lists the conversations that an agent itself keeps ([relay.10]), also those that began without this host. With a
-    /// directory, only those that began there. Its adapter is asked through a session that gets no input; a process is
-    /// started for it if none runs. A conversation is continued by its id in `resume` of a session.
+    /// Lists the conversations that an agent itself keeps ([relay.10]), also those that began
+    /// without this host. With a directory, only those that began there. Its adapter is asked
+    /// through a session that gets no input; a process is started for it if none runs. A
+    /// conversation is continued by its id in `resume` of a session.
     ///
     /// # Errors
     /// [`NativeListError`]; within 30 s.

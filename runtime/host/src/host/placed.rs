@@ -1,4 +1,5 @@
-//! Agents that run in the folders of their sessions: one process for each folder, for adapters that know no `cwd`.
+//! Agents that run in the folders of their sessions: one process for each folder, for adapters that
+//! know no `cwd`.
 
 use std::{
     path::Path,

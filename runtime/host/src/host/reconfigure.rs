@@ -20,8 +20,8 @@ pub struct Changes {
     pub removed: Vec<String>,
     /// Agents that are as before, and whose processes stay.
     pub unchanged: Vec<String>,
-    /// The changes that the organisation's policies made to agents' entries, and the agents that they forbid, one
-    /// sentence each, for the operator.
+    /// The changes that the organisation's policies made to agents' entries, and the agents that
+    /// they forbid, one sentence each, for the operator.
     pub notices: Vec<String>,
 }
 
@@ -34,32 +34,38 @@ impl Changes {
 }
 
 impl Host {
-    /// Gives a host that runs other agents, as a builder names them. Every session that is open goes on as it is.
+    /// Gives a host that runs other agents, as a builder names them. Every session that is open
+    /// goes on as it is.
     ///
     /// - An agent that is **added** is there at once.
-    /// - An agent that is **changed** serves new sessions with the new configuration, in a new process. Its open sessions
-    ///   keep the process and the configuration that they have, even if that process has to be started again. It ends
-    ///   with the last of them.
-    /// - An agent that is **removed** gets no new sessions. Its process ends with the last one that is open.
-    /// - An agent that is **unchanged** keeps its process. Its configuration is compared as the organisation's policies leave
-    ///   it, and they are read again; that of one in a sandbox with the files that nothing in a sandbox may change.
+    /// - An agent that is **changed** serves new sessions with the new configuration, in a new
+    ///   process. Its open sessions keep the process and the configuration that they have, even if
+    ///   that process has to be started again. It ends with the last of them.
+    /// - An agent that is **removed** gets no new sessions. Its process ends with the last one that
+    ///   is open.
+    /// - An agent that is **unchanged** keeps its process. Its configuration is compared as the
+    ///   organisation's policies leave it, and they are read again; that of one in a sandbox with
+    ///   the files that nothing in a sandbox may change.
     ///
-    /// Of the builder the agents count, the default agent, `max_sessions`, the policy and the files that nothing may write;
-    /// with [`HostBuilder::config`] all of these are those of a configuration. Folders, buffers, logs, the wire sink and the
-    /// command for built-in adapters stay those that the host was built with. An agent over streams that is over streams
-    /// with an equal configuration already keeps those that it has.
+    /// Of the builder the agents count, the default agent, `max_sessions`, the policy and the files
+    /// that nothing may write; with [`HostBuilder::config`] all of these are those of a
+    /// configuration. Folders, buffers, logs, the wire sink and the command for built-in adapters
+    /// stay those that the host was built with. An agent over streams that is over streams with an
+    /// equal configuration already keeps those that it has.
     ///
-    /// Agents that are to stand by do so, if [`Host::stand_by`] was called before. Counters of a changed agent begin at 0.
-    /// What goes on with an earlier configuration is in [`AgentHealth::draining`](crate::AgentHealth::draining) and
+    /// Agents that are to stand by do so, if [`Host::stand_by`] was called before. Counters of a
+    /// changed agent begin at 0. What goes on with an earlier configuration is in
+    /// [`AgentHealth::draining`](crate::AgentHealth::draining) and
     /// [`AgentStatus::draining`](crate::AgentStatus::draining). It counts for the limits of the agent and of the host.
     ///
-    /// It reads the files of policies, so it blocks. All changes happen at once: [`Host::open`] finds the agents of before or
-    /// those of now. Of two calls at the same time one comes after the other.
+    /// It reads the files of policies, so it blocks. All changes happen at once: [`Host::open`]
+    /// finds the agents of before or those of now. Of two calls at the same time one comes after
+    /// the other.
     ///
     /// # Errors
     /// [`ReconfigureError`], and then nothing has changed: when a policy cannot be read, the default agent is none of the
-    /// agents, too many earlier configurations still have sessions, or the host is shutting down. An agent that a policy
-    /// forbids is not an error here, but one of [`Host::open`].
+    /// agents, too many earlier configurations still have sessions, or the host is shutting down.
+    /// An agent that a policy forbids is not an error here, but one of [`Host::open`].
     ///
     /// # Panics
     /// Outside a tokio runtime, where an agent is to stand by.

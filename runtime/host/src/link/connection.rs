@@ -170,7 +170,8 @@ impl Connection {
             Some(child) => drop(child.signal_tree(Signal::Kill)),
             None => self.output = None,
         }
-        // Behind the signal: a program that writes what it has when its input ends would seem to have answered in time.
+        // Behind the signal: a program that writes what it has when its input ends would seem to
+        // have answered in time.
         self.close_input();
     }
 
@@ -272,8 +273,8 @@ impl Connection {
     }
 }
 
-/// Listens for what passes between an adapter and the agents that it wraps, if the sink wants it. Without a socket the
-/// adapter works as it does without a sink.
+/// Listens for what passes between an adapter and the agents that it wraps, if the sink wants it.
+/// Without a socket the adapter works as it does without a sink.
 fn listen(child: &Child, tap: &Tap) -> Option<AgentWireListener> {
     let directions = [WireDirection::ToAgent, WireDirection::FromAgent];
     if !directions.into_iter().any(|direction| tap.wants(direction)) {
@@ -379,7 +380,8 @@ fn start_failure(error: &SpawnError) -> Failure {
     failure(category, &text)
 }
 
-/// A failure whose text names programs, folders and variables as they were found, without the secrets in them.
+/// A failure whose text names programs, folders and variables as they were found, without the
+/// secrets in them.
 fn failure(category: Category, text: &str) -> Failure {
     Failure::new(category, redact::text(text))
 }

@@ -1,8 +1,9 @@
 //! The one task of a link: takes commands, reads lines, writes messages, runs timers.
 //!
-//! Each wake does a bounded amount of each, so that a `stop` passes through a flood: up to [`COMMANDS`] commands,
-//! writes until the pipe is full, one read, what is due. The driver waits for no consumer, no permission and no pipe;
-//! the one thing that pauses its reading is a spool disk that cannot keep up ([`Pressure`]).
+//! Each wake does a bounded amount of each, so that a `stop` passes through a flood: up to
+//! [`COMMANDS`] commands, writes until the pipe is full, one read, what is due. The driver waits
+//! for no consumer, no permission and no pipe; the one thing that pauses its reading is a spool
+//! disk that cannot keep up ([`Pressure`]).
 
 mod commands;
 mod effects;
@@ -53,7 +54,8 @@ const BROKEN_GRACE: Duration = Duration::from_secs(1);
 /// The most reads that come before a deadline which has passed: more than a pipe holds.
 const MAX_OVERDUE_READS: usize = 64;
 
-/// The driver of one agent's link. It lives as long as its host, or until the last session of an agent that was replaced.
+/// The driver of one agent's link. It lives as long as its host, or until the last session of an
+/// agent that was replaced.
 pub(crate) struct Driver {
     core: Core,
     agent: Arc<AgentShared>,
@@ -200,7 +202,8 @@ impl Driver {
         }
     }
 
-    /// Runs until the host shuts down, or the last session of an agent that was replaced has ended, and the process is gone.
+    /// Runs until the host shuts down, or the last session of an agent that was replaced has ended,
+    /// and the process is gone.
     pub(crate) async fn run(mut self) {
         while !self.is_over() {
             let wake = std::future::poll_fn(|cx| self.poll_wake(cx)).await;
@@ -269,7 +272,8 @@ impl Driver {
                 wake.read = Some(read);
                 any = true;
             }
-            // An exit is handled after what was read, and looked at each time: a descendant may go on writing forever.
+            // An exit is handled after what was read, and looked at each time: a descendant may go
+            // on writing forever.
             if let Some(child) = &mut connection.child
                 && child.poll_wait(cx).is_ready()
             {
@@ -307,8 +311,8 @@ impl Driver {
         }
     }
 
-    /// Ready when something is due, and once a beat while a turn runs, to look for standstills. The timer is moved only to an
-    /// earlier time; when one that is too early fires, nothing is due.
+    /// Ready when something is due, and once a beat while a turn runs, to look for standstills. The
+    /// timer is moved only to an earlier time; when one that is too early fires, nothing is due.
     fn poll_timer(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let due = [
             self.core.poll_timeout(),
@@ -455,7 +459,8 @@ impl Driver {
 }
 
 impl Drop for Driver {
-    /// Ends every open turn, and drops commands that are on their way or come later: the driver may end with its runtime.
+    /// Ends every open turn, and drops commands that are on their way or come later: the driver may
+    /// end with its runtime.
     fn drop(&mut self) {
         self.inbox.close();
         self.commands.drain(..).for_each(Command::lose);

@@ -1,4 +1,5 @@
-//! Files that the adapter names: checked and copied beside the driver, reported in their place ([file.4], [file.7]).
+//! Files that the adapter names: checked and copied beside the driver, reported in their place
+//! ([file.4], [file.7]).
 
 mod dispatch;
 

@@ -18,8 +18,9 @@ use crate::{TurnNo, error::SendError, files::Exchanges, request::Answers, spool:
 
 /// The queue from the users of a link to its driver.
 ///
-/// Inputs are bounded by count a session and by bytes a link; so are steers, updates and files together. Every other
-/// command answers or ends something that is bounded itself. No one waits here.
+/// Inputs are bounded by count a session and by bytes a link; so are steers, updates and files
+/// together. Every other command answers or ends something that is bounded itself. No one waits
+/// here.
 #[derive(Debug)]
 pub(crate) struct Inbox {
     /// The commands that wait; nothing once the driver has gone.
@@ -106,7 +107,8 @@ impl Inbox {
         }
     }
 
-    /// The driver has gone: drops what waits. Commands hold sessions and sessions hold their inbox, so nothing may stay.
+    /// The driver has gone: drops what waits. Commands hold sessions and sessions hold their inbox,
+    /// so nothing may stay.
     pub(super) fn close(&self) {
         let dropped = self.lock().take();
         dropped.into_iter().flatten().for_each(Command::lose);

@@ -34,7 +34,8 @@ impl Outbox {
         }
     }
 
-    /// About how many of the bytes that wait are answers: inputs are admitted, these come as the adapter asks.
+    /// About how many of the bytes that wait are answers: inputs are admitted, these come as the
+    /// adapter asks.
     pub(super) fn answers(&self) -> usize {
         self.answers.min(self.len())
     }

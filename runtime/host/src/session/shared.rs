@@ -32,7 +32,8 @@ pub(crate) struct SessionShared {
     pub(crate) id: SessionId,
     pub(crate) agent: Arc<AgentShared>,
     pub(crate) inbox: Arc<Inbox>,
-    /// Events outside turns; every event where delivery is merged. Made with the first, or for the first look.
+    /// Events outside turns; every event where delivery is merged. Made with the first, or for the
+    /// first look.
     mailbox: OnceLock<Mailbox>,
     /// The exchange folder, made when it is first needed ([file.6]).
     exchange: OnceLock<Exchange>,
@@ -122,8 +123,8 @@ impl SessionShared {
             .ok_or_else(|| io::Error::other("the exchange folder was just made"))
     }
 
-    /// The folders of its own that files may come from: the working directory that it chose, and the exchange folder
-    /// if it was made.
+    /// The folders of its own that files may come from: the working directory that it chose, and
+    /// the exchange folder if it was made.
     pub(crate) fn roots(&self) -> impl Iterator<Item = Pinned> {
         let exchange = self
             .exchange
@@ -178,8 +179,8 @@ impl SessionShared {
             .map_err(|error| format!("the input is too long for a line, and has no file: {error}"))
     }
 
-    /// The event with its members that lie in files, and an error where one cannot be had ([large.3]). Blocks on the
-    /// file system.
+    /// The event with its members that lie in files, and an error where one cannot be had
+    /// ([large.3]). Blocks on the file system.
     pub(crate) fn with_large(&self, event: Event, large: &Large) -> (Option<Event>, Event) {
         let mut members = Vec::new();
         let mut why = None;

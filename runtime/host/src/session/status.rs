@@ -24,8 +24,8 @@ pub struct SessionStatus {
     /// How long that turn has run.
     #[serde(serialize_with = "seconds_of")]
     pub turn_age: Option<Duration>,
-    /// How long that turn has been silent. `None` too where its silence does not count: a request waits for an answer,
-    /// or the adapter is asked to hold the session back.
+    /// How long that turn has been silent. `None` too where its silence does not count: a request
+    /// waits for an answer, or the adapter is asked to hold the session back.
     #[serde(serialize_with = "seconds_of")]
     pub silent_for: Option<Duration>,
     /// Inputs that wait to be written.
@@ -42,8 +42,8 @@ pub struct SessionStatus {
     pub bytes_in: u64,
     /// Bytes of messages for it that were handed to the adapter's pipe.
     pub bytes_out: u64,
-    /// Bytes of its events that wait to be read, in memory and on disk: those of turns that have not ended, and those outside
-    /// turns.
+    /// Bytes of its events that wait to be read, in memory and on disk: those of turns that have
+    /// not ended, and those outside turns.
     pub unread_bytes: u64,
     /// True while the adapter is asked to hold its messages back ([flow.1]).
     pub held_back: bool,

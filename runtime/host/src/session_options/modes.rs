@@ -6,9 +6,11 @@ use crate::config::{AgentConfig, AgentFacts, Profile, agent_facts};
 struct Modes {
     /// Key of the profile's object that chooses a mode.
     option: Option<&'static str>,
-    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step ask the same.
+    /// Modes in which a person is asked, or nothing happens; the strictest first. Those of one step
+    /// ask the same.
     asking: Vec<Vec<&'static str>>,
-    /// Modes that ask less than the last of these: a session may leave one that is configured, and not choose it.
+    /// Modes that ask less than the last of these: a session may leave one that is configured, and
+    /// not choose it.
     looser: Vec<&'static str>,
 }
 

@@ -1,4 +1,5 @@
-//! The one file of a host's spool: it looks like a file to each mailbox, and is given out in pieces that are used again.
+//! The one file of a host's spool: it looks like a file to each mailbox, and is given out in pieces
+//! that are used again.
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -29,7 +30,8 @@ struct Strip {
     /// How many pieces were given back.
     gone: u64,
     pieces: VecDeque<u32>,
-    /// From where on nothing is what was written. A piece may still hold what another mailbox wrote, so none of it is read.
+    /// From where on nothing is what was written. A piece may still hold what another mailbox
+    /// wrote, so none of it is read.
     broken: Option<u64>,
 }
 
@@ -153,7 +155,8 @@ impl Strip {
     }
 }
 
-/// Gives a piece's disk back. A file system that cannot keeps it until the piece is used again or no mailbox has any.
+/// Gives a piece's disk back. A file system that cannot keeps it until the piece is used again or
+/// no mailbox has any.
 fn punch(file: &File, piece: u32) {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
     let _ = fallocate(file, flags, u64::from(piece) * PIECE_BYTES, PIECE_BYTES);

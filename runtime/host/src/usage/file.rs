@@ -138,7 +138,8 @@ impl LogFile {
         Ok(file)
     }
 
-    /// Renames the file to the older one, unless another host does or has. Without the lock the file keeps growing.
+    /// Renames the file to the older one, unless another host does or has. Without the lock the
+    /// file keeps growing.
     fn rotate(&mut self, more: u64) -> io::Result<()> {
         let lock = self.open_private(LOCK_NAME, OFlags::empty())?;
         let mut tries = 0;

@@ -1,7 +1,8 @@
 //! The queue between the links, where turns end, and the thread that writes the file.
 //!
-//! A link hands over all turns that ended in one wake, without making lines of them. The thread takes all that have
-//! gathered and makes the lines, so a turn costs its link neither text nor a wake.
+//! A link hands over all turns that ended in one wake, without making lines of them. The thread
+//! takes all that have gathered and makes the lines, so a turn costs its link neither text nor a
+//! wake.
 
 use std::{
     io,
@@ -18,7 +19,8 @@ use super::{
     record::LineWriter,
 };
 
-/// The most turns that wait to be written. One with long names or several models counts for more ([`EndedTurn::weight`]).
+/// The most turns that wait to be written. One with long names or several models counts for more
+/// ([`EndedTurn::weight`]).
 const MAX_QUEUED: usize = 16 * 1024;
 
 /// The turns whose room is kept between batches.
@@ -27,7 +29,8 @@ const KEPT_CAPACITY: usize = 1024;
 /// The size of one write to the file, in bytes. A write is at most one line longer.
 const BLOCK: usize = 64 * 1024;
 
-/// The usage log of one host. When it is dropped, the thread writes what waits; the drop does not wait for it.
+/// The usage log of one host. When it is dropped, the thread writes what waits; the drop does not
+/// wait for it.
 #[derive(Debug)]
 pub(crate) struct UsageLog {
     queue: Arc<BatchQueue<QueuedTurns>>,
@@ -69,7 +72,8 @@ impl Extend<EndedTurn> for QueuedTurns {
 }
 
 impl UsageLog {
-    /// Creates a log in this folder, which is made with the first line. A file of `limit` bytes becomes the older one.
+    /// Creates a log in this folder, which is made with the first line. A file of `limit` bytes
+    /// becomes the older one.
     pub(crate) fn new(folder: PathBuf, limit: u64) -> Self {
         Self {
             queue: Arc::default(),

@@ -33,13 +33,14 @@ struct LineHead {
     agent: Option<String>,
 }
 
-/// Reads the usage logs of a state folder, the older one first, and calls `each` with every turn. A missing file counts as
-/// an empty one. Blocks on the file system.
+/// Reads the usage logs of a state folder, the older one first, and calls `each` with every turn. A
+/// missing file counts as an empty one. Blocks on the file system.
 ///
 /// # Errors
 /// If a file exists and cannot be read.
 pub fn read(folder: &Path, mut each: impl FnMut(UsageRecord)) -> io::Result<Skipped> {
-    // The newer file is opened first. If it becomes the older one meanwhile, both are the same file, and no line is missed.
+    // The newer file is opened first. If it becomes the older one meanwhile, both are the same
+    // file, and no line is missed.
     let newer = open(&folder.join(FILE_NAME))?;
     let older = open(&folder.join(OLDER_NAME))?;
     let same = match (&older, &newer) {

@@ -121,7 +121,8 @@ struct HubNames {
     run: Option<String>,
 }
 
-/// The facts of a session that its next line needs: the hub's names, the model, and the usage reported of the running turn.
+/// The facts of a session that its next line needs: the hub's names, the model, and the usage
+/// reported of the running turn.
 #[derive(Debug, Default)]
 pub(crate) struct SessionUsage {
     names: Option<Arc<HubNames>>,
@@ -129,7 +130,8 @@ pub(crate) struct SessionUsage {
     usage: Option<(TurnNo, Box<ReportedUsage>)>,
 }
 
-/// The facts of a turn that has ended. The link only collects them: the log's thread makes text of them and hides secrets.
+/// The facts of a turn that has ended. The link only collects them: the log's thread makes text of
+/// them and hides secrets.
 #[derive(Debug)]
 pub(crate) struct EndedTurn {
     at: Instant,
@@ -204,8 +206,9 @@ impl SessionUsage {
         }
     }
 
-    /// Returns the facts of a turn that ended at this time, and forgets its usage. The members of the end replace what was
-    /// reported during the turn, and that replaces what holds for the session.
+    /// Returns the facts of a turn that ended at this time, and forgets its usage. The members of
+    /// the end replace what was reported during the turn, and that replaces what holds for the
+    /// session.
     pub(crate) fn end_turn(
         &mut self,
         agent: &Arc<str>,

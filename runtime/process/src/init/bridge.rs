@@ -1,7 +1,7 @@
 //! The bridge inside the sandbox: from a port of its loopback to the proxy's socket.
 //!
-//! One thread and no runtime: it lives in the init program of a sandbox whose number of threads is limited. It
-//! decides nothing; a program that gets past it has merely reached the proxy.
+//! One thread and no runtime: it lives in the init program of a sandbox whose number of threads is
+//! limited. It decides nothing; a program that gets past it has merely reached the proxy.
 
 mod link;
 pub(crate) mod socket;
@@ -19,8 +19,8 @@ use self::socket::connect;
 
 pub use self::socket::SocketFile;
 
-/// Connections at the same time; those beyond it wait to be accepted. More than a proxy takes by default, so that
-/// the proxy gets to say that there are too many.
+/// Connections at the same time; those beyond it wait to be accepted. More than a proxy takes by
+/// default, so that the proxy gets to say that there are too many.
 const MAX_LINKS: usize = 320;
 
 /// How long nothing is accepted after the system was short of descriptors or memory.
@@ -35,8 +35,8 @@ pub struct Bridge {
     listener: TcpListener,
 }
 
-/// Binds `port` on the loopback; 0 takes a free one. To be called before the program is started, so that its first
-/// connection is not refused.
+/// Binds `port` on the loopback; 0 takes a free one. To be called before the program is started, so
+/// that its first connection is not refused.
 ///
 /// # Errors
 ///
@@ -57,8 +57,8 @@ impl Bridge {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Copies every connection to the unix socket at `socket`, both ways, forever; to be run on a thread of its
-    /// own. A connection whose other side is not there is closed.
+    /// Copies every connection to the unix socket at `socket`, both ways, forever; to be run on a
+    /// thread of its own. A connection whose other side is not there is closed.
     ///
     /// # Errors
     ///

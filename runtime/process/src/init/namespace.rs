@@ -1,11 +1,12 @@
-//! An init with a PID namespace: one process outside that the host knows, one inside that is the first.
+//! An init with a PID namespace: one process outside that the host knows, one inside that is the
+//! first.
 //!
 //! ```text
 //!  host ── outer ─┤ inner (process 1) ── program ── …
 //! ```
 //!
-//! The end of `outer`, whatever its cause, is the end of `inner` by the parent-death signal, and the end of `inner`
-//! is the end of every process in the namespace: the kernel sees to both.
+//! The end of `outer`, whatever its cause, is the end of `inner` by the parent-death signal, and
+//! the end of `inner` is the end of every process in the namespace: the kernel sees to both.
 
 use std::fs;
 use std::io;
@@ -38,7 +39,8 @@ pub(super) fn run(
         Err(error) => report.refuse(Step::First, &error),
         Ok(Forked::Parent(inner)) => {
             drop((report, outcome.1, alive.0));
-            // Failing that, the pipes live as long as the program and this process do: longer than they should.
+            // Failing that, the pipes live as long as the program and this process do: longer than
+            // they should.
             let _ = program::release_pipes();
             let pass_on = program::pass_on_to(inner);
             let status = match program::attend(inner, &signals, lifeline.as_mut(), pass_on) {

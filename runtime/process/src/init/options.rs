@@ -18,8 +18,9 @@ pub(crate) struct Options {
     pub(crate) counts: bool,
     /// Where it tells whether the program has started.
     pub(crate) status: Option<RawFd>,
-    /// Whether its program makes a sandbox in which another init runs the program that is meant. That one tells when it
-    /// has started, and is sent SIGINT and SIGTERM, which the sandbox ignores.
+    /// Whether its program makes a sandbox in which another init runs the program that is meant.
+    /// That one tells when it has started, and is sent SIGINT and SIGTERM, which the sandbox
+    /// ignores.
     pub(crate) holds_another: bool,
     /// A port of the loopback inside, and the socket that its connections are copied to.
     pub(crate) bridge: Option<(u16, PathBuf)>,

@@ -29,8 +29,8 @@ const ATTEMPTS: usize = 3;
 /// How often its end is looked for.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What an init that outlives its host asks to be sent when that dies, besides the end of its pipe: somebody may
-/// hold the other end open by mistake.
+/// What an init that outlives its host asks to be sent when that dies, besides the end of its pipe:
+/// somebody may hold the other end open by mistake.
 pub(super) const HOST_DIED: Signal = Signal::POWER;
 
 /// How many ended processes are reaped before the rest is looked at.
@@ -67,7 +67,8 @@ pub(super) enum News {
     HostGone,
 }
 
-/// Starts the program and lets go of its pipes; reports how that went, unless one inside is to. An error is the exit code.
+/// Starts the program and lets go of its pipes; reports how that went, unless one inside is to. An
+/// error is the exit code.
 pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program, i32> {
     let Some((program, args)) = options.command.split_first() else {
         // A trial: all that comes before a program has worked.
@@ -133,7 +134,8 @@ impl Program {
     }
 }
 
-/// Runs what comes after the program; again if it was not done in time. What it cannot do at all the next host does.
+/// Runs what comes after the program; again if it was not done in time. What it cannot do at all
+/// the next host does.
 pub(super) fn run_after(words: &[OsString]) {
     let Some((program, args)) = words.split_first() else {
         return;
@@ -244,7 +246,8 @@ pub(super) fn reap(child: Option<Pid>) -> Reaped {
     Reaped::Some
 }
 
-/// Ends this process as its program ended; returns the exit code when that is by a code, or when no signal could.
+/// Ends this process as its program ended; returns the exit code when that is by a code, or when no
+/// signal could.
 pub(super) fn end_as(status: i32) -> i32 {
     let status = ExitStatus::from_raw(status);
     match (status.code(), status.signal()) {

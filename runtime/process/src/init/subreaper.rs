@@ -84,8 +84,8 @@ fn outlive(has_host: bool, adopts: bool) -> Result<(), Errno> {
 
 /// Kills every descendant, and returns when none is left.
 ///
-/// First all are stopped: who is stopped forks no more. One that forked before it was stopped has left a child that
-/// the next round finds.
+/// First all are stopped: who is stopped forks no more. One that forked before it was stopped has
+/// left a child that the next round finds.
 fn end_all(signals: &OwnedFd) {
     let (mut rest, longest) = LOOK_AGAIN;
     loop {

@@ -14,13 +14,15 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::Limits;
 use super::hierarchy::{Backend, Controller, Place, Version};
 
-/// How many taken names are passed over: hosts before this one with the same process number, killed with SIGKILL.
+/// How many taken names are passed over: hosts before this one with the same process number, killed
+/// with SIGKILL.
 const NAMES_TRIED: usize = 1000;
 
-/// One child's cgroup: a folder in each hierarchy that limits it, or one that only says who belongs to it.
+/// One child's cgroup: a folder in each hierarchy that limits it, or one that only says who belongs
+/// to it.
 ///
-/// The folders are removed by [`Cgroup::remove`] once their processes have ended; dropping tries that once, which is
-/// enough when no process ever joined.
+/// The folders are removed by [`Cgroup::remove`] once their processes have ended; dropping tries
+/// that once, which is enough when no process ever joined.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     folders: Vec<Folder>,
@@ -34,8 +36,8 @@ struct Folder {
 }
 
 impl Cgroup {
-    /// Makes the cgroup that `limits` need. `None` when nothing here makes one; a folder that cannot be made is
-    /// reported and done without.
+    /// Makes the cgroup that `limits` need. `None` when nothing here makes one; a folder that
+    /// cannot be made is reported and done without.
     pub(super) fn create(backend: &Backend, limits: &Limits) -> Option<Self> {
         let wanted = [
             (Controller::Processes, limits.processes),
@@ -113,8 +115,9 @@ impl Cgroup {
     /// The files through which a process joins, by writing `0`.
     pub(super) fn entrances(&self) -> io::Result<Vec<OwnedFd>> {
         let open = |folder: &Folder| {
-            // A process of one thread, as after a fork, may join version 1 by `tasks`, which does not make every
-            // other fork and exit of the machine wait as `cgroup.procs` does up to Linux 6.17.
+            // A process of one thread, as after a fork, may join version 1 by `tasks`, which does
+            // not make every other fork and exit of the machine wait as `cgroup.procs` does up to
+            // Linux 6.17.
             let file = match folder.version {
                 Version::V1 => "tasks",
                 Version::V2 => "cgroup.procs",
@@ -151,11 +154,12 @@ impl Cgroup {
         }
     }
 
-    /// Sends SIGKILL to all its processes, and gives their numbers: none, when no one is left. Reaches those that left
-    /// session and process group. Does not wait for them; a few reads when there are none.
+    /// Sends SIGKILL to all its processes, and gives their numbers: none, when no one is left.
+    /// Reaches those that left session and process group. Does not wait for them; a few reads when
+    /// there are none.
     ///
-    /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is walked, where
-    /// processes are limited; elsewhere a second pass may find new ones.
+    /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is
+    /// walked, where processes are limited; elsewhere a second pass may find new ones.
     pub(crate) fn kill(&self) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         for folder in &self.folders {

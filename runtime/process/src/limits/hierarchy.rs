@@ -57,7 +57,8 @@ pub(super) struct Place {
 pub(super) struct Backend {
     processes: Result<Place, String>,
     memory: Result<Place, String>,
-    /// A place whose cgroups limit nothing, but still say who belongs to a tree; where there is no better one.
+    /// A place whose cgroups limit nothing, but still say who belongs to a tree; where there is no
+    /// better one.
     pub(super) membership: Option<Place>,
 }
 
@@ -259,8 +260,9 @@ fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<
     Err(why)
 }
 
-/// Whether a cgroup was given to us together with the one in it that we are in: systemd marks it, and the root of
-/// a cgroup namespace belongs to the container. Only there may siblings of our own cgroup be made.
+/// Whether a cgroup was given to us together with the one in it that we are in: systemd marks it,
+/// and the root of a cgroup namespace belongs to the container. Only there may siblings of our own
+/// cgroup be made.
 fn is_delegated(folder: &Path) -> bool {
     let marked = ["user.delegate", "trusted.delegate"]
         .into_iter()
@@ -268,7 +270,8 @@ fn is_delegated(folder: &Path) -> bool {
             let mut value = [0u8; 8];
             getxattr(folder, name, &mut value).is_ok_and(|length| value[..length] == *b"1")
         });
-    // A cgroup that is not a root of all has a type, and the root of a namespace has no cgroup above it to be seen.
+    // A cgroup that is not a root of all has a type, and the root of a namespace has no cgroup
+    // above it to be seen.
     let type_of = |folder: &Path| folder.join("cgroup.type").exists();
     marked
         || (type_of(folder)
@@ -298,8 +301,8 @@ fn enable(folder: &Path, controller: Controller) -> Result<(), String> {
             controller.name()
         ));
     }
-    // Asked before it is tried: with processes in it, enabling "pids" alone would succeed, and make every other
-    // child of the cgroup unusable.
+    // Asked before it is tried: with processes in it, enabling "pids" alone would succeed, and make
+    // every other child of the cgroup unusable.
     let is_root = !file("cgroup.type").exists();
     let is_empty = fs::read(file("cgroup.procs")).is_ok_and(|processes| processes.is_empty());
     if !is_root && !is_empty {

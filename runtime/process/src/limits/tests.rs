@@ -20,7 +20,8 @@ fn sh(script: &str) -> Command {
     command
 }
 
-/// Runs a command under limits. The thread that forks waits for it, so that the death signal does not come early.
+/// Runs a command under limits. The thread that forks waits for it, so that the death signal does
+/// not come early.
 fn run(mut command: Command, limits: Limits) -> (Output, Option<Cgroup>) {
     let (cgroup, confinement) = prepare(&limits).unwrap();
     before_exec::install(

@@ -21,7 +21,8 @@ fn owned(parent: &Path, records: &Path) -> OwnedResources {
     }
 }
 
-/// A place in which a folder cannot be removed for a while, by root neither: a file has the name of what it is in.
+/// A place in which a folder cannot be removed for a while, by root neither: a file has the name of
+/// what it is in.
 struct Place {
     root: TempDir,
 }

@@ -89,9 +89,11 @@ impl Drop for Record {
     }
 }
 
-/// The record of a folder of the host itself, which holds no tree. Dropping it removes the record, not the folder.
+/// The record of a folder of the host itself, which holds no tree. Dropping it removes the record,
+/// not the folder.
 ///
-/// The folder's name begins with `trunkline-`, and no one else may write to it; another is not swept.
+/// The folder's name begins with `trunkline-`, and no one else may write to it; another is not
+/// swept.
 #[derive(Debug)]
 pub struct FolderRecord(Record);
 

@@ -35,13 +35,14 @@ const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::fr
 /// The file system type of cgroups, version 1 and 2.
 const CGROUP_MAGIC: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
 
-/// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups, private folders. A
-/// folder without records, or none, is not an error. (Containers have labels:
-/// `sweep_containers` of `trunkline-sandbox`.) Blocks; run it before the first child of this host, or
-/// beside: what belongs to a live host, this one too, is never touched.
+/// Ends what hosts that are gone have left behind, by their records in `dir`: processes, cgroups,
+/// private folders. A folder without records, or none, is not an error. (Containers have labels:
+/// `sweep_containers` of `trunkline-sandbox`.) Blocks; run it before the first child of this host,
+/// or beside: what belongs to a live host, this one too, is never touched.
 ///
-/// A process is killed when it is the recorded one, with the same start, or descends from it, or was given the tree's
-/// private folder by its environment, or is in the tree's cgroup. One that left all four is not found.
+/// A process is killed when it is the recorded one, with the same start, or descends from it, or
+/// was given the tree's private folder by its environment, or is in the tree's cgroup. One that
+/// left all four is not found.
 ///
 /// # Errors
 ///

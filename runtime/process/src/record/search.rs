@@ -1,8 +1,9 @@
 //! Which running processes belong to a tree whose host is gone.
 //!
-//! Its first process and all that descend from it; and all whose `TMPDIR` or `ADAPTER_CONFIG` lies in the tree's
-//! private folder, for a daemon has no parent that could tell, but has its environment. What has left its parents
-//! *and* exchanged its environment is found by its cgroup alone.
+//! Its first process and all that descend from it; and all whose `TMPDIR` or `ADAPTER_CONFIG` lies
+//! in the tree's private folder, for a daemon has no parent that could tell, but has its
+//! environment. What has left its parents *and* exchanged its environment is found by its cgroup
+//! alone.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -48,8 +49,8 @@ pub(super) fn running() -> Vec<Running> {
     .collect()
 }
 
-/// Who must not be killed, whatever a record says: this process, all that it descends from, and live hosts with all
-/// that descends from them.
+/// Who must not be killed, whatever a record says: this process, all that it descends from, and
+/// live hosts with all that descends from them.
 pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
     let this = rustix::process::getpid();
     let parents: HashMap<Pid, Pid> = all
@@ -111,7 +112,8 @@ fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSe
     found
 }
 
-/// Stops all, so that no one forks any more, then kills all. A number that means another process by now is left alone.
+/// Stops all, so that no one forks any more, then kills all. A number that means another process by
+/// now is left alone.
 pub(super) fn kill(members: &[Process]) {
     let held: Vec<_> = members
         .iter()
@@ -125,8 +127,8 @@ pub(super) fn kill(members: &[Process]) {
     }
 }
 
-/// Where the process was told to keep its temporary files and to look for its configuration. Nothing of processes that
-/// are not ours to look at.
+/// Where the process was told to keep its temporary files and to look for its configuration.
+/// Nothing of processes that are not ours to look at.
 fn folders_of(pid: Pid) -> Vec<PathBuf> {
     let mut environment = Vec::new();
     let read = File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()))

@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-/// The longest line that is handed over, in bytes; the rest of a longer one is counted and dropped. The tail has it.
+/// The longest line that is handed over, in bytes; the rest of a longer one is counted and dropped.
+/// The tail has it.
 pub const MAX_STDERR_LINE: usize = 8 * 1024;
 
 /// One line of a child's standard error, without its newline.

@@ -19,8 +19,8 @@ const STAMPS: &str = concat!(
 /// By which its first children live: long enough for a busy machine to start them.
 const FIRST: Duration = Duration::from_secs(8);
 
-/// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS` from the deadline or from now, `pass`: waits until none lives. Each
-/// is answered with a line `said: …`.
+/// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS` from the deadline or from now,
+/// `pass`: waits until none lives. Each is answered with a line `said: …`.
 #[tokio::test]
 #[ignore = "the host of a scene, which runs it in a process of its own"]
 async fn host() {

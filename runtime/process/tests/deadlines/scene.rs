@@ -84,7 +84,8 @@ impl Scene {
         self.host.wait().unwrap();
     }
 
-    /// The same, for one tree that is started in another way, and a host that is killed while it stands still.
+    /// The same, for one tree that is started in another way, and a host that is killed while it
+    /// stands still.
     pub(crate) fn stop_host_of(mut self, how: &str) {
         let mut written = self.start(how, how);
         written.is_written_by_all();
@@ -95,7 +96,8 @@ impl Scene {
         self.host.wait().unwrap();
     }
 
-    /// A host that lets the deadline pass starts nothing, revives nothing, and begins anew after an extension.
+    /// A host that lets the deadline pass starts nothing, revives nothing, and begins anew after an
+    /// extension.
     pub(crate) fn let_pass(mut self) {
         let mut first = self.start("start", "first");
         first.is_written_by_all();

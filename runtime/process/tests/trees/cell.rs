@@ -99,7 +99,8 @@ impl Cell {
         }
     }
 
-    /// Whether it applies: a child that minds nothing does not end by itself. What a deadline changes, a few kinds tell.
+    /// Whether it applies: a child that minds nothing does not end by itself. What a deadline
+    /// changes, a few kinds tell.
     pub(crate) fn is_possible(self) -> bool {
         let minds_nothing = self.dying == Dying::End && self.kind == "deaf";
         let is_like_another = matches!(self.kind, "plain" | "hopper" | "holder");

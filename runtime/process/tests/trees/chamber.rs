@@ -120,8 +120,8 @@ impl Cap {
 
 impl Drop for Cap {
     fn drop(&mut self) {
-        // Its processes have ended; the kernel counts them out a moment later. Hosts that were killed have left the
-        // cgroups of their children in it.
+        // Its processes have ended; the kernel counts them out a moment later. Hosts that were
+        // killed have left the cgroups of their children in it.
         let begun = Instant::now();
         for entry in fs::read_dir(&self.0).into_iter().flatten().flatten() {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {

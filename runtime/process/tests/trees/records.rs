@@ -1,4 +1,5 @@
-//! A host that is killed, and the sweep of the next: nothing is left of what was recorded, and no one else is touched.
+//! A host that is killed, and the sweep of the next: nothing is left of what was recorded, and no
+//! one else is touched.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -16,7 +17,8 @@ const SWEEPS: &str = "TRUNKLINE_TEST_SWEEPS";
 const HOST: &str = "TRUNKLINE_TEST_RECORDING_HOST";
 const FOLDER: &str = "TRUNKLINE_TEST_FOLDER";
 
-/// A daemon, and a child that ends with its input. There are two processes from the moment that the daemon speaks.
+/// A daemon, and a child that ends with its input. There are two processes from the moment that the
+/// daemon speaks.
 const TREE: &str = "setsid sh -c 'echo $$; exec sleep 600 >/dev/null 2>&1' & exec cat";
 
 #[test]

@@ -46,7 +46,8 @@ impl Answer {
         self.held.take()
     }
 
-    /// The turn ends well, says the agent: what was held back is reported, unless it is the failure that it looks like.
+    /// The turn ends well, says the agent: what was held back is reported, unless it is the failure
+    /// that it looks like.
     pub(crate) fn end(
         &mut self,
         answer: &Value,

@@ -242,8 +242,8 @@ impl Choices {
         Some(listed.unwrap_or_else(|| self.model.choose_id(session, asked, method, member)))
     }
 
-    /// Whether the model in force is one of a provider that the user has configured: a gateway of the agent's own needs a
-    /// login.
+    /// Whether the model in force is one of a provider that the user has configured: a gateway of
+    /// the agent's own needs a login.
     pub(crate) fn has_configured_provider(&self) -> bool {
         let provider = self
             .model

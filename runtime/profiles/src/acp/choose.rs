@@ -86,7 +86,8 @@ pub(crate) async fn choose_effort(
     Ok(())
 }
 
-/// Sets one of the agent's own options. A value by whose name the agent asks no one needs the configuration's word.
+/// Sets one of the agent's own options. A value by whose name the agent asks no one needs the
+/// configuration's word.
 ///
 /// # Errors
 /// The reason why the option stays as it is.

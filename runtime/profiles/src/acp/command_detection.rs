@@ -1,4 +1,5 @@
-//! What an input calls by its first word: a command of the agent's own, which passes as it is, or a skill of the session.
+//! What an input calls by its first word: a command of the agent's own, which passes as it is, or a
+//! skill of the session.
 
 use std::borrow::Cow;
 

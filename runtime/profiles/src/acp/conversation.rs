@@ -1,4 +1,5 @@
-//! A session: opened with an agent, and again when the agent has ended; its turns, and what comes between them.
+//! A session: opened with an agent, and again when the agent has ended; its turns, and what comes
+//! between them.
 
 mod earlier;
 mod end;
@@ -35,7 +36,8 @@ use crate::agent::rpc::CallError;
 use crate::agent::skills::Roster;
 use crate::agent::turn::{Dialect, Engine, IdleTask, Out, emit, finish_earlier, run};
 
-/// Timeout for the agent's list of commands, before an input that may be one of them or call a skill. Some agents have none.
+/// Timeout for the agent's list of commands, before an input that may be one of them or call a
+/// skill. Some agents have none.
 const COMMANDS: Duration = Duration::from_secs(1);
 
 /// The code of a session that an agent does not know.
@@ -207,7 +209,8 @@ impl Conversation {
         };
         let mut went = self.prompt(&turn, &mut opened, input.clone()).await;
         if went.is_unknown {
-            // An agent loses a session whose own child process has died, and knows it again once it has loaded it.
+            // An agent loses a session whose own child process has died, and knows it again once it
+            // has loaded it.
             drop(opened);
             opened = match self.opened_for(&turn).await {
                 Ok(opened) => opened,
@@ -228,8 +231,8 @@ impl Conversation {
             .await;
     }
 
-    /// The open session, once its agent is done with an earlier turn. An agent that does not end that turn is retired,
-    /// and the conversation is resumed in another process.
+    /// The open session, once its agent is done with an earlier turn. An agent that does not end
+    /// that turn is retired, and the conversation is resumed in another process.
     async fn ready_for(&mut self, turn: &Turn) -> Result<Opened, Error> {
         let opened = self.opened_for(turn).await?;
         match self.finish_earlier(turn, &opened.acp_session).await {

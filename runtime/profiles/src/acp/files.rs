@@ -1,7 +1,7 @@
 //! `fs/read_text_file` and `fs/write_text_file`, within the session's directories.
 //!
-//! Every path is opened beneath a handle of its directory, and no symbolic link is followed on the way, so that neither
-//! `..` nor a link nor a rename in between leads out.
+//! Every path is opened beneath a handle of its directory, and no symbolic link is followed on the
+//! way, so that neither `..` nor a link nor a rename in between leads out.
 
 use std::fs::{File, Metadata};
 use std::io::{Read, Write};
@@ -149,7 +149,8 @@ impl Directories {
         Ok((file, metadata))
     }
 
-    /// A directory of the session for a program to run in: the first, or one that is asked for and lies within.
+    /// A directory of the session for a program to run in: the first, or one that is asked for and
+    /// lies within.
     ///
     /// # Errors
     /// Where it does not.
@@ -209,8 +210,8 @@ fn refused(path: &str, errno: Errno) -> (i64, String) {
     }
 }
 
-/// Opens a file beneath a directory, one name after the other, and follows no link. To create it, makes the directories
-/// that lead to it.
+/// Opens a file beneath a directory, one name after the other, and follows no link. To create it,
+/// makes the directories that lead to it.
 fn open_beneath(root: OwnedFd, rest: &Path, flags: OFlags, mode: Mode) -> Result<OwnedFd, Errno> {
     let name = rest.file_name().ok_or(Errno::INVAL)?;
     let mut at = root;

@@ -237,7 +237,8 @@ impl Pipe for SessionLine<'_> {
                 let call = async move { peer.call("session/prompt", &params, None).await };
                 self.prompt = Some(Box::pin(call));
             }
-            // Another session that has taken this one's has cancelled what ran, and may have a turn of its own by now.
+            // Another session that has taken this one's has cancelled what ran, and may have a turn
+            // of its own by now.
             Command::Cancel if self.session.inbox.is_taken() => {}
             Command::Cancel => link.cancel(session).await,
             Command::Run(id, ..) if self.starting.len() >= MOST_REQUESTS => {

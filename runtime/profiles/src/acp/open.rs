@@ -27,8 +27,8 @@ use crate::agent::resume;
 use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Inbox, Mail};
 use crate::agent::skills::Roster;
 
-/// How long an agent is quiet before it counts as done with repeating what was said: those that answer first, and
-/// others.
+/// How long an agent is quiet before it counts as done with repeating what was said: those that
+/// answer first, and others.
 const QUIET: Duration = Duration::from_millis(400);
 const QUIET_AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -249,8 +249,8 @@ impl Opening {
         }
     }
 
-    /// Logs in by the method that the configuration names, or else by one that takes its key from a variable which is
-    /// set. Whether it did.
+    /// Logs in by the method that the configuration names, or else by one that takes its key from a
+    /// variable which is set. Whether it did.
     async fn authenticate(&self, link: &Link) -> Result<bool, Error> {
         let is_set = |name: &str| {
             let given = self

@@ -13,7 +13,8 @@ const MOST_OPTIONS: usize = 32;
 /// The longest text of a request, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// A way to answer that the agent offers. Those of an unknown kind are not shown: no one knows what they allow.
+/// A way to answer that the agent offers. Those of an unknown kind are not shown: no one knows what
+/// they allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) id: String,
@@ -139,8 +140,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The option that says what was decided. A denial never chooses an option that allows; an approval of this once never
-/// one that allows forever.
+/// The option that says what was decided. A denial never chooses an option that allows; an approval
+/// of this once never one that allows forever.
 pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
     if word.ends {
         return Outcome::Cancelled;

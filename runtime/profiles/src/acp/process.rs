@@ -133,8 +133,8 @@ impl Link {
         })
     }
 
-    /// Notifies the agent to cancel what a session runs. An agent that takes no more input ends the turn by its own end,
-    /// or not in time.
+    /// Notifies the agent to cancel what a session runs. An agent that takes no more input ends the
+    /// turn by its own end, or not in time.
     pub(crate) async fn cancel(&self, session: &str) {
         let params = json!({ "sessionId": session });
         let _ = timeout(WRITE, self.peer.notify("session/cancel", &params)).await;

@@ -11,8 +11,8 @@ use crate::agent::attachment::{self, Attachment, Native};
 use crate::agent::options::Options;
 use crate::agent::system_prompt;
 
-/// The blocks: the text with what comes before it, then its files. A file in the session's directories is a link; one
-/// elsewhere, which agents may refuse to follow, is named in the text.
+/// The blocks: the text with what comes before it, then its files. A file in the session's
+/// directories is a link; one elsewhere, which agents may refuse to follow, is named in the text.
 pub(crate) async fn blocks(
     options: &Options,
     session: &Session,

@@ -1,5 +1,5 @@
-//! The requests that we send, as JSON. The tests compare each with the official types of the protocol, which a build
-//! without tests does not compile.
+//! The requests that we send, as JSON. The tests compare each with the official types of the
+//! protocol, which a build without tests does not compile.
 
 use std::path::Path;
 
@@ -7,8 +7,9 @@ use serde_json::{Value, json};
 
 use super::initialize::VERSION;
 
-/// `initialize`: who we are, and that we serve terminals and questions, and show notices. Files only if the configuration says so, since an
-/// agent that is offered them no longer uses its own tools.
+/// `initialize`: who we are, and that we serve terminals and questions, and show notices. Files
+/// only if the configuration says so, since an agent that is offered them no longer uses its own
+/// tools.
 pub(crate) fn initialize(client_files: bool) -> Value {
     json!({
         "protocolVersion": VERSION,

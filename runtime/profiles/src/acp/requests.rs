@@ -26,8 +26,8 @@ pub(crate) struct Requests<'s> {
     open: HashMap<String, (Id, What)>,
 }
 
-/// Commands that were allowed with their tool call and have not run in a terminal yet, as a person saw them: each with its
-/// directory, if the call names one.
+/// Commands that were allowed with their tool call and have not run in a terminal yet, as a person
+/// saw them: each with its directory, if the call names one.
 #[derive(Debug, Default)]
 pub(crate) struct AllowedCommands(Mutex<Vec<(String, Option<String>)>>);
 
@@ -177,7 +177,8 @@ impl<'s> Requests<'s> {
         self.open.insert(key, (id, what));
     }
 
-    /// Ends the question about a page whose purpose is fulfilled, by the parameters of `elicitation/complete`.
+    /// Ends the question about a page whose purpose is fulfilled, by the parameters of
+    /// `elicitation/complete`.
     pub(crate) fn complete(&mut self, params: &Value, out: &mut Out<Command>) {
         let page = text(params, "elicitationId");
         let is_it = |what: &What| matches!(what, What::Question(_, id) if id.as_deref() == page);

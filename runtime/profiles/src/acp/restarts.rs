@@ -28,8 +28,8 @@ pub(crate) enum Piece {
 }
 
 impl Restarts {
-    /// Takes a piece of a message. A message after another one, with no work between them, means that the other broke
-    /// off.
+    /// Takes a piece of a message. A message after another one, with no work between them, means
+    /// that the other broke off.
     pub(crate) fn said(&mut self, message: Option<&str>, text: &str) -> Piece {
         if let Some(message) = message
             && message != self.message

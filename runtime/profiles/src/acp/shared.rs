@@ -1,5 +1,5 @@
-//! Files that agents are given, one for all sessions that give the same: agents that are started alike serve their
-//! sessions in one process.
+//! Files that agents are given, one for all sessions that give the same: agents that are started
+//! alike serve their sessions in one process.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -22,8 +22,8 @@ pub(crate) struct Shared {
     servers: Mutex<Vec<(Value, Weak<NamedTempFile>)>>,
 }
 
-/// Where Copilot finds instructions in a folder, and the head that applies them to everything. It reads no `AGENTS.md`
-/// there.
+/// Where Copilot finds instructions in a folder, and the head that applies them to everything. It
+/// reads no `AGENTS.md` there.
 const INSTRUCTIONS: &str = ".github/instructions/session.instructions.md";
 const APPLIES: &str = "---\napplyTo: \"**\"\n---\n";
 

@@ -70,8 +70,8 @@ impl Order {
         })
     }
 
-    /// Whether it is the command line that a person saw, in that directory and without variables of its own. A shell may be
-    /// asked to run the line.
+    /// Whether it is the command line that a person saw, in that directory and without variables of
+    /// its own. A shell may be asked to run the line.
     pub(crate) fn is_shown(&self, line: &str, cwd: Option<&str>) -> bool {
         let through_shell = || match &self.args[..] {
             [option, command] => {

@@ -149,7 +149,8 @@ impl Reader {
         }
     }
 
-    /// Reads one update. One of an unknown kind means nothing. `terminal` gives the output of a terminal of ours.
+    /// Reads one update. One of an unknown kind means nothing. `terminal` gives the output of a
+    /// terminal of ours.
     pub(crate) fn update(
         &mut self,
         update: &Value,

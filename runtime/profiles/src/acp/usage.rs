@@ -36,8 +36,8 @@ fn read(usage: &Value) -> Option<Tokens> {
     (tokens != Tokens::default()).then_some(tokens)
 }
 
-/// Counts all that was read, cached or not, and all that was written, thought or said: agents disagree on what their
-/// counts leave out, and the total tells.
+/// Counts all that was read, cached or not, and all that was written, thought or said: agents
+/// disagree on what their counts leave out, and the total tells.
 fn whole(tokens: Tokens) -> Tokens {
     let (Some(input), Some(output)) = (tokens.input, tokens.output) else {
         return tokens;
@@ -85,8 +85,8 @@ impl Totals {
         };
     }
 
-    /// Whether the usage says that no answer of the model was whole, where earlier ones were. An agent that counts over
-    /// the session leaves it out then.
+    /// Whether the usage says that no answer of the model was whole, where earlier ones were. An
+    /// agent that counts over the session leaves it out then.
     pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>, is_running: bool) -> bool {
         let Some(usage) = usage else {
             return self.counts && is_running;

@@ -63,7 +63,8 @@ pub(crate) enum Native {
     ImagesAndTexts,
 }
 
-/// Reads a file as this agent takes it. What cannot be read so goes by its path: the agent says what is wrong with it.
+/// Reads a file as this agent takes it. What cannot be read so goes by its path: the agent says
+/// what is wrong with it.
 pub(crate) fn read(file: &FileInput, native: Native) -> Attachment {
     let (by_path, path) = (
         |bytes| Attachment::Path(path_text(file, bytes)),
@@ -209,7 +210,8 @@ fn mime(file: &FileInput) -> &str {
         .unwrap_or("application/octet-stream")
 }
 
-/// The bytes of a regular file that is not a symbolic link, unless they are too many or no one wants them; and how many.
+/// The bytes of a regular file that is not a symbolic link, unless they are too many or no one
+/// wants them; and how many.
 fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
     let (file, length) = open_regular(path)?;
     if native == Native::Nothing || length > LARGEST_IMAGE {
@@ -239,7 +241,8 @@ pub(crate) fn open_regular(path: &Path) -> io::Result<(File, u64)> {
     Ok((file, length))
 }
 
-/// The type of an image that models read, by its first bytes: the announced type may be wrong, and a model refuses it.
+/// The type of an image that models read, by its first bytes: the announced type may be wrong, and
+/// a model refuses it.
 fn image_type(bytes: &[u8]) -> Option<&'static str> {
     match bytes {
         [0x89, b'P', b'N', b'G', 0x0d, 0x0a, 0x1a, 0x0a, ..] => Some("image/png"),

@@ -1,5 +1,5 @@
-//! Credentials that agents take: variables, the file of a login, the command that logs in. Names, never values (census
-//! rows H01 and H02).
+//! Credentials that agents take: variables, the file of a login, the command that logs in. Names,
+//! never values (census rows H01 and H02).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ pub struct Credentials {
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoginCommand {
-    /// Program and arguments. If the program is the agent's own, an entry of a configuration can name another.
+    /// Program and arguments. If the program is the agent's own, an entry of a configuration can
+    /// name another.
     command: Vec<String>,
     /// Input that a person types in the interface that the program shows.
     #[serde(default)]
@@ -48,7 +49,8 @@ impl LoginCommand {
         Some((program, arguments))
     }
 
-    /// Input that a person types in the interface that the program shows. `None` if the program logs in by itself.
+    /// Input that a person types in the interface that the program shows. `None` if the program
+    /// logs in by itself.
     #[must_use]
     pub fn typed(&self) -> Option<&str> {
         self.then.as_deref()
@@ -65,8 +67,8 @@ impl fmt::Display for LoginCommand {
     }
 }
 
-/// The file that a login of the agent's own leaves: in a folder that a variable names, and without that below the home
-/// folder.
+/// The file that a login of the agent's own leaves: in a folder that a variable names, and without
+/// that below the home folder.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct LoginFile {
@@ -113,8 +115,8 @@ impl LoginFile {
 }
 
 impl Credentials {
-    /// Path of the file that proves a login by its existence. `value` reads the variables of the agent's environment.
-    /// `None` if no file proves it, or the environment has no home folder.
+    /// Path of the file that proves a login by its existence. `value` reads the variables of the
+    /// agent's environment. `None` if no file proves it, or the environment has no home folder.
     pub fn file(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         (!self.file.holds_more).then(|| self.file.path(value))?
     }
@@ -165,8 +167,8 @@ impl Credentials {
         passed
     }
 
-    /// Sources of credentials, the one that the agent prefers first: `NAME from the environment`, the file of a login.
-    /// Never a value.
+    /// Sources of credentials, the one that the agent prefers first: `NAME from the environment`,
+    /// the file of a login. Never a value.
     pub fn sources(&self, value: impl Fn(&str) -> Option<String>) -> Vec<String> {
         let variables = self
             .found(&value)

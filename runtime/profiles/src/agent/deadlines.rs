@@ -1,4 +1,5 @@
-//! The deadlines of an agent, and the sign that quiet work continues. Time in which this process did not run counts for none.
+//! The deadlines of an agent, and the sign that quiet work continues. Time in which this process
+//! did not run counts for none.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -54,7 +55,8 @@ pub(crate) struct Pause {
 }
 
 impl Pause {
-    /// Begins now; the deadline ends it, if that is sooner than a beat. Without a deadline there is no beat, either.
+    /// Begins now; the deadline ends it, if that is sooner than a beat. Without a deadline there is
+    /// no beat, either.
     pub(crate) fn begin(deadline: Option<Instant>) -> Self {
         let now = Instant::now();
         let until = deadline.map(|deadline| deadline.min(now + StandstillMeter::BEAT));
@@ -259,7 +261,8 @@ impl Watch {
     }
 }
 
-/// The failure of an agent that reached a limit: its name in the configuration, its value, and what the agent did not do.
+/// The failure of an agent that reached a limit: its name in the configuration, its value, and what
+/// the agent did not do.
 pub(crate) fn limit_reached(limit: &str, wait: Duration, what: &str) -> Error {
     Error::new(Category::Timeout, limit_text(limit, wait, what))
 }

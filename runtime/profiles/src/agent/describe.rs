@@ -15,8 +15,8 @@ pub(crate) const HONOURED: [&str; 6] = [
     "system_prompt",
 ];
 
-/// An agent that keeps conversations of its own, and goes on with them; `lists_sessions`: whether it lists them, where that is
-/// known before it runs.
+/// An agent that keeps conversations of its own, and goes on with them; `lists_sessions`: whether
+/// it lists them, where that is known before it runs.
 pub(crate) fn wrapped(
     profile: &str,
     credentials: Option<&Credentials>,
@@ -39,8 +39,8 @@ pub(crate) fn wrapped(
     description.resumes().honours(HONOURED)
 }
 
-/// The greeting of a session: the options that it asks for, that the agent honours, and of which `holds` says that their value
-/// is one that can be enforced.
+/// The greeting of a session: the options that it asks for, that the agent honours, and of which
+/// `holds` says that their value is one that can be enforced.
 pub(crate) fn greeting(
     honoured: &[&str],
     start: &SessionStart,

@@ -1,5 +1,5 @@
-//! What `--diagnose` checks of every wrapped agent: that its program is there, its version, its credentials by name, and
-//! its own word on whether it is logged in (census rows D01 to D06).
+//! What `--diagnose` checks of every wrapped agent: that its program is there, its version, its
+//! credentials by name, and its own word on whether it is logged in (census rows D01 to D06).
 
 use std::{path::Path, time::Duration};
 
@@ -16,7 +16,8 @@ use crate::agents::{self, AgentFile};
 /// How long the agent's own check may take.
 const DEADLINE: Duration = Duration::from_secs(15);
 
-/// The checks of an agent by its configuration. Nothing is changed, and nothing but the program itself is asked.
+/// The checks of an agent by its configuration. Nothing is changed, and nothing but the program
+/// itself is asked.
 pub(crate) async fn checks(file: &AgentFile, common: &Common) -> Vec<Check> {
     let launch = Launch::new(&common.command)
         .args(&common.args)
@@ -80,7 +81,8 @@ fn work_dir(work_dir: &str) -> Option<Check> {
     Some(check)
 }
 
-/// Which credentials are used, by their source; what else is there is in the detail. Nothing where there are none.
+/// Which credentials are used, by their source; what else is there is in the detail. Nothing where
+/// there are none.
 pub(crate) fn used(profile: &str, code: &str, sources: &[String]) -> Option<Check> {
     let (used, others) = sources.split_first()?;
     let check = if profile == "claude-code" && used.starts_with(ANTHROPIC_API_KEY) {
@@ -147,7 +149,8 @@ mod tests {
     use super::*;
     use crate::agent::{deadlines::Deadlines, tool_loop::ToolLoopAction};
 
-    /// A profile whose program is a shell with this script, and nothing of this process's environment that matters.
+    /// A profile whose program is a shell with this script, and nothing of this process's
+    /// environment that matters.
     fn common(script: &str, env: &[(&str, &str)]) -> Common {
         let unset = [
             "ANTHROPIC_API_KEY",

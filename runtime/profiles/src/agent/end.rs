@@ -1,7 +1,8 @@
 //! The end of a turn: the signs of it that an agent gives, and the one judgement of them. Pure.
 //!
-//! Every agent feeds one [`EndSigns`], and [`EndSigns::judge`] decides for all of them. A turn is completed only if no
-//! sign contradicts. Silence is no failure by itself ([turn.1]); beside another bad sign it is.
+//! Every agent feeds one [`EndSigns`], and [`EndSigns::judge`] decides for all of them. A turn is
+//! completed only if no sign contradicts. Silence is no failure by itself ([turn.1]); beside
+//! another bad sign it is.
 
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -388,8 +389,8 @@ pub(crate) fn undelivered(error: &Error) -> TurnComplete {
     }
 }
 
-/// Adds to a deadline what the agent reported last: its last error event and the end of its stderr. The category is
-/// the one that they name.
+/// Adds to a deadline what the agent reported last: its last error event and the end of its stderr.
+/// The category is the one that they name.
 pub(crate) fn explain_timeout(timeout: Error, last_error: Option<&Error>, stderr: &str) -> Error {
     if timeout.failure().category != Some(Category::Timeout) {
         return timeout;

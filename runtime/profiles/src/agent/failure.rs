@@ -1,5 +1,5 @@
-//! What kind of failure an agent tells of: the detection tables, asked only when something has failed, since agents
-//! write about rate limits, too.
+//! What kind of failure an agent tells of: the detection tables, asked only when something has
+//! failed, since agents write about rate limits, too.
 
 mod retry;
 mod sentence;
@@ -43,14 +43,16 @@ pub(crate) fn is_unknown_session(text: &str) -> bool {
     table::is_unknown_session(&ends(&text))
 }
 
-/// When trying again makes sense, if the text says so: never before a minute from now, never after seven days.
+/// When trying again makes sense, if the text says so: never before a minute from now, never after
+/// seven days.
 pub(crate) fn retry_at(text: &str, now: SystemTime) -> Option<SystemTime> {
     let text = trunkline_sdk::preview::without_escapes(text);
     retry::time(&ends(&text), now).map(|time| retry::clamp(time, now))
 }
 
-/// The end of a turn that failed with this text: its category, the text without escapes and cut, the status as the
-/// code, and when to try again where the text says so. Used-up turns, budgets and quotas end it as `limit`.
+/// The end of a turn that failed with this text: its category, the text without escapes and cut,
+/// the status as the code, and when to try again where the text says so. Used-up turns, budgets and
+/// quotas end it as `limit`.
 pub(crate) fn failed(text: impl Into<String>, http: Option<u16>) -> Error {
     let text = text.into();
     of(classify(&text, http), text, http)

@@ -8,8 +8,8 @@ const SMALL: usize = 1024 * 1024;
 /// The most values of a text: read, they take tens of MiB. What agents say has a few thousand.
 const MOST: usize = 512 * 1024;
 
-/// Whether a text holds so many values that it had better not be read. Every value but the first stands behind `,`, `[`
-/// or `{`; those within strings are text.
+/// Whether a text holds so many values that it had better not be read. Every value but the first
+/// stands behind `,`, `[` or `{`; those within strings are text.
 pub(crate) fn is_crowded(json: &[u8]) -> bool {
     if json.len() <= SMALL {
         return false;

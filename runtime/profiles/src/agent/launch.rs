@@ -104,8 +104,8 @@ impl Launch {
         self
     }
 
-    /// What the process crate starts. This process's environment was chosen by its host, so all of it passes on, but
-    /// for what is the adapter's alone.
+    /// What the process crate starts. This process's environment was chosen by its host, so all of
+    /// it passes on, but for what is the adapter's alone.
     pub(crate) fn spec(&self) -> ChildSpec {
         let own = [VARIABLE, "TMPDIR"];
         let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == *own));

@@ -17,7 +17,8 @@ const CHUNK: usize = 64 * 1024;
 pub(crate) enum Line {
     /// A line without its end; CR before LF is gone too. The last line may lack its LF.
     Whole(Bytes),
-    /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON values than any message needs.
+    /// A line of this many bytes is left out: it is longer than the bound, or holds more JSON
+    /// values than any message needs.
     TooLong(u64),
 }
 
@@ -63,7 +64,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Whether the end is here with nothing left before it, as far as is known without waiting. What comes is kept.
+    /// Whether the end is here with nothing left before it, as far as is known without waiting.
+    /// What comes is kept.
     pub(crate) fn has_ended(&mut self) -> bool {
         while !self.ended && self.buffer.len() < CHUNK {
             self.buffer.reserve(CHUNK);

@@ -1,8 +1,10 @@
-//! `log` events of a wrapped agent: how it was started, its lines that are not its protocol, its stderr.
+//! `log` events of a wrapped agent: how it was started, its lines that are not its protocol, its
+//! stderr.
 //!
-//! A [`ProcessLog`] belongs to a process and passes each line on to a session that the process serves. A [`SessionLog`]
-//! keeps the lines of a session until a turn emits them, within bounds; between turns they wait for the next one. What
-//! is over a bound is counted, and the last event of the turn reports the count.
+//! A [`ProcessLog`] belongs to a process and passes each line on to a session that the process
+//! serves. A [`SessionLog`] keeps the lines of a session until a turn emits them, within bounds;
+//! between turns they wait for the next one. What is over a bound is counted, and the last event of
+//! the turn reports the count.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -31,7 +33,8 @@ pub(crate) const MAX_LOG_LINES: usize = 1000;
 /// Limit for all lines of the log of one turn together, in bytes.
 pub(crate) const MAX_LOG_BYTES: usize = 256 * 1024;
 
-/// Bytes before the end of a line that was cut which are searched for secrets and not shown, so that none is cut in two.
+/// Bytes before the end of a line that was cut which are searched for secrets and not shown, so
+/// that none is cut in two.
 const CUT_MARGIN: usize = 4 * 1024;
 
 /// Limit for the end of each stream that the result of a failed turn has, in bytes.
@@ -65,8 +68,8 @@ pub(crate) struct SessionLog {
 #[derive(Debug, Default)]
 struct State {
     waiting: VecDeque<Log>,
-    /// True until the first other event of a resumed session: before that its host must learn whether the agent
-    /// remembers ([process.5]).
+    /// True until the first other event of a resumed session: before that its host must learn
+    /// whether the agent remembers ([process.5]).
     is_held: bool,
     counts: Counts,
     raw_tail: String,
@@ -171,7 +174,8 @@ impl SessionLog {
         self.arrived.notify_one();
     }
 
-    /// Adds a line of which so many bytes were left out before; its text has no secret that the process knows.
+    /// Adds a line of which so many bytes were left out before; its text has no secret that the
+    /// process knows.
     fn line(&self, stream: LogStream, text: &str, omitted: u64) {
         let mut state = locked(&self.state);
         let counts = &mut state.counts;
@@ -210,8 +214,8 @@ impl SessionLog {
 }
 
 impl Counts {
-    /// The last event of a turn, if there is anything to report. `shared` lines are of a process that served several
-    /// sessions at that time.
+    /// The last event of a turn, if there is anything to report. `shared` lines are of a process
+    /// that served several sessions at that time.
     fn report(&self, shared: u64) -> Option<String> {
         let lines = |count: u64| format!("{count} {}", if count == 1 { "line" } else { "lines" });
         let mut parts = Vec::new();
@@ -354,8 +358,9 @@ impl ProcessLog {
         });
     }
 
-    /// Hands a line to the session that it belongs to: the only one, or the only one that runs a turn. Otherwise it
-    /// may be of any session, and no other may read it: it is counted for all of them.
+    /// Hands a line to the session that it belongs to: the only one, or the only one that runs a
+    /// turn. Otherwise it may be of any session, and no other may read it: it is counted for all of
+    /// them.
     fn with(&self, take: impl FnOnce(&SessionLog)) {
         let sessions = locked(&self.0.sessions);
         let owner = match (sessions.all.as_slice(), sessions.running.as_slice()) {

@@ -1,5 +1,5 @@
-//! Which model a name means: the configuration's aliases, short names per provider, `provider/model` (census rows
-//! O02 and O05).
+//! Which model a name means: the configuration's aliases, short names per provider,
+//! `provider/model` (census rows O02 and O05).
 
 use std::collections::BTreeMap;
 
@@ -56,7 +56,8 @@ pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + u
     names.filter_map(|name| name.as_deref())
 }
 
-/// The configured model, else that of the variables that the profile reads, by `value`. Empty: the agent chooses.
+/// The configured model, else that of the variables that the profile reads, by `value`. Empty: the
+/// agent chooses.
 pub(crate) fn configured(
     model: &str,
     program: &str,
@@ -84,14 +85,16 @@ pub(crate) fn configured(
     }
 }
 
-/// What a configured or asked-for name means by the configuration's `aliases`; a name that is none passes through.
+/// What a configured or asked-for name means by the configuration's `aliases`; a name that is none
+/// passes through.
 pub(crate) fn resolve(name: &str, aliases: &BTreeMap<String, String>) -> String {
     let name = name.trim();
     aliases.get(name).map_or(name, String::as_str).to_owned()
 }
 
-/// Splits `provider/model` at the first `/`. Without one the configured provider stands, else the one whose models are
-/// called so, else none. For agents that know no short names: Anthropic's are written out.
+/// Splits `provider/model` at the first `/`. Without one the configured provider stands, else the
+/// one whose models are called so, else none. For agents that know no short names: Anthropic's are
+/// written out.
 pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
     let configured = configured.filter(|provider| !provider.is_empty());
     let mut model = match name.split_once('/') {

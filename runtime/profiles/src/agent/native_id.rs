@@ -1,11 +1,13 @@
-//! Agents' own ids of conversations, as a host gives them back: they come from outside, and stand in command lines.
+//! Agents' own ids of conversations, as a host gives them back: they come from outside, and stand
+//! in command lines.
 
 use uuid::Uuid;
 
 /// The longest id, in bytes.
 const LONGEST: usize = 128;
 
-/// Whether it is one word that no agent takes for an option, a path or a choice of its own such as "the latest one".
+/// Whether it is one word that no agent takes for an option, a path or a choice of its own such as
+/// "the latest one".
 pub(crate) fn is_word(id: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins = id

@@ -1,5 +1,5 @@
-//! What opencode and kilo are configured with beside the user's own files: JSON in `OPENCODE_CONFIG_CONTENT` and
-//! `KILO_CONFIG_CONTENT`.
+//! What opencode and kilo are configured with beside the user's own files: JSON in
+//! `OPENCODE_CONFIG_CONTENT` and `KILO_CONFIG_CONTENT`.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -12,8 +12,9 @@ use super::{
     system_prompt::PromptFile,
 };
 
-/// The content of the variable: what the configuration sets it to, and on top of it the session's servers, skills,
-/// system prompt and temperature, and beneath it what asks. Nothing where there is nothing to set.
+/// The content of the variable: what the configuration sets it to, and on top of it the session's
+/// servers, skills, system prompt and temperature, and beneath it what asks. Nothing where there is
+/// nothing to set.
 ///
 /// The files and folders must live as long as the agent.
 ///
@@ -106,8 +107,8 @@ pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     })
 }
 
-/// Rules for all agents stand over those that an agent of the CLI's own has: its `plan` edits nothing but plans, and would
-/// ask instead.
+/// Rules for all agents stand over those that an agent of the CLI's own has: its `plan` edits
+/// nothing but plans, and would ask instead.
 fn keep_the_plan(config: &mut Map<String, Value>) {
     if config
         .get("agent")
@@ -120,8 +121,8 @@ fn keep_the_plan(config: &mut Map<String, Value>) {
     }
 }
 
-/// Stands for a `{` that the agent must not read as the beginning of `{env:NAME}` or `{file:PATH}`, which it replaces
-/// before it reads the JSON. No text has this noncharacter.
+/// Stands for a `{` that the agent must not read as the beginning of `{env:NAME}` or `{file:PATH}`,
+/// which it replaces before it reads the JSON. No text has this noncharacter.
 const MARK: char = '\u{fdd0}';
 
 /// Marks what is to be taken word for word.

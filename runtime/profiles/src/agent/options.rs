@@ -63,7 +63,8 @@ pub(crate) fn filled(text: Option<String>) -> Option<String> {
 }
 
 impl Options {
-    /// Reads what a session asks for, and reports a wish that the agent cannot be given and that restricts nothing.
+    /// Reads what a session asks for, and reports a wish that the agent cannot be given and that
+    /// restricts nothing.
     ///
     /// # Errors
     /// As of [`Options::of`].
@@ -82,8 +83,8 @@ impl Options {
         Self::of(common, start)
     }
 
-    /// What a session asks for; its secrets are hidden from now on wherever something is shown, while these options are in
-    /// use.
+    /// What a session asks for; its secrets are hidden from now on wherever something is shown,
+    /// while these options are in use.
     ///
     /// # Errors
     /// If they hold more secrets than can be hidden.
@@ -180,7 +181,8 @@ impl Options {
         end.session_params = native.and_then(|id| self.session_params(id).to_json());
     }
 
-    /// What goes on with the conversation that the agent calls so: its id, where it works, and what else was kept of it.
+    /// What goes on with the conversation that the agent calls so: its id, where it works, and what
+    /// else was kept of it.
     pub(crate) fn session_params(&self, native: &str) -> SessionParams {
         let cwd = self
             .work_dir()

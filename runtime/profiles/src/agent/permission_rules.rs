@@ -28,8 +28,8 @@ const LOOKING: [&str; 8] = [
     "todowrite",
 ];
 
-/// Tools that act. The rule for all would do, but for a file of the user that names one of them: the last rule wins, and the
-/// order is that in which they are first named.
+/// Tools that act. The rule for all would do, but for a file of the user that names one of them:
+/// the last rule wins, and the order is that in which they are first named.
 const ACTING: [&str; 7] = [
     "bash",
     "codesearch",
@@ -41,7 +41,8 @@ const ACTING: [&str; 7] = [
 ];
 
 impl Unallowed {
-    /// The rules as JSON: ours, and after them the configuration's own. Where that has a rule for all, it stands alone.
+    /// The rules as JSON: ours, and after them the configuration's own. Where that has a rule for
+    /// all, it stands alone.
     pub(crate) fn rules(self, own: Option<&RawValue>) -> String {
         let own = match own.map(|own| (own.get(), serde_json::from_str::<Members>(own.get()))) {
             None => Vec::new(),

@@ -58,8 +58,8 @@ pub(crate) struct Agent {
     last_call: Option<Instant>,
 }
 
-/// The agent's stdin: a queue of lines in front of its pipe. Clones write to the same pipe; the end of the last one, and
-/// of the [`Agent`] or [`Agent::close_input`], is the agent's end of input.
+/// The agent's stdin: a queue of lines in front of its pipe. Clones write to the same pipe; the end
+/// of the last one, and of the [`Agent`] or [`Agent::close_input`], is the agent's end of input.
 #[derive(Debug, Clone)]
 pub(crate) struct AgentInput(mpsc::Sender<Bytes>);
 
@@ -121,8 +121,8 @@ impl Ended {
         }
     }
 
-    /// The failure of a turn that this end has cut short. The category is read from the end of stderr, otherwise, and
-    /// if a signal ended it, `process_exit`.
+    /// The failure of a turn that this end has cut short. The category is read from the end of
+    /// stderr, otherwise, and if a signal ended it, `process_exit`.
     pub(crate) fn error(&self) -> Error {
         let last = last_lines(&self.stderr);
         let category = match failure::classify(&last, None) {
@@ -205,7 +205,8 @@ impl Agent {
         self.input.take()
     }
 
-    /// Gives it its whole input, then the end of input. It is queued at once; the end of an agent that has ended has the reason.
+    /// Gives it its whole input, then the end of input. It is queued at once; the end of an agent
+    /// that has ended has the reason.
     pub(crate) async fn write_input(&mut self, input: impl Into<Bytes>) {
         if let Some(stdin) = self.take_input() {
             let _ = stdin.bytes(input).await;
@@ -250,7 +251,8 @@ impl Agent {
         }
     }
 
-    /// Returns true if it can send nothing more: its process or its stdout has ended. Lines that wait are kept.
+    /// Returns true if it can send nothing more: its process or its stdout has ended. Lines that
+    /// wait are kept.
     pub(crate) fn has_ended(&mut self) -> bool {
         self.child.try_wait().is_some() || self.lines.has_ended()
     }
@@ -277,8 +279,8 @@ impl Agent {
         self.stderr.clone()
     }
 
-    /// Ends it: closes its stdin, after `eof` sends SIGTERM, after `term` more kills the tree; reads on meanwhile.
-    /// Waits of zero pass at once. When this returns the tree is gone.
+    /// Ends it: closes its stdin, after `eof` sends SIGTERM, after `term` more kills the tree;
+    /// reads on meanwhile. Waits of zero pass at once. When this returns the tree is gone.
     pub(crate) async fn end(mut self, eof: Duration, term: Duration) -> Ended {
         self.close_input();
         let mut is_forced = false;

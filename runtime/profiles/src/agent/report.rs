@@ -1,4 +1,5 @@
-//! What a turn tells of the agent's work: titles for its tools, an eye on their repetition, and what its end says again.
+//! What a turn tells of the agent's work: titles for its tools, an eye on their repetition, and
+//! what its end says again.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -77,8 +78,8 @@ impl Report {
         self.log.begin_turn();
     }
 
-    /// Emits an event. A tool call gets its title where the agent gives none; of reports on the context that follow each
-    /// other closely only the last is sent.
+    /// Emits an event. A tool call gets its title where the agent gives none; of reports on the
+    /// context that follow each other closely only the last is sent.
     ///
     /// # Errors
     /// `tool_loop` when the agent turns in circles, and such a turn must end.
@@ -122,8 +123,9 @@ impl Report {
         }
     }
 
-    /// Ends a turn: with a summary and what was made, where the agent names neither, and with what its tokens cost, where
-    /// it reports no cost. `model` is the one that works where the end names none.
+    /// Ends a turn: with a summary and what was made, where the agent names neither, and with what
+    /// its tokens cost, where it reports no cost. `model` is the one that works where the end names
+    /// none.
     pub(crate) async fn finish(&mut self, turn: Turn, mut end: TurnComplete, model: Option<&str>) {
         let lines = self.log.end_turn(&mut end);
         let rest = async {
@@ -178,7 +180,8 @@ impl Report {
     }
 }
 
-/// What tokens cost by list prices, marked as an estimate; nothing where the agent says it, or the model has no price.
+/// What tokens cost by list prices, marked as an estimate; nothing where the agent says it, or the
+/// model has no price.
 fn price(usage: &mut Usage, model: Option<&str>) {
     let has_cost = usage
         .models

@@ -1,7 +1,8 @@
 //! What a session is resumed with, and whether that goes on: one rule for every agent.
 //!
-//! An agent keeps a conversation for the directory that it was held in. In another one it does not find it, or goes on in
-//! the wrong project. So the directory is kept with the id, and a conversation of another directory is lost.
+//! An agent keeps a conversation for the directory that it was held in. In another one it does not
+//! find it, or goes on in the wrong project. So the directory is kept with the id, and a
+//! conversation of another directory is lost.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -12,9 +13,9 @@ use trunkline_sdk::{Category, Session, SessionInfo, SessionParams};
 use super::failure;
 use super::options::Options;
 
-/// Settles whether the conversation that the options name goes on. Where it does, they have its id, and its parameters are
-/// returned; else they resume nothing, and the host learns that the context is lost, and why. `is_id` says what can be an
-/// id of the agent's.
+/// Settles whether the conversation that the options name goes on. Where it does, they have its id,
+/// and its parameters are returned; else they resume nothing, and the host learns that the context
+/// is lost, and why. `is_id` says what can be an id of the agent's.
 pub(crate) async fn settle(
     session: &Session,
     options: &mut Options,
@@ -57,7 +58,8 @@ pub(crate) async fn lost(session: &Session, why: impl Display + Send) {
         .await;
 }
 
-/// The conversation to go on with, or why there is none. A session without a directory of its own works where it was.
+/// The conversation to go on with, or why there is none. A session without a directory of its own
+/// works where it was.
 fn goes_on(
     resume: &Resume,
     options: &mut Options,

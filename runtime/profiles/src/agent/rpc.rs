@@ -1,4 +1,5 @@
-//! JSON-RPC over an agent's stdin and stdout, one message a line: what ACP agents and `codex app-server` speak.
+//! JSON-RPC over an agent's stdin and stdout, one message a line: what ACP agents and `codex
+//! app-server` speak.
 
 mod error;
 mod inbox;
@@ -52,7 +53,8 @@ pub(crate) enum JsonRpcVersion {
     Bare,
 }
 
-/// Handler of a peer's messages. The methods run on the reading task, in order of arrival: they must not block.
+/// Handler of a peer's messages. The methods run on the reading task, in order of arrival: they
+/// must not block.
 pub(crate) trait Handler: Send + Sync + 'static {
     /// A notification.
     fn notified(&self, peer: &Peer, method: &str, params: &RawValue);
@@ -80,8 +82,8 @@ impl Id {
 
 type Answer = Result<Box<RawValue>, CallError>;
 
-/// An agent process that speaks JSON-RPC. When the last handle is dropped, its stdin is closed, and soon after its tree is
-/// ended.
+/// An agent process that speaks JSON-RPC. When the last handle is dropped, its stdin is closed, and
+/// soon after its tree is ended.
 pub(crate) struct Peer {
     /// The sessions that it serves.
     pub(crate) routes: Routes,
@@ -204,8 +206,8 @@ impl Peer {
         RunningTurn(self.clone())
     }
 
-    /// Retires an agent that does not end a turn: it begins no further one, and ends with the last that it runs; at once
-    /// when it runs none.
+    /// Retires an agent that does not end a turn: it begins no further one, and ends with the last
+    /// that it runs; at once when it runs none.
     pub(crate) fn retire(&self) {
         self.is_retired.store(true, Ordering::SeqCst);
         if self.turns.load(Ordering::SeqCst) == 0 {
@@ -236,7 +238,8 @@ impl Peer {
         *locked(&self.input) = None;
     }
 
-    /// Gives the agent up: closes its stdin and ends its tree soon after, even if a handle of the peer is left.
+    /// Gives the agent up: closes its stdin and ends its tree soon after, even if a handle of the
+    /// peer is left.
     pub(crate) fn abandon(&self) {
         self.close();
         self.abandoned.cancel();

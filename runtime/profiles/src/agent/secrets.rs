@@ -9,7 +9,8 @@ use trunkline_sdk::{Category, Error, SessionStart};
 
 use super::options::Options;
 
-/// The shortest value that is hidden in arguments, in bytes. In other texts values have to be longer to be found.
+/// The shortest value that is hidden in arguments, in bytes. In other texts values have to be
+/// longer to be found.
 const MIN_ARGUMENT_SECRET: usize = 4;
 
 /// The members of an MCP server whose values are secret.
@@ -38,8 +39,8 @@ pub(crate) fn hold(start: &SessionStart) -> Result<Arc<HeldSecrets>, Error> {
     held.map(Arc::new)
 }
 
-/// The values of a session that its log must not show: those of its variables, and of the variables and headers of its
-/// MCP servers.
+/// The values of a session that its log must not show: those of its variables, and of the variables
+/// and headers of its MCP servers.
 #[derive(Debug, Default)]
 pub(crate) struct LogSecrets {
     redactor: Redactor,

@@ -1,5 +1,5 @@
-//! Skills: folders with a `SKILL.md`, given to each agent by its own mechanism and never in the user's working
-//! directory (census rows I01 to I09).
+//! Skills: folders with a `SKILL.md`, given to each agent by its own mechanism and never in the
+//! user's working directory (census rows I01 to I09).
 
 mod document;
 mod place;
@@ -80,9 +80,9 @@ impl Skill {
     }
 }
 
-/// Reads the configuration's skills and those of `session.start.skills`. Each value is a list of paths or of `{name,
-/// path}`, or one of them, or a map from names to paths. What cannot be used is reported and left out; of two of one name the
-/// later stands.
+/// Reads the configuration's skills and those of `session.start.skills`. Each value is a list of
+/// paths or of `{name, path}`, or one of them, or a map from names to paths. What cannot be used is
+/// reported and left out; of two of one name the later stands.
 pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::<Skill>::new(), Vec::new());
     for entry in skills.iter().flat_map(entries) {

@@ -3,7 +3,8 @@
 //! - [`Dialect`]: what one agent's messages mean. Pure: no I/O and no clock.
 //! - [`Engine`]: which events end a turn, and when. Pure: time is an argument.
 //! - [`run`]: joins both to the turn, the agent's messages and the clock.
-//! - [`listen`]: the same between turns, for what an agent says or asks on its own; [`IdleTask`] is the task that listens.
+//! - [`listen`]: the same between turns, for what an agent says or asks on its own; [`IdleTask`] is
+//!   the task that listens.
 //! - [`finish_earlier`]: waits for the end of a turn that was left running.
 
 mod dialect;

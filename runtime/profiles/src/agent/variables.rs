@@ -33,8 +33,9 @@ const API_KEY: &str = "API_KEY";
 /// The longest value.
 const LONGEST: usize = 64 * 1024;
 
-/// `session.start.variables` as environment under a prefix: `taskId` under `HUB_` is `HUB_TASK_ID`. Under `GALYARDER_`
-/// exactly the eleven known names arise. Nothing without a prefix: variables must not replace `PATH`.
+/// `session.start.variables` as environment under a prefix: `taskId` under `HUB_` is `HUB_TASK_ID`.
+/// Under `GALYARDER_` exactly the eleven known names arise. Nothing without a prefix: variables
+/// must not replace `PATH`.
 ///
 /// `configured` tells whether the configuration sets this name: an API key that it sets stands.
 pub(crate) fn environment(

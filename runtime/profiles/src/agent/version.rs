@@ -15,8 +15,9 @@ pub(crate) use self::probe::{ProgramOutput, hear, of, probe};
 pub(crate) struct Version(pub(crate) u32, pub(crate) u32, pub(crate) u32);
 
 impl Version {
-    /// The first version that stands in what `--version` printed: `2.1.329 (Claude Code)`, `codex-cli 0.169.0`,
-    /// `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as `-beta.1`, is not compared.
+    /// The first version that stands in what `--version` printed: `2.1.329 (Claude Code)`,
+    /// `codex-cli 0.169.0`, `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as
+    /// `-beta.1`, is not compared.
     pub(crate) fn parse(output: &str) -> Option<Self> {
         let output = trunkline_sdk::preview::without_escapes(output);
         let is_apart =
@@ -63,8 +64,8 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// First versions of an agent that have an option or a command. What is not listed every version has; a version that is
-/// not known is taken for the newest.
+/// First versions of an agent that have an option or a command. What is not listed every version
+/// has; a version that is not known is taken for the newest.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Since<'f> {
     /// The agent's program.

@@ -12,7 +12,8 @@ use crate::agent::options::Options;
 /// The id of the hook's callback.
 const CALLBACK: &str = "allowed-tools";
 
-/// Timeout of the hook in seconds. Claude runs the tool after a hook that took longer, so it must never be reached.
+/// Timeout of the hook in seconds. Claude runs the tool after a hook that took longer, so it must
+/// never be reached.
 const HOOK_TIMEOUT_S: u64 = 86_400;
 
 /// Names of one tool: Claude renamed the one that starts a sub-agent.
@@ -20,8 +21,9 @@ const RENAMED: [(&str, &str); 2] = [("Task", "Agent"), ("Agent", "Task")];
 
 /// A session's `allowed_tools`.
 ///
-/// Claude calls the hook before each tool, whatever its permission mode, also in sub-agents and for tools of MCP servers. A
-/// call that no entry matches is denied; one that matches takes Claude's usual way, so that a person is still asked.
+/// Claude calls the hook before each tool, whatever its permission mode, also in sub-agents and for
+/// tools of MCP servers. A call that no entry matches is denied; one that matches takes Claude's
+/// usual way, so that a person is still asked.
 #[derive(Debug, Clone)]
 pub(super) struct AllowList {
     policy: Policy,
@@ -75,8 +77,9 @@ impl AllowList {
     }
 }
 
-/// The patterns that an entry stands for, which may be in Claude's own forms: `Bash(npm run:*)` is a command and anything
-/// behind it, `WebFetch(domain:a.org)` is each address of a server, `mcp__server` is each of its tools.
+/// The patterns that an entry stands for, which may be in Claude's own forms: `Bash(npm run:*)` is
+/// a command and anything behind it, `WebFetch(domain:a.org)` is each address of a server,
+/// `mcp__server` is each of its tools.
 fn patterns(entry: &str) -> Vec<String> {
     let entry = entry.trim();
     let inner = |tool| entry.strip_prefix(tool)?.strip_suffix(')');

@@ -1,5 +1,5 @@
-//! The text of an answer, once: Claude sends it in pieces as the model writes it, and whole when a block is done; and it
-//! begins again when the model's stream breaks off.
+//! The text of an answer, once: Claude sends it in pieces as the model writes it, and whole when a
+//! block is done; and it begins again when the model's stream breaks off.
 
 use std::collections::VecDeque;
 
@@ -28,7 +28,8 @@ struct Streamed {
     blocks: VecDeque<String>,
     /// What an attempt that was given up had already said of the answer.
     abandoned: String,
-    /// How much of it the present attempt has repeated; nothing where it says something else, or no attempt failed.
+    /// How much of it the present attempt has repeated; nothing where it says something else, or no
+    /// attempt failed.
     repeated: Option<usize>,
 }
 
@@ -80,7 +81,8 @@ impl Answer {
         }
     }
 
-    /// The stream has broken off: blocks from this number on do not count, and another attempt may repeat them.
+    /// The stream has broken off: blocks from this number on do not count, and another attempt may
+    /// repeat them.
     pub(super) fn abandon(&mut self, from: usize) {
         if from >= self.blocks {
             return;

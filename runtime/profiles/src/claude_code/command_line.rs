@@ -38,8 +38,8 @@ pub(super) struct Files<'a> {
 
 /// Variables that keep it from doing more than it is asked, unless they are set already.
 ///
-/// A stream that breaks off is tried again and then told as an error. Without the third, Claude asks once more without
-/// streaming, repeats what it has said and calls the turn a success.
+/// A stream that breaks off is tried again and then told as an error. Without the third, Claude
+/// asks once more without streaming, repeats what it has said and calls the turn a success.
 const QUIET: &[(&str, &str)] = &[
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
@@ -253,8 +253,8 @@ pub(super) enum Mode<'a> {
     Of(Option<&'a str>),
 }
 
-/// The mode of a session: its `permission_mode`, its `mode`, or the configured one. A session cannot ask for the mode
-/// that asks for nothing; [ext.7].
+/// The mode of a session: its `permission_mode`, its `mode`, or the configured one. A session
+/// cannot ask for the mode that asks for nothing; [ext.7].
 pub(super) fn permission_mode<'a>(
     settings: &'a ClaudeCode,
     options: &'a Options,
@@ -312,7 +312,8 @@ fn without_bypass(settings: &ClaudeCode, args: &[String]) -> Result<(), Error> {
     }
 }
 
-/// Tools that never run: the configuration's, the session's, and those that would leave the domains that a session names.
+/// Tools that never run: the configuration's, the session's, and those that would leave the domains
+/// that a session names.
 pub(super) fn denied<'a>(
     settings: &'a ClaudeCode,
     options: &'a Options,

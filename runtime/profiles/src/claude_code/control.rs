@@ -260,8 +260,8 @@ fn denied(message: &str, ends_turn: bool) -> Value {
     response
 }
 
-/// A suggested "from now on", for this session alone: what is suggested for a settings file would be written into the
-/// user's project. A mode that asks for nothing is not offered.
+/// A suggested "from now on", for this session alone: what is suggested for a settings file would
+/// be written into the user's project. A mode that asks for nothing is not offered.
 fn for_session(suggestion: &Value) -> Option<Value> {
     let mut suggestion = suggestion.as_object()?.clone();
     match suggestion.get("type")?.as_str()? {

@@ -24,7 +24,8 @@ use crate::agent::report::Report;
 use crate::agent::resume;
 use crate::agent::version::{self, Version};
 
-/// The member of `session_params` with what the conversation has cost so far, in US dollars: claude tells totals.
+/// The member of `session_params` with what the conversation has cost so far, in US dollars: claude
+/// tells totals.
 const COST: &str = "cost_usd";
 
 /// One session.
@@ -134,8 +135,8 @@ impl Conversation {
         }
     }
 
-    /// Changes options between turns. What a running process cannot change takes effect with the next one. Gives all
-    /// options in force, changed or not.
+    /// Changes options between turns. What a running process cannot change takes effect with the
+    /// next one. Gives all options in force, changed or not.
     pub(super) async fn update(&mut self, update: SessionUpdate) -> Result<SessionInfo, Error> {
         let mut process = match self.idle.take() {
             Some(mut idle) => idle.end().await.flatten(),

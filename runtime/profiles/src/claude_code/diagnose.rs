@@ -52,7 +52,8 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
     checks
 }
 
-/// The names of the credentials that are there, and what Claude itself says of its login: the check asks no model.
+/// The names of the credentials that are there, and what Claude itself says of its login: the check
+/// asks no model.
 async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
     let configured = |name: &str| variables::value(&settings.env, name);

@@ -1,4 +1,5 @@
-//! What Claude is given by file, for as long as a session lasts. It all lies in private folders, never in the user's.
+//! What Claude is given by file, for as long as a session lasts. It all lies in private folders,
+//! never in the user's.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -148,7 +149,8 @@ fn commands(folder: &str, skills: &[Skill], warnings: &mut Vec<String>) -> Vec<(
     commands
 }
 
-/// Claude reads no `.claude/commands` in an added folder, and takes a skill's name as a command of the same effect.
+/// Claude reads no `.claude/commands` in an added folder, and takes a skill's name as a command of
+/// the same effect.
 fn add_command(folder: &SkillsFolder, name: &str, file: &Path) -> io::Result<()> {
     let skill = folder.skills().join(name);
     fs::create_dir_all(&skill)?;

@@ -86,7 +86,8 @@ impl Outcome {
             && failure::is_unknown_session(&self.errors.join("\n"))
     }
 
-    /// Returns true if its numbers are this turn's. Older versions report zeros for a turn that was cut short.
+    /// Returns true if its numbers are this turn's. Older versions report zeros for a turn that was
+    /// cut short.
     pub(super) fn tells_usage(&self) -> bool {
         !(self.is_aborted() && self.has_no_tokens)
     }
@@ -135,7 +136,8 @@ impl Outcome {
         self.complete(signs.judge())
     }
 
-    /// Returns true if Claude reports a success. An error of the API has the subtype of a success and is known by `is_error`.
+    /// Returns true if Claude reports a success. An error of the API has the subtype of a success
+    /// and is known by `is_error`.
     pub(super) fn is_good(&self) -> bool {
         !self.is_error
             && matches!(self.subtype.as_str(), "" | "success")

@@ -17,11 +17,13 @@ const LONGEST: u64 = 1024 * 1024;
 /// How many directories are looked into.
 const MOST: usize = 64;
 
-/// The servers of the files from a directory upwards, those of the nearest first, with what is said of them beside. An
-/// entry of a name that is there already keeps its members, but for those that the other one has; headers and variables are
-/// joined one by one. One with a command or an address of its own takes the place of the other.
+/// The servers of the files from a directory upwards, those of the nearest first, with what is said
+/// of them beside. An entry of a name that is there already keeps its members, but for those that
+/// the other one has; headers and variables are joined one by one. One with a command or an address
+/// of its own takes the place of the other.
 ///
-/// A file that is not this user's or root's is left out: who may write in `/tmp` does not choose what runs.
+/// A file that is not this user's or root's is left out: who may write in `/tmp` does not choose
+/// what runs.
 pub(super) fn joined(from: &Path, said: &[Value], warnings: &mut Vec<String>) -> Vec<Value> {
     let (mut servers, mut unnamed) = (Map::new(), Vec::new());
     for folder in from.ancestors().take(MOST) {
@@ -85,7 +87,8 @@ fn checked(file: File) -> Result<String, String> {
     Ok(text)
 }
 
-/// The servers of one value by their names, in each form that such a value has. What has no name is left to who reads them.
+/// The servers of one value by their names, in each form that such a value has. What has no name is
+/// left to who reads them.
 fn by_name(servers: &Value, unnamed: &mut Vec<Value>) -> Vec<(String, Value)> {
     let inner = ["mcpServers", "mcp_servers"]
         .iter()

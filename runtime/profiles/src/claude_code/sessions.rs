@@ -1,7 +1,9 @@
-//! The conversations that Claude Code has kept: transcripts in folders of projects, read a little and never changed.
+//! The conversations that Claude Code has kept: transcripts in folders of projects, read a little
+//! and never changed.
 //!
-//! A transcript is `projects/FOLDER/ID.jsonl` beneath Claude's own folder, and FOLDER its working directory with a dash
-//! for each sign. Each is opened beneath a handle of the folder above, and no link is followed.
+//! A transcript is `projects/FOLDER/ID.jsonl` beneath Claude's own folder, and FOLDER its working
+//! directory with a dash for each sign. Each is opened beneath a handle of the folder above, and no
+//! link is followed.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -56,7 +58,8 @@ pub(super) fn home(value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     set("CLAUDE_CONFIG_DIR").or_else(|| Some(set("HOME")?.join(".claude")))
 }
 
-/// The conversations, newest first: those of a directory, where one is named. A folder that is not there holds none.
+/// The conversations, newest first: those of a directory, where one is named. A folder that is not
+/// there holds none.
 pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<SessionEntry> {
     let most = limit
         .map_or(LISTED, |limit| limit as usize)

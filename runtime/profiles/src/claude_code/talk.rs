@@ -65,8 +65,8 @@ impl Talk {
         (id, line)
     }
 
-    /// What a line says, but for what this takes note of by itself: requests, which `asks` passes on, and their
-    /// withdrawal. What it asks for and is not known here is refused.
+    /// What a line says, but for what this takes note of by itself: requests, which `asks` passes
+    /// on, and their withdrawal. What it asks for and is not known here is refused.
     pub(super) fn hear(
         &mut self,
         line: &[u8],

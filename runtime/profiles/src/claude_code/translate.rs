@@ -317,8 +317,8 @@ impl Translator {
         }
     }
 
-    /// Keeps what a command printed that Claude carries out by itself, such as `/compact`. Other news come so too, such
-    /// as a model that was changed: they answer nothing.
+    /// Keeps what a command printed that Claude carries out by itself, such as `/compact`. Other
+    /// news come so too, such as a model that was changed: they answer nothing.
     fn command_output(&mut self, words: &str) {
         for tag in ["local-command-stdout", "local-command-stderr"] {
             let (open, close) = (format!("<{tag}>"), format!("</{tag}>"));

@@ -202,8 +202,8 @@ impl<'c> Running<'c> {
         out.end();
     }
 
-    /// Takes note of a `result`. Says whether it ends the turn: it does once every input is answered, the turn's own and
-    /// those that were added to it.
+    /// Takes note of a `result`. Says whether it ends the turn: it does once every input is
+    /// answered, the turn's own and those that were added to it.
     fn ends_with(&mut self, outcome: &Outcome, used: Usage) -> bool {
         let names_ours = self.open.iter().any(|uuid| outcome.answers.contains(uuid));
         if std::mem::take(&mut self.is_foreign) && !names_ours {
@@ -308,7 +308,8 @@ impl Dialect for Running<'_> {
     }
 
     fn replied(&mut self, id: &str, reply: Reply, out: &mut Out<LineOut>) {
-        // An interrupt withdraws what is open; and what the end of the turn has settled is not a reply of the user.
+        // An interrupt withdraws what is open; and what the end of the turn has settled is not a
+        // reply of the user.
         let settled =
             matches!(&reply, Reply::Decision(it) if it.reason == Some(StopReason::Stopped));
         if !self.is_cut && !settled {

@@ -11,7 +11,8 @@ use crate::agent::tokens::Tokens;
 /// The most models that are reported.
 const MOST_MODELS: usize = 32;
 
-/// What a session has cost so far, as far as it is known. Claude tells it as a running total, over `--resume` too.
+/// What a session has cost so far, as far as it is known. Claude tells it as a running total, over
+/// `--resume` too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Total(pub(super) Option<f64>);
 

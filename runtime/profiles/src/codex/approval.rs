@@ -1,4 +1,5 @@
-//! What Codex asks its client, as permission requests and questions, and their answers as it takes them. Pure.
+//! What Codex asks its client, as permission requests and questions, and their answers as it takes
+//! them. Pure.
 
 mod question;
 
@@ -125,8 +126,8 @@ impl Offer {
         self
     }
 
-    /// Asks a person. Without a known option, a permission answers `allow`, and a denial `deny`; one that ends the turn
-    /// answers `end`.
+    /// Asks a person. Without a known option, a permission answers `allow`, and a denial `deny`;
+    /// one that ends the turn answers `end`.
     fn ask(self, allow: Value, deny: Value, end: Value) -> Ask {
         let answers = Answers {
             options: self.options,
@@ -173,8 +174,9 @@ fn reason_or(params: &Value, description: String) -> String {
     }
 }
 
-/// A command, or input to a running one. All decisions are offered that codex takes, whatever `availableDecisions` has:
-/// it takes `acceptForSession` and `decline` when it does not name them, too.
+/// A command, or input to a running one. All decisions are offered that codex takes, whatever
+/// `availableDecisions` has: it takes `acceptForSession` and `decline` when it does not name them,
+/// too.
 fn command(params: &Value) -> Ask {
     let script = shell::script(text(params, "command"));
     let (tool, resource, description) = match params["networkApprovalContext"]["host"].as_str() {

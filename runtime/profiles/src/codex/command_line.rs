@@ -12,8 +12,8 @@ use crate::agent::system_prompt::LONGEST_ARGUMENT;
 use crate::agent::version::{Since, Version};
 use crate::agents;
 
-/// What not every version has, by its `--help` and by what it does. Older app servers know threads too, but spell their
-/// policies otherwise, and before 0.57 do not know them.
+/// What not every version has, by its `--help` and by what it does. Older app servers know threads
+/// too, but spell their policies otherwise, and before 0.57 do not know them.
 pub(super) fn since() -> Since<'static> {
     agents::built_in("codex").since()
 }
@@ -26,7 +26,8 @@ pub(super) enum Way {
 }
 
 impl Way {
-    /// By version, which is unknown for odd builds: those are taken for new. The app server knows no profiles.
+    /// By version, which is unknown for odd builds: those are taken for new. The app server knows
+    /// no profiles.
     pub(super) fn of(version: Option<Version>, settings: &Settings) -> Self {
         let old = !since().has("app-server", version);
         match settings.transport {
@@ -40,9 +41,9 @@ impl Way {
 
 /// The app server of a session, and the variables that only its commands get.
 ///
-/// Sessions whose environment is the same share one app server. What the host's `variables` become goes to the thread's
-/// commands instead, since it differs from session to session; the session's `env` may hold credentials of the model's
-/// provider, and needs a process of its own.
+/// Sessions whose environment is the same share one app server. What the host's `variables` become
+/// goes to the thread's commands instead, since it differs from session to session; the session's
+/// `env` may hold credentials of the model's provider, and needs a process of its own.
 pub(super) fn app_server(
     options: &Options,
     configured: &BTreeMap<String, String>,
@@ -79,7 +80,8 @@ pub(super) struct Run<'r> {
     pub(super) thread: Option<&'r str>,
 }
 
-/// `codex exec`, which reads the input from stdin. Every option stands before `resume`: most are not known after it.
+/// `codex exec`, which reads the input from stdin. Every option stands before `resume`: most are
+/// not known after it.
 pub(super) fn exec(run: &Run<'_>) -> Launch {
     let options = run.options;
     let config =

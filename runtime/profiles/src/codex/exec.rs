@@ -1,5 +1,5 @@
-//! The fallback: one `codex exec --json` a turn, for versions without an app server and for profiles of Codex's own
-//! configuration. It cannot ask: what would need an approval is refused.
+//! The fallback: one `codex exec --json` a turn, for versions without an app server and for
+//! profiles of Codex's own configuration. It cannot ask: what would need an approval is refused.
 
 mod line;
 

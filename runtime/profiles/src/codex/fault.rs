@@ -15,8 +15,8 @@ pub(super) struct Fault {
     http: Option<u16>,
 }
 
-/// The names that tell the kind by themselves. All others (`other`, `httpConnectionFailed`, …) leave it to the status and
-/// the words.
+/// The names that tell the kind by themselves. All others (`other`, `httpConnectionFailed`, …)
+/// leave it to the status and the words.
 const KINDS: &[(&str, Category)] = &[
     ("contextWindowExceeded", Category::ContextExhausted),
     ("sessionBudgetExceeded", Category::UsageLimit),
@@ -38,7 +38,8 @@ const REFUSALS: &[&str] = &[
 ];
 
 impl Fault {
-    /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`, `{message}`, or a text.
+    /// Reads an error object of any shape: `{message, codexErrorInfo, additionalDetails}`,
+    /// `{message}`, or a text.
     pub(super) fn of(error: &Value) -> Self {
         let text = |key: &str| error[key].as_str().unwrap_or_default().to_owned();
         let message = match error.as_str() {

@@ -1,5 +1,6 @@
-//! The items of a thread that are tool calls, as they begin and end. The app server writes `commandExecution` and
-//! `aggregatedOutput`, `exec` writes `command_execution` and `aggregated_output`: both are read.
+//! The items of a thread that are tool calls, as they begin and end. The app server writes
+//! `commandExecution` and `aggregatedOutput`, `exec` writes `command_execution` and
+//! `aggregated_output`: both are read.
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Diff, ToolEnd, ToolStart};

@@ -26,8 +26,8 @@ pub(super) fn is_missing(account: &Value) -> bool {
         && account.get("account").is_some_and(Value::is_null)
 }
 
-/// Whether `codex exec` lacks a login, by `codex login status`. That does not know of a provider of one's own, so it is not
-/// asked where arguments or Codex's configuration speak of one.
+/// Whether `codex exec` lacks a login, by `codex login status`. That does not know of a provider of
+/// one's own, so it is not asked where arguments or Codex's configuration speak of one.
 pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
     let value = |name: &str| variables::value(&options.env, name);
     let is_set = |name: &str| value(name).is_some_and(|value| !value.trim().is_empty());

@@ -86,8 +86,8 @@ pub(super) const BETWEEN_TURNS: &[&str] = &[
     "turn/completed",
 ];
 
-/// Gives each session the messages of its thread. Of the threads that a thread has begun it gets the requests, and a sign
-/// of life for each notification.
+/// Gives each session the messages of its thread. Of the threads that a thread has begun it gets
+/// the requests, and a sign of life for each notification.
 struct ThreadMessages;
 
 fn thread_of(members: &Members<'_>) -> Option<String> {

@@ -40,7 +40,8 @@ impl<'s> Retries<'s> {
         self.since.is_some()
     }
 
-    /// Emits an event of the turn, and notes it as a sign of the turn's end. Returns true once Codex has ended the turn.
+    /// Emits an event of the turn, and notes it as a sign of the turn's end. Returns true once
+    /// Codex has ended the turn.
     pub(super) fn take<C>(
         &mut self,
         event: Event,

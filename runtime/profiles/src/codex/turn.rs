@@ -42,8 +42,9 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
     thread.report.finish(turn, end, None).await;
 }
 
-/// Waits for the end of an earlier turn that was left running: an input now would join it. Returns false if Codex does
-/// not end it: the app server is retired, and the thread must be resumed in another one.
+/// Waits for the end of an earlier turn that was left running: an input now would join it. Returns
+/// false if Codex does not end it: the app server is retired, and the thread must be resumed in
+/// another one.
 ///
 /// # Errors
 /// Why this turn cannot run.
@@ -106,7 +107,8 @@ async fn serve(
         .as_ref()
         .is_some_and(|why| why.status() == Status::Stopped);
     let error = match over {
-        // It has not ended in time; the next turn waits for it. The id of one that has none comes with its beginning.
+        // It has not ended in time; the next turn waits for it. The id of one that has none comes
+        // with its beginning.
         None => {
             unfinished.get_or_insert_default();
             if !is_stopped {

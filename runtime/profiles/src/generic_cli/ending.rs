@@ -10,7 +10,8 @@ use trunkline_sdk::preview::without_escapes;
 /// How much of the end of an output is searched for a prompt, in bytes.
 const TAIL: usize = 4096;
 
-/// How much of a line may wait for becoming the sentinel, beside it, in bytes: terminals write colours around it.
+/// How much of a line may wait for becoming the sentinel, beside it, in bytes: terminals write
+/// colours around it.
 const HELD: usize = 1024;
 
 /// What looks like a prompt is one when nothing has followed for so long.

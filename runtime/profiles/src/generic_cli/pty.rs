@@ -1,8 +1,9 @@
 //! A terminal for a program.
 //!
-//! The adapter starts itself once more as a relay (`--pty COLUMNSxROWS PROGRAM …`), inside the program's tree. The relay
-//! makes the terminal, copies bytes between it and its own stdin and stdout, and starts itself a third time
-//! (`--pty-child PROGRAM …`): that process takes the terminal as its own and becomes the program.
+//! The adapter starts itself once more as a relay (`--pty COLUMNSxROWS PROGRAM …`), inside the
+//! program's tree. The relay makes the terminal, copies bytes between it and its own stdin and
+//! stdout, and starts itself a third time (`--pty-child PROGRAM …`): that process takes the
+//! terminal as its own and becomes the program.
 //!
 //! ```text
 //!  adapter ── pipes ── relay ── master │ slave ── child, then the program
@@ -156,8 +157,8 @@ fn relay(own: &Own, arguments: &[OsString]) -> io::Result<ExitCode> {
     ))
 }
 
-/// A terminal of a size that neither echoes, nor changes what is written to it, nor waits for the end of a line: lines of
-/// any length pass.
+/// A terminal of a size that neither echoes, nor changes what is written to it, nor waits for the
+/// end of a line: lines of any length pass.
 fn terminal(columns: u16, rows: u16) -> io::Result<(OwnedFd, OwnedFd)> {
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let master = openpt(flags)?;
@@ -191,7 +192,8 @@ async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
         signal(SignalKind::interrupt())?,
         signal(SignalKind::terminate())?,
     );
-    // With the command goes the relay's hold on the terminal's other end: its last holder's end is the end of output.
+    // With the command goes the relay's hold on the terminal's other end: its last holder's end is
+    // the end of output.
     let mut child = { tokio::process::Command::from(child).spawn()? };
     let group = child
         .id()
@@ -240,8 +242,8 @@ async fn carry(master: OwnedFd, child: Command) -> io::Result<ExitStatus> {
     Ok(exit)
 }
 
-/// Does what a terminal does with Ctrl-C: interrupts what runs in the foreground, or gives the key to a program that
-/// reads keys by itself.
+/// Does what a terminal does with Ctrl-C: interrupts what runs in the foreground, or gives the key
+/// to a program that reads keys by itself.
 fn press_interrupt(terminal: impl AsFd) -> Option<u8> {
     const CTRL_C: u8 = 3;
     let signals =

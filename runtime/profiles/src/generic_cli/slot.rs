@@ -27,7 +27,8 @@ pub(super) struct Running {
     pub(super) cut: bool,
 }
 
-/// A process between turns: a task reads what it says, so that it neither blocks nor says it in the next turn.
+/// A process between turns: a task reads what it says, so that it neither blocks nor says it in the
+/// next turn.
 #[derive(Debug)]
 struct Resting {
     task: JoinHandle<Option<Running>>,

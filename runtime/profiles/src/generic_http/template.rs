@@ -103,7 +103,8 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a text. `{{` that does not close, or closes over what is not a name, is text: JSON is full of braces.
+    /// Reads a text. `{{` that does not close, or closes over what is not a name, is text: JSON is
+    /// full of braces.
     ///
     /// # Errors
     /// The name, where it is none of ours.

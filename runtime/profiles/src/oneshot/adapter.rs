@@ -35,7 +35,8 @@ pub(crate) trait Runs: Clone + Send + Sync + 'static {
     /// Checks that the agent can be run for such a session.
     ///
     /// # Errors
-    /// When the session asks for what the configuration does not allow, or the installed version cannot be run so.
+    /// When the session asks for what the configuration does not allow, or the installed version
+    /// cannot be run so.
     fn check(&self, options: &Options, version: Option<Version>) -> Result<(), Error>;
 
     /// The command line of the next run, and the reader of its lines. The prompt comes on stdin.

@@ -16,8 +16,8 @@ impl RunningTotal {
         Self(Some(Usage::default()))
     }
 
-    /// What the turn has used. A total of the conversation becomes what has come since the last one; the first one of a
-    /// conversation that began elsewhere stays what it is.
+    /// What the turn has used. A total of the conversation becomes what has come since the last
+    /// one; the first one of a conversation that began elsewhere stays what it is.
     pub(super) fn of_turn(&mut self, usage: Usage) -> Usage {
         if usage.scope != Some(UsageScope::Session) {
             return usage;

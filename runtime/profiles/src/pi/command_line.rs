@@ -9,7 +9,8 @@ use crate::agent::skills::Skill;
 use super::Pi;
 use super::mcp_extension::McpExtension;
 
-/// The process of a session. `session` is the conversation that it goes on with; `prompt_file` holds the instructions.
+/// The process of a session. `session` is the conversation that it goes on with; `prompt_file`
+/// holds the instructions.
 pub(super) fn launch(
     settings: &Pi,
     options: &Options,

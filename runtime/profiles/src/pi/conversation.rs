@@ -46,7 +46,8 @@ pub(crate) struct Conversation {
 }
 
 impl Conversation {
-    /// Begins a conversation, or continues the one that the session resumes. The process starts with the first turn.
+    /// Begins a conversation, or continues the one that the session resumes. The process starts
+    /// with the first turn.
     ///
     /// # Errors
     /// When the instructions cannot be written down.
@@ -277,8 +278,8 @@ impl Conversation {
         Ok(())
     }
 
-    /// Runs one prompt until the agent rests. Returns whether the prompt was sent. An error of `None` is the end of the
-    /// process.
+    /// Runs one prompt until the agent rests. Returns whether the prompt was sent. An error of
+    /// `None` is the end of the process.
     async fn serve(
         &mut self,
         turn: &Turn,

@@ -86,7 +86,8 @@ mod tests {
         assert!(McpExtension::new(Vec::new()).unwrap().0.is_none());
     }
 
-    /// Loads the extension as pi does, calls each tool, and prints what came of it. Beside it is a server over HTTP.
+    /// Loads the extension as pi does, calls each tool, and prints what came of it. Beside it is a
+    /// server over HTTP.
     const HARNESS: &str = r#"
 import { createServer } from "node:http";
 import { writeFileSync, readFileSync } from "node:fs";

@@ -57,8 +57,9 @@ impl Recorded {
 }
 
 impl Recording {
-    /// Reads a recording: JSON lines, each a record with its time (`{"t": …, "in": …}`, `{"t": …, "out": …}`), a line of
-    /// a conformance transcript, a message as an adapter wrote it, or an event of `trunkline run --json`.
+    /// Reads a recording: JSON lines, each a record with its time (`{"t": …, "in": …}`, `{"t": …,
+    /// "out": …}`), a line of a conformance transcript, a message as an adapter wrote it, or an
+    /// event of `trunkline run --json`.
     ///
     /// # Errors
     /// When it cannot be read, is too large, or holds no turn.

@@ -1,13 +1,20 @@
-//! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the profile `acp`.
+//! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the
+//! profile `acp`.
 //!
-//! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD, {…}], …]}` (all at once;
-//! each answer is said; an `elicitation/complete` among them is sent once those before it are answered), `{"last": true}` (says the last answer), `{"line": TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait": "cancel"}`,
-//! `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"given": VARIABLE}` (says its arguments, and the variable), `{"forget": true}` (the session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`,
-//! `{"fail": {…}}`, `{"end": {…}}`. Anything else is answered by its own text.
+//! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD,
+//! {…}], …]}` (all at once; each answer is said; an `elicitation/complete` among them is sent once
+//! those before it are answered), `{"last": true}` (says the last answer), `{"line": TEXT}`,
+//! `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait":
+//! "cancel"}`, `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is
+//! cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"given":
+//! VARIABLE}` (says its arguments, and the variable), `{"forget": true}` (the session, until it is
+//! loaded), `{"hang": true}`, `{"exit": CODE}`, `{"fail": {…}}`, `{"end": {…}}`. Anything else is
+//! answered by its own text.
 //!
-//! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`, `--late` (history
-//! comes after the answer), `--known ID`, `--keeps` (every session is known), `--stays` (the end of input does not end it),
-//! `--options` (of its own), `--commands after` (the session's id), `--commands late` (with the first prompt).
+//! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`,
+//! `--late` (history comes after the answer), `--known ID`, `--keeps` (every session is known),
+//! `--stays` (the end of input does not end it), `--options` (of its own), `--commands after` (the
+//! session's id), `--commands late` (with the first prompt).
 
 #![forbid(unsafe_code)]
 #![allow(

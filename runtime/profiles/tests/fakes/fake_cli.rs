@@ -1,9 +1,10 @@
 //! A CLI that plays a recording of a real one, for tests of the profiles.
 //!
-//! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the scenario's name;
-//! `FAKE_CLI_REPORT` names a socket on which a test reads what happens. `FAKE_CLI_SERVE`, in place of the recording,
-//! names a folder of recordings, below `tests/clis/recordings`: every prompt is then answered by a turn of one of them, for
-//! ever. Of `pi` nothing is recorded: its RPC mode is made up.
+//! `FAKE_CLI_RECORDING` names the recording, as the path of its files without what follows the
+//! scenario's name; `FAKE_CLI_REPORT` names a socket on which a test reads what happens.
+//! `FAKE_CLI_SERVE`, in place of the recording, names a folder of recordings, below
+//! `tests/clis/recordings`: every prompt is then answered by a turn of one of them, for ever. Of
+//! `pi` nothing is recorded: its RPC mode is made up.
 
 #![forbid(unsafe_code)]
 #![allow(unreachable_pub, reason = "modules that a test shares")]

@@ -285,8 +285,8 @@ impl Adapter {
 }
 
 impl Adapter {
-    /// Waits until every process that it has started has ended so far that it sees so itself: the files of one that
-    /// ends are closed before that.
+    /// Waits until every process that it has started has ended so far that it sees so itself: the
+    /// files of one that ends are closed before that.
     pub(crate) fn sees_no_agent(&self) {
         let until = Instant::now() + LIMIT;
         while self.has_agent() {

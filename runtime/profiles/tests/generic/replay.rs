@@ -6,7 +6,8 @@ use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, printed, program};
 
-/// A recording of two sessions: a permission that was approved, a failure, a pause, and what stands outside turns.
+/// A recording of two sessions: a permission that was approved, a failure, a pause, and what stands
+/// outside turns.
 fn recording() -> Vec<Value> {
     let ask = json!({ "type": "permission.request", "session_id": "a", "turn_id": "x1", "request_id": "old-1",
         "tool": "shell", "description": "list", "resource": "ls", "options": [{ "id": "o", "label": "Yes", "kind": "allow_once" }] });

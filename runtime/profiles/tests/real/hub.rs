@@ -1,4 +1,5 @@
-//! The upper side of the protocol: starts a peer, which is a relay or one adapter, and has conversations with it.
+//! The upper side of the protocol: starts a peer, which is a relay or one adapter, and has
+//! conversations with it.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::{

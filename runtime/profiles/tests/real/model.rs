@@ -1,4 +1,5 @@
-//! The fake model: a server on loopback that answers by a directive in the newest input, and keeps what it was asked.
+//! The fake model: a server on loopback that answers by a directive in the newest input, and keeps
+//! what it was asked.
 
 use std::{
     fs,

@@ -1,4 +1,5 @@
-//! A judge that has never complained proves nothing: what came out is spoilt in every way that it must notice.
+//! A judge that has never complained proves nothing: what came out is spoilt in every way that it
+//! must notice.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,5 @@
-//! What must come out of a profile when a recording is played to it: filled in by the oracles, held against what did.
+//! What must come out of a profile when a recording is played to it: filled in by the oracles, held
+//! against what did.
 
 use serde_json::Value;
 
@@ -256,7 +257,8 @@ impl Text {
         for message in self.messages {
             let ways = match message.whole {
                 Some(whole) if whole.starts_with(&message.deltas) => vec![whole],
-                // The recorder left lines out: what is reported is one of these, or the one to its end by the other.
+                // The recorder left lines out: what is reported is one of these, or the one to its
+                // end by the other.
                 Some(whole) => {
                     let rest = whole.get(message.deltas.len()..).unwrap_or_default();
                     vec![format!("{}{rest}", message.deltas), message.deltas, whole]

@@ -387,8 +387,8 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a text is made of these pieces, with nothing but white space between; a stopped one may end anywhere in
-/// what is optional.
+/// Whether a text is made of these pieces, with nothing but white space between; a stopped one may
+/// end anywhere in what is optional.
 fn fits(pieces: &[Piece], text: &str, stopped: bool) -> bool {
     let Some((piece, rest)) = pieces.split_first() else {
         return text.trim().is_empty();

@@ -1,5 +1,5 @@
-//! What a recording says happened, worked out from its files and from what is known of the CLIs. No code of the
-//! profiles is used here: the two are to agree by being right.
+//! What a recording says happened, worked out from its files and from what is known of the CLIs. No
+//! code of the profiles is used here: the two are to agree by being right.
 
 use serde_json::Value;
 
@@ -165,7 +165,8 @@ fn prompt(recording: &Recording) -> String {
     last.cloned().unwrap_or_else(|| "FAKE:text".to_owned())
 }
 
-/// The words of stderr of which an error should have at least one: how its lines begin, but for what is not an error.
+/// The words of stderr of which an error should have at least one: how its lines begin, but for
+/// what is not an error.
 fn first_words(stderr: &str) -> Vec<String> {
     const WORDS: usize = 16;
     let code = |text: &str| text.chars().all(|c| c.is_ascii_digit() || c == ';');

@@ -101,7 +101,8 @@ fn profile_of(recording: &Recording) -> &'static str {
     }
 }
 
-/// What the profile is configured with: what the recorder asked for on the command line or in its first request.
+/// What the profile is configured with: what the recorder asked for on the command line or in its
+/// first request.
 fn config_of(recording: &Recording) -> Value {
     let mut config = json!({"command": fake_cli()});
     let mode = Mode::of(recording);

@@ -32,8 +32,8 @@ pub(crate) fn written(table: &Table) -> String {
     HEAD.to_owned() + &table.iter().map(line).collect::<String>()
 }
 
-/// Whether the table in the repository says the same of each recording that it names. Recordings that it does not name
-/// may have come later.
+/// Whether the table in the repository says the same of each recording that it names. Recordings
+/// that it does not name may have come later.
 pub(crate) fn check(table: &Table, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("read {}: {error}", file.display()))?;

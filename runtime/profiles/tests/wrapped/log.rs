@@ -1,4 +1,5 @@
-//! The log of each wrapped agent: its start, its lines that are not its protocol, its stderr; bounded, and without secrets.
+//! The log of each wrapped agent: its start, its lines that are not its protocol, its stderr;
+//! bounded, and without secrets.
 
 use serde_json::{Value, json};
 

@@ -32,7 +32,8 @@ fn gemini(cli: &Cli, more: &Value) -> Adapter {
     cli.adapter("gemini-cli", &config)
 }
 
-/// The contexts that a session was reported, and where its first output came: what comes after an output comes too late.
+/// The contexts that a session was reported, and where its first output came: what comes after an
+/// output comes too late.
 fn told(messages: &[Value]) -> Vec<String> {
     let told = messages
         .iter()

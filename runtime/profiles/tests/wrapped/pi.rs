@@ -4,8 +4,8 @@ use serde_json::json;
 
 use crate::{adapter::Adapter, cli::Cli};
 
-/// Answers what is asked; `$1` is what it does with a prompt. Knows the session that it is started with, unless there is
-/// a file `unknown`.
+/// Answers what is asked; `$1` is what it does with a prompt. Knows the session that it is started
+/// with, unless there is a file `unknown`.
 fn pi(on_prompt: &str) -> String {
     format!(
         r#"case "$*" in *--session*) [ -e "$HERE/unknown" ] && {{ echo 'No session found matching x' >&2; exit 1; }};; esac

@@ -27,8 +27,8 @@ fn each(check: impl Fn(&str, &Value)) {
     }
 }
 
-/// Opens a session in the directory `/`, resumed with what a turn in another one gave, and says something: the conversation
-/// is lost, with a reason, and the agent never hears its id.
+/// Opens a session in the directory `/`, resumed with what a turn in another one gave, and says
+/// something: the conversation is lost, with a reason, and the agent never hears its id.
 #[track_caller]
 fn resumed_elsewhere(profile: &str, more: &Value) {
     let cli = Cli::new(

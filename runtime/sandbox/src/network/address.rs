@@ -24,7 +24,8 @@ impl Range {
 
     /// Reads `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
     ///
-    /// By hand: `ipnet` reads `010.0.0.0/8`, which is octal to others, and knows nothing of IPv4-mapped ranges.
+    /// By hand: `ipnet` reads `010.0.0.0/8`, which is octal to others, and knows nothing of
+    /// IPv4-mapped ranges.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         let Some((address, length)) = text.split_once('/') else {
             return text.parse().map(Self::of).map_err(|_| HostProblem::Address);
@@ -69,8 +70,9 @@ impl Range {
         self.length >= other.length && other.holds(self.first)
     }
 
-    /// Whether listing this range is meant to open `address`. A special-purpose address is opened only by a range
-    /// that lies wholly in its block: `0.0.0.0/0` is the public internet and not the loopback.
+    /// Whether listing this range is meant to open `address`. A special-purpose address is opened
+    /// only by a range that lies wholly in its block: `0.0.0.0/0` is the public internet and not
+    /// the loopback.
     pub(crate) fn grants(self, address: IpAddr) -> bool {
         self.holds(address) && Block::of(address).is_none_or(|block| self.is_within(block.range))
     }

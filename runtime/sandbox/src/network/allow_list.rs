@@ -24,10 +24,10 @@ pub(crate) const LOCALHOST: &str = "localhost";
 /// | `10.0.0.0/8`, `10.0.0.0/8:5432`, `[fd00::/8]:80` | every address of that range |
 /// | `localhost:3000` | the name `localhost`, which means the host's own loopback |
 ///
-/// A name may lead to public addresses only. It leads to a private, loopback or other special-purpose address
-/// where that address, with that port, is on the list as well; `localhost` needs no more than itself. A range
-/// opens special-purpose addresses only if it lies wholly within one kind of them: `0.0.0.0/0` opens no private
-/// network.
+/// A name may lead to public addresses only. It leads to a private, loopback or other
+/// special-purpose address where that address, with that port, is on the list as well; `localhost`
+/// needs no more than itself. A range opens special-purpose addresses only if it lies wholly within
+/// one kind of them: `0.0.0.0/0` opens no private network.
 ///
 /// Two lists are equal if they have the same entries, in whatever order.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

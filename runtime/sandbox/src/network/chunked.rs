@@ -8,8 +8,8 @@ const MAX_TRAILERS: usize = 8 * 1024;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Malformed;
 
-/// Reads a chunked body that comes in any portions, and writes it in chunks of its own: extensions and trailers,
-/// which two readers might understand differently, do not pass.
+/// Reads a chunked body that comes in any portions, and writes it in chunks of its own: extensions
+/// and trailers, which two readers might understand differently, do not pass.
 ///
 /// ```text
 ///  Size ── CR LF ──► Data ──► DataEnd ── CR LF ──► Size …
@@ -34,8 +34,8 @@ enum State {
 }
 
 impl ChunkedReader {
-    /// Takes the next bytes and appends what is to be passed on to `out`; says whether the body is complete. What
-    /// follows the body is not looked at.
+    /// Takes the next bytes and appends what is to be passed on to `out`; says whether the body is
+    /// complete. What follows the body is not looked at.
     pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
         while !bytes.is_empty() && self.state != State::Done {
             if let State::Data(left) = self.state {

@@ -2,8 +2,8 @@
 
 use super::record::{APPLICATION_DATA, CHANGE_CIPHER_SPEC, HANDSHAKE, RecordReader};
 
-/// The longest ClientHello that is read. Those of today have 200 bytes to 2 KiB; a session ticket and a few key
-/// shares for algorithms of tomorrow fit.
+/// The longest ClientHello that is read. Those of today have 200 bytes to 2 KiB; a session ticket
+/// and a few key shares for algorithms of tomorrow fit.
 const MAX_HELLO: usize = 32 * 1024;
 
 const CLIENT_HELLO: u8 = 1;
@@ -16,8 +16,8 @@ const HOST_NAME: u8 = 0;
 pub(crate) struct ClientHello {
     /// The name as it was sent.
     pub(crate) server_name: Option<String>,
-    /// There is an Encrypted Client Hello, so that the real name may be another one. Those that are sent as mere
-    /// grease cannot be distinguished from real ones.
+    /// There is an Encrypted Client Hello, so that the real name may be another one. Those that are
+    /// sent as mere grease cannot be distinguished from real ones.
     pub(crate) encrypted: bool,
 }
 
@@ -126,8 +126,9 @@ impl HelloReader {
     }
 }
 
-/// Reads `legacy_version, random, session id, cipher suites, compression methods, extensions` (RFC 8446, 4.1.2).
-/// What could be understood in two ways is not understood: a repeated extension, a second name, trailing bytes.
+/// Reads `legacy_version, random, session id, cipher suites, compression methods, extensions` (RFC
+/// 8446, 4.1.2). What could be understood in two ways is not understood: a repeated extension, a
+/// second name, trailing bytes.
 fn parse_body(body: &mut Bytes<'_>) -> Option<ClientHello> {
     body.take(2 + 32)?;
     body.vector8()?;

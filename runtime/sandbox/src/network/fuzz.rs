@@ -4,7 +4,8 @@ use super::chunked::ChunkedReader;
 use super::client_hello::HelloReader;
 use super::head::{HeadBuffer, Request, Response, Whole};
 
-/// The whole head at the beginning of what comes in portions, and how much of it all that is; `Err` where it is refused.
+/// The whole head at the beginning of what comes in portions, and how much of it all that is; `Err`
+/// where it is refused.
 #[allow(
     clippy::result_unit_err,
     reason = "that it is refused is all that is asked"
@@ -42,8 +43,8 @@ pub fn chunked(portions: &[&[u8]]) -> Option<(bool, Vec<u8>)> {
     Some((done, out))
 }
 
-/// The name in a ClientHello, whether there may be another that is encrypted, and where the message ends; nothing where
-/// there is none, or it is refused.
+/// The name in a ClientHello, whether there may be another that is encrypted, and where the message
+/// ends; nothing where there is none, or it is refused.
 pub fn client_hello(portions: &[&[u8]]) -> Option<(Option<String>, bool, usize)> {
     let (mut reader, mut before) = (HelloReader::default(), 0);
     for portion in portions {

@@ -186,7 +186,8 @@ impl Request {
         Self::parse_in(head, None)
     }
 
-    /// Reads a head that came through a tunnel to this target: a plain request, in origin-form, for that target.
+    /// Reads a head that came through a tunnel to this target: a plain request, in origin-form, for
+    /// that target.
     pub(crate) fn parse_in_tunnel(head: &[u8], target: &Target) -> Result<Self, HeadProblem> {
         Self::parse_in(head, Some(target))
     }
@@ -303,8 +304,9 @@ impl Response {
 
 /// Splits a head into its first line and its headers.
 ///
-/// By hand: `httparse` takes LF alone for the end of a line and skips empty lines before the first, which a server may
-/// read otherwise, and its errors do not tell a folded header from a control character.
+/// By hand: `httparse` takes LF alone for the end of a line and skips empty lines before the first,
+/// which a server may read otherwise, and its errors do not tell a folded header from a control
+/// character.
 fn split(head: &[u8]) -> Result<(&[u8], Vec<Header<'_>>), HeadProblem> {
     let head = head.strip_suffix(b"\r\n\r\n").ok_or(HeadProblem::NotHttp)?;
     let mut lines = Lines(Some(head));
@@ -435,7 +437,8 @@ fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, 
     }
 }
 
-/// Writes the headers that are not for this hop alone, the framing as it was understood, and the end of the head.
+/// Writes the headers that are not for this hop alone, the framing as it was understood, and the
+/// end of the head.
 fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
     let named = headers
         .iter()

@@ -59,10 +59,11 @@ pub(crate) enum HostProblem {
 impl Host {
     /// Reads a name or an address without brackets.
     ///
-    /// Names are letters, digits, hyphens and underscores, compared in lower case; one final dot is taken away.
-    /// A name in another script is accepted in its `xn--` form only, which is compared as it stands. What a
-    /// browser's or a C library's parser would take for an IPv4 address (`2130706433`, `0x7f.1`, `0177.0.0.1`,
-    /// `127.1`) is an address in four plain decimal numbers, or refused.
+    /// Names are letters, digits, hyphens and underscores, compared in lower case; one final dot is
+    /// taken away. A name in another script is accepted in its `xn--` form only, which is compared
+    /// as it stands. What a browser's or a C library's parser would take for an IPv4 address
+    /// (`2130706433`, `0x7f.1`, `0177.0.0.1`, `127.1`) is an address in four plain decimal numbers,
+    /// or refused.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         if text.contains(':') {
             let address: Ipv6Addr = text.parse().map_err(|_| HostProblem::Address)?;

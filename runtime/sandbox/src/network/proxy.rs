@@ -75,10 +75,11 @@ pub(crate) struct Shared {
 }
 
 impl Proxy {
-    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is reported with every denial.
+    /// Serves `allow` on a new socket at `socket_path`; `label`, the agent's id, is reported with
+    /// every denial.
     ///
-    /// The path may be longer than a socket's address allows. If its folder is private, everyone who reaches the
-    /// socket may connect, a container's own user too.
+    /// The path may be longer than a socket's address allows. If its folder is private, everyone
+    /// who reaches the socket may connect, a container's own user too.
     ///
     /// # Errors
     ///

@@ -17,7 +17,8 @@ pub type Resolving<'a> = Pin<Box<dyn Future<Output = io::Result<Vec<IpAddr>>> + 
 
 /// Looks names up for a proxy: the system's way is the default.
 ///
-/// A name is asked for once for each connection, and only if it is on the list; what comes back is judged there.
+/// A name is asked for once for each connection, and only if it is on the list; what comes back is
+/// judged there.
 pub trait Resolve: fmt::Debug + Send + Sync {
     /// Looks up `name`: lower case, no final dot. The proxy waits no longer than its limit.
     fn resolve<'a>(&'a self, name: &'a str) -> Resolving<'a>;

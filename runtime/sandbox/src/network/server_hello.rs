@@ -27,7 +27,8 @@ pub(crate) struct AnswerReader {
 }
 
 impl AnswerReader {
-    /// Takes the next bytes; says what they mean as soon as that is certain. Not to be called again after that.
+    /// Takes the next bytes; says what they mean as soon as that is certain. Not to be called again
+    /// after that.
     pub(crate) fn push(&mut self, mut bytes: &[u8]) -> Option<Answer> {
         const RANDOM: std::ops::Range<usize> = 1 + 3 + 2..1 + 3 + 2 + 32;
         loop {

@@ -19,9 +19,11 @@ const MAX_ANSWER: usize = 8 * 1024;
 /// The port of a proxy whose URL names none.
 const DEFAULT_PORT: u16 = 80;
 
-/// An HTTP proxy that the environment names for outgoing connections, and the targets that are reached without it.
+/// An HTTP proxy that the environment names for outgoing connections, and the targets that are
+/// reached without it.
 ///
-/// A name is sent to it as it is: it looks the name up, so that the check for special addresses is its own.
+/// A name is sent to it as it is: it looks the name up, so that the check for special addresses is
+/// its own.
 #[derive(Debug, Clone)]
 pub struct UpstreamProxy {
     target: Target,
@@ -40,11 +42,12 @@ enum DirectEntry {
 }
 
 impl UpstreamProxy {
-    /// The proxy that `HTTPS_PROXY` or `ALL_PROXY` names, in either case, without the targets of `NO_PROXY`; `None` if
-    /// neither is set.
+    /// The proxy that `HTTPS_PROXY` or `ALL_PROXY` names, in either case, without the targets of
+    /// `NO_PROXY`; `None` if neither is set.
     ///
     /// # Errors
-    /// The URL is none of an HTTP proxy. The text names the variable and never the value, which may hold a password.
+    /// The URL is none of an HTTP proxy. The text names the variable and never the value, which may
+    /// hold a password.
     pub fn from_environment(
         variable: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Self>, String> {

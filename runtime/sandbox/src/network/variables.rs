@@ -5,9 +5,10 @@ use std::ffi::OsString;
 
 /// The variables that make programs use the proxy on `127.0.0.1:port`.
 ///
-/// Both spellings of each name, since programs disagree; `NO_PROXY` empty, so that a listed service on the host's
-/// loopback is reached through the proxy as well; `NODE_USE_ENV_PROXY` for Node from 22.21 and 24.0, which takes
-/// no notice of the others without it. A program that takes no notice of any has no other way out either.
+/// Both spellings of each name, since programs disagree; `NO_PROXY` empty, so that a listed service
+/// on the host's loopback is reached through the proxy as well; `NODE_USE_ENV_PROXY` for Node from
+/// 22.21 and 24.0, which takes no notice of the others without it. A program that takes no notice
+/// of any has no other way out either.
 pub fn proxy_variables(port: u16) -> BTreeMap<OsString, OsString> {
     let proxy = format!("http://127.0.0.1:{port}");
     let proxied = [

@@ -415,7 +415,8 @@ proptest! {
         prop_assert!(at_most(got.limits.memory, policy.memory) && at_most(got.limits.memory, entry.limits.memory));
         prop_assert!(at_most(got.limits.processes, policy.processes));
         prop_assert!(at_most(got.limits.processes, entry.limits.processes));
-        // Wherever only some of them work, what is used is not a weaker than the policy wants, nor than it was.
+        // Wherever only some of them work, what is used is not a weaker than the policy wants, nor
+        // than it was.
         for works in 0..4u8 {
             let tried = |works: bool| works.then_some(()).ok_or_else(String::new);
             let support = trunkline_process::Support { namespace: tried(works & 1 != 0), reaper: tried(works & 2 != 0) };

@@ -47,8 +47,8 @@ where
     }
 }
 
-/// Answers every request of a connection: `/echo` the body, `/big` 1 MiB, `/chunked` two chunks, `/endless` without
-/// a length, `/early` 413 without reading the body, anything else its path.
+/// Answers every request of a connection: `/echo` the body, `/big` 1 MiB, `/chunked` two chunks,
+/// `/endless` without a length, `/early` 413 without reading the body, anything else its path.
 pub(crate) async fn http() -> Server {
     serve(SERVED, |stream, heads| async move {
         let mut stream = BufReader::new(stream);

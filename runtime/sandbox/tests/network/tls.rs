@@ -33,8 +33,8 @@ impl Identity {
         self.acceptor_by(crypto::ring::default_provider())
     }
 
-    /// One that knows a single group for the exchange of keys, and not the one that clients try first: it asks
-    /// every client for a second ClientHello.
+    /// One that knows a single group for the exchange of keys, and not the one that clients try
+    /// first: it asks every client for a second ClientHello.
     pub(crate) fn acceptor_that_retries(&self) -> TlsAcceptor {
         let mut provider = crypto::ring::default_provider();
         provider.kx_groups = vec![crypto::ring::kx_group::SECP384R1];

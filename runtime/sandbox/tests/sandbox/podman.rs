@@ -12,7 +12,8 @@ use super::reach::{allow, serve};
 
 const IMAGE: &str = "localhost/trunkline-test:3";
 
-/// A store of images with one image, made by the first test that needs it and removed with the process's folder.
+/// A store of images with one image, made by the first test that needs it and removed with the
+/// process's folder.
 pub(crate) struct Store {
     options: Vec<String>,
 }

@@ -49,7 +49,8 @@ pub(crate) struct Answer {
 }
 
 impl Session {
-    /// Takes a `permission.response`. The first one counts, and whatever is not `true` denies ([permission.4]).
+    /// Takes a `permission.response`. The first one counts, and whatever is not `true` denies
+    /// ([permission.4]).
     pub(crate) fn answer_permission(self: &Arc<Self>, request_id: &str, fields: &Fields<'_>) {
         let mut state = self.lock();
         state.owed.remove(request_id);

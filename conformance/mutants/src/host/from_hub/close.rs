@@ -52,7 +52,8 @@ impl Relay {
         }
     }
 
-    /// The relay ends a session by itself ([session.8]): told as `session.closed`, or as text to a core-only hub.
+    /// The relay ends a session by itself ([session.8]): told as `session.closed`, or as text to a
+    /// core-only hub.
     pub(crate) fn close_by_itself(
         &mut self,
         session: &mut Session,

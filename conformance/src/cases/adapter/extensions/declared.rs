@@ -217,8 +217,8 @@ fn strings(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether a value in force contradicts the one that was asked for and is said to be honoured. Another name for the
-/// same is none: only what the adapter itself offers as another choice is.
+/// Whether a value in force contradicts the one that was asked for and is said to be honoured.
+/// Another name for the same is none: only what the adapter itself offers as another choice is.
 fn contradicts(name: &str, asked: &Value, in_force: &Value, offered: &[String]) -> bool {
     let is_offered = |value: &Value| {
         value

@@ -33,7 +33,8 @@ fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
     Ok((s, t.history.len()))
 }
 
-/// Demands that these words stand in a text in this order; a greeting or work in the background may stand between.
+/// Demands that these words stand in a text in this order; a greeting or work in the background may
+/// stand between.
 fn demand_order(t: &Trial<'_>, text: &str, words: &[&str]) -> Outcome {
     let rest = words.iter().try_fold(text, |rest, word| {
         rest.split_once(word).map(|(_, rest)| rest)
@@ -108,7 +109,8 @@ pub(super) fn stop_while_paused(t: &mut Trial<'_>) -> Outcome {
     if prompt.came <= prompt.most {
         return Ok(());
     }
-    // A stop may take its time, and the turn ticks meanwhile: now the resume comes after all that it may take.
+    // A stop may take its time, and the turn ticks meanwhile: now the resume comes after all that
+    // it may take.
     let Ticks { came, most } = ticks_while_paused(t, t.bounds.stop)?;
     t.demand(
         came <= most,

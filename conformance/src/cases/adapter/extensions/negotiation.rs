@@ -156,7 +156,8 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
         let s = t.open_offering(&all, &json!({"protocol":protocol}))?;
         let ready = t.expect(from, &s, "session.ready");
         if protocol == 0 {
-            // A refusal without `control` is no more than an output; what is written is judged by the oracles.
+            // A refusal without `control` is no more than an output; what is written is judged by
+            // the oracles.
             continue;
         }
         let ready = ready.hint(

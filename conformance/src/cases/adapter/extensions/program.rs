@@ -1,5 +1,5 @@
-//! What the program answers without a session, its configuration, and where it puts files ([ext.8], [process.7],
-//! [file.6]).
+//! What the program answers without a session, its configuration, and where it puts files ([ext.8],
+//! [process.7], [file.6]).
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,8 +16,8 @@ use crate::{
 /// The most lines of an answer that are kept.
 const LINES: usize = 100_000;
 
-/// Starts the program with a flag and an empty stdin, beside the trial's own process and history. Returns what it
-/// wrote to stdout, if it is one JSON object.
+/// Starts the program with a flag and an empty stdin, beside the trial's own process and history.
+/// Returns what it wrote to stdout, if it is one JSON object.
 fn printed(t: &Trial<'_>, flag: &str) -> Outcome<Option<Value>> {
     let mut launch = t.launch();
     launch.command.push(flag.to_owned());

@@ -1,4 +1,5 @@
-//! Permissions with options, and questions (sections 11.6 and 11.8, [permission.2] to [permission.4], [ext.3]).
+//! Permissions with options, and questions (sections 11.6 and 11.8, [permission.2] to
+//! [permission.4], [ext.3]).
 
 use std::time::Duration;
 

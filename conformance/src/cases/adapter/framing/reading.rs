@@ -42,8 +42,8 @@ pub(super) fn characters_cut(t: &mut Trial<'_>) -> Outcome {
     let turn = t.end_of(&s, from).map_err(|stop| stop.hint(WHOLE_LINES))?;
     demand_echo(t, &turn, text)?;
 
-    // Several lines of 17 KiB, so that no limit on a line interferes, in one stream of which every offset that is
-    // the size of some buffer lies inside a character.
+    // Several lines of 17 KiB, so that no limit on a line interferes, in one stream of which every
+    // offset that is the size of some buffer lies inside a character.
     let echoes = t.has_probe(&["echo"]);
     let (mut stream, mut sent) = (Vec::new(), Vec::new());
     while stream.len() < 80_000 {

@@ -47,8 +47,8 @@ pub(super) fn sixteen_mebibytes(t: &mut Trial<'_>) -> Outcome {
     long_input(t, 16 * MIB).map_err(|stop| stop.sent("an input in a line of 16 MiB"))
 }
 
-/// One input in a line of a size, and its turn. With `report` the content is long and must have arrived; without, the
-/// line is filled by a field that no one reads.
+/// One input in a line of a size, and its turn. With `report` the content is long and must have
+/// arrived; without, the line is filled by a field that no one reads.
 fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
     let s = t.open()?;
     let reports = t.has_probe(&["report"]);
@@ -158,8 +158,8 @@ pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// A reader that keeps a line until its end has all of it at its peak. Four times the limit and a margin are for copies
-/// and for what a runtime has not collected yet.
+/// A reader that keeps a line until its end has all of it at its peak. Four times the limit and a
+/// margin are for copies and for what a runtime has not collected yet.
 pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
     let limit = t.subject.limits.max_line;
     if limit > LONGEST {

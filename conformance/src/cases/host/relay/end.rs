@@ -21,7 +21,8 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-22", adapter_stays),
 ];
 
-/// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of many processes.
+/// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of
+/// many processes.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// Sessions of both kinds of hub with a turn in each.

@@ -147,7 +147,8 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-/// A file that is not there, a message without its content, and a line that is too long, each naming the session.
+/// A file that is not there, a message without its content, and a line that is too long, each
+/// naming the session.
 pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
     let bad = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":7}\n";
     let long = t.subject.limits.max_line + (1 << 20);
@@ -224,7 +225,8 @@ pub(super) fn demand_noise_ignored(t: &mut Trial<'_>, s: &Session) -> Outcome {
     demand_no_report(t, s, known)
 }
 
-/// Demands that nothing was reported since a place. What a relay says besides, of its work or of its use, is no report.
+/// Demands that nothing was reported since a place. What a relay says besides, of its work or of
+/// its use, is no report.
 fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
     let report = t.since(from, s).into_iter().find(|seen| {
         let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");

@@ -48,7 +48,8 @@ pub(super) struct Prompt {
     history: Option<PathBuf>,
 }
 
-/// The prompt while nothing is typed. What is typed stays for the line editor, which shows its prompt in the same place.
+/// The prompt while nothing is typed. What is typed stays for the line editor, which shows its
+/// prompt in the same place.
 pub(super) struct Shown {
     terminal: AsyncFd<OwnedFd>,
     _settings: Option<Settings>,

@@ -122,8 +122,8 @@ impl Talk {
         }
     }
 
-    /// Shows what came outside turns, and of a session that was attached what was there before. Gives the exit code
-    /// where nothing more can be said.
+    /// Shows what came outside turns, and of a session that was attached what was there before.
+    /// Gives the exit code where nothing more can be said.
     async fn catch_up(
         &mut self,
         session: &mut SessionBackend,

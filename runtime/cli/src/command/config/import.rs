@@ -27,8 +27,8 @@ const ALIASES: [(&str, &str); 5] = [
     ("hermes", "hermes-agent"),
 ];
 
-/// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which is a configuration
-/// already, stays as it is.
+/// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which
+/// is a configuration already, stays as it is.
 ///
 /// # Errors
 /// What is wrong with the manifest.
@@ -226,7 +226,8 @@ fn agent(
     Ok(agent)
 }
 
-/// What is approved and denied without asking. Where a manifest has a list of allowed tools, any other is denied.
+/// What is approved and denied without asking. Where a manifest has a list of allowed tools, any
+/// other is denied.
 fn permission(
     name: &str,
     allow: Option<&Vec<String>>,

@@ -35,7 +35,8 @@ pub(super) struct Adapter {
     rest: Rest,
 }
 
-/// One of `personas`. Its permissions stand over those of its adapter: an allow list replaces, denials add up.
+/// One of `personas`. Its permissions stand over those of its adapter: an allow list replaces,
+/// denials add up.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Persona {
     pub(super) adapter: String,

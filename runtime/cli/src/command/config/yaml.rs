@@ -1,5 +1,5 @@
-//! YAML of a manifest as JSON, from a parser's events. Bounded against documents that unfold: an alias counts as much
-//! as what it repeats.
+//! YAML of a manifest as JSON, from a parser's events. Bounded against documents that unfold: an
+//! alias counts as much as what it repeats.
 
 use std::collections::HashMap;
 

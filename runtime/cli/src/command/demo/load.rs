@@ -128,8 +128,8 @@ impl Tally {
     }
 }
 
-/// One session of the demo: its turns one after the other, then its end. Its events come in one stream, so that an end
-/// too many, or a text outside any turn, would be seen too.
+/// One session of the demo: its turns one after the other, then its end. Its events come in one
+/// stream, so that an end too many, or a text outside any turn, would be seen too.
 pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Session) -> Tally {
     let mut watcher = Watcher {
         tokens: &load.tokens,
@@ -245,7 +245,8 @@ impl Watcher<'_> {
                 if self.ends.len() <= at {
                     self.ends.resize(at + 1, 0);
                 }
-                // An end that the host had to make is not an answer; two of them make sure that it counts as none.
+                // An end that the host had to make is not an answer; two of them make sure that it
+                // counts as none.
                 self.ends[at] += if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) {
                     1
                 } else {

@@ -31,7 +31,8 @@ fn count(number: u64) -> String {
 }
 
 impl Report {
-    /// Whether no session saw another one's text, every turn had its one end, and every plain answer could be checked.
+    /// Whether no session saw another one's text, every turn had its one end, and every plain
+    /// answer could be checked.
     pub(super) fn is_clean(&self) -> bool {
         self.tally.cross_talk == 0 && self.tally.unanswered == 0 && self.tally.unchecked == 0
     }

@@ -81,8 +81,8 @@ pub(super) async fn version(
     Some(Check::new(Code::CommandVersion, line))
 }
 
-/// The adapter's own checks. Any program but a built-in one and one on the SDK would take `--diagnose` for a run, so it
-/// is not asked.
+/// The adapter's own checks. Any program but a built-in one and one on the SDK would take
+/// `--diagnose` for a run, so it is not asked.
 pub(super) async fn diagnose(
     agent: &AgentConfig,
     spec: &ChildSpec,

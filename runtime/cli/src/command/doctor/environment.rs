@@ -1,4 +1,5 @@
-//! The environment: names that the process gets, names that it does not, and credentials, of which only names are shown.
+//! The environment: names that the process gets, names that it does not, and credentials, of which
+//! only names are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -213,7 +214,8 @@ fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec
     }
 }
 
-/// Whether every user may read a file: its own mode says so, and that of each folder on the way lets them through.
+/// Whether every user may read a file: its own mode says so, and that of each folder on the way
+/// lets them through.
 fn is_open(path: &Path) -> bool {
     let allows =
         |path: &Path, bit| std::fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);

@@ -16,8 +16,8 @@ use crate::error::CliError;
 use crate::overrides::knows;
 use crate::target::Chosen;
 
-/// The program, and where it was found; `None` where that cannot be told from outside: it wraps none, or a sandbox has
-/// files of its own.
+/// The program, and where it was found; `None` where that cannot be told from outside: it wraps
+/// none, or a sandbox has files of its own.
 pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
     if agent.sandbox.is_some() {
         return None;

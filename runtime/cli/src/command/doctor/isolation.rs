@@ -125,7 +125,8 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
     }
 }
 
-/// Skills and MCP servers bring in texts and programs of others. With an open network they can carry data out.
+/// Skills and MCP servers bring in texts and programs of others. With an open network they can
+/// carry data out.
 pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
     let is_open = agent
         .sandbox
@@ -222,8 +223,8 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     checks
 }
 
-/// Where the program is in its bubblewrap: the first place in the order of the search that is there inside. `None`
-/// without one: the host's own search counts then, and in a container the image's.
+/// Where the program is in its bubblewrap: the first place in the order of the search that is there
+/// inside. `None` without one: the host's own search counts then, and in a container the image's.
 pub(super) fn find_inside(
     agent: &AgentConfig,
     spec: &ChildSpec,

@@ -53,8 +53,8 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
     forbidden.map_or(Found::Nowhere, Found::NotExecutable)
 }
 
-/// The interpreter that a script's first line names, where it is not there: the program itself, or the one that
-/// `env` is to find.
+/// The interpreter that a script's first line names, where it is not there: the program itself, or
+/// the one that `env` is to find.
 fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<OsString> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = std::fs::File::from(rustix::fs::open(script, flags, Mode::empty()).ok()?);
@@ -128,8 +128,8 @@ pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
     }
 }
 
-/// Programs that answer `--version` and do nothing else, when they are found by this name in `PATH`. Any other program
-/// would take it for a run.
+/// Programs that answer `--version` and do nothing else, when they are found by this name in
+/// `PATH`. Any other program would take it for a run.
 const TELL_VERSION: [&str; 12] = [
     "bun", "claude", "codex", "deno", "gemini", "node", "opencode", "perl", "python", "python3",
     "ruby", "uv",

@@ -1,5 +1,5 @@
-//! Entries as a conversation that people read. What models and users wrote keeps its lines and loses what steers a
-//! terminal.
+//! Entries as a conversation that people read. What models and users wrote keeps its lines and
+//! loses what steers a terminal.
 
 use serde_json::Value;
 

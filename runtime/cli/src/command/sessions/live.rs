@@ -57,8 +57,8 @@ pub(super) async fn observe(read: &Reading, id: &str) -> CommandResult {
     }
 }
 
-/// Writes what a session has: as it is on this disk, or in a cluster, where another host may have more of it, as its host
-/// has it.
+/// Writes what a session has: as it is on this disk, or in a cluster, where another host may have
+/// more of it, as its host has it.
 pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format) -> CommandResult {
     if let Some(daemon) = daemon(read)
         && !cluster::hosts(&daemon).await?.is_empty()
@@ -112,8 +112,8 @@ pub(super) async fn follow(
     Ok(exit::OK)
 }
 
-/// The host of a journal, which says itself whether it knows the session: another host of its cluster may have it. Without
-/// one the journal has it.
+/// The host of a journal, which says itself whether it knows the session: another host of its
+/// cluster may have it. Without one the journal has it.
 async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, CliError> {
     let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
     let client = journal::connect(&read.folder).await?;
@@ -123,8 +123,8 @@ async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, CliError
     Ok(client)
 }
 
-/// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without one they are removed
-/// from the disk.
+/// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without
+/// one they are removed from the disk.
 pub(super) async fn remove(read: &Reading, ids: &[String]) -> CommandResult {
     let Some(daemon) = daemon(read) else {
         return tokio::task::block_in_place(|| read.remove(ids));

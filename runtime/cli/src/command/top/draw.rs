@@ -43,12 +43,14 @@ const KEYS: [(&str, &str); 8] = [
     ("Esc", "no filter"),
 ];
 
-/// How many of them the last line has, and the places of two that say how the sessions are sorted and filtered.
+/// How many of them the last line has, and the places of two that say how the sessions are sorted
+/// and filtered.
 const SHOWN_KEYS: usize = 7;
 const SORT: usize = 3;
 const FILTER: usize = 4;
 
-/// A column of a table, with its widths in a wide and in a narrow window. A width of 0 takes the rest of the line.
+/// A column of a table, with its widths in a wide and in a narrow window. A width of 0 takes the
+/// rest of the line.
 struct Column {
     title: &'static str,
     wide: u16,

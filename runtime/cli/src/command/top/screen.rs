@@ -1,5 +1,5 @@
-//! The terminal while it is ours: keys one by one, and a second screen. It is given back by the drop of [`Screen`], and
-//! before the message of a panic.
+//! The terminal while it is ours: keys one by one, and a second screen. It is given back by the
+//! drop of [`Screen`], and before the message of a panic.
 
 use std::{
     collections::VecDeque,

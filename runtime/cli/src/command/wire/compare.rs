@@ -33,8 +33,8 @@ pub(super) struct Differences {
     pub(super) sessions: usize,
 }
 
-/// Compares by session: of each the messages in order, texts that follow each other joined. Where the log has no end, what
-/// came later is none of it.
+/// Compares by session: of each the messages in order, texts that follow each other joined. Where
+/// the log has no end, what came later is none of it.
 pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Differences {
     let (then, now) = (by_session(then), by_session(now));
     let mut differences = Differences::default();

@@ -104,10 +104,12 @@ pub(super) fn kind(message: &Message) -> &str {
 }
 
 impl Script {
-    /// Reads one run of an adapter out of a log: this one, or the first. Of an incomplete log, the sessions that are whole.
+    /// Reads one run of an adapter out of a log: this one, or the first. Of an incomplete log, the
+    /// sessions that are whole.
     ///
     /// # Errors
-    /// When the log cannot be read, has no such run, or is incomplete and `is_partial` does not allow that.
+    /// When the log cannot be read, has no such run, or is incomplete and `is_partial` does not
+    /// allow that.
     pub(super) fn read(
         path: &Path,
         process: Option<u32>,

@@ -221,8 +221,8 @@ impl Editor {
     }
 }
 
-/// A session works where its agent's configuration allows it and nowhere else, and a client names no program and no address
-/// that the daemon would use.
+/// A session works where its agent's configuration allows it and nowhere else, and a client names
+/// no program and no address that the daemon would use.
 #[test]
 fn a_client_elsewhere_works_where_the_configuration_allows_it() {
     let place = Place::new();
@@ -321,7 +321,8 @@ fn a_client_elsewhere_sends_and_loads_pictures_and_sees_the_folders_of_sessions(
     daemon.down();
 }
 
-/// Another's session, one that never was and one that is removed look the same, and an observer changes nothing.
+/// Another's session, one that never was and one that is removed look the same, and an observer
+/// changes nothing.
 #[test]
 fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     let place = Place::new();

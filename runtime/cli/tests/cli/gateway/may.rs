@@ -217,7 +217,8 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
     daemon.down();
 }
 
-/// As a browser does: first it asks whether the page may ask, then it looks whether the page may read the answer.
+/// As a browser does: first it asks whether the page may ask, then it looks whether the page may
+/// read the answer.
 #[test]
 fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
     const PAGE: &str = "https://console.example";

@@ -1,5 +1,6 @@
-//! A random walk over all interleavings of users, adapter, process and clock. Whatever happens: one end for each input,
-//! order on the wire, nothing for a session after its end, no approval that no one gave.
+//! A random walk over all interleavings of users, adapter, process and clock. Whatever happens: one
+//! end for each input, order on the wire, nothing for a session after its end, no approval that no
+//! one gave.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -303,7 +304,8 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                 {
                     *seen.asked.entry(format!("r{}", requests % 7)).or_default() += 1;
                 }
-                // What is bad is counted by the caller and reported to its session; nothing else follows from it.
+                // What is bad is counted by the caller and reported to its session; nothing else
+                // follows from it.
                 let _ = bench.core.handle_line(Item::Line(&line), now);
             }
             _ => {}

@@ -12,8 +12,8 @@ use proptest::test_runner::{Config, TestRunner};
 use super::read;
 use crate::policy::{Action, Decision, Policy, Unmatched};
 
-/// The shells, with options that keep a user's settings out. zsh runs with and without the option that expands `=` and
-/// `~` within words.
+/// The shells, with options that keep a user's settings out. zsh runs with and without the option
+/// that expands `=` and `~` within words.
 const SHELLS: [(&str, &[&str]); 5] = [
     ("bash", &["--noprofile", "--norc"]),
     ("dash", &[]),
@@ -22,8 +22,8 @@ const SHELLS: [(&str, &[&str]); 5] = [
     ("fish", &["--no-config", "--private"]),
 ];
 
-/// The only program in the only folder of `PATH`. It records its arguments, each with a NUL after it, and then an empty
-/// line.
+/// The only program in the only folder of `PATH`. It records its arguments, each with a NUL after
+/// it, and then an empty line.
 const PROGRAM: &str =
     "#!/bin/sh\n{ for word; do printf '%s\\0' \"$word\"; done; printf '\\n\\0'; } >> \"$RECORD\"\n";
 
@@ -53,8 +53,8 @@ impl ShellRunner {
         self.folder.path().join(part)
     }
 
-    /// Returns whether the policy allows the line. If it does, every shell must run the program once, with the words
-    /// that were read, and nothing else.
+    /// Returns whether the policy allows the line. If it does, every shell must run the program
+    /// once, with the words that were read, and nothing else.
     fn check(&self, policy: &Policy, line: &str) -> bool {
         if policy.decide(&Action::new("Bash", line)) != Decision::Allow {
             return false;

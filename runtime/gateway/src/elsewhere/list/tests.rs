@@ -5,8 +5,8 @@ use super::*;
 struct Has(Vec<u64>);
 
 impl Has {
-    /// A page as a host's journal gives it, of `most` sessions at most, `looked_at` being how many it looks at; those at odd
-    /// places are not wanted where `is_rare`.
+    /// A page as a host's journal gives it, of `most` sessions at most, `looked_at` being how many
+    /// it looks at; those at odd places are not wanted where `is_rare`.
     fn page(
         &self,
         host: &str,

@@ -268,7 +268,8 @@ impl Connection {
         pending::<()>().await;
     }
 
-    /// Puts what comes where the client reads it. Resolves when nothing more comes, or the client takes none of it.
+    /// Puts what comes where the client reads it. Resolves when nothing more comes, or the client
+    /// takes none of it.
     async fn collect(&self, from: DuplexStream) {
         let mut lines = BufReader::new(from);
         loop {

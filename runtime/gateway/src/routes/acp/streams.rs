@@ -1,4 +1,5 @@
-//! What waits for the streams of a connection over HTTP, and which message goes to which. No clock, no input, no output.
+//! What waits for the streams of a connection over HTTP, and which message goes to which. No clock,
+//! no input, no output.
 
 use std::{
     borrow::Cow,
@@ -10,7 +11,8 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio::sync::{Notify, oneshot};
 
-/// How many sessions of a connection have streams of their own. Messages of further ones go to the connection's.
+/// How many sessions of a connection have streams of their own. Messages of further ones go to the
+/// connection's.
 pub(super) const STREAMS: usize = 512;
 
 /// How much is handed to a stream at a time, in bytes, and one message.
@@ -21,8 +23,8 @@ const CHUNK: usize = 256 * 1024;
 pub(super) struct Streams {
     connection: Mailbox,
     sessions: HashMap<String, Mailbox>,
-    /// Sessions that the client has opened without naming their stream: their messages all go to the connection's, even when
-    /// there is a stream later, for two streams have no order.
+    /// Sessions that the client has opened without naming their stream: their messages all go to
+    /// the connection's, even when there is a stream later, for two streams have no order.
     aside: HashSet<String>,
     /// Where the answers to the client's requests go.
     expected: HashMap<String, Expected>,
@@ -46,7 +48,8 @@ struct Mailbox {
 #[derive(Debug)]
 struct Expected {
     session: Option<String>,
-    /// Whether it opens the session. Then an error is for the connection: the session's stream may never be there.
+    /// Whether it opens the session. Then an error is for the connection: the session's stream may
+    /// never be there.
     opens: bool,
 }
 

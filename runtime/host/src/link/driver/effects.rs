@@ -431,7 +431,8 @@ impl Driver {
     }
 }
 
-/// The session whose link learns that an event was read: one of a turn. What comes outside turns holds back nothing.
+/// The session whose link learns that an event was read: one of a turn. What comes outside turns
+/// holds back nothing.
 fn watcher(session: &Arc<SessionShared>, scope: TurnScope) -> Option<&Arc<SessionShared>> {
     matches!(scope, TurnScope::Running(_)).then_some(session)
 }

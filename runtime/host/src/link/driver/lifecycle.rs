@@ -29,7 +29,8 @@ impl Driver {
             self.apply_with(Some(&mut connection), now);
         }
         self.inbox.unwritten.store(0, Ordering::Release);
-        // One that is being stopped may take the time that its stop gives it: it may have closed its output to save.
+        // One that is being stopped may take the time that its stop gives it: it may have closed
+        // its output to save.
         let grace = self.last_wait.unwrap_or(EXIT_GRACE);
         self.ending = Some(Box::pin(connection.finish(grace)));
     }
@@ -72,7 +73,8 @@ impl Driver {
         match started {
             Ok(mut connection) => {
                 if self.down {
-                    // It came up during the stop: it has no session, and its end of input may have been due already.
+                    // It came up during the stop: it has no session, and its end of input may have
+                    // been due already.
                     connection.close_input();
                 }
                 self.connection = Some(connection);

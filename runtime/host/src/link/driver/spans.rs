@@ -1,6 +1,6 @@
-//! What a subscriber of traces sees: a span for each session and turn within that of their adapter, an event where one
-//! begins and ends, where a permission is asked and answered. Nothing of what was said is in them, and no secret.
-//! Without a subscriber that wants them nothing is made.
+//! What a subscriber of traces sees: a span for each session and turn within that of their adapter,
+//! an event where one begins and ends, where a permission is asked and answered. Nothing of what
+//! was said is in them, and no secret. Without a subscriber that wants them nothing is made.
 
 use std::collections::VecDeque;
 

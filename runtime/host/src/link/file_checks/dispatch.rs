@@ -55,7 +55,8 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Dispatch<T> {
-    /// Adds what waits, with its bytes; says whether a worker is to be started. Gives it back when there is no room.
+    /// Adds what waits, with its bytes; says whether a worker is to be started. Gives it back when
+    /// there is no room.
     pub(super) fn put(&mut self, key: Key, weight: u64, item: T) -> Result<bool, T> {
         let own = self.lines.get(&key).map_or(0, |line| line.weight);
         let is_much = own > 0 && own + weight > WAITING_BYTES_OF_ONE;

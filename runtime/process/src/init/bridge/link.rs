@@ -58,8 +58,8 @@ impl Link {
 
     /// Copies what can be copied without waiting.
     ///
-    /// A proxy that has heard enough closes, and its answer may still be on the way: what the program goes on to
-    /// send is thrown away then. A program that has gone needs no answer.
+    /// A proxy that has heard enough closes, and its answer may still be on the way: what the
+    /// program goes on to send is thrown away then. A program that has gone needs no answer.
     pub(super) fn copy(&mut self) -> Result<(), Over> {
         for _ in 0..ROUNDS {
             let (program, proxy) = (&self.program, &self.proxy);
@@ -81,7 +81,8 @@ impl Link {
                 break;
             }
         }
-        // While the program still sends, closing would reset the connection and take the rest of the answer with it.
+        // While the program still sends, closing would reset the connection and take the rest of
+        // the answer with it.
         let over = self.up.state == State::Done && self.down.state == State::Done;
         if over || self.up.discarded > MAX_DISCARDED {
             Err(Over)

@@ -22,8 +22,8 @@ pub struct SocketFile {
 impl SocketFile {
     /// Binds a socket at `path`, which must not exist.
     ///
-    /// Everyone who reaches it may connect, also a user of a container, if its folder is private (no rights for
-    /// group and others); else the owner alone.
+    /// Everyone who reaches it may connect, also a user of a container, if its folder is private
+    /// (no rights for group and others); else the owner alone.
     ///
     /// # Errors
     ///

@@ -78,7 +78,8 @@ pub(crate) enum Privileges {
     Gained,
 }
 
-/// Whose session keyring a child has: what lies in one can be read by every process that has it, in whatever namespaces.
+/// Whose session keyring a child has: what lies in one can be read by every process that has it, in
+/// whatever namespaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Keys {
     /// The host's.
@@ -94,15 +95,16 @@ pub(crate) enum Keys {
 /// the thread that forks.
 pub(crate) fn install(command: &mut Command, manner: Manner) {
     let host = std::process::id().cast_signed();
-    // SAFETY: `become_child` is async-signal-safe: system calls only, no allocation, no lock. It reads what it
-    // captured and touches no memory that is shared with the host.
+    // SAFETY: `become_child` is async-signal-safe: system calls only, no allocation, no lock. It
+    // reads what it captured and touches no memory that is shared with the host.
     unsafe { command.pre_exec(move || become_child(host, &manner)) };
 }
 
 /// Blocks every signal on the calling thread, for good.
 ///
-/// A fork copies the caller's mask. With all signals blocked none of the host's handlers can run in the child
-/// before the child has put the defaults back; a handler that writes to a pipe of the host would be heard there.
+/// A fork copies the caller's mask. With all signals blocked none of the host's handlers can run in
+/// the child before the child has put the defaults back; a handler that writes to a pipe of the
+/// host would be heard there.
 pub(crate) fn block_signals_on_this_thread() {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigfillset` writes the whole set that it is given, and `pthread_sigmask` only reads it after.
@@ -265,14 +267,16 @@ pub(super) fn close_descriptors_on_exec() {
 /// Puts every disposition and the mask back: exec keeps what is ignored and blocked, and a child that ignores
 /// SIGPIPE or SIGTERM because its host did would not notice its end.
 pub(super) fn default_signals() {
-    // The C library refuses to touch the signals that it keeps for itself, and a host may have been started with
-    // those ignored too; so the kernel is asked. All zeroes means default handler, no flags, empty mask, whatever
-    // the order of the fields; the array is larger than the kernel's structure anywhere.
+    // The C library refuses to touch the signals that it keeps for itself, and a host may have been
+    // started with those ignored too; so the kernel is asked. All zeroes means default handler, no
+    // flags, empty mask, whatever the order of the fields; the array is larger than the kernel's
+    // structure anywhere.
     let default = [0u64; 8];
     let set_size = LAST_SIGNAL / 8;
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: the kernel only reads `default`, which lives until after the call, and installs no code; it refuses
-    // SIGKILL and SIGSTOP without effect. `sigemptyset` writes the whole set before it is read.
+    // SAFETY: the kernel only reads `default`, which lives until after the call, and installs no
+    // code; it refuses SIGKILL and SIGSTOP without effect. `sigemptyset` writes the whole set
+    // before it is read.
     unsafe {
         for number in 1..=LAST_SIGNAL {
             libc::syscall(

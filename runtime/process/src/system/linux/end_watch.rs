@@ -14,8 +14,8 @@ pub(crate) struct EndWatch(AsyncFd<Arc<OwnedFd>>);
 
 impl EndWatch {
     pub(crate) fn new(pidfd: Arc<OwnedFd>) -> io::Result<Self> {
-        // SAFETY: the `Arc` keeps the descriptor open for as long as the watch lives, and an `OwnedFd` behind a
-        // shared pointer cannot be exchanged for another.
+        // SAFETY: the `Arc` keeps the descriptor open for as long as the watch lives, and an
+        // `OwnedFd` behind a shared pointer cannot be exchanged for another.
         Ok(Self(unsafe {
             AsyncFd::register_with_interest(pidfd, Interest::READABLE)
         }?))

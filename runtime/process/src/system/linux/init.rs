@@ -43,7 +43,8 @@ pub(crate) fn fork() -> io::Result<Forked> {
 ///
 /// When the kernel does not allow it here.
 pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
-    // SAFETY: no caller asks for a descriptor table of its own, the one kind that could mislead other threads.
+    // SAFETY: no caller asks for a descriptor table of its own, the one kind that could mislead
+    // other threads.
     Ok(unsafe { rustix::thread::unshare_unsafe(namespaces) }?)
 }
 
@@ -55,7 +56,8 @@ pub(crate) fn unshare(namespaces: UnshareFlags) -> io::Result<()> {
 pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: `fcntl` on a number that is not open fails and changes nothing.
     check(unsafe { libc::fcntl(number, libc::F_SETFD, libc::FD_CLOEXEC) })?;
-    // SAFETY: it is open, and an init asks once for each number that its host has named, before it opens any other.
+    // SAFETY: it is open, and an init asks once for each number that its host has named, before it
+    // opens any other.
     Ok(unsafe { OwnedFd::from_raw_fd(number) })
 }
 
@@ -90,14 +92,16 @@ pub(crate) fn next_signal(signals: &OwnedFd) -> Option<i32> {
 pub(crate) enum Role {
     /// The program that is meant: default signals, and no descriptor beyond its pipes.
     Program,
-    /// What makes a sandbox with another init in it: that one is lent a descriptor, and SIGINT and SIGTERM are for it alone.
+    /// What makes a sandbox with another init in it: that one is lent a descriptor, and SIGINT and
+    /// SIGTERM are for it alone.
     Holder {
         /// The descriptor.
         lent: Option<RawFd>,
     },
 }
 
-/// Makes `command` start as the leader of its own session and process group, tied to the life of this process.
+/// Makes `command` start as the leader of its own session and process group, tied to the life of
+/// this process.
 pub(crate) fn install(command: &mut Command, role: Role) {
     let init = std::process::id().cast_signed();
     // SAFETY: system calls only, no allocation, no lock, captured integers.

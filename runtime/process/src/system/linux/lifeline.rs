@@ -1,5 +1,6 @@
-//! Lifelines that deadlines go over: sockets, because each process that sees a reader in `/proc` can open its pipe to write, and
-//! because a socket can be written to without a signal when no one is left to read.
+//! Lifelines that deadlines go over: sockets, because each process that sees a reader in `/proc`
+//! can open its pipe to write, and because a socket can be written to without a signal when no one
+//! is left to read.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

@@ -99,8 +99,8 @@ pub(crate) fn descendants(ancestor: Pid) -> Vec<Stat> {
 /// The most processes of a tree that [`find_suspended`] examines.
 const MAX_EXAMINED: usize = 64;
 
-/// Returns a process of a tree that is suspended, the nearest to its leader. Examines [`MAX_EXAMINED`] processes at most, and
-/// only the leader where the kernel does not list children.
+/// Returns a process of a tree that is suspended, the nearest to its leader. Examines
+/// [`MAX_EXAMINED`] processes at most, and only the leader where the kernel does not list children.
 pub(crate) fn find_suspended(leader: Pid) -> Option<Pid> {
     let mut next = VecDeque::from([leader]);
     for _ in 0..MAX_EXAMINED {

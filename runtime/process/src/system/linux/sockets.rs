@@ -29,11 +29,11 @@ pub enum SocketHolder {
     Unknown,
 }
 
-/// Who has the socket of this inode open, of the processes that `/proc` shows. Blocks for `/proc`: for as long as a read of
-/// the open files of all descendants takes.
+/// Who has the socket of this inode open, of the processes that `/proc` shows. Blocks for `/proc`:
+/// for as long as a read of the open files of all descendants takes.
 ///
-/// A descendant that passes its socket on to a process that is none, or holds it in no table while it is looked for, is not
-/// found.
+/// A descendant that passes its socket on to a process that is none, or holds it in no table while
+/// it is looked for, is not found.
 #[must_use]
 pub fn holder_of_socket(inode: u64) -> SocketHolder {
     let own = rustix::process::getpid();
@@ -45,7 +45,8 @@ pub fn holder_of_socket(inode: u64) -> SocketHolder {
     let mut is_hidden = false;
     let mut rounds = 0;
     loop {
-        // Until there is none that has begun meanwhile: it could have it from one that was looked at too late.
+        // Until there is none that has begun meanwhile: it could have it from one that was looked
+        // at too late.
         let begun: Vec<_> = descendants(own)
             .into_iter()
             .filter(|pid| !search.seen.contains(pid))

@@ -13,7 +13,8 @@ use super::super::terminals::Terminals;
 use super::super::translate::{Reader, UpdateEvent, When};
 use crate::agent::turn::{self, Dialect, Engine, IdleTask, Out, Reply};
 
-/// Listens to the agent between turns, in a task of its own. If `is_mute`, the rest of the last turn is not reported.
+/// Listens to the agent between turns, in a task of its own. If `is_mute`, the rest of the last
+/// turn is not reported.
 pub(super) fn spawn_listener(
     session: Session,
     acp_session: Arc<AcpSession>,

@@ -114,8 +114,8 @@ impl Reader {
         }
     }
 
-    /// The turn ends: ends of calls of which the agent said no more. One that was denied has failed; of another no one
-    /// knows, where the turn `is_well`.
+    /// The turn ends: ends of calls of which the agent said no more. One that was denied has
+    /// failed; of another no one knows, where the turn `is_well`.
     pub(crate) fn end(&mut self, is_well: bool, out: &mut Vec<UpdateEvent>) {
         self.report_compactions(out);
         self.report_compactions(out);

@@ -20,7 +20,8 @@ pub(super) fn clamp(time: SystemTime, now: SystemTime) -> SystemTime {
     time.clamp(now + SOONEST, now + LATEST)
 }
 
-/// The time that a text names, as it stands there: as seconds since 1970, as RFC 3339, as a wait, or as a time of day.
+/// The time that a text names, as it stands there: as seconds since 1970, as RFC 3339, as a wait,
+/// or as a time of day.
 pub(super) fn time(text: &str, now: SystemTime) -> Option<SystemTime> {
     epoch(text)
         .or_else(|| rfc3339(text))
@@ -48,7 +49,8 @@ fn rfc3339(text: &str) -> Option<SystemTime> {
     humantime::parse_rfc3339(&format!("{}T{}Z", &found[1], &found[2])).ok()
 }
 
-/// `retry after 30 seconds`, `try again in 1h 20m`, `retry-after: 5`, `retryDelay: "34.5s"`, `reset after 2h3m5s`.
+/// `retry after 30 seconds`, `try again in 1h 20m`, `retry-after: 5`, `retryDelay: "34.5s"`, `reset
+/// after 2h3m5s`.
 fn wait(text: &str, now: SystemTime) -> Option<SystemTime> {
     static WAIT: LazyLock<Regex> = LazyLock::new(|| {
         regex(
@@ -80,8 +82,9 @@ fn wait(text: &str, now: SystemTime) -> Option<SystemTime> {
     now.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// `resets 3pm (UTC)`, `resets May 14, 5pm (UTC)`, `try again at 8:35 PM`, `try again at May 26th, 2026 8:35 PM`. A time
-/// of day without a date is the next one, UTC where no zone is said. What another zone's clock shows is not known here.
+/// `resets 3pm (UTC)`, `resets May 14, 5pm (UTC)`, `try again at 8:35 PM`, `try again at May 26th,
+/// 2026 8:35 PM`. A time of day without a date is the next one, UTC where no zone is said. What
+/// another zone's clock shows is not known here.
 fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
     static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
         regex(

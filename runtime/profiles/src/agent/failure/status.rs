@@ -19,8 +19,8 @@ pub(super) fn category(status: u16, text: &str) -> Option<Category> {
     })
 }
 
-/// The status that a text tells of: beside a word such as `status`, `error` or `HTTP`, before its own name, or alone.
-/// A number that counts something is none.
+/// The status that a text tells of: beside a word such as `status`, `error` or `HTTP`, before its
+/// own name, or alone. A number that counts something is none.
 pub(super) fn in_text(text: &str) -> Option<u16> {
     static STATUS: LazyLock<Regex> = LazyLock::new(|| {
         let before = r#"(?:\b(?:https?(?:/[\d.]+)?|status|status_?code|code|errors?|rejected|failed with)\b["'\]:=\s(\[#]{1,4})"#;

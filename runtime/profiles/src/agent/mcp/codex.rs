@@ -14,7 +14,8 @@ fn refusal(server: &McpServer) -> Option<&'static str> {
     matches!(server.transport, Transport::Sse { .. }).then_some("codex reaches none over sse")
 }
 
-/// The `mcp_servers` table as an override of `thread/start`, and what is wrong with the servers that are left out.
+/// The `mcp_servers` table as an override of `thread/start`, and what is wrong with the servers
+/// that are left out.
 pub(crate) fn codex_config(servers: &[McpServer]) -> (Map<String, Value>, Vec<String>) {
     let mut warnings = Vec::new();
     let mut table = Map::new();
@@ -48,8 +49,8 @@ pub(crate) struct CodexOverrides {
     pub(crate) warnings: Vec<String>,
 }
 
-/// The same as arguments of `codex exec`. Values of headers and variables go by environment, and the arguments name
-/// them: headers under names of our own, variables of a program under theirs.
+/// The same as arguments of `codex exec`. Values of headers and variables go by environment, and
+/// the arguments name them: headers under names of our own, variables of a program under theirs.
 pub(crate) fn codex_overrides(servers: &[McpServer]) -> CodexOverrides {
     let mut overrides = CodexOverrides::default();
     for server in servers {

@@ -38,7 +38,8 @@ pub(crate) struct AcpTransports {
     pub(crate) sse: bool,
 }
 
-/// The `mcpServers` of ACP's `session/new` and `session/load`, and what is wrong with those that are left out.
+/// The `mcpServers` of ACP's `session/new` and `session/load`, and what is wrong with those that
+/// are left out.
 pub(crate) fn acp_servers(
     servers: &[McpServer],
     reached: AcpTransports,
@@ -72,8 +73,8 @@ pub(crate) fn acp_servers(
     (written, warnings)
 }
 
-/// A configuration in a file that only this user can read, in the private folder for temporary files; dropping it
-/// removes it.
+/// A configuration in a file that only this user can read, in the private folder for temporary
+/// files; dropping it removes it.
 pub(crate) fn private_file(config: &Value) -> io::Result<NamedTempFile> {
     private_file::write("mcp-", ".json", &config.to_string())
 }

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::{McpServer, claude_config};
 
-/// The file's content, and variables that it refers to. Copilot puts `$NAME` and `${NAME}` in any text by what the
-/// environment holds, once: a text with a `$` therefore goes by a variable of ours.
+/// The file's content, and variables that it refers to. Copilot puts `$NAME` and `${NAME}` in any
+/// text by what the environment holds, once: a text with a `$` therefore goes by a variable of
+/// ours.
 pub(crate) fn copilot_config(servers: &[McpServer]) -> (Value, BTreeMap<String, String>) {
     let mut config = claude_config(servers);
     let mut variables = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! Variables in servers as people's files have them: `${NAME}`, `${NAME:-default}`, `${env:NAME}`, and `$NAME` for agents
-//! whose own files have that form.
+//! Variables in servers as people's files have them: `${NAME}`, `${NAME:-default}`, `${env:NAME}`,
+//! and `$NAME` for agents whose own files have that form.
 
 use serde_json::{Map, Value};
 
@@ -22,7 +22,8 @@ const MEMBERS: [&str; 10] = [
 /// Limit for defaults within defaults.
 const MAX_DEPTH: usize = 4;
 
-/// Puts in the values of variables. `value` reads the environment of the agent's entry; `bare`: `$NAME` is a variable too.
+/// Puts in the values of variables. `value` reads the environment of the agent's entry; `bare`:
+/// `$NAME` is a variable too.
 ///
 /// # Errors
 /// The variable that is not set and has no default, or that the text becomes too long.

@@ -23,11 +23,14 @@ pub(crate) fn parse(options: &Options, variables: McpVariables) -> (Vec<McpServe
     parse_values(&options.mcp_servers, &options.env, variables)
 }
 
-/// The servers, and what is wrong with those that are left out: the turn goes on without them (census row J06).
+/// The servers, and what is wrong with those that are left out: the turn goes on without them
+/// (census row J06).
 ///
-/// Variables that a server names are put in from the environment of the agent's entry, unless the agent does that itself.
-/// The configuration's come first, then the session's; of two of one name the later stands. Taken are a map from names to servers, a list of servers with `name`, and either inside `mcpServers` or
-/// `mcp_servers`. Environment and headers are maps, or lists of `{name, value}`.
+/// Variables that a server names are put in from the environment of the agent's entry, unless the
+/// agent does that itself. The configuration's come first, then the session's; of two of one name
+/// the later stands. Taken are a map from names to servers, a list of servers with `name`, and
+/// either inside `mcpServers` or `mcp_servers`. Environment and headers are maps, or lists of
+/// `{name, value}`.
 pub(crate) fn parse_values(
     servers: &[Value],
     env: &BTreeMap<String, String>,

@@ -1,5 +1,5 @@
-//! Messages of one session that wait until it reads them: bounded, so that the reader of a shared process never waits for a
-//! slow session.
+//! Messages of one session that wait until it reads them: bounded, so that the reader of a shared
+//! process never waits for a slow session.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard};
@@ -115,8 +115,8 @@ impl Queue {
         }
     }
 
-    /// Returns true if a message of so many bytes finds no room. After a loss none does, until the loss was reported: what
-    /// is read has no gap.
+    /// Returns true if a message of so many bytes finds no room. After a loss none does, until the
+    /// loss was reported: what is read has no gap.
     fn is_full_for(&self, bytes: usize) -> bool {
         let max = self.kept_unread.map_or(MAX_BYTES, |_| MAX_UNREAD_BYTES);
         self.lost > 0 || !self.mail.is_empty() && self.bytes.saturating_add(bytes) > max
@@ -149,7 +149,8 @@ impl Inbox {
         refused
     }
 
-    /// Hands the session over to another one, which gets the messages from now on; those that wait are still read.
+    /// Hands the session over to another one, which gets the messages from now on; those that wait
+    /// are still read.
     pub(crate) fn hand_over(&self) {
         self.lock().taken = Some(Taken::Unreported);
         self.arrived.notify_one();
@@ -165,8 +166,8 @@ impl Inbox {
         self.lock().kept_unread = None;
     }
 
-    /// Stops reading, except that the notifications of these methods are kept. Drops what waits, and returns the ids of the
-    /// requests in it, which must be refused.
+    /// Stops reading, except that the notifications of these methods are kept. Drops what waits,
+    /// and returns the ids of the requests in it, which must be refused.
     pub(crate) fn pause(&self, kept: &'static [&'static str]) -> Vec<Id> {
         let mut queue = self.lock();
         let taken = queue.taken;

@@ -55,8 +55,8 @@ impl<P> Default for Slot<P> {
 }
 
 impl<P: AsRef<Peer>> Pool<P> {
-    /// Returns the running process of a launch, or starts it. Callers during a start wait for that one, and share its failure. The session
-    /// of this log is one of the process's own from now on.
+    /// Returns the running process of a launch, or starts it. Callers during a start wait for that
+    /// one, and share its failure. The session of this log is one of the process's own from now on.
     ///
     /// # Errors
     /// Why it did not start.

@@ -25,7 +25,8 @@ pub(crate) struct Routes(Mutex<Table>);
 #[derive(Debug, Default)]
 struct Table {
     sessions: HashMap<String, Weak<Inbox>>,
-    /// Further ids by which messages name a session, such as an elicitation or a thread that the session has begun.
+    /// Further ids by which messages name a session, such as an elicitation or a thread that the
+    /// session has begun.
     aliases: VecDeque<(String, String)>,
     /// Sessions that are being opened: their notifications may come before their ids.
     opening: usize,
@@ -125,8 +126,8 @@ impl Routes {
         self.lock().inbox_by_alias(alias)
     }
 
-    /// Gives a session a notification. One of a session that another one has begun is a sign of life of that one. One of an
-    /// unknown session is kept while a session is being opened.
+    /// Gives a session a notification. One of a session that another one has begun is a sign of
+    /// life of that one. One of an unknown session is kept while a session is being opened.
     pub(crate) fn deliver(&self, session: String, mail: Mail) {
         let mut table = self.lock();
         if let Some(inbox) = table.inbox(&session) {
@@ -147,7 +148,8 @@ impl Routes {
         }
     }
 
-    /// Keeps notifications of unknown sessions until the returned value is dropped: one of them is being opened.
+    /// Keeps notifications of unknown sessions until the returned value is dropped: one of them is
+    /// being opened.
     pub(crate) fn opening(&self) -> Opening<'_> {
         self.lock().opening += 1;
         Opening(self)

@@ -6,8 +6,8 @@ use trunkline_sdk::skill::read;
 
 use super::{CommandStyle, Skill};
 
-/// Reads the description in the front matter of a `SKILL.md`: `key: value` lines between two `---`, values over several
-/// indented lines too.
+/// Reads the description in the front matter of a `SKILL.md`: `key: value` lines between two `---`,
+/// values over several indented lines too.
 pub(super) fn parse_description(text: &str) -> Option<String> {
     let mut description = None;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
@@ -60,8 +60,8 @@ fn unquoted(value: &str) -> Option<String> {
     (!value.is_empty()).then(|| value.to_owned())
 }
 
-/// The skills in a list of names and descriptions, for an agent that has none of its own; the text of a skill is read
-/// when it is called (census row I09).
+/// The skills in a list of names and descriptions, for an agent that has none of its own; the text
+/// of a skill is read when it is called (census row I09).
 pub(super) fn listing(skills: &[Skill]) -> String {
     let line = |skill: &Skill| match description(skill) {
         Some(description) => format!("- {}: {description}\n", skill.name()),

@@ -16,8 +16,8 @@ use crate::agent::locked;
 /// Where agents look for skills in a folder that they are given: claude and copilot.
 const LOOKED_IN: [&str; 2] = [".claude", ".github"];
 
-/// A private folder with links to skills under `.claude/skills` and `.github/skills`, for `--add-dir` (census row I02).
-/// Dropping it removes it, and not what the links lead to.
+/// A private folder with links to skills under `.claude/skills` and `.github/skills`, for
+/// `--add-dir` (census row I02). Dropping it removes it, and not what the links lead to.
 #[derive(Debug)]
 pub(crate) struct SkillsFolder(TempDir);
 
@@ -46,8 +46,8 @@ impl SkillsFolder {
     }
 }
 
-/// Links in a folder of the agent's own (census row I03), shared by the sessions of this process. Dropping the last that
-/// wants one removes it, if it still leads where it did.
+/// Links in a folder of the agent's own (census row I03), shared by the sessions of this process.
+/// Dropping the last that wants one removes it, if it still leads where it did.
 #[derive(Debug)]
 pub(crate) struct Installed {
     links: Vec<PathBuf>,
@@ -62,7 +62,8 @@ struct Link {
 
 static LINKS: LazyLock<Mutex<HashMap<PathBuf, Link>>> = LazyLock::new(Mutex::default);
 
-/// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An entry that is there already stays.
+/// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An entry that is
+/// there already stays.
 pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> {
     std::fs::create_dir_all(folder)?;
     let mut installed = Installed {

@@ -1,5 +1,5 @@
-//! A session's skills for an agent that does not look for them itself: told as commands, listed for the model, and put
-//! into the input that calls one.
+//! A session's skills for an agent that does not look for them itself: told as commands, listed for
+//! the model, and put into the input that calls one.
 
 use std::path::PathBuf;
 
@@ -95,7 +95,8 @@ impl Roster {
         Some(composed.text)
     }
 
-    /// The input with the skill that it calls. Where there are no skills, nothing is said of one that is called.
+    /// The input with the skill that it calls. Where there are no skills, nothing is said of one
+    /// that is called.
     pub(crate) fn resolve<'i>(&self, input: &'i str) -> Inlined<'i> {
         let further = self.further.as_deref().filter(|folder| folder.is_dir());
         if self.skills.is_empty() && further.is_none() {

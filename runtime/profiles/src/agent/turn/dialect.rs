@@ -231,7 +231,8 @@ impl<C> Out<C> {
         self.steps.push_back(Step::Fail(why));
     }
 
-    /// The agent has sent its last message: it has so long to end its output. No other deadline holds from now on.
+    /// The agent has sent its last message: it has so long to end its output. No other deadline
+    /// holds from now on.
     pub(crate) fn end_within(&mut self, wait: Duration) {
         self.steps.push_back(Step::EndWithin(wait));
     }

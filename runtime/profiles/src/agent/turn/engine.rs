@@ -52,7 +52,8 @@ enum Phase {
     Finished(Finish),
 }
 
-/// One turn, or the time between two. The caller passes on each thing that happens by a `handle_*` method, performs what
+/// One turn, or the time between two. The caller passes on each thing that happens by a `handle_*`
+/// method, performs what
 /// [`poll_effect`](Self::poll_effect) gives until it gives nothing, and calls [`handle_timeout`](Self::handle_timeout)
 /// at the time of [`timeout`](Self::timeout).
 #[derive(Debug)]

@@ -1,4 +1,5 @@
-//! Plays a dialect by a virtual clock, for tests: what happens goes in, what is done and how it finishes comes out.
+//! Plays a dialect by a virtual clock, for tests: what happens goes in, what is done and how it
+//! finishes comes out.
 
 use std::fmt::Debug;
 use std::ops::ControlFlow;

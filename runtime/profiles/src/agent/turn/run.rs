@@ -105,8 +105,8 @@ impl Pipe for Agent {
     }
 }
 
-/// Reads an agent until its turn has finished. A deadline that passed is explained by what the agent reported last. The
-/// agent itself is left as it is.
+/// Reads an agent until its turn has finished. A deadline that passed is explained by what the
+/// agent reported last. The agent itself is left as it is.
 pub(crate) async fn run<D: Dialect>(
     engine: Engine<D>,
     agent: &mut impl Pipe<Message = D::Message, Command = D::Command>,

@@ -21,8 +21,8 @@ use crate::agent::{
     settings::Common,
 };
 
-/// How long a program may take to tell its version: some need more than ten seconds where the machine is busy, and an old
-/// one that is taken for the newest is given options that it refuses.
+/// How long a program may take to tell its version: some need more than ten seconds where the
+/// machine is busy, and an old one that is taken for the newest is given options that it refuses.
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// How long it may take to exit after its last word.
@@ -52,12 +52,12 @@ type Answers = HashMap<Program, Arc<OnceCell<Answer>>>;
 
 static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 
-/// The version of a program, by `--version` after the arguments that it is launched with. Asked once: others who want to
-/// know meanwhile wait for the same answer.
+/// The version of a program, by `--version` after the arguments that it is launched with. Asked
+/// once: others who want to know meanwhile wait for the same answer.
 ///
 /// # Errors
-/// Where the program is not there (asked again the next time), or tells no version within thirty seconds. The latter need
-/// not end anything: take it for the newest.
+/// Where the program is not there (asked again the next time), or tells no version within thirty
+/// seconds. The latter need not end anything: take it for the newest.
 pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
     let answer = cell(launch);
     let asked = answer.get_or_try_init(|| ask(launch, DEADLINE)).await?;
@@ -128,7 +128,8 @@ pub(crate) struct ProgramOutput {
     pub(crate) end: Ended,
 }
 
-/// Runs a program that says a few lines and ends, and ends it where it does not. Of a flood the first lines are heard.
+/// Runs a program that says a few lines and ends, and ends it where it does not. Of a flood the
+/// first lines are heard.
 ///
 /// # Errors
 /// Where it cannot be started.
@@ -173,7 +174,8 @@ mod tests {
     /// A program in a folder that notes each of its runs.
     fn program(folder: &Path, script: &str) -> Launch {
         let path = folder.join("agent");
-        // Written by another process, so that no thread of ours holds it open for writing while it is started.
+        // Written by another process, so that no thread of ours holds it open for writing while it
+        // is started.
         let text = format!(
             "#!/bin/sh\necho run >> {}/runs\n{script}\n",
             folder.display()

@@ -16,7 +16,8 @@ use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
 
-/// Limit for the processes of a turn: one that has ended unnoticed, one without anything to resume, and a new one.
+/// Limit for the processes of a turn: one that has ended unnoticed, one without anything to resume,
+/// and a new one.
 const MOST_STARTS: usize = 3;
 
 /// Outcome of a turn of a process.

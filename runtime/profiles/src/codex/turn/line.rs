@@ -13,7 +13,8 @@ use crate::agent::process::{Ended, InputClosed};
 use crate::agent::rpc::{Arrival, CallError, Id};
 use crate::agent::turn::Pipe;
 
-/// How long a turn has to end that was interrupted for another reason than a stop; also for the answer to that.
+/// How long a turn has to end that was interrupted for another reason than a stop; also for the
+/// answer to that.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(10);
 
 /// How long a stopped turn has to end, within the grace that the host has.
@@ -100,7 +101,8 @@ impl<'l> ThreadLine<'l> {
     }
 }
 
-/// Interrupts a turn of a thread that another session has resumed. By its id, so it is not a turn of that one.
+/// Interrupts a turn of a thread that another session has resumed. By its id, so it is not a turn
+/// of that one.
 pub(super) async fn give_up(link: &Link, turn: &str) {
     if !turn.is_empty() {
         let params = json!({ "threadId": link.thread, "turnId": turn });

@@ -1,7 +1,8 @@
 //! Text that may be a retry's repetition.
 //!
-//! When the model's stream breaks, gemini asks again and prints the answer from its beginning, without a mark. What
-//! repeats the beginning of the answer is therefore held back until it is known to be more than a repetition.
+//! When the model's stream breaks, gemini asks again and prints the answer from its beginning,
+//! without a mark. What repeats the beginning of the answer is therefore held back until it is
+//! known to be more than a repetition.
 
 /// A repetition of at least this many bytes is a retry's, and so where the answer goes on after it.
 const SURE: usize = 64;

@@ -1,7 +1,7 @@
 //! One recorded run of a real CLI, read from the files that its recorder wrote.
 //!
-//! `NAME.cmd.txt` has the command line and how it ended, `NAME.out.jsonl` all of stdout, `NAME.err.txt` stderr, and
-//! `NAME.trace.jsonl`, for a dialogue, both directions in order.
+//! `NAME.cmd.txt` has the command line and how it ended, `NAME.out.jsonl` all of stdout,
+//! `NAME.err.txt` stderr, and `NAME.trace.jsonl`, for a dialogue, both directions in order.
 
 use std::{
     fs,
@@ -164,8 +164,9 @@ impl Recording {
             })
     }
 
-    /// What stands for the session that a peer begins where the one to resume is unknown: the same command line
-    /// without it, else one that differs in the prompt only, else any that answers a plain prompt.
+    /// What stands for the session that a peer begins where the one to resume is unknown: the same
+    /// command line without it, else one that differs in the prompt only, else any that answers a
+    /// plain prompt.
     pub(crate) fn begun_afresh(&self) -> Option<Self> {
         let fresh = self.fresh_argv();
         let begin = &fresh[..fresh.len().saturating_sub(1)];

@@ -128,8 +128,8 @@ pub(super) fn child_killed(place: &Place) -> Step {
     })
 }
 
-/// Kills some of the agent's own processes in a turn. That turn fails, and not as if nothing were installed; the session
-/// goes on.
+/// Kills some of the agent's own processes in a turn. That turn fails, and not as if nothing were
+/// installed; the session goes on.
 fn killed_are(
     place: &Place,
     some: bool,

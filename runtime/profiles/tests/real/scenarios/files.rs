@@ -72,7 +72,8 @@ pub(super) fn two_tools(place: &Place) -> Step {
     )
 }
 
-/// One turn in which every permission is given: it completes, its tools are whole and succeed, and the model goes on.
+/// One turn in which every permission is given: it completes, its tools are whole and succeed, and
+/// the model goes on.
 fn allowed(place: &Place, input: &str) -> Step<(Turn, Vec<Value>)> {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;

@@ -102,8 +102,8 @@ fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
     })
 }
 
-/// A tool prints a secret, and then the model's server does in a failure: what was said is passed on as it is, and what
-/// is logged or tells of a failure hides it.
+/// A tool prints a secret, and then the model's server does in a failure: what was said is passed
+/// on as it is, and what is logged or tells of a failure hides it.
 pub(super) fn secret(place: &Place) -> Step {
     place.write("work/note.txt", &format!("{SECRET}\n"))?;
     let (mut hub, log) = place.logging_host()?;

@@ -1,4 +1,5 @@
-//! What a hub answers and asks beyond a plain turn: changed inputs, instructions, models, images, steers, MCP servers.
+//! What a hub answers and asks beyond a plain turn: changed inputs, instructions, models, images,
+//! steers, MCP servers.
 
 use serde_json::{Value, json};
 

@@ -1,5 +1,5 @@
-//! What the dialogues over ACP and with the app server have in common: requests by their ids, and the sessions that they
-//! begin and resume.
+//! What the dialogues over ACP and with the app server have in common: requests by their ids, and
+//! the sessions that they begin and resume.
 
 use std::collections::HashMap;
 

@@ -65,8 +65,9 @@ impl Connection {
         }
     }
 
-    /// Reads a request's head, which begins with `held`, and what came with it; `None` if the client went without a request.
-    /// In a tunnel the request must be a plain one for the tunnel's target.
+    /// Reads a request's head, which begins with `held`, and what came with it; `None` if the
+    /// client went without a request. In a tunnel the request must be a plain one for the tunnel's
+    /// target.
     async fn read_request(
         &mut self,
         held: &[u8],
@@ -107,8 +108,9 @@ impl Connection {
         }
     }
 
-    /// Serves one plain HTTP request in a tunnel, `held` being its beginning. It is judged as one outside of a tunnel: its
-    /// `Host` must be the tunnel's target. Some clients, such as Node's `fetch`, tunnel `http://` URLs too.
+    /// Serves one plain HTTP request in a tunnel, `held` being its beginning. It is judged as one
+    /// outside of a tunnel: its `Host` must be the tunnel's target. Some clients, such as Node's
+    /// `fetch`, tunnel `http://` URLs too.
     pub(super) async fn forward_in_tunnel(
         &mut self,
         target: &Target,
@@ -130,8 +132,8 @@ impl Connection {
         }
     }
 
-    /// Counts and logs. Hosts and ports only: paths and queries may hold secrets, and so may whatever could not be
-    /// read as a host.
+    /// Counts and logs. Hosts and ports only: paths and queries may hold secrets, and so may
+    /// whatever could not be read as a host.
     fn tell(&self, stop: &Stop) {
         let agent = self.shared.label.as_str();
         match stop {

@@ -21,8 +21,8 @@ const MAX_ADDRESSES: usize = 8;
 const MIN_SHARE: Duration = Duration::from_secs(1);
 
 impl Shared {
-    /// Connects to `target` if that is allowed: to an address that was judged, and not to what a second lookup
-    /// would give.
+    /// Connects to `target` if that is allowed: to an address that was judged, and not to what a
+    /// second lookup would give.
     pub(super) async fn dial(&self, target: &Target) -> Result<TcpStream, Stop> {
         if !self.allow.allows(target) {
             return Err(Stop::Denied(Denial {
@@ -68,8 +68,8 @@ impl Shared {
     }
 }
 
-/// Keeps of a name's addresses those that a name on the list may lead to: public ones, and those that are on the
-/// list themselves. If none is left, the first tells why.
+/// Keeps of a name's addresses those that a name on the list may lead to: public ones, and those
+/// that are on the list themselves. If none is left, the first tells why.
 fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, Reason> {
     let mut open: Vec<IpAddr> = Vec::new();
     let mut refused = None;
@@ -90,7 +90,8 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
     }
 }
 
-/// Puts a second family of addresses between those of the first: where one is not routed, the other is tried next.
+/// Puts a second family of addresses between those of the first: where one is not routed, the other
+/// is tried next.
 fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     let v6 = addresses.first().is_some_and(IpAddr::is_ipv6);
     let (first, second): (Vec<_>, Vec<_>) = addresses
@@ -106,8 +107,8 @@ fn interleaved(addresses: Vec<IpAddr>) -> Vec<IpAddr> {
     mixed
 }
 
-/// Tries one address after the other, each for its share of the time that is left: one that answers nothing does not
-/// use up all of it.
+/// Tries one address after the other, each for its share of the time that is left: one that answers
+/// nothing does not use up all of it.
 async fn connect(
     addresses: &[IpAddr],
     target: &Target,

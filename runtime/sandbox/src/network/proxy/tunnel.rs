@@ -1,4 +1,5 @@
-//! A tunnel (CONNECT): opaque bytes, once TLS has named the server that was asked for, or one plain HTTP request to it.
+//! A tunnel (CONNECT): opaque bytes, once TLS has named the server that was asked for, or one plain
+//! HTTP request to it.
 
 use std::pin::pin;
 
@@ -20,8 +21,9 @@ const MAX_FRAMED_HELLO: usize = 64 * 1024;
 impl Connection {
     /// Opens the tunnel, checks the ClientHello, and copies both directions until both have ended.
     ///
-    /// A target that is an address was listed as such, and its operator vouches for whatever is spoken there. A
-    /// name is vouched for only as long as TLS names the same server: behind one address there may be many.
+    /// A target that is an address was listed as such, and its operator vouches for whatever is
+    /// spoken there. A name is vouched for only as long as TLS names the same server: behind one
+    /// address there may be many.
     pub(super) async fn tunnel(&mut self, target: Target, mut held: Vec<u8>) -> Result<(), Stop> {
         let mut upstream = self.shared.dial(&target).await?;
         let limits = self.shared.limits;
@@ -94,9 +96,9 @@ impl Connection {
         }
     }
 
-    /// Judges the ClientHello, passes it on, and judges a second one if the server asks for it: the second is in
-    /// the clear too, and might name another server. Nothing that follows a ClientHello is passed on before the
-    /// server has answered.
+    /// Judges the ClientHello, passes it on, and judges a second one if the server asks for it: the
+    /// second is in the clear too, and might name another server. Nothing that follows a
+    /// ClientHello is passed on before the server has answered.
     async fn check(
         &mut self,
         handshake: &mut Handshake<'_>,
