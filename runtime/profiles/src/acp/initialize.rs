@@ -66,6 +66,8 @@ pub(crate) struct Quirks {
     pub(crate) restarts: bool,
     /// A request of permission names a call that there is not, beside the one that it asks about.
     pub(crate) asks_by_ids_of_their_own: bool,
+    /// The command of a permission request is in its text only, behind these words.
+    pub(crate) announces_commands: bool,
     /// Ends a turn well, and without a word, whose model failed.
     pub(crate) fails_in_silence: bool,
     /// Asks no one in its mode `auto`, which other agents have for one in which they ask less.
@@ -98,6 +100,7 @@ impl Quirks {
         hides_cuts: false,
         restarts: false,
         asks_by_ids_of_their_own: false,
+        announces_commands: false,
         fails_in_silence: false,
         never_asks_in_auto: false,
     };

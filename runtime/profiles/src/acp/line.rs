@@ -156,9 +156,9 @@ impl<'s> SessionLine<'s> {
                     "elicitation/create" => Ok(Request::Elicitation(params)),
                     "terminal/create" => Order::of(&params).and_then(|mut order| {
                         let directories = &self.session.directories;
-                        let cwd = directories.directory(order.cwd.as_deref())?;
+                        let cwd = directories.directory(order.cwd())?;
                         if cwd == directories.directory(None)? {
-                            order.cwd = None;
+                            order.set_session_folder(cwd.clone());
                         }
                         Ok(Request::Terminal(Box::new(order), cwd))
                     }),

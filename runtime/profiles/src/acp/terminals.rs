@@ -37,13 +37,25 @@ pub(crate) struct Order {
     pub(crate) args: Vec<String>,
     env: Vec<(OsString, OsString)>,
     /// The directory; `None` is the session's.
-    pub(crate) cwd: Option<String>,
+    cwd: Option<String>,
+    /// The session's directory, if this is in it.
+    session_folder: Option<PathBuf>,
     keeps: usize,
 }
 
 /// Shells that may run an allowed command line, and their options for that.
 const SHELLS: [&str; 4] = ["sh", "bash", "dash", "zsh"];
 const SHELL_OPTIONS: [&str; 2] = ["-c", "-lc"];
+
+/// Variables that change how a command shows something, and not what it does.
+const QUIET_VARIABLES: [&str; 6] = [
+    "COLUMNS",
+    "FORCE_COLOR",
+    "GIT_TERMINAL_PROMPT",
+    "LINES",
+    "NO_COLOR",
+    "TERM",
+];
 
 impl Order {
     /// Reads `terminal/create`.
@@ -66,8 +78,33 @@ impl Order {
                 .collect(),
             env: list(params, "env").iter().filter_map(variable).collect(),
             cwd: text(params, "cwd").map(str::to_owned),
+            session_folder: None,
             keeps: keeps.unwrap_or(MOST_OUTPUT).min(MOST_OUTPUT),
         })
+    }
+
+    /// The directory as the agent wrote it.
+    pub(crate) fn cwd(&self) -> Option<&str> {
+        self.cwd.as_deref()
+    }
+
+    /// Takes note that it runs in the session's directory.
+    pub(crate) fn set_session_folder(&mut self, folder: Option<PathBuf>) {
+        self.cwd = None;
+        self.session_folder = folder;
+    }
+
+    /// The line of a shell without a change to the session's directory, where it is anyway.
+    fn without_change_of_folder<'c>(&self, command: &'c str) -> &'c str {
+        let folder = self
+            .session_folder
+            .as_ref()
+            .and_then(|folder| folder.to_str());
+        let rest = folder.and_then(|folder| {
+            let rest = command.strip_prefix("cd '")?.strip_prefix(folder)?;
+            rest.strip_prefix("' && ")
+        });
+        rest.unwrap_or(command)
     }
 
     /// Whether it is the command line that a person saw, in that directory and without variables of
@@ -78,7 +115,7 @@ impl Order {
                 let shell = self.command.rsplit('/').next().unwrap_or_default();
                 SHELLS.contains(&shell)
                     && SHELL_OPTIONS.contains(&option.as_str())
-                    && command == line
+                    && self.without_change_of_folder(command) == line
             }
             _ => false,
         };
@@ -89,7 +126,11 @@ impl Order {
                     .bytes()
                     .all(|byte| byte.is_ascii_alphanumeric() || b"-_./:=,+@%".contains(&byte))
         };
-        self.env.is_empty()
+        let is_quiet = |(name, value): &(OsString, OsString)| {
+            QUIET_VARIABLES.iter().any(|quiet| name == quiet)
+                || name == "SHELL" && *value == *self.command
+        };
+        self.env.iter().all(is_quiet)
             && self.cwd.as_deref() == cwd
             && (through_shell() || self.line() == line && self.args.iter().all(is_plain))
     }

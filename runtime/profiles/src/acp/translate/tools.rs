@@ -75,6 +75,21 @@ impl Call {
     }
 }
 
+/// Words of Kimi Code before the command that it wants to run.
+const ANNOUNCEMENT: &str = "Requesting approval to Running: ";
+
+/// The command of a request that has it only in its text.
+fn announced_command(tool_call: &Map<String, Value>) -> Option<String> {
+    if tool_call.get("kind")? != "execute" || tool_call.contains_key("rawInput") {
+        return None;
+    }
+    let content = Content::of(&Value::Object(tool_call.clone()));
+    content
+        .text
+        .strip_prefix(ANNOUNCEMENT)
+        .map(|command| command.trim_end().to_owned())
+}
+
 impl Reader {
     /// A request asks about a tool call: it has begun, if it was not told before.
     pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<UpdateEvent>) -> Option<Asked> {
@@ -88,6 +103,7 @@ impl Reader {
                 tool_call: tool_call.clone(),
             });
         }
+        let announces_commands = self.quirks.announces_commands;
         let call = self.call(id, tool_call, When::Now, out)?;
         let said = tool_call
             .as_object()?
@@ -95,6 +111,12 @@ impl Reader {
             .filter(|(_, value)| !says_nothing(value));
         let mut whole = call.told.clone();
         whole.extend(said.map(|(name, value)| (name.clone(), value.clone())));
+        if announces_commands && let Some(command) = announced_command(&whole) {
+            whole.insert(
+                "rawInput".to_owned(),
+                serde_json::json!({ "command": command }),
+            );
+        }
         Some(Asked {
             id: Some(call.id.clone()),
             tool: call.tool.clone(),
@@ -117,7 +139,6 @@ impl Reader {
     /// The turn ends: ends of calls of which the agent said no more. One that was denied has
     /// failed; of another no one knows, where the turn `is_well`.
     pub(crate) fn end(&mut self, is_well: bool, out: &mut Vec<UpdateEvent>) {
-        self.report_compactions(out);
         self.report_compactions(out);
         for call in self
             .calls

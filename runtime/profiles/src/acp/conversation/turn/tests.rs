@@ -434,6 +434,28 @@ fn a_terminal_runs_unasked_only_what_a_person_was_shown() {
             "an allowed command runs once: {allowed} {terminal}"
         );
     }
+    for (name, value, runs) in [
+        ("TERM", "dumb", true),
+        ("SHELL", "/bin/bash", true),
+        ("SHELL", "/tmp/evil", false),
+        ("PATH", "/tmp", false),
+    ] {
+        let order = json!({"command": "/bin/bash", "args": ["-c", "ls"], "env": [{"name": name, "value": value}]});
+        assert_eq!(
+            Order::of(&order).unwrap().is_shown("ls", None),
+            runs,
+            "{name}"
+        );
+    }
+    for (line, runs) in [
+        ("cd '/w' && ls -la", true),
+        ("cd '/x' && ls -la", false),
+        ("cd '/w' && ls -la; rm x", false),
+    ] {
+        let mut order = Order::of(&json!({"command": "/bin/bash", "args": ["-c", line]})).unwrap();
+        order.set_session_folder(Some("/w".into()));
+        assert_eq!(order.is_shown("ls -la", None), runs, "{line}");
+    }
     let allowed_commands = AllowedCommands::default();
     allowed_commands.add(&words);
     allowed_commands.clear();
