@@ -48,11 +48,11 @@ impl EditorAgent {
                 self.settle_request(id, &cancel.request_id);
             }
             EventBody::Adapter(AdapterBody::FileOutput(file)) => self.show_file(id, &file).await,
-            EventBody::Adapter(AdapterBody::Compaction(compaction)) => {
-                if self.editor.is_some_and(|editor| editor.compaction) {
-                    let seq = event.stamp.seq.unwrap_or_default();
-                    self.show(id, &update::compaction(&compaction, seq));
-                }
+            EventBody::Adapter(AdapterBody::Compaction(compaction))
+                if self.editor.is_some_and(|editor| editor.compaction) =>
+            {
+                let seq = event.stamp.seq.unwrap_or_default();
+                self.show(id, &update::compaction(&compaction, seq));
             }
             EventBody::Adapter(body) => self.show_body(id, body),
             EventBody::Relay(RelayBody::HostFact(fact)) => self.handle_fact(id, &fact),

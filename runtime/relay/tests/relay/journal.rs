@@ -351,7 +351,7 @@ async fn what_may_not_be_attached_is_refused_with_its_reason() {
     assert!(refused["message"].as_str().unwrap().contains("--journal"));
 }
 
-fn edit(id: &str, members: Value) -> Value {
+fn edit(id: &str, members: &Value) -> Value {
     let mut edit = json!({"type": "session.edit", "session_id": id, "request_id": "q"});
     let members = members.as_object().unwrap().clone();
     edit.as_object_mut().unwrap().extend(members);
@@ -381,7 +381,7 @@ async fn a_title_and_the_archive_are_entries_that_a_later_host_has() {
         .hub
         .say(edit(
             "s",
-            json!({"title": "Logs of March", "archived": true}),
+            &json!({"title": "Logs of March", "archived": true}),
         ))
         .await;
     let edited = world.hub.expect("session.edited").await;
@@ -404,7 +404,7 @@ async fn a_title_and_the_archive_are_entries_that_a_later_host_has() {
     // A hub that does not listen edits the session, too.
     world
         .hub
-        .say(edit("s", json!({"title": "", "archived": false})))
+        .say(edit("s", &json!({"title": "", "archived": false})))
         .await;
     let result = world.hub.expect("session.edit.result").await;
     assert_eq!(result["error"], Value::Null);
@@ -419,12 +419,12 @@ async fn a_title_and_the_archive_are_entries_that_a_later_host_has() {
 
     // A relay without a journal answers, too.
     let mut world = World::new();
-    world.hub.say(edit("s", json!({"title": "t"}))).await;
+    world.hub.say(edit("s", &json!({"title": "t"}))).await;
     let result = world.hub.expect("session.edit.result").await;
     assert!(result["error"].as_str().unwrap().contains("--journal"));
 }
 
-fn fork(id: &str, members: Value) -> Value {
+fn fork(id: &str, members: &Value) -> Value {
     let mut fork = json!({"type": "session.fork", "session_id": id, "source": "s",
         "extensions": JOURNAL});
     let members = members.as_object().unwrap().clone();
@@ -454,7 +454,7 @@ async fn a_fork_answers_with_the_context_and_asks_again_for_what_was_always_allo
     let last = world.hub.until("turn.complete").await["seq"].clone();
     let untold = whole_turn(&mut world, &mut adapter, "b").await;
 
-    world.hub.say(fork("t", json!({"seq": last}))).await;
+    world.hub.say(fork("t", &json!({"seq": last}))).await;
     let attached = world.hub.expect("session.attached").await;
     assert_eq!(
         (&attached["copied"], &attached["title"], &attached["state"]),
@@ -530,7 +530,7 @@ async fn a_fork_inside_a_turn_ends_that_turn_in_the_copy_only() {
     let turn = adapter.turn().await;
     adapter.output("s", &turn, "half").await;
     world.hub.until("output").await;
-    world.hub.say(fork("t", json!({}))).await;
+    world.hub.say(fork("t", &json!({}))).await;
     world.hub.until("session.attached").await;
     let end = world.hub.until("turn.complete").await;
     assert_eq!(
@@ -548,18 +548,18 @@ async fn a_fork_inside_a_turn_ends_that_turn_in_the_copy_only() {
         world.hub.say(message).await;
         world.hub.until("session.refused").await["reason"].clone()
     };
-    assert_eq!(refused(fork("s", json!({}))).await, "exists");
-    assert_eq!(refused(fork("t", json!({}))).await, "exists");
+    assert_eq!(refused(fork("s", &json!({}))).await, "exists");
+    assert_eq!(refused(fork("t", &json!({}))).await, "exists");
     assert_eq!(
-        refused(fork("u", json!({"source": "none"}))).await,
+        refused(fork("u", &json!({"source": "none"}))).await,
         "unknown"
     );
-    assert_eq!(refused(fork("u", json!({"seq": 99}))).await, "ahead");
+    assert_eq!(refused(fork("u", &json!({"seq": 99}))).await, "ahead");
     world.kill().await;
 
     // A relay without a journal answers, too.
     let mut world = World::new();
-    world.hub.say(fork("t", json!({}))).await;
+    world.hub.say(fork("t", &json!({}))).await;
     let refused = world.hub.expect("session.refused").await;
     assert_eq!(refused["reason"], "unknown");
 }
@@ -585,7 +585,7 @@ async fn an_agent_that_copies_its_own_conversation_is_opened_by_a_fork() {
         )
         .await;
     let middle = world.hub.until("turn.complete").await["seq"].clone();
-    world.hub.say(fork("t", json!({}))).await;
+    world.hub.say(fork("t", &json!({}))).await;
     let attached = world.hub.until("session.attached").await;
     assert_eq!(attached["copied"], "agent");
     world.hub.until("turn.complete").await;
@@ -621,7 +621,7 @@ async fn an_agent_that_copies_its_own_conversation_is_opened_by_a_fork() {
     let turn = adapter.turn().await;
     adapter.complete("s", &turn).await;
     world.hub.until("turn.complete").await;
-    world.hub.say(fork("u", json!({"seq": middle}))).await;
+    world.hub.say(fork("u", &json!({"seq": middle}))).await;
     let attached = world.hub.until("session.attached").await;
     assert_eq!(attached["copied"], "transcript");
     world.kill().await;

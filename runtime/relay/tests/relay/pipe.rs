@@ -21,7 +21,7 @@ async fn a_ping_is_answered_before_any_session_is_open() {
     );
 }
 
-fn list(members: Value) -> Value {
+fn list(members: &Value) -> Value {
     let mut list = json!({"type": "sessions.list", "session_id": "", "request_id": "r"});
     let members = members.as_object().unwrap().clone();
     list.as_object_mut().unwrap().extend(members);
@@ -43,7 +43,7 @@ async fn the_conversations_that_an_agent_keeps_are_listed() {
     world.hub.until("session.info").await;
     world
         .hub
-        .say(list(json!({"cwd": "/srv", "limit": 2})))
+        .say(list(&json!({"cwd": "/srv", "limit": 2})))
         .await;
     let start = adapter.expect("session.start").await;
     adapter.say(ready(&start["session_id"], true)).await;
@@ -78,17 +78,17 @@ async fn the_conversations_that_an_agent_keeps_are_listed() {
         start["session_id"]
     );
 
-    world.hub.say(list(json!({"agent_id": "missing"}))).await;
+    world.hub.say(list(&json!({"agent_id": "missing"}))).await;
     let result = world.hub.until("sessions.list.result").await;
     assert!(result["error"].as_str().unwrap().contains("missing"));
     // An agent that has declared that it lists none is not asked again.
-    world.hub.say(list(json!({}))).await;
+    world.hub.say(list(&json!({}))).await;
     let start = adapter.expect("session.start").await;
     adapter.say(ready(&start["session_id"], false)).await;
     for _ in 0..2 {
         let result = world.hub.until("sessions.list.result").await;
         assert!(result["error"].as_str().unwrap().contains("does not list"));
-        world.hub.say(list(json!({}))).await;
+        world.hub.say(list(&json!({}))).await;
     }
     adapter.expect("session.close").await;
     world.kill().await;
