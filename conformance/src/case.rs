@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Drives the program and judges what is special to a case; the oracles judge the rest.
-pub(crate) type Run = fn(&mut Trial<'_>) -> Outcome;
+pub(crate) type Run = fn(&mut Trial) -> Outcome;
 
 /// Case of the catalogue. Its texts are in `cases/adapter.toml` and `cases/host.toml`.
 #[derive(Debug, Deserialize)]

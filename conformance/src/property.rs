@@ -44,8 +44,8 @@ struct Place {
 /// # Errors
 ///
 /// A failure under the clause of the trial's case, or of the rule that was broken.
-pub(crate) fn random_actions(t: &mut Trial<'_>) -> Outcome {
-    let palette = Palette::of(t.subject);
+pub(crate) fn random_actions(t: &mut Trial) -> Outcome {
+    let palette = Palette::of(&t.subject);
     let actions = generate(&mut t.rng, &palette, ACTIONS);
     let actions = t.part_of(actions);
     perform(t, &actions)
@@ -79,11 +79,11 @@ pub(crate) fn lines(lines: &[Vec<u8>]) -> Vec<u8> {
 /// Performs a list, brings everything to rest, and demands what no oracle can know: that each input
 /// has its end, that only approved actions have happened, and that no token is said in another
 /// session.
-fn perform(t: &mut Trial<'_>, actions: &[Action]) -> Outcome {
+fn perform(t: &mut Trial, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
         closed: Vec::new(),
-        queues: Palette::of(t.subject).queues,
+        queues: Palette::of(&t.subject).queues,
     };
     for action in actions {
         run.take(t, action)?;
@@ -104,7 +104,7 @@ struct Run {
 }
 
 impl Run {
-    fn take(&mut self, t: &mut Trial<'_>, action: &Action) -> Outcome {
+    fn take(&mut self, t: &mut Trial, action: &Action) -> Outcome {
         match action {
             Action::Open { slot } => {
                 if let Some(place @ None) = self.places.get_mut(*slot) {
@@ -159,7 +159,7 @@ impl Run {
     }
 
     /// Stops and denies until every input of every open session has its end.
-    fn rest(&mut self, t: &mut Trial<'_>) -> Outcome {
+    fn rest(&mut self, t: &mut Trial) -> Outcome {
         let mut until = std::time::Instant::now() + t.bounds.stop;
         let mut last = usize::MAX;
         for look in 0_u32.. {
@@ -202,7 +202,7 @@ impl Run {
         Ok(())
     }
 
-    fn judge(&self, t: &Trial<'_>) -> Outcome {
+    fn judge(&self, t: &Trial) -> Outcome {
         let all: Vec<&Place> = self.places.iter().flatten().chain(&self.closed).collect();
         for place in &all {
             for ask in &place.asks {
@@ -250,7 +250,7 @@ impl Run {
 
 impl Place {
     /// How many inputs have no end yet.
-    fn open_turns(&self, t: &Trial<'_>) -> usize {
+    fn open_turns(&self, t: &Trial) -> usize {
         let (mut inputs, mut ends) = (0_usize, 0);
         t.history.scan(0, |_, record| {
             let (message, kind, count) = match (record.host_message(), record.adapter_message()) {
@@ -267,13 +267,13 @@ impl Place {
     }
 
     /// What was asked for and not answered, the oldest first.
-    fn pending(&self, t: &Trial<'_>) -> Vec<Seen> {
+    fn pending(&self, t: &Trial) -> Vec<Seen> {
         let mut requests = t.of_kind(&self.session, "permission.request");
         requests.retain(|seen| !self.answered.contains(&seen.index));
         requests
     }
 
-    fn input(&mut self, t: &mut Trial<'_>, work: &Work, queues: bool) -> Outcome {
+    fn input(&mut self, t: &mut Trial, work: &Work, queues: bool) -> Outcome {
         // What waits for the writer is not in the history yet; nothing else may be sent before it is.
         t.flushed(t.bounds.secs(10.0))?;
         let most = if queues { QUEUED } else { 1 };
@@ -302,7 +302,7 @@ impl Place {
     }
 
     /// Stops the running turn; then denies what is pending ([permission.3]).
-    fn stop(&mut self, t: &mut Trial<'_>) -> Outcome {
+    fn stop(&mut self, t: &mut Trial) -> Outcome {
         t.stop(&self.session)?;
         for request in self.pending(t) {
             self.answer(t, &request, Reply::Deny)?;
@@ -310,7 +310,7 @@ impl Place {
         Ok(())
     }
 
-    fn answer(&mut self, t: &mut Trial<'_>, request: &Seen, answer: Reply) -> Outcome {
+    fn answer(&mut self, t: &mut Trial, request: &Seen, answer: Reply) -> Outcome {
         let id = request.text("request_id").to_owned();
         let approved = answer == Reply::Approve;
         if approved {
@@ -325,7 +325,7 @@ impl Place {
         Ok(())
     }
 
-    fn file(&mut self, t: &mut Trial<'_>, bytes: usize) -> Outcome {
+    fn file(&mut self, t: &mut Trial, bytes: usize) -> Outcome {
         let name = t.fresh("file");
         let path = t.path(&name);
         std::fs::write(&path, vec![b'x'; bytes])?;

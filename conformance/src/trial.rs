@@ -56,9 +56,9 @@ enum Fate {
 
 /// A case that is being run.
 #[derive(Debug)]
-pub(crate) struct Trial<'a> {
+pub(crate) struct Trial {
     /// The program under test.
-    pub subject: &'a Subject,
+    pub subject: Subject,
     /// How long things may take.
     pub bounds: Bounds,
     /// What happened.
@@ -102,7 +102,7 @@ pub(crate) struct Finished {
     pub choices: usize,
 }
 
-impl<'a> Trial<'a> {
+impl Trial {
     /// Prepares a case; nothing is started yet.
     ///
     /// # Errors
@@ -110,14 +110,14 @@ impl<'a> Trial<'a> {
     /// When no folder can be made for it.
     pub(crate) fn new(
         case: &'static Case,
-        subject: &'a Subject,
+        subject: &Subject,
         bounds: Bounds,
         seed: u64,
     ) -> Outcome<Self> {
         let folder = tempfile::Builder::new().prefix("conformance-").tempdir()?;
         std::fs::create_dir(folder.path().join("tmp"))?;
         Ok(Self {
-            subject,
+            subject: subject.clone(),
             bounds,
             history: History::begin(),
             rng: Rng::new(seed),

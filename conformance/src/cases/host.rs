@@ -21,7 +21,7 @@ pub(super) mod stop;
 pub(super) mod turns;
 
 /// Demands that a text was delivered nowhere.
-fn demand_unheard(t: &Trial<'_>, token: &str) -> Outcome {
+fn demand_unheard(t: &Trial, token: &str) -> Outcome {
     match t
         .seen_from(0)
         .iter()
@@ -50,7 +50,7 @@ const CORE: [&str; 6] = [
 ];
 
 /// Demands that the host wrote types of the core alone.
-fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
+fn demand_core(t: &Trial, expected: &str) -> Outcome {
     let beyond = t
         .written()
         .into_iter()
@@ -61,7 +61,7 @@ fn demand_core(t: &Trial<'_>, expected: &str) -> Outcome {
 
 /// Demands that the host has started no id twice in one process of the adapter below; how many it
 /// has started.
-fn demand_fresh_ids(t: &Trial<'_>, wanted: &str) -> Outcome<usize> {
+fn demand_fresh_ids(t: &Trial, wanted: &str) -> Outcome<usize> {
     let mut ids = HashSet::new();
     for below in t
         .written()

@@ -66,7 +66,7 @@ fn id_of(ask: &Ask) -> String {
 }
 
 /// Demands that the host approved nothing that its hub had not.
-pub(super) fn judge(t: &Trial<'_>, asks: &[&Ask], approved: &HashSet<&str>) -> Outcome {
+pub(super) fn judge(t: &Trial, asks: &[&Ask], approved: &HashSet<&str>) -> Outcome {
     let allowed: HashSet<String> = asks
         .iter()
         .filter(|ask| approved.contains(ask.effect.display().to_string().as_str()))

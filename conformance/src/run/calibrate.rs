@@ -99,9 +99,8 @@ pub(crate) fn calibrate(
         };
         NotStarted { reason, stderr }
     };
-    let asked = subject.clone();
     let mut trial =
-        Trial::new(case, &asked, loose, 0).map_err(|stop| failed(stop, String::new()))?;
+        Trial::new(case, subject, loose, 0).map_err(|stop| failed(stop, String::new()))?;
     let measured = measure(&mut trial);
     let stderr = stderr_of(&trial);
     let (_, _) = {
@@ -116,7 +115,7 @@ pub(crate) fn calibrate(
         journal,
     } = measured.map_err(|stop| failed(stop, stderr))?;
 
-    subject.probe_ops = if asked.probe == ProbeUse::Auto {
+    subject.probe_ops = if subject.probe == ProbeUse::Auto {
         probe
     } else {
         BTreeSet::new()
@@ -154,7 +153,7 @@ struct Measured {
     journal: bool,
 }
 
-fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
+fn measure(trial: &mut Trial) -> Outcome<Measured> {
     let began = Instant::now();
     trial.start()?;
     let s = trial.open()?;
@@ -203,7 +202,7 @@ fn measure(trial: &mut Trial<'_>) -> Outcome<Measured> {
     })
 }
 
-fn ready_of(trial: &Trial<'_>, session: &Session) -> Option<Value> {
+fn ready_of(trial: &Trial, session: &Session) -> Option<Value> {
     let ready = trial
         .of(session)
         .into_iter()
@@ -224,7 +223,7 @@ fn agreed(ready: &Value) -> BTreeSet<String> {
 }
 
 /// The end of what the program wrote to stderr.
-fn stderr_of(trial: &Trial<'_>) -> String {
+fn stderr_of(trial: &Trial) -> String {
     let mut all = Vec::new();
     trial.history.scan(0, |_, record| {
         if let Event::Stderr(bytes) = &record.event {

@@ -10,7 +10,7 @@ use crate::{
     verdict::{Finding, Ground, Outcome, Stop},
 };
 
-impl Trial<'_> {
+impl Trial {
     /// A finding under this case's own clause.
     pub(crate) fn finding(
         &self,

@@ -15,7 +15,7 @@ use crate::{
     verdict::{Ground, Outcome},
 };
 
-impl Trial<'_> {
+impl Trial {
     /// Opens a fresh session, waits for one turn of it, and closes it. Returns how long the turn took.
     ///
     /// # Errors

@@ -109,7 +109,7 @@ pub(crate) struct Lower {
     pub id: String,
 }
 
-impl Trial<'_> {
+impl Trial {
     /// Gives the stub a script. Before the host is started.
     ///
     /// # Errors

@@ -139,7 +139,7 @@ impl Seen {
     }
 }
 
-impl Trial<'_> {
+impl Trial {
     /// A session that only hubs of the journal know.
     pub(crate) fn journaled(&mut self) -> Session {
         Session::named(self.fresh("j"))

@@ -10,7 +10,7 @@ use crate::{
     wire,
 };
 
-impl Trial<'_> {
+impl Trial {
     /// The extensions that the program agrees on when all are offered.
     pub(crate) fn extensions(&self) -> Vec<&'static str> {
         let all = crate::run::EXTENSIONS.into_iter();

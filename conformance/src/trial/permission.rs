@@ -46,7 +46,7 @@ impl Request {
     }
 }
 
-impl Trial<'_> {
+impl Trial {
     /// A guarded action that has not happened.
     pub(crate) fn action(&mut self) -> Ask {
         let name = self.fresh("effect");

@@ -98,7 +98,7 @@ pub(crate) fn answer_of<'a>(messages: impl IntoIterator<Item = &'a Seen>) -> Str
         .collect()
 }
 
-impl Trial<'_> {
+impl Trial {
     /// Everything that the adapter's side wrote on the upper link, from a place on.
     pub(crate) fn seen_from(&self, from: usize) -> Vec<Seen> {
         let mut seen = Vec::new();

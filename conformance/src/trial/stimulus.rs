@@ -8,7 +8,7 @@ use crate::verdict::{Outcome, Stop, Tier};
 /// How often a recipe is tried before the case gives up.
 const ATTEMPTS: usize = 3;
 
-impl Trial<'_> {
+impl Trial {
     /// Whether the probe has these operations.
     pub(crate) fn has_probe(&self, ops: &[&str]) -> bool {
         ops.iter().all(|op| self.subject.probe_ops.contains(*op))

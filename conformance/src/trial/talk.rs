@@ -43,7 +43,7 @@ impl Session {
     }
 }
 
-impl Trial<'_> {
+impl Trial {
     /// An id that this case has not used.
     pub(crate) fn fresh(&mut self, stem: &str) -> String {
         self.ids += 1;

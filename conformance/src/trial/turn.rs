@@ -38,7 +38,7 @@ impl TurnSeen {
     }
 }
 
-impl Trial<'_> {
+impl Trial {
     /// A text that makes a short ordinary turn.
     pub(crate) fn quick(&self) -> String {
         self.subject

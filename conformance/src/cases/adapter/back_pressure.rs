@@ -31,7 +31,7 @@ pub(super) fn numbers(text: &str) -> Vec<usize> {
         .collect()
 }
 
-fn read_late(t: &mut Trial<'_>) -> Outcome {
+fn read_late(t: &mut Trial) -> Outcome {
     const PIECES: usize = 200;
     let s = t.open()?;
     t.quick_turn(&s)?;
@@ -59,7 +59,7 @@ fn read_late(t: &mut Trial<'_>) -> Outcome {
     .hint("a full pipe is to be waited for, without losing what was to be written")
 }
 
-fn stdin_is_read(t: &mut Trial<'_>) -> Outcome {
+fn stdin_is_read(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let content = json!({"$probe":1,"do":[["complete"]],"text":"x".repeat(64 << 10)}).to_string();
@@ -79,7 +79,7 @@ fn stdin_is_read(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
+fn flood_beside_a_conversation(t: &mut Trial) -> Outcome {
     const ECHOES: usize = 20;
     let [flood, talk] = t.open_each()?;
     t.quick_turn(&talk)?;
@@ -103,7 +103,7 @@ fn flood_beside_a_conversation(t: &mut Trial<'_>) -> Outcome {
     .hint("let the sessions share the pipe in turn; one queue for all lets a flood go first")
 }
 
-fn many_turns(t: &mut Trial<'_>) -> Outcome {
+fn many_turns(t: &mut Trial) -> Outcome {
     let sessions: Vec<Session> = (0..32).map(|_| t.open()).collect::<Outcome<_>>()?;
     let mut order: Vec<usize> = (0..sessions.len()).collect();
     for round in 0..50 {
@@ -136,7 +136,7 @@ fn many_turns(t: &mut Trial<'_>) -> Outcome {
 
 /// Watches the memory of a process that cannot get rid of what it produces: until it stands still,
 /// or for a minute. It may grow by so many MiB.
-pub(super) fn watch_growth(t: &mut Trial<'_>, limit: u64) -> Outcome {
+pub(super) fn watch_growth(t: &mut Trial, limit: u64) -> Outcome {
     let pid = t.process()?.pid();
     let before = crate::process::usage_of(pid).resident;
     let began = Instant::now();
@@ -174,7 +174,7 @@ pub(super) fn watch_growth(t: &mut Trial<'_>, limit: u64) -> Outcome {
     Ok(())
 }
 
-fn memory_is_bounded(t: &mut Trial<'_>) -> Outcome {
+fn memory_is_bounded(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.with_process(|process| process.pause_reading(true))?;

@@ -34,7 +34,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Announces a file.
-fn announce(t: &mut Trial<'_>, s: &Session, name: &str, path: &Path) -> Outcome<usize> {
+fn announce(t: &mut Trial, s: &Session, name: &str, path: &Path) -> Outcome<usize> {
     t.announce(s, name, "application/octet-stream", path)
 }
 
@@ -44,7 +44,7 @@ fn files(report: &Value) -> Vec<Value> {
 }
 
 /// The last file of the report is this one.
-fn demand_file(t: &Trial<'_>, report: &Value, bytes: usize, sha256: &str) -> Outcome {
+fn demand_file(t: &Trial, report: &Value, bytes: usize, sha256: &str) -> Outcome {
     let last = files(report).pop().unwrap_or_default();
     t.demand(
         last["bytes"] == bytes && last["sha256"] == sha256,
@@ -54,7 +54,7 @@ fn demand_file(t: &Trial<'_>, report: &Value, bytes: usize, sha256: &str) -> Out
     .hint("open the file at `file_path`; `file_name` is a label only")
 }
 
-fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
+fn input_in_a_file(t: &mut Trial) -> Outcome {
     let folder = t.path("exchange");
     fs::create_dir(&folder)?;
     let (s, _) = t.agree(&["large", "options"], &json!({"exchange_dir":folder}))?;
@@ -84,7 +84,7 @@ fn input_in_a_file(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
+fn held_to_announcement(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["large"])?;
     let contents = t.token().into_bytes();
     let (size, right, wrong) = (
@@ -116,7 +116,7 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
     .hint("compare `size` and `sha256` with the file, where they are there")
 }
 
-fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {
+fn file_is_no_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let path = t.path("alone.txt");
     fs::write(&path, "a file")?;
@@ -124,7 +124,7 @@ fn file_is_no_turn(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn file_is_read(t: &mut Trial<'_>) -> Outcome {
+fn file_is_read(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let path = t.path("contents.bin");
     let contents: Vec<u8> = (0..10_000)
@@ -136,7 +136,7 @@ fn file_is_read(t: &mut Trial<'_>) -> Outcome {
     demand_file(t, &report, contents.len(), &wire::sha256(&contents))
 }
 
-fn files_that_cannot_be_opened(t: &mut Trial<'_>) -> Outcome {
+fn files_that_cannot_be_opened(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let (nothing, folder, sealed) = (t.path("nothing"), t.path("folder"), t.path("sealed"));
     fs::create_dir(&folder)?;
@@ -149,7 +149,7 @@ fn files_that_cannot_be_opened(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn names_are_labels(t: &mut Trial<'_>) -> Outcome {
+fn names_are_labels(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let path = t.path("plain");
@@ -185,7 +185,7 @@ fn names_are_labels(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// What stands where a name, taken as a path, could lead.
-fn created(t: &Trial<'_>, absolute: &Path, up: &str) -> Vec<PathBuf> {
+fn created(t: &Trial, absolute: &Path, up: &str) -> Vec<PathBuf> {
     let tmp = t.path("tmp");
     let mut found = vec![absolute.to_owned()];
     for base in [t.subject.cwd.as_path(), &tmp, &std::env::temp_dir()] {
@@ -200,7 +200,7 @@ fn created(t: &Trial<'_>, absolute: &Path, up: &str) -> Vec<PathBuf> {
 }
 
 /// Has a file sent and returns its announcement as soon as it comes, with the place of its input.
-fn announced(t: &mut Trial<'_>, s: &Session) -> Outcome<(Seen, usize)> {
+fn announced(t: &mut Trial, s: &Session) -> Outcome<(Seen, usize)> {
     for _ in 0..3 {
         let probed = t.has_probe(&["file"]);
         let from = match t.subject.recipes.file_out.clone() {
@@ -237,7 +237,7 @@ fn contents(path: &str) -> Result<(usize, String), String> {
     Ok((bytes.len(), wire::sha256(&bytes)))
 }
 
-fn sent_file_is_complete(t: &mut Trial<'_>) -> Outcome {
+fn sent_file_is_complete(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let (file, from) = announced(t, &s)?;
     let path = file.text("file_path");
@@ -280,7 +280,7 @@ fn sent_file_is_complete(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
+fn sent_file_is_named(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let (file, from) = announced(t, &s)?;
     for member in ["file_name", "file_mime_type"] {
@@ -295,7 +295,7 @@ fn sent_file_is_named(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn empty_and_large(t: &mut Trial<'_>) -> Outcome {
+fn empty_and_large(t: &mut Trial) -> Outcome {
     const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     const LARGE: u64 = 50_000_000;
     /// The SHA-256 of so many zeros.
@@ -314,7 +314,7 @@ fn empty_and_large(t: &mut Trial<'_>) -> Outcome {
     demand_file(t, &report, LARGE as usize, ZEROS)
 }
 
-fn file_of_its_session(t: &mut Trial<'_>) -> Outcome {
+fn file_of_its_session(t: &mut Trial) -> Outcome {
     let [own, other] = t.open_each()?;
     let path = t.path("own.txt");
     fs::write(&path, "mine")?;

@@ -54,7 +54,7 @@ fn input_line(session: &Session, content: &str) -> Vec<u8> {
 }
 
 /// A process that has started and waits for input: only then does it see where a write ends.
-fn warm(t: &mut Trial<'_>) -> Outcome {
+fn warm(t: &mut Trial) -> Outcome {
     t.fence()?;
     Ok(())
 }

@@ -33,18 +33,18 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 const READS_EOF: &str = "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
 
 /// The stated time, and that of a start that may not have ended.
-fn bound(t: &Trial<'_>) -> Duration {
+fn bound(t: &Trial) -> Duration {
     t.bounds.secs(5.0) + t.bounds.start
 }
 
-fn eof_at_once(t: &mut Trial<'_>) -> Outcome {
+fn eof_at_once(t: &mut Trial) -> Outcome {
     t.start()?;
     t.close_stdin()?;
     t.exit_within(bound(t)).hint(READS_EOF)?;
     Ok(())
 }
 
-fn eof_when_idle(t: &mut Trial<'_>) -> Outcome {
+fn eof_when_idle(t: &mut Trial) -> Outcome {
     let [s, _] = t.open_each()?;
     t.quick_turn(&s)?;
     t.close_stdin()?;
@@ -54,7 +54,7 @@ fn eof_when_idle(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn eof_in_a_turn(t: &mut Trial<'_>) -> Outcome {
+fn eof_in_a_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.busy(&s)?;
     t.close_stdin()?;
@@ -62,7 +62,7 @@ fn eof_in_a_turn(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn sigterm(t: &mut Trial<'_>) -> Outcome {
+fn sigterm(t: &mut Trial) -> Outcome {
     t.start()?;
     // It has had the time to set itself up, as far as the calibration can tell.
     t.pass_time(t.bounds.start + Duration::from_millis(300));
@@ -77,7 +77,7 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
+fn broken_stdout(t: &mut Trial) -> Outcome {
     let [s, other] = t.open_each()?;
     t.busy(&s)?;
     t.expect_gone();
@@ -112,7 +112,7 @@ fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     .hint("a write that fails with EPIPE, or SIGPIPE, means that the host has gone: exit")
 }
 
-fn input_at_once(t: &mut Trial<'_>) -> Outcome {
+fn input_at_once(t: &mut Trial) -> Outcome {
     let ids = [t.fresh("s"), t.fresh("s")];
     let quick = t.quick();
     let mut lines = Vec::new();
@@ -134,7 +134,7 @@ fn input_at_once(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn nothing_left(t: &mut Trial<'_>) -> Outcome {
+fn nothing_left(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close_stdin()?;
@@ -148,7 +148,7 @@ fn nothing_left(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn bare_environment(t: &mut Trial<'_>) -> Outcome {
+fn bare_environment(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     launch.inherited = Inherited::Nothing;
     for name in ["HOME", "PATH"] {
@@ -194,7 +194,7 @@ fn wherever(launch: &Launch) -> Option<Vec<String>> {
 }
 
 /// One ordinary turn of a session.
-fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
+fn ordinary(t: &mut Trial, hint: &str) -> Outcome {
     let s = t.open()?;
     let from = t.quick_input(&s)?;
     t.end_within(&s, from, t.bounds.deadline + t.bounds.start)
@@ -202,7 +202,7 @@ fn ordinary(t: &mut Trial<'_>, hint: &str) -> Outcome {
     Ok(())
 }
 
-fn locale_c(t: &mut Trial<'_>) -> Outcome {
+fn locale_c(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     let inherited = launch.inherited.variables().filter_map(|(name, value)| {
         let name = name
@@ -238,7 +238,7 @@ fn locale_c(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn closed_stderr(t: &mut Trial<'_>) -> Outcome {
+fn closed_stderr(t: &mut Trial) -> Outcome {
     let launch = Launch {
         stderr: StderrMode::Closed,
         ..t.launch()
@@ -247,7 +247,7 @@ fn closed_stderr(t: &mut Trial<'_>) -> Outcome {
     ordinary(t, "a write to stderr that fails must not end the process")
 }
 
-fn idle_costs_nothing(t: &mut Trial<'_>) -> Outcome {
+fn idle_costs_nothing(t: &mut Trial) -> Outcome {
     t.open()?;
     t.pass_time(t.bounds.start + Duration::from_millis(500));
     let pid = t.process()?.pid();

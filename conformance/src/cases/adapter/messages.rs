@@ -23,7 +23,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// O-SHAPE judges every message; the case sees to it that there are some of each type.
-fn shapes(t: &mut Trial<'_>) -> Outcome {
+fn shapes(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.turn(&s, "")?;
@@ -45,7 +45,7 @@ fn shapes(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-fn odd_ids(t: &mut Trial<'_>) -> Outcome {
+fn odd_ids(t: &mut Trial) -> Outcome {
     let (long, longest) = ("x".repeat(200), "\u{e9}".repeat(128));
     let ids = [
         "x",
@@ -99,7 +99,7 @@ const PAIRS: [(&str, &str); 4] = [
     ("zero", "zero\u{200b}"),
 ];
 
-fn similar_ids(t: &mut Trial<'_>) -> Outcome {
+fn similar_ids(t: &mut Trial) -> Outcome {
     for (one, other) in PAIRS {
         let sent = format!("session ids {one:?} and {other:?}");
         let (a, b) = (t.open_as(one)?, t.open_as(other)?);
@@ -140,8 +140,8 @@ const UNKNOWN: [&str; 8] = [
     "",
 ];
 
-fn unknown_types(t: &mut Trial<'_>) -> Outcome {
-    let unknown = |t: &mut Trial<'_>, session: &str| -> Outcome {
+fn unknown_types(t: &mut Trial) -> Outcome {
+    let unknown = |t: &mut Trial, session: &str| -> Outcome {
         for kind in UNKNOWN {
             t.send_deviant(
                 json!({"type":kind,"session_id":session,"content":"x","request_id":"r"}),
@@ -169,7 +169,7 @@ const FIELDS: &str = "\"x_null\":null,\"x_true\":true,\"x_number\":-1.5e3,\"x_te
                       \"x_list\":[1,[null,\"a\"],{}],\"x_object\":{\"type\":\"stop\",\"session_id\":\"x\"},\
                       \"id\":7,\"error\":{},\"\":0,";
 
-fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
+fn unknown_fields(t: &mut Trial) -> Outcome {
     let s = Session::named(t.fresh("s"));
     let id = json!(s.id());
     let line = |kind: &str, members: &str| {
@@ -196,7 +196,7 @@ fn unknown_fields(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn bad_messages(t: &mut Trial<'_>) -> Outcome {
+fn bad_messages(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let id = s.id();
     let mut bad = vec![
@@ -246,7 +246,7 @@ fn bad_messages(t: &mut Trial<'_>) -> Outcome {
     t.demand_no_strangers()
 }
 
-fn absent_content(t: &mut Trial<'_>) -> Outcome {
+fn absent_content(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for message in [
         json!({"type":"user.input","session_id":s.id()}),
@@ -258,7 +258,7 @@ fn absent_content(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn channels(t: &mut Trial<'_>) -> Outcome {
+fn channels(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let turn = t.quick_turn(&s)?;
     let names: BTreeSet<String> = turn

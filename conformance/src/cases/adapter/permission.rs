@@ -33,7 +33,7 @@ const SETTLE_ONE: &str =
     "look requests up by session and `request_id`, and ignore answers to others";
 
 /// A session in which an action is asked for that can be seen when it happens.
-fn asked_visibly(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
+fn asked_visibly(t: &mut Trial) -> Outcome<(Session, Ask, Request)> {
     let recipe = t.subject.recipes.permission.as_ref();
     if !t.has_probe(&["ask"]) && !recipe.is_some_and(|recipe| recipe.contains("{effect_path}")) {
         return t.skip("recipe `permission` with {effect_path}, a file that the action makes");
@@ -42,7 +42,7 @@ fn asked_visibly(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
 }
 
 /// Answers a request, and all others that the same turn makes, until it ends: a model may ask again.
-fn answer_to_the_end(t: &mut Trial<'_>, s: &Session, request: &Request, approved: bool) -> Outcome {
+fn answer_to_the_end(t: &mut Trial, s: &Session, request: &Request, approved: bool) -> Outcome {
     t.answer(s, request, approved)?;
     let mut from = request.seen.index + 1;
     loop {
@@ -67,7 +67,7 @@ fn answer_to_the_end(t: &mut Trial<'_>, s: &Session, request: &Request, approved
 }
 
 /// A session in which an action is asked for.
-fn asked(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
+fn asked(t: &mut Trial) -> Outcome<(Session, Ask, Request)> {
     let (s, ask) = (t.open()?, t.action());
     let request = t.ask(&s, &ask)?;
     Ok((s, ask, request))
@@ -75,7 +75,7 @@ fn asked(t: &mut Trial<'_>) -> Outcome<(Session, Ask, Request)> {
 
 /// Answers a request in a way that a host must not.
 fn respond(
-    t: &mut Trial<'_>,
+    t: &mut Trial,
     s: &Session,
     request_id: &str,
     approved: impl Into<Value>,
@@ -85,11 +85,11 @@ fn respond(
 }
 
 /// The action has not happened.
-fn undone(t: &Trial<'_>, ask: &Ask, why: &str) -> Outcome {
+fn undone(t: &Trial, ask: &Ask, why: &str) -> Outcome {
     t.demand(!ask.done(), "the guarded action does not happen", why)
 }
 
-fn request_says_all(t: &mut Trial<'_>) -> Outcome {
+fn request_says_all(t: &mut Trial) -> Outcome {
     let (s, _, request) = asked(t)?;
     for member in ["request_id", "tool", "description", "resource"] {
         let got = request.seen.value(member);
@@ -103,7 +103,7 @@ fn request_says_all(t: &mut Trial<'_>) -> Outcome {
     answer_to_the_end(t, &s, &request, false)
 }
 
-fn approval(t: &mut Trial<'_>) -> Outcome {
+fn approval(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked_visibly(t)?;
     answer_to_the_end(t, &s, &request, true)?;
     t.demand(
@@ -114,14 +114,14 @@ fn approval(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn denial(t: &mut Trial<'_>) -> Outcome {
+fn denial(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked_visibly(t)?;
     answer_to_the_end(t, &s, &request, false)?;
     t.settle_ledger(&s)?;
     undone(t, &ask, "it happened after `approved: false`")
 }
 
-fn no_answer(t: &mut Trial<'_>) -> Outcome {
+fn no_answer(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked_visibly(t)?;
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
@@ -153,7 +153,7 @@ fn no_answer(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "it happened after the denial")
 }
 
-fn other_request(t: &mut Trial<'_>) -> Outcome {
+fn other_request(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked(t)?;
     let other = t.token();
     respond(t, &s, &other, true)?;
@@ -170,7 +170,7 @@ fn other_request(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn other_session(t: &mut Trial<'_>) -> Outcome {
+fn other_session(t: &mut Trial) -> Outcome {
     let [s, other] = t.open_each()?;
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
@@ -183,7 +183,7 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "an approval in another session let it happen").hint(SETTLE_ONE)
 }
 
-fn only_true(t: &mut Trial<'_>) -> Outcome {
+fn only_true(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let bad = [
         None,
@@ -217,7 +217,7 @@ fn only_true(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn first_answer(t: &mut Trial<'_>) -> Outcome {
+fn first_answer(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked(t)?;
     t.answer(&s, &request, false)?;
     respond(t, &s, request.id(), true)?;
@@ -226,7 +226,7 @@ fn first_answer(t: &mut Trial<'_>) -> Outcome {
     undone(t, &ask, "an approval after the denial let it happen")
 }
 
-fn in_reverse(t: &mut Trial<'_>) -> Outcome {
+fn in_reverse(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let asks = [t.action(), t.action()];
     let requests = t.ask_all(&s, &asks)?;
@@ -244,7 +244,7 @@ fn in_reverse(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn two_sessions(t: &mut Trial<'_>) -> Outcome {
+fn two_sessions(t: &mut Trial) -> Outcome {
     let [waits, goes_on] = t.open_each()?;
     let (waiting, wanted) = (t.action(), t.action());
     let pending = t.ask(&waits, &waiting)?;
@@ -265,7 +265,7 @@ fn two_sessions(t: &mut Trial<'_>) -> Outcome {
     undone(t, &waiting, "it happened after its denial")
 }
 
-fn a_hundred(t: &mut Trial<'_>) -> Outcome {
+fn a_hundred(t: &mut Trial) -> Outcome {
     let mut of_all = HashSet::new();
     for _ in 0..5 {
         let s = t.open()?;
@@ -293,7 +293,7 @@ fn a_hundred(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn blocks_no_one(t: &mut Trial<'_>) -> Outcome {
+fn blocks_no_one(t: &mut Trial) -> Outcome {
     let [waits, goes_on] = t.open_each()?;
     let ask = t.action();
     let request = t.ask(&waits, &ask)?;
@@ -307,7 +307,7 @@ fn blocks_no_one(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn close_denies(t: &mut Trial<'_>) -> Outcome {
+fn close_denies(t: &mut Trial) -> Outcome {
     let (s, ask, request) = asked(t)?;
     let closed = t.close(&s)?;
     respond(t, &s, request.id(), true)?;
@@ -327,7 +327,7 @@ fn close_denies(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// At a stop the adapter settles by itself, and the host's denial may come as late as the next turn.
-fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
+fn id_of_an_earlier_turn(t: &mut Trial) -> Outcome {
     let hint = "an id may be used again only when the host's answer to it has come: count over the session's turns";
     let (s, first, request) = asked(t)?;
     t.stop(&s)?;
@@ -371,7 +371,7 @@ fn id_of_an_earlier_turn(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn no_one_asked(t: &mut Trial<'_>) -> Outcome {
+fn no_one_asked(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     // What the adapter says of its own accord has come by then.
     t.quick_turn(&s)?;

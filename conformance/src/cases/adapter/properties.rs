@@ -19,7 +19,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 /// The id of the session that mutated lines speak of; no mutation of a few bytes makes it that of a fence.
 const VICTIM: &str = "victim";
 
-fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
+fn mutated_lines(t: &mut Trial) -> Outcome {
     let s = t.open_as(VICTIM)?;
     t.quick_turn(&s)?;
     let (mut noise, mut objects) = (Vec::new(), Vec::new());

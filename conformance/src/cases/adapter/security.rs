@@ -14,7 +14,7 @@ const SWITCH: &str = "CONFORM_PROBE";
 /// The file that the script would send.
 const FILE: &str = "conformance-probe.bin";
 
-fn script_is_text(t: &mut Trial<'_>) -> Outcome {
+fn script_is_text(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     launch.env.retain(|(name, _)| name != SWITCH);
     if std::env::var_os(SWITCH).is_some() {

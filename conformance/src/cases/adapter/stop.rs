@@ -36,13 +36,13 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Stops the running turn and waits for its end, as long as the author said that it may take.
-fn stop(t: &mut Trial<'_>, s: &Session, from: usize) -> Outcome<crate::trial::TurnSeen> {
+fn stop(t: &mut Trial, s: &Session, from: usize) -> Outcome<crate::trial::TurnSeen> {
     t.stop(s)?;
     t.end_within(s, from, t.bounds.stop)
         .hint("stdin must be read while a turn runs, and `stop` must reach the turn, which then ends by `turn.complete`")
 }
 
-fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
+fn stop_ends_the_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let stopped = t.history.len();
@@ -86,7 +86,7 @@ fn stop_ends_the_turn(t: &mut Trial<'_>) -> Outcome {
 
 /// A turn of recipe `long` that no one stops goes on for longer than the stopped one: the stop has
 /// ended that one.
-fn outlives_a_stopped_turn(t: &mut Trial<'_>, stopped_after: Duration) -> Outcome {
+fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let within = stopped_after * 2 + t.quiet();
@@ -100,7 +100,7 @@ fn outlives_a_stopped_turn(t: &mut Trial<'_>, stopped_after: Duration) -> Outcom
     Ok(())
 }
 
-fn session_goes_on(t: &mut Trial<'_>) -> Outcome {
+fn session_goes_on(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     stop(t, &s, from)?;
@@ -110,7 +110,7 @@ fn session_goes_on(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// The next turn of a session is served as if there had been no stop.
-fn ordinary_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
+fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
     if !t.has_probe(&["echo"]) {
         return t.quick_turn(s).map(|_| ());
     }
@@ -124,7 +124,7 @@ fn ordinary_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
     .hint("the stop seems to be kept for the next turn")
 }
 
-fn stop_after_the_end(t: &mut Trial<'_>) -> Outcome {
+fn stop_after_the_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.stop(&s)?;
@@ -133,7 +133,7 @@ fn stop_after_the_end(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn stop_before_any_input(t: &mut Trial<'_>) -> Outcome {
+fn stop_before_any_input(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.stop(&s)?;
     t.settle_ledger(&s)?;
@@ -141,7 +141,7 @@ fn stop_before_any_input(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
+fn only_its_own_session(t: &mut Trial) -> Outcome {
     let [stopped, other] = t.open_each()?;
     let (from, other_from) = (t.busy(&stopped)?, t.busy(&other)?);
     stop(t, &stopped, from)?;
@@ -160,7 +160,7 @@ fn only_its_own_session(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&other)
 }
 
-fn five_stops(t: &mut Trial<'_>) -> Outcome {
+fn five_stops(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     t.raw_valid(wire::line_of(&json!({"type":"stop","session_id":s.id()})).repeat(5))?;
@@ -171,7 +171,7 @@ fn five_stops(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
+fn stop_races_completion(t: &mut Trial) -> Outcome {
     const RUNS: usize = 200;
     let s = t.open()?;
     let mut natural = Vec::new();
@@ -234,7 +234,7 @@ fn stop_races_completion(t: &mut Trial<'_>) -> Outcome {
     .hint("decide under one lock whether the turn ends by itself or by the stop")
 }
 
-fn stop_denies(t: &mut Trial<'_>) -> Outcome {
+fn stop_denies(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let ask = t.action();
     let request = t.ask(&s, &ask)?;
@@ -253,7 +253,7 @@ fn stop_denies(t: &mut Trial<'_>) -> Outcome {
     .hint("settle every pending request as denied when its turn is stopped, and forget it")
 }
 
-fn no_tick_after_the_end(t: &mut Trial<'_>) -> Outcome {
+fn no_tick_after_the_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let end = stop(t, &s, from)?.end.index;
@@ -269,7 +269,7 @@ fn no_tick_after_the_end(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
+fn stop_in_a_flood(t: &mut Trial) -> Outcome {
     const PIECES: usize = 10_000;
     const SIZE: usize = 20_000;
     /// What may be on its way when the stop comes.
@@ -321,7 +321,7 @@ fn stop_in_a_flood(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-fn queued_turn_runs(t: &mut Trial<'_>) -> Outcome {
+fn queued_turn_runs(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let token = t.token();
@@ -338,7 +338,7 @@ fn queued_turn_runs(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn stop_of_a_stranger(t: &mut Trial<'_>) -> Outcome {
+fn stop_of_a_stranger(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let stranger = t.fresh("stranger");
     t.send_deviant(json!({"type":"stop","session_id":stranger}))?;
@@ -357,7 +357,7 @@ fn stop_of_a_stranger(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-fn children_end(t: &mut Trial<'_>) -> Outcome {
+fn children_end(t: &mut Trial) -> Outcome {
     let Some(long) = t.subject.recipes.long.clone() else {
         return t.skip("recipe `long`");
     };

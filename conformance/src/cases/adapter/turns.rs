@@ -26,13 +26,13 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-11", silent_turn),
 ];
 
-fn one_end(t: &mut Trial<'_>) -> Outcome {
+fn one_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.demand_ends(&s, 1)
 }
 
-fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
+fn five_in_sequence(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for _ in 0..5 {
         t.quick_turn(&s)?;
@@ -40,7 +40,7 @@ fn five_in_sequence(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 5)
 }
 
-fn nothing_after_the_end(t: &mut Trial<'_>) -> Outcome {
+fn nothing_after_the_end(t: &mut Trial) -> Outcome {
     let named = t.extensions().contains(&"turns");
     let s = if named {
         t.agree_on(&["turns"])?.naming_turns()
@@ -65,7 +65,7 @@ fn nothing_after_the_end(t: &mut Trial<'_>) -> Outcome {
     t.demand(late == 0, "no output of a turn after its end", late)
 }
 
-fn exactly_one_each(t: &mut Trial<'_>, contents: &[&str]) -> Outcome {
+fn exactly_one_each(t: &mut Trial, contents: &[&str]) -> Outcome {
     let s = t.open()?;
     for content in contents {
         t.turn(&s, *content)?;
@@ -73,16 +73,16 @@ fn exactly_one_each(t: &mut Trial<'_>, contents: &[&str]) -> Outcome {
     t.demand_ends(&s, contents.len())
 }
 
-fn failure_ends(t: &mut Trial<'_>) -> Outcome {
+fn failure_ends(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.failing(&s)?;
     t.end_of(&s, from)?;
     t.demand_ends(&s, 1)
 }
 
-fn two_back_to_back(t: &mut Trial<'_>) -> Outcome {
+fn two_back_to_back(t: &mut Trial) -> Outcome {
     let s = t.open()?;
-    let line = |t: &Trial<'_>| {
+    let line = |t: &Trial| {
         crate::wire::line_of(&json!({"type":"user.input","session_id":s.id(),"content":t.quick()}))
     };
     let both = [line(t), line(t)].concat();
@@ -92,7 +92,7 @@ fn two_back_to_back(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
+fn queued_in_order(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let words: Vec<String> = (1..=5).map(|n| format!("word-{n}")).collect();
     let mut from = t.history.len();
@@ -124,7 +124,7 @@ fn queued_in_order(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
+fn quick_overtakes(t: &mut Trial) -> Outcome {
     let [slow, quick] = t.open_each()?;
     let from = t.sleeping(&slow, 3_000)?;
     let end = t.quick_turn(&quick)?.end.index;
@@ -139,13 +139,13 @@ fn quick_overtakes(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn idle(t: &mut Trial<'_>) -> Outcome {
+fn idle(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.pass_time(Duration::from_secs(3));
     t.demand_ends(&s, 0)
 }
 
-fn silent_turn(t: &mut Trial<'_>) -> Outcome {
+fn silent_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.probe_turn(&s, &json!([["complete"]]))?;
     t.demand_ends(&s, 1)

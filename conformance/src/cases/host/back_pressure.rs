@@ -25,7 +25,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FLW-06", ticks),
 ];
 
-fn both_full(t: &mut Trial<'_>) -> Outcome {
+fn both_full(t: &mut Trial) -> Outcome {
     const FLOOD: usize = 8 << 20;
     let others = t.open_many(8)?;
     let s = t.open()?;
@@ -70,7 +70,7 @@ fn both_full(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// A turn of a session that must not be held up.
-fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
+fn prompt_turn(t: &mut Trial, s: &Session, hint: &str) -> Outcome {
     let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint(hint)?;
@@ -78,7 +78,7 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session, hint: &str) -> Outcome {
 }
 
 /// Opens a session that can be paused, and pauses it.
-fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
+fn open_paused(t: &mut Trial) -> Outcome<Session> {
     let s = t.open_offering(&["flow"], &json!({}))?;
     t.expect(0, &s, "session.ready").under("relay.8")?;
     t.introduce(&s)?;
@@ -88,7 +88,7 @@ fn open_paused(t: &mut Trial<'_>) -> Outcome<Session> {
     Ok(s)
 }
 
-fn one_paused(t: &mut Trial<'_>) -> Outcome {
+fn one_paused(t: &mut Trial) -> Outcome {
     const FLOOD: usize = 8 << 20;
     let other = t.open_known()?;
     let s = open_paused(t)?;
@@ -111,7 +111,7 @@ fn one_paused(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn not_reading(t: &mut Trial<'_>) -> Outcome {
+fn not_reading(t: &mut Trial) -> Outcome {
     let elsewhere = match t
         .subject
         .lacks(&[Need::SecondAdapter, Need::Extension("options")])
@@ -166,7 +166,7 @@ fn not_reading(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn many_outputs(t: &mut Trial<'_>) -> Outcome {
+fn many_outputs(t: &mut Trial) -> Outcome {
     const OUTPUTS: usize = 100_000;
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["burst", OUTPUTS, 8], ["complete"]]))?;
@@ -184,7 +184,7 @@ fn many_outputs(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn memory(t: &mut Trial<'_>) -> Outcome {
+fn memory(t: &mut Trial) -> Outcome {
     const FLOOD: u64 = 256 << 20;
     const MOST: u64 = 128 << 20;
     let other = t.open_known()?;
@@ -216,7 +216,7 @@ fn memory(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn ticks(t: &mut Trial<'_>) -> Outcome {
+fn ticks(t: &mut Trial) -> Outcome {
     const FLOOD: u64 = 40 << 20;
     const WORDS: usize = 25;
     const WORD: &str = "word ";
@@ -258,7 +258,7 @@ fn ticks(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Reads as a hub does that takes 10 MB a second, until a turn of the session has ended that began at `from`.
-fn read_slowly(t: &mut Trial<'_>, from: usize, s: &Session) -> Outcome {
+fn read_slowly(t: &mut Trial, from: usize, s: &Session) -> Outcome {
     const A_SECOND: f64 = 10e6;
     let (began, mut next, mut bytes, mut ended) = (Instant::now(), from, 0, false);
     let enough = began + t.bounds.secs(20.0);

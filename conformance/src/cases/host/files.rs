@@ -48,7 +48,7 @@ fn told(turn: &TurnSeen) -> bool {
     !turn.on_channel("system").is_empty()
 }
 
-fn attached(t: &mut Trial<'_>) -> Outcome {
+fn attached(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for (name, mime, bytes) in [
         ("data.csv", "text/csv", 100_000),
@@ -88,7 +88,7 @@ fn attached(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn sent(t: &mut Trial<'_>) -> Outcome {
+fn sent(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for (name, mime, bytes, place) in [
         ("report.md", "text/markdown", 100_000, "tmpdir"),
@@ -139,7 +139,7 @@ fn sent(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Demands that the file of a turn was not given to the hub, and that it was told.
-fn demand_refused(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
+fn demand_refused(t: &Trial, turn: &TurnSeen) -> Outcome {
     if let Some(file) = files(turn).first() {
         let path = file.text("file_path");
         return t.fail(
@@ -154,7 +154,7 @@ fn demand_refused(t: &Trial<'_>, turn: &TurnSeen) -> Outcome {
     )
 }
 
-fn missing(t: &mut Trial<'_>) -> Outcome {
+fn missing(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for path in ["{tmpdir}/not-there.txt", "not/absolute.txt"] {
         let actions = json!([
@@ -169,7 +169,7 @@ fn missing(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn names(t: &mut Trial<'_>) -> Outcome {
+fn names(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let inside = |path: PathBuf| path.display().to_string();
     let (absolute, upwards) = (t.path("by-absolute-name"), t.path("by-upward-name"));
@@ -215,7 +215,7 @@ fn names(t: &mut Trial<'_>) -> Outcome {
     .under("file.4")
 }
 
-fn elsewhere(t: &mut Trial<'_>) -> Outcome {
+fn elsewhere(t: &mut Trial) -> Outcome {
     if Path::new(OUTSIDE).starts_with(&t.subject.cwd) {
         return Err(Stop::Inconclusive(format!(
             "run in a folder that does not hold {OUTSIDE}"
@@ -264,7 +264,7 @@ fn elsewhere(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn defaults(t: &mut Trial<'_>) -> Outcome {
+fn defaults(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let actions = json!([
         ["write_file", "{tmpdir}/plain.bin", 100],
@@ -299,7 +299,7 @@ fn defaults(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
+fn member_in_a_file(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events", "options", "large"])?;
     t.act(&s, &json!([["complete"]]))?;
     let lower = t.lower(&s)?;
@@ -346,7 +346,7 @@ fn member_in_a_file(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
+fn held_to_announcement(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["large"])?;
     let s = t.open()?;
     t.act(
@@ -388,7 +388,7 @@ fn held_to_announcement(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// A turn of a session that must not be held up.
-fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
+fn prompt_turn(t: &mut Trial, s: &Session) -> Outcome {
     let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint("another session's file holds this one up")?;
@@ -396,7 +396,7 @@ fn prompt_turn(t: &mut Trial<'_>, s: &Session) -> Outcome {
     Ok(())
 }
 
-fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
+fn no_regular_file(t: &mut Trial) -> Outcome {
     let (s, other) = (t.open()?, t.open_known()?);
     t.act(&s, &json!([["mkfifo", "{tmpdir}/fifo"], ["complete"]]))?;
     for path in ["{tmpdir}/fifo", "{tmpdir}", "/dev/zero"] {
@@ -416,7 +416,7 @@ fn no_regular_file(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn large(t: &mut Trial<'_>) -> Outcome {
+fn large(t: &mut Trial) -> Outcome {
     const MIB: usize = 1 << 20;
     let (s, other) = (t.open()?, t.open_known()?);
     let sizes = [8 * MIB, 8 * MIB, 48 * MIB, 8 * MIB, 8 * MIB];

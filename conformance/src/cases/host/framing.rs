@@ -31,7 +31,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 /// Characters of one to four bytes.
 const MIXED: &str = "na\u{ef}ve \u{20ac} \u{65e5}\u{672c} \u{1f600}\u{1f44d}";
 
-fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
+fn within_the_adapters_limit(t: &mut Trial) -> Outcome {
     const MIB: usize = 1 << 20;
     if t.subject.limits.max_line < 4 * MIB {
         return t.skip("`max_line` of 4 MiB");
@@ -65,7 +65,7 @@ fn within_the_adapters_limit(t: &mut Trial<'_>) -> Outcome {
     t.demand_served(&s, "served")
 }
 
-fn cut_characters(t: &mut Trial<'_>) -> Outcome {
+fn cut_characters(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.demand_answer(
         &s,
@@ -80,7 +80,7 @@ fn cut_characters(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn many_at_once(t: &mut Trial<'_>) -> Outcome {
+fn many_at_once(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let word = |n: i32| format!("{n} ");
     let outputs: Vec<Value> = (0..100)
@@ -93,7 +93,7 @@ fn many_at_once(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn blank_lines(t: &mut Trial<'_>) -> Outcome {
+fn blank_lines(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let turn = t.act(
         &s,
@@ -118,7 +118,7 @@ fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
+fn malformed_lines(t: &mut Trial) -> Outcome {
     let lines = corpus::malformed("{session_id}");
     let mut actions: Vec<Value> = Vec::new();
     let mut wanted = String::new();
@@ -145,7 +145,7 @@ fn malformed_lines(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-fn not_utf8(t: &mut Trial<'_>) -> Outcome {
+fn not_utf8(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let id = t.lower(&s)?.id;
     let mut line =
@@ -173,15 +173,15 @@ fn lines_of(id: &str, lengths: &[usize]) -> Vec<Value> {
         .collect()
 }
 
-fn long_lines(t: &mut Trial<'_>) -> Outcome {
+fn long_lines(t: &mut Trial) -> Outcome {
     deliver_lines(t, &[65_535, 65_536, 65_537, (1 << 20) - 1, 1 << 20])
 }
 
-fn very_long_line(t: &mut Trial<'_>) -> Outcome {
+fn very_long_line(t: &mut Trial) -> Outcome {
     deliver_lines(t, &[16 << 20])
 }
 
-fn deliver_lines(t: &mut Trial<'_>, lengths: &[usize]) -> Outcome {
+fn deliver_lines(t: &mut Trial, lengths: &[usize]) -> Outcome {
     let s = t.open_known()?;
     let id = t.lower(&s)?.id;
     for (length, line) in lengths.iter().zip(lines_of(&id, lengths)) {
@@ -197,7 +197,7 @@ fn deliver_lines(t: &mut Trial<'_>, lengths: &[usize]) -> Outcome {
     Ok(())
 }
 
-fn endless_line(t: &mut Trial<'_>) -> Outcome {
+fn endless_line(t: &mut Trial) -> Outcome {
     const LENGTH: u64 = 256 << 20;
     let (noisy, other) = (t.open_known()?, t.open_known()?);
     let group = t.with_process(|process| process.pid())?;
@@ -212,7 +212,7 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
     t.expect_told_within(sent, &lower, "user.input", t.bounds.secs(2.0))?;
     let mut most = before;
     let limit = 4 * t.subject.limits.max_line as u64 + (64 << 20);
-    let done = |t: &Trial<'_>| t.count(&noisy, "turn.complete") > 1;
+    let done = |t: &Trial| t.count(&noisy, "turn.complete") > 1;
     for _ in 0..400 {
         most = most.max(usage_of(group).resident);
         if done(t) || most.saturating_sub(before) > limit {
@@ -230,7 +230,7 @@ fn endless_line(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
+fn over_the_limit(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let length = t.subject.limits.max_line + (1 << 20);
     let turn = t.act(
@@ -246,7 +246,7 @@ fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
     t.demand_told(&turn, "of the line that was skipped")
 }
 
-fn last_line(t: &mut Trial<'_>) -> Outcome {
+fn last_line(t: &mut Trial) -> Outcome {
     let line = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":\"last words\"}";
     let s = t.open()?;
     let from = t.instruct(
@@ -275,7 +275,7 @@ fn last_line(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn odd_json(t: &mut Trial<'_>) -> Outcome {
+fn odd_json(t: &mut Trial) -> Outcome {
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
     let line =
         |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");

@@ -36,12 +36,12 @@ const OWN: [&str; 13] = [
 ];
 
 /// Has the stub agree on what a journal can tell of.
-fn prepare(t: &mut Trial<'_>) -> Outcome {
+fn prepare(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":["turns","events","usage","resume","options","questions"]}))
 }
 
 /// The first hub of a host with a journal, and a session whose first entry it has heard.
-fn open(t: &mut Trial<'_>) -> Outcome<(Hub, Session)> {
+fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
     prepare(t)?;
     let hub = t.hub()?;
     let s = open_more(t, &hub, json!({}))?;
@@ -49,7 +49,7 @@ fn open(t: &mut Trial<'_>) -> Outcome<(Hub, Session)> {
 }
 
 /// One more session whose first entry this hub has heard.
-fn open_more(t: &mut Trial<'_>, hub: &Hub, more: Value) -> Outcome<Session> {
+fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
     let s = t.journaled();
     let from = hub.start(&s, more);
     t.hear_kind(hub, &s, from, "host.fact")?;
@@ -57,7 +57,7 @@ fn open_more(t: &mut Trial<'_>, hub: &Hub, more: Value) -> Outcome<Session> {
 }
 
 /// The host once more, on the journal that the one before it has left, and a hub of its own.
-fn again(t: &mut Trial<'_>) -> Outcome<Hub> {
+fn again(t: &mut Trial) -> Outcome<Hub> {
     t.kill_host()?;
     t.hub()
 }
@@ -73,19 +73,19 @@ fn instruct(hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<usiz
 }
 
 /// The same to the end of the turn.
-fn act(t: &Trial<'_>, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<Seen> {
+fn act(t: &Trial, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<Seen> {
     let from = instruct(hub, s, turn, actions)?;
     t.hear_end(hub, s, from, turn)
 }
 
 /// Attaches, and waits for the answer.
-fn attach(t: &Trial<'_>, hub: &Hub, s: &Session, after: u64, more: Value) -> Outcome<Seen> {
+fn attach(t: &Trial, hub: &Hub, s: &Session, after: u64, more: Value) -> Outcome<Seen> {
     let from = hub.attach(s, after, more);
     t.hear_kind(hub, s, from, "session.attached")
 }
 
 /// Attaches, and waits for all entries that there are; they are behind the answer.
-fn catch_up(t: &Trial<'_>, hub: &Hub, s: &Session, after: u64) -> Outcome<(Seen, Vec<Seen>)> {
+fn catch_up(t: &Trial, hub: &Hub, s: &Session, after: u64) -> Outcome<(Seen, Vec<Seen>)> {
     let attached = attach(t, hub, s, after, json!({}))?;
     let last = attached.number("last_seq");
     if last > after {
@@ -105,14 +105,14 @@ fn last_of(hub: &Hub, s: &Session) -> u64 {
 }
 
 /// Waits for what was asked for under this id.
-fn asked(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, request: &str) -> Outcome<Seen> {
+fn asked(t: &Trial, hub: &Hub, s: &Session, from: usize, request: &str) -> Outcome<Seen> {
     t.hear(hub, s, from, format!("the request {request}"), |seen| {
         seen.kind().ends_with(".request") && seen.text("request_id") == request
     })
 }
 
 /// How many sessions were opened at adapters.
-fn starts(t: &Trial<'_>) -> usize {
+fn starts(t: &Trial) -> usize {
     t.written()
         .iter()
         .filter(|below| below.seen.kind() == "session.start")
@@ -120,14 +120,14 @@ fn starts(t: &Trial<'_>) -> usize {
 }
 
 /// What the adapter was answered to a request.
-fn answers(t: &Trial<'_>, lower: &Lower, request: &str) -> Vec<Seen> {
+fn answers(t: &Trial, lower: &Lower, request: &str) -> Vec<Seen> {
     let mut answers = t.written_to(lower);
     answers.retain(|seen| seen.kind().ends_with(".response") && seen.text("request_id") == request);
     answers
 }
 
 /// Demands that a turn ended well; an absent status says so.
-fn demand_completed(t: &Trial<'_>, end: &Seen) -> Outcome {
+fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
     let status = end.text("status");
     t.demand(
         matches!(status, "" | "completed"),
@@ -137,7 +137,7 @@ fn demand_completed(t: &Trial<'_>, end: &Seen) -> Outcome {
 }
 
 /// Demands that an input was refused, and for its sender alone: an end without `seq`.
-fn demand_refused(t: &Trial<'_>, end: &Seen) -> Outcome {
+fn demand_refused(t: &Trial, end: &Seen) -> Outcome {
     t.demand(
         end.get("seq").is_none(),
         "the end of a refused input has no `seq`",
@@ -151,7 +151,7 @@ fn demand_refused(t: &Trial<'_>, end: &Seen) -> Outcome {
 }
 
 /// Waits for the end of an input that is refused.
-fn hear_refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, turn: &str) -> Outcome<Seen> {
+fn hear_refusal(t: &Trial, hub: &Hub, s: &Session, from: usize, turn: &str) -> Outcome<Seen> {
     t.hear(
         hub,
         s,
@@ -162,7 +162,7 @@ fn hear_refusal(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, turn: &str) 
 }
 
 /// Demands what the types of some messages are, in their order.
-fn demand_kinds(t: &Trial<'_>, messages: &[Seen], wanted: &[&str]) -> Outcome {
+fn demand_kinds(t: &Trial, messages: &[Seen], wanted: &[&str]) -> Outcome {
     let kinds: Vec<&str> = messages.iter().map(Seen::kind).collect();
     t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
 }

@@ -29,7 +29,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Waits until these processes of the stub have ended.
-fn demand_gone(t: &Trial<'_>, processes: &[u32], within: Duration) -> Outcome {
+fn demand_gone(t: &Trial, processes: &[u32], within: Duration) -> Outcome {
     let deadline = Instant::now() + within;
     loop {
         if !processes.iter().any(|process| t.is_running(*process)) {

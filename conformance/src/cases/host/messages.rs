@@ -16,7 +16,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-MSG-06", no_type),
 ];
 
-fn unknown_channel(t: &mut Trial<'_>) -> Outcome {
+fn unknown_channel(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let turn = t.act(
@@ -35,7 +35,7 @@ fn unknown_channel(t: &mut Trial<'_>) -> Outcome {
     t.demand(delivered, "the output is delivered", "it is lost")
 }
 
-fn no_content(t: &mut Trial<'_>) -> Outcome {
+fn no_content(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let line =
         |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\"{rest}}}\n");
@@ -63,7 +63,7 @@ fn no_content(t: &mut Trial<'_>) -> Outcome {
     t.demand_told(&turn, "of the bad messages")
 }
 
-fn no_type(t: &mut Trial<'_>) -> Outcome {
+fn no_type(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let line = |kind: &str| {

@@ -20,7 +20,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-OUT-06", core_only),
 ];
 
-fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
+fn traffic(t: &mut Trial) -> Outcome<(Session, Session)> {
     let [a, b] = t.open_each()?;
     t.act(&a, &say_and_complete("one"))?;
     t.act(&b, &say_and_complete("two"))?;
@@ -33,7 +33,7 @@ fn traffic(t: &mut Trial<'_>) -> Outcome<(Session, Session)> {
     Ok((a, b))
 }
 
-fn ordinary_traffic(t: &mut Trial<'_>) -> Outcome {
+fn ordinary_traffic(t: &mut Trial) -> Outcome {
     traffic(t)?;
     let lines = t.written().len();
     t.demand(
@@ -43,7 +43,7 @@ fn ordinary_traffic(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn texts(t: &mut Trial<'_>) -> Outcome {
+fn texts(t: &mut Trial) -> Outcome {
     let long = "0123456789abcde\n".repeat(60_000);
     let texts = [
         "two\nlines\r\nand \"quotes\" and \\ and \t",
@@ -66,7 +66,7 @@ fn texts(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn at_once(t: &mut Trial<'_>) -> Outcome {
+fn at_once(t: &mut Trial) -> Outcome {
     let sessions = t.open_many(16)?;
     // The pipe is full first, so that whole lines wait for their turn.
     let s = t.open()?;
@@ -94,7 +94,7 @@ fn at_once(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn every_type(t: &mut Trial<'_>) -> Outcome {
+fn every_type(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let empty = t.turn(&s, "")?;
@@ -141,7 +141,7 @@ fn every_type(t: &mut Trial<'_>) -> Outcome {
     t.demand(stops >= 1, "a `stop` at the adapter", "none")
 }
 
-fn flushed(t: &mut Trial<'_>) -> Outcome {
+fn flushed(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     let from = t.input(&s, "short")?;
@@ -150,7 +150,7 @@ fn flushed(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn core_only(t: &mut Trial<'_>) -> Outcome {
+fn core_only(t: &mut Trial) -> Outcome {
     traffic(t)?;
     super::demand_core(t, "only the six types of the core")
 }

@@ -40,7 +40,7 @@ fn answered(id: &str) -> Value {
 }
 
 /// The request of a resource, as the hub is given it.
-fn asked(t: &Trial<'_>, s: &Session, from: usize, resource: &str) -> Outcome<Seen> {
+fn asked(t: &Trial, s: &Session, from: usize, resource: &str) -> Outcome<Seen> {
     t.expect_that(from, s, "the `permission.request` for the hub", |seen| {
         seen.kind() == "permission.request" && seen.text("resource") == resource
     })
@@ -53,7 +53,7 @@ fn answer_of(s: &Session, request: &Seen, approved: bool) -> Value {
 }
 
 /// The answers at the adapter: `true`, `false`, or whatever else stands there.
-fn answers(t: &Trial<'_>, lower: &Lower, id: &str) -> Vec<Value> {
+fn answers(t: &Trial, lower: &Lower, id: &str) -> Vec<Value> {
     t.told(lower, "permission.response")
         .iter()
         .filter(|seen| seen.text("request_id") == id)
@@ -61,7 +61,7 @@ fn answers(t: &Trial<'_>, lower: &Lower, id: &str) -> Vec<Value> {
         .collect()
 }
 
-fn demand_answers(t: &Trial<'_>, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
+fn demand_answers(t: &Trial, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
     let (got, wanted) = (json!(answers(t, lower, id)), json!(wanted));
     t.demand(
         got == wanted,
@@ -71,7 +71,7 @@ fn demand_answers(t: &Trial<'_>, lower: &Lower, id: &str, wanted: &[bool]) -> Ou
 }
 
 /// Whether anything was approved below, for any session.
-fn demand_no_approval(t: &Trial<'_>) -> Outcome {
+fn demand_no_approval(t: &Trial) -> Outcome {
     let approval = t.written().into_iter().find(|below| {
         below.seen.kind() == "permission.response"
             && below.seen.get("approved") == Some(&Value::Bool(true))
@@ -85,7 +85,7 @@ fn demand_no_approval(t: &Trial<'_>) -> Outcome {
     }
 }
 
-fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
+fn shown_unchanged(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     // Short enough for the stub to log it as it stands.
     let long = "r".repeat(3_000);
@@ -125,7 +125,7 @@ fn shown_unchanged(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn decided(t: &mut Trial<'_>, approved: bool) -> Outcome {
+fn decided(t: &mut Trial, approved: bool) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let from = t.instruct(

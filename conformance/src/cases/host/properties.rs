@@ -24,7 +24,7 @@ const BETWEEN: usize = 4;
 /// Mutated outputs name this channel, so that the valid ones can be told from what is left of them.
 const CHANNEL: &str = "mutated";
 
-fn mutated_lines(t: &mut Trial<'_>) -> Outcome {
+fn mutated_lines(t: &mut Trial) -> Outcome {
     const ID: &str = "session-of-mutations";
     let lines: Vec<Vec<u8>> = (0..LINES).map(|_| harmless(&mut t.rng, ID)).collect();
     let (mut actions, mut wanted) = (Vec::new(), String::new());

@@ -32,7 +32,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-SES-14", closing::opened_and_closed),
 ];
 
-fn start_first(t: &mut Trial<'_>) -> Outcome {
+fn start_first(t: &mut Trial) -> Outcome {
     for _ in 0..3 {
         let s = t.open()?;
         let from = t.instruct(&s, &json!([["complete"]]))?;
@@ -52,7 +52,7 @@ fn start_first(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Demands that each id at the adapter begins with its one `session.start`, and counts them.
-fn demand_started(t: &Trial<'_>) -> Outcome<usize> {
+fn demand_started(t: &Trial) -> Outcome<usize> {
     let mut seen = HashSet::new();
     for below in t.below().into_iter().filter(|below| below.by == Side::Host) {
         let id = below.seen.session().to_owned();
@@ -70,7 +70,7 @@ fn demand_started(t: &Trial<'_>) -> Outcome<usize> {
     Ok(seen.len())
 }
 
-fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
+fn fresh_ids(t: &mut Trial) -> Outcome {
     for _ in 0..25 {
         let s = t.open_known()?;
         t.close(&s)?;
@@ -93,7 +93,7 @@ fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn one_process(t: &mut Trial<'_>) -> Outcome {
+fn one_process(t: &mut Trial) -> Outcome {
     let (a, b) = (t.open_known()?, t.open_known()?);
     let (a, b) = (t.lower(&a)?, t.lower(&b)?);
     t.demand(
@@ -104,7 +104,7 @@ fn one_process(t: &mut Trial<'_>) -> Outcome {
     t.demand(a.id != b.id, "two ids", format!("{} for both", a.id))
 }
 
-fn own_session(t: &mut Trial<'_>) -> Outcome {
+fn own_session(t: &mut Trial) -> Outcome {
     let [a, b] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     t.introduce(&a)?;
@@ -130,7 +130,7 @@ fn own_session(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn ascending(t: &mut Trial<'_>) -> Outcome {
+fn ascending(t: &mut Trial) -> Outcome {
     let sessions = t.open_many(8)?;
     let mut begun = Vec::new();
     for s in &sessions {
@@ -150,7 +150,7 @@ fn ascending(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn unknown_id(t: &mut Trial<'_>) -> Outcome {
+fn unknown_id(t: &mut Trial) -> Outcome {
     let token = t.token();
     // The last ones are what an empty table of some languages holds already.
     let strangers: Vec<Value> = [
@@ -198,7 +198,7 @@ fn unknown_id(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 1)
 }
 
-fn no_session(t: &mut Trial<'_>) -> Outcome {
+fn no_session(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let line = |id: &str| format!("{{\"type\":\"output\",{id}\"content\":\"{token}\"}}\n");
@@ -220,7 +220,7 @@ fn no_session(t: &mut Trial<'_>) -> Outcome {
     demand_unheard(t, &token)
 }
 
-fn similar_ids(t: &mut Trial<'_>) -> Outcome {
+fn similar_ids(t: &mut Trial) -> Outcome {
     let s = t.open_as("Session-aB-\u{e9}")?;
     t.introduce(&s)?;
     let id = t.lower(&s)?.id;
@@ -257,7 +257,7 @@ fn similar_ids(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 2)
 }
 
-fn file_first(t: &mut Trial<'_>) -> Outcome {
+fn file_first(t: &mut Trial) -> Outcome {
     let path = t.path("first.txt");
     fs::write(&path, "first\n")?;
     let s = t.open()?;

@@ -21,12 +21,12 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Begins a turn that has said something.
-fn begun(t: &mut Trial<'_>, s: &Session, actions: &Value) -> Outcome<usize> {
+fn begun(t: &mut Trial, s: &Session, actions: &Value) -> Outcome<usize> {
     let from = t.begin(s, actions)?;
     Ok(from)
 }
 
-fn one_stop(t: &mut Trial<'_>) -> Outcome {
+fn one_stop(t: &mut Trial) -> Outcome {
     let [s, other] = t.open_each()?;
     let from_other = t.begin_busy(&other)?;
     let from = t.begin_busy(&s)?;
@@ -56,7 +56,7 @@ fn one_stop(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn lives_on(t: &mut Trial<'_>) -> Outcome {
+fn lives_on(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.begin_busy(&s)?;
     let before = t.lower(&s)?;
@@ -73,7 +73,7 @@ fn lives_on(t: &mut Trial<'_>) -> Outcome {
     t.demand(closes == 0, "no `session.close`", format!("{closes}"))
 }
 
-fn unanswered(t: &mut Trial<'_>) -> Outcome {
+fn unanswered(t: &mut Trial) -> Outcome {
     let [s, closed, other] = t.open_each()?;
     let deaf = json!([
         ["ignore_stop"],
@@ -112,7 +112,7 @@ fn unanswered(t: &mut Trial<'_>) -> Outcome {
     .under("turn.8")
 }
 
-fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
+fn during_a_flood(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     // 8 GiB, if no one stopped it.
     let flood = json!([
@@ -129,7 +129,7 @@ fn during_a_flood(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 1)
 }
 
-fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
+fn behind_inputs(t: &mut Trial) -> Outcome {
     let [s, holder] = t.open_each()?;
     let others = t.open_many(8)?;
     t.introduce(&s)?;
@@ -166,7 +166,7 @@ fn behind_inputs(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn output_after(t: &mut Trial<'_>) -> Outcome {
+fn output_after(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let talk = json!([
         ["say", "a"],

@@ -24,7 +24,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-TRN-10", empty_input),
 ];
 
-fn one_end(t: &mut Trial<'_>) -> Outcome {
+fn one_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &say_and_complete("hello"))?;
     t.expect_within(
@@ -37,7 +37,7 @@ fn one_end(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-fn not_before(t: &mut Trial<'_>) -> Outcome {
+fn not_before(t: &mut Trial) -> Outcome {
     t.open_known()?;
     let s = t.open()?;
     let from = t.instruct(
@@ -56,7 +56,7 @@ fn not_before(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-fn output_before_end(t: &mut Trial<'_>) -> Outcome {
+fn output_before_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let word = |n: usize| format!("{n} ");
     let mut messages: Vec<Value> = (0..200)
@@ -70,7 +70,7 @@ fn output_before_end(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn stray_end(t: &mut Trial<'_>) -> Outcome {
+fn stray_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.act(
         &s,
@@ -86,7 +86,7 @@ fn stray_end(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn idle_end(t: &mut Trial<'_>) -> Outcome {
+fn idle_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.act(
         &s,
@@ -112,7 +112,7 @@ fn idle_end(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn between_turns(t: &mut Trial<'_>) -> Outcome {
+fn between_turns(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let turn = t.act(&s, &json!([["complete"], ["delay", 200], ["say", token]]))?;
@@ -127,7 +127,7 @@ fn between_turns(t: &mut Trial<'_>) -> Outcome {
     t.demand(heard, "the output between turns is delivered", "it is not")
 }
 
-fn never_ends(t: &mut Trial<'_>) -> Outcome {
+fn never_ends(t: &mut Trial) -> Outcome {
     let [s, other] = t.open_each()?;
     t.begin(&s, &json!([["ignore_stop"], ["say", "on"]]))?;
     let lower = t.lower(&s)?;
@@ -139,7 +139,7 @@ fn never_ends(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn other_session(t: &mut Trial<'_>) -> Outcome {
+fn other_session(t: &mut Trial) -> Outcome {
     let (a, b) = (t.open_known()?, t.open()?);
     let from_b = t.begin_busy(&b)?;
     let from_a = t.instruct(
@@ -164,7 +164,7 @@ fn other_session(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&b, 1)
 }
 
-fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
+fn during_a_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let from = t.begin(&s, &json!([["say", "busy"], ["delay", 500], ["complete"]]))?;
@@ -188,7 +188,7 @@ fn during_a_turn(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn empty_input(t: &mut Trial<'_>) -> Outcome {
+fn empty_input(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let turn = t.turn(&s, "")?;
     t.demand_ends(&s, 2)?;

@@ -13,7 +13,7 @@ pub(crate) fn say_and_complete(text: &str) -> Value {
     json!([["say", text], ["complete"]])
 }
 
-impl Trial<'_> {
+impl Trial {
     /// The content of an input that has the stub carry out these actions. By [`Session::id`] other
     /// instructions can name this session.
     ///

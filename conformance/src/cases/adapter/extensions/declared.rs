@@ -13,7 +13,7 @@ use crate::{
 const MOST_SESSIONS: u64 = 64;
 
 /// What `session.ready` and `session.info` have said last of a member.
-pub(super) fn latest(t: &Trial<'_>, s: &Session, member: &str) -> Option<Value> {
+pub(super) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
     let told = t
         .of(s)
         .into_iter()
@@ -23,13 +23,13 @@ pub(super) fn latest(t: &Trial<'_>, s: &Session, member: &str) -> Option<Value> 
 }
 
 /// One of the capabilities that a session has told last; null where it has not.
-pub(super) fn capability(t: &Trial<'_>, s: &Session, name: &str) -> Value {
+pub(super) fn capability(t: &Trial, s: &Session, name: &str) -> Value {
     latest(t, s, "capabilities")
         .and_then(|all| all.get(name).cloned())
         .unwrap_or_default()
 }
 
-pub(super) fn native_ids(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn native_ids(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["resume"])?;
     t.quick_turn(&s)?;
     t.settle()?;
@@ -44,7 +44,7 @@ pub(super) fn native_ids(t: &mut Trial<'_>) -> Outcome {
         .hint("declare `native_session_ids` only where the host gets the id, by `session.info` at the latest")
 }
 
-pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn most_sessions(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let names_turns = all.contains(&"turns");
     let of_turns = |s: Session| if names_turns { s.naming_turns() } else { s };
@@ -90,7 +90,7 @@ pub(super) fn most_sessions(t: &mut Trial<'_>) -> Outcome {
     open.iter().try_for_each(|s| t.close(s).map(drop))
 }
 
-pub(super) fn turn_completion(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn turn_completion(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let s = t.agree_on(&all)?;
     if capability(t, &s, "turn_completion") != json!(true) {
@@ -132,7 +132,7 @@ pub(super) fn turn_completion(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Begins a turn of this id that lasts: by the probe, else by recipe `long`.
-fn lasting(t: &mut Trial<'_>, s: &Session, turn: &str) -> Outcome<usize> {
+fn lasting(t: &mut Trial, s: &Session, turn: &str) -> Outcome<usize> {
     if t.has_probe(&["until_stop"]) {
         return t.busy_as(s, turn);
     }
@@ -149,7 +149,7 @@ fn lasting(t: &mut Trial<'_>, s: &Session, turn: &str) -> Outcome<usize> {
     Ok(from)
 }
 
-pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn steers(t: &mut Trial) -> Outcome {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
     let modes = ready.list("input_modes");
     if !modes.iter().any(|mode| mode == "steer") {
@@ -197,7 +197,7 @@ pub(super) fn steers(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// The names that a member lists as `[{id}]`.
-fn choices(t: &Trial<'_>, s: &Session, member: &str) -> Vec<String> {
+fn choices(t: &Trial, s: &Session, member: &str) -> Vec<String> {
     let listed = latest(t, s, member)
         .and_then(|listed| listed.as_array().cloned())
         .unwrap_or_default();
@@ -248,7 +248,7 @@ const CHANGED: [&str; 6] = [
     "denied_tools",
 ];
 
-pub(super) fn options(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn options(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["options"])?;
     t.quick_turn(&first)?;
     t.settle()?;

@@ -8,7 +8,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn zero_and_unknown(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn zero_and_unknown(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["usage"])?;
     let said =
         json!({"type":"usage","input_tokens":0,"output_tokens":12,"cost_usd":0,"scope":"turn"});
@@ -56,7 +56,7 @@ fn category(error: Option<&Value>) -> Option<Value> {
         .cloned()
 }
 
-fn known(t: &Trial<'_>, category: Option<Value>, of: &str) -> Outcome {
+fn known(t: &Trial, category: Option<Value>, of: &str) -> Outcome {
     let Some(category) = category else {
         return Ok(());
     };
@@ -65,7 +65,7 @@ fn known(t: &Trial<'_>, category: Option<Value>, of: &str) -> Outcome {
         .hint("what has no name there is `other`; the agent's own word goes into `code`")
 }
 
-pub(super) fn categories(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn categories(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["turns"])?;
     let from = match (t.has_probe(&["fail"]), t.subject.recipes.error.clone()) {
         (true, _) => t.probe_as(&s, "t-1", &json!([["fail", "asked to fail"]]))?,

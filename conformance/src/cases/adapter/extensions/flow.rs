@@ -14,7 +14,7 @@ use crate::{
 const GROWTH: u64 = 128;
 
 /// A turn that says one thing, where it can be asked to; else an ordinary one.
-fn saying(t: &mut Trial<'_>, s: &Session, words: &[&str]) -> Outcome<usize> {
+fn saying(t: &mut Trial, s: &Session, words: &[&str]) -> Outcome<usize> {
     if !t.has_probe(&["say"]) {
         let quick = t.quick();
         return t.input(s, quick);
@@ -24,7 +24,7 @@ fn saying(t: &mut Trial<'_>, s: &Session, words: &[&str]) -> Outcome<usize> {
 }
 
 /// A session that is idle and paused; the place from which on it is silent.
-fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
+fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
     let s = t.agree_on(&["flow"])?;
     t.quick_turn(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
@@ -35,7 +35,7 @@ fn paused(t: &mut Trial<'_>) -> Outcome<(Session, usize)> {
 
 /// Demands that these words stand in a text in this order; a greeting or work in the background may
 /// stand between.
-fn demand_order(t: &Trial<'_>, text: &str, words: &[&str]) -> Outcome {
+fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
     let rest = words.iter().try_fold(text, |rest, word| {
         rest.split_once(word).map(|(_, rest)| rest)
     });
@@ -48,12 +48,12 @@ fn demand_order(t: &Trial<'_>, text: &str, words: &[&str]) -> Outcome {
 }
 
 /// Nothing of the session has come since a place in the history.
-fn silent(t: &Trial<'_>, s: &Session, from: usize, while_what: &str) -> Outcome {
+fn silent(t: &Trial, s: &Session, from: usize, while_what: &str) -> Outcome {
     t.demand_silence(s, from, format!("nothing {while_what}"))
         .hint("hold back every message of a paused session, its `turn.complete` and requests too")
 }
 
-pub(super) fn pause(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn pause(t: &mut Trial) -> Outcome {
     let (s, from) = paused(t)?;
     saying(t, &s, &["one ", "two ", "three"])?;
     t.settle()?;
@@ -66,7 +66,7 @@ pub(super) fn pause(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn close_while_paused(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn close_while_paused(t: &mut Trial) -> Outcome {
     let (s, from) = paused(t)?;
     saying(t, &s, &["one"])?;
     t.settle()?;
@@ -75,7 +75,7 @@ pub(super) fn close_while_paused(t: &mut Trial<'_>) -> Outcome {
     silent(t, &s, from, "for a session that was closed while paused")
 }
 
-pub(super) fn over_turns(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn over_turns(t: &mut Trial) -> Outcome {
     let (s, from) = paused(t)?;
     t.tell(&s, "flow.pause", &json!({}))?;
     saying(t, &s, &["one"])?;
@@ -93,7 +93,7 @@ pub(super) fn over_turns(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn bounded(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn bounded(t: &mut Trial) -> Outcome {
     let (s, from) = paused(t)?;
     t.fence()?;
     t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
@@ -104,7 +104,7 @@ pub(super) fn bounded(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn stop_while_paused(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stop_while_paused(t: &mut Trial) -> Outcome {
     let prompt = ticks_while_paused(t, Duration::ZERO)?;
     if prompt.came <= prompt.most {
         return Ok(());
@@ -127,7 +127,7 @@ struct Ticks {
 }
 
 /// Stops a turn in a paused session, and resumes 1.5 s after the time that the stop may take.
-fn ticks_while_paused(t: &mut Trial<'_>, stop: Duration) -> Outcome<Ticks> {
+fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
     /// How often the script ticks.
     const EVERY: Duration = Duration::from_millis(50);
     let s = t.agree_on(&["flow"])?;

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// An input whose turn is named where `turns` was offered.
-pub(super) fn input(t: &mut Trial<'_>, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
+pub(super) fn input(t: &mut Trial, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
     let quick = t.quick();
     if offer.contains(&"turns") {
         t.input_as(s, turn, &quick)
@@ -30,7 +30,7 @@ fn listed(ready: &Seen) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn ready_first(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn ready_first(t: &mut Trial) -> Outcome {
     let s = t.open_offering(&EXTENSIONS, &json!({}))?;
     let from = input(t, &s, &EXTENSIONS, "t-1")?;
     t.end_of(&s, from)?;
@@ -50,7 +50,7 @@ pub(super) fn ready_first(t: &mut Trial<'_>) -> Outcome {
     t.demand(count == 1, "one `session.ready`", count)
 }
 
-pub(super) fn subset(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn subset(t: &mut Trial) -> Outcome {
     let one = t.extensions().first().copied().unwrap_or("turns");
     for offer in [&[one][..], &["zz-later", one], &["zz-later"], &[]] {
         let s = t.open_offering(offer, &json!({}))?;
@@ -76,7 +76,7 @@ pub(super) fn subset(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn core_only(t: &mut Trial) -> Outcome {
     /// The types of the core; types that no one knows are another matter ([msg.2]).
     const BEYOND: [&str; 26] = [
         "session.ready",
@@ -143,7 +143,7 @@ pub(super) fn core_only(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn version(t: &mut Trial) -> Outcome {
     for protocol in [99, 0] {
         let all = t.extensions();
         let from = t.history.len();
@@ -192,7 +192,7 @@ pub(super) fn version(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-pub(super) fn resume(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn resume(t: &mut Trial) -> Outcome {
     let never = t.token();
     let resume =
         json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});

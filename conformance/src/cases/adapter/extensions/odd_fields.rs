@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// Opens a session with a `session.start` that breaks a rule in one of its optional fields.
-fn open_oddly(t: &mut Trial<'_>, members: &Value) -> Outcome<Session> {
+fn open_oddly(t: &mut Trial, members: &Value) -> Outcome<Session> {
     let id = t.fresh("odd");
     let s = Session::named(id);
     t.tell_deviant(&s, "session.start", members)?;
@@ -18,7 +18,7 @@ fn open_oddly(t: &mut Trial<'_>, members: &Value) -> Outcome<Session> {
 }
 
 /// Sends an input with odd members; its turn is answered.
-fn answered(t: &mut Trial<'_>, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
+fn answered(t: &mut Trial, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
     let mut members = json!({"content":t.quick()});
     if let Some(turn) = turn {
         members["turn_id"] = json!(turn);
@@ -31,7 +31,7 @@ fn answered(t: &mut Trial<'_>, s: &Session, turn: Option<&str>, odd: &Value) -> 
     Ok(())
 }
 
-pub(super) fn meta(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn meta(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let turns = all.contains(&"turns");
     let large = json!({"a":"x".repeat(70 << 10)});
@@ -52,7 +52,7 @@ pub(super) fn meta(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn future(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn future(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let turns = all.contains(&"turns");
     let mut offer = all.clone();
@@ -67,7 +67,7 @@ pub(super) fn future(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn types(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     for start in [
         json!({"protocol":1,"extensions":"turns"}),
@@ -108,7 +108,7 @@ pub(super) fn types(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn long_ids(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn long_ids(t: &mut Trial) -> Outcome {
     for id in ["i".repeat(256), "\u{e9}".repeat(128)] {
         let s = t.open_as(&id)?;
         t.quick_turn(&s).hint("an id may be 256 bytes long")?;

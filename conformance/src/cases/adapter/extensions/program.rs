@@ -18,7 +18,7 @@ const LINES: usize = 100_000;
 
 /// Starts the program with a flag and an empty stdin, beside the trial's own process and history.
 /// Returns what it wrote to stdout, if it is one JSON object.
-fn printed(t: &Trial<'_>, flag: &str) -> Outcome<Option<Value>> {
+fn printed(t: &Trial, flag: &str) -> Outcome<Option<Value>> {
     let mut launch = t.launch();
     launch.command.push(flag.to_owned());
     let history = History::begin();
@@ -56,7 +56,7 @@ fn stdout_of(history: &Arc<History>) -> Vec<u8> {
 }
 
 /// Whether a member is there and of its type.
-fn member(t: &mut Trial<'_>, answer: &Value, name: &str, is: fn(&Value) -> bool) {
+fn member(t: &mut Trial, answer: &Value, name: &str, is: fn(&Value) -> bool) {
     let value = answer.get(name).cloned().unwrap_or_default();
     t.should(
         is(&value),
@@ -65,7 +65,7 @@ fn member(t: &mut Trial<'_>, answer: &Value, name: &str, is: fn(&Value) -> bool)
     );
 }
 
-pub(super) fn describes_itself(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn describes_itself(t: &mut Trial) -> Outcome {
     let Some(answer) = printed(t, "--describe")? else {
         return t.skip("an answer to `--describe`");
     };
@@ -95,7 +95,7 @@ pub(super) fn describes_itself(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn diagnoses_itself(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn diagnoses_itself(t: &mut Trial) -> Outcome {
     let Some(answer) = printed(t, "--diagnose")? else {
         return t.skip("an answer to `--diagnose`");
     };
@@ -119,7 +119,7 @@ pub(super) fn diagnoses_itself(t: &mut Trial<'_>) -> Outcome {
 /// A configuration that is wrong for everybody: no JSON at all.
 const WRONG: &str = "{\"conformance\": ";
 
-pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn wrong_configuration(t: &mut Trial) -> Outcome {
     let file = t.path("config.json");
     std::fs::write(&file, WRONG)?;
     let mut launch = t.launch();
@@ -163,7 +163,7 @@ pub(super) fn wrong_configuration(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn files_in_their_folder(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn files_in_their_folder(t: &mut Trial) -> Outcome {
     let within = |seen: &Seen, folder: &std::path::Path| {
         let real = |path: &std::path::Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
         real(std::path::Path::new(seen.text("file_path"))).starts_with(real(folder))

@@ -14,7 +14,7 @@ use crate::{
 
 /// Has an action asked for, with more members of the request and more steps after it.
 fn ask_with(
-    t: &mut Trial<'_>,
+    t: &mut Trial,
     s: &Session,
     ask: &Ask,
     more: &Value,
@@ -28,7 +28,7 @@ fn ask_with(
 }
 
 fn respond(
-    t: &mut Trial<'_>,
+    t: &mut Trial,
     s: &Session,
     request: &Request,
     approved: bool,
@@ -38,7 +38,7 @@ fn respond(
     t.tell(s, "permission.response", &members)
 }
 
-pub(super) fn late_answer(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn late_answer(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let ask = t.action();
     let request = ask_with(
@@ -89,7 +89,7 @@ fn options() -> Value {
     ]})
 }
 
-pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn mismatch(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let hint = "an option of a reject kind denies, and one of an allow kind allows only with `approved: true`";
     for (approved, option, happens) in [
@@ -112,7 +112,7 @@ pub(super) fn mismatch(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn unknown_option(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let ask = t.action();
     let request = ask_with(t, &s, &ask, &options(), &[])?;
@@ -126,7 +126,7 @@ pub(super) fn unknown_option(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn changed_input(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     if capability(t, &s, "updated_input") == json!(true) {
         return t.skip("an adapter without capability `updated_input`");
@@ -161,7 +161,7 @@ pub(super) fn changed_input(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Has a question asked and returns its id and the place of its input.
-fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
+fn ask_question(t: &mut Trial, s: &Session) -> Outcome<(String, usize)> {
     let script =
         json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
     let from = t.probe(s, &script)?;
@@ -169,7 +169,7 @@ fn ask_question(t: &mut Trial<'_>, s: &Session) -> Outcome<(String, usize)> {
     Ok((seen.text("request_id").to_owned(), from))
 }
 
-pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn question(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["questions"])?;
     let (id, from) = ask_question(t, &s)?;
     t.tell(
@@ -187,7 +187,7 @@ pub(super) fn question(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn cancelled_question(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["questions"])?;
     for answer in [
         json!({"cancelled":true}),
@@ -211,7 +211,7 @@ pub(super) fn cancelled_question(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn stopped_question(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stopped_question(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["questions"])?;
     let (id, from) = ask_question(t, &s)?;
     t.stop(&s)?;
@@ -226,7 +226,7 @@ pub(super) fn stopped_question(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn folded_question(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn folded_question(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let prompt = t.token();
     let turn = t

@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// What `session.start.resume` is to be, to go on from where a session stands.
-fn place_of(t: &Trial<'_>, s: &Session) -> Option<Value> {
+fn place_of(t: &Trial, s: &Session) -> Option<Value> {
     let mut place = json!({});
     for seen in t.of(s) {
         if !matches!(
@@ -35,7 +35,7 @@ fn place_of(t: &Trial<'_>, s: &Session) -> Option<Value> {
 }
 
 /// Closes a session and opens another one that goes on with it.
-fn go_on(t: &mut Trial<'_>, s: &Session, place: &Value) -> Outcome<Session> {
+fn go_on(t: &mut Trial, s: &Session, place: &Value) -> Outcome<Session> {
     t.close(s)?;
     t.settle()?;
     let (again, _) = t.agree(&["resume"], &json!({"resume":place}))?;
@@ -43,7 +43,7 @@ fn go_on(t: &mut Trial<'_>, s: &Session, place: &Value) -> Outcome<Session> {
 }
 
 /// What was told of the context of a resumed session, once it has served a turn.
-fn context(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
+fn context(t: &mut Trial, s: &Session) -> Outcome<String> {
     t.settle()?;
     Ok(latest(t, s, "context")
         .and_then(|context| Some(context.as_str()?.to_owned()))
@@ -51,7 +51,7 @@ fn context(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
 }
 
 /// Has a text kept in the conversation: by the probe, else by recipe `remember`.
-fn remember(t: &mut Trial<'_>, s: &Session, text: &str) -> Outcome {
+fn remember(t: &mut Trial, s: &Session, text: &str) -> Outcome {
     if t.has_probe(&["remember", "recall"]) {
         return t.probe_turn(s, &json!([["remember", text]])).map(drop);
     }
@@ -63,7 +63,7 @@ fn remember(t: &mut Trial<'_>, s: &Session, text: &str) -> Outcome {
 }
 
 /// Asks for the text that was kept.
-fn recall(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
+fn recall(t: &mut Trial, s: &Session) -> Outcome<String> {
     if t.has_probe(&["remember", "recall"]) {
         let turn = t.probe_turn(s, &json!([["recall"]]))?;
         let answer = Trial::probe_answer(&turn.messages, "recalled").unwrap_or_default();
@@ -75,7 +75,7 @@ fn recall(t: &mut Trial<'_>, s: &Session) -> Outcome<String> {
     Ok(t.turn(s, recipe)?.text())
 }
 
-pub(super) fn remembers(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn remembers(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["resume"])?;
     let token = t.token();
     remember(t, &first, &token)?;
@@ -112,7 +112,7 @@ pub(super) fn remembers(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn attaches(t: &mut Trial) -> Outcome {
     let first = t.agree_on(&["resume"])?;
     t.quick_turn(&first)?;
     t.settle()?;
@@ -146,7 +146,7 @@ pub(super) fn attaches(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Asks for the sessions that can be resumed, and waits for the answer that names the request.
-fn list(t: &mut Trial<'_>, request: &str, more: &Value) -> Outcome<Seen> {
+fn list(t: &mut Trial, request: &str, more: &Value) -> Outcome<Seen> {
     let asked = crate::wire::with(
         json!({"type":"sessions.list","session_id":"","request_id":request}),
         more,
@@ -176,7 +176,7 @@ fn entries(result: &Seen) -> Vec<Value> {
     result.list("entries")
 }
 
-pub(super) fn listed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn listed(t: &mut Trial) -> Outcome {
     let (mut extensions, mut more) = (vec!["resume"], json!({}));
     if t.extensions().contains(&"options") {
         extensions.push("options");
@@ -239,7 +239,7 @@ fn repeated<'a>(ids: impl Iterator<Item = (usize, &'a str)>) -> Option<String> {
 }
 
 /// Ids that name a message or a call, over several turns of one session.
-pub(super) fn names_over_turns(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn names_over_turns(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["events"])?;
     let mut turns = Vec::new();
     for _ in 0..3 {

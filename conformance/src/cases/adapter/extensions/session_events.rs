@@ -10,7 +10,7 @@ use crate::{
     wire,
 };
 
-pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn closed(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let line = |script: &Value| {
         wire::line_of(
@@ -49,7 +49,7 @@ pub(super) fn closed(t: &mut Trial<'_>) -> Outcome {
     .hint("end the running turn and each queued one, then write `session.closed`")
 }
 
-pub(super) fn ended_without_control(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn ended_without_control(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.probe_turn(&s, &json!([["close_session", "failed"]]))?;
     for _ in 0..2 {
@@ -68,7 +68,7 @@ pub(super) fn ended_without_control(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn folded_failure(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn folded_failure(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.failing(&s)?;
     let turn = t.end_of(&s, from)?;
@@ -89,7 +89,7 @@ pub(super) fn folded_failure(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn update(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn update(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["options"])?;
     // What the adapter learns of its agent at the start has come by then.
     t.quick_turn(&s)?;
@@ -111,7 +111,7 @@ pub(super) fn update(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// How many `session.info` come after three updates, so many times.
-fn infos_for_updates(t: &mut Trial<'_>, s: &Session, rounds: usize) -> Outcome<usize> {
+fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize> {
     let from = t.history.len();
     for _ in 0..rounds {
         for members in [
@@ -153,7 +153,7 @@ fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
     }
 }
 
-pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn update_lasts(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["options"])?;
     t.quick_turn(&s)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
@@ -195,7 +195,7 @@ pub(super) fn update_lasts(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn applied(t: &mut Trial) -> Outcome {
     let folder = t.folder().display().to_string();
     let mut options = json!({
         "user_id":"u-1","task_id":"task-1","run_id":"run-1","role":"r","iteration":1,"variables":{"a":"b"},"cwd":folder,"add_dirs":[folder],
@@ -243,7 +243,7 @@ pub(super) fn applied(t: &mut Trial<'_>) -> Outcome {
     .hint("list the fields that the adapter honours, not those that it was given")
 }
 
-pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn ping(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let from = t.busy(&s)?;
     let flood = t.open()?;
@@ -283,7 +283,7 @@ pub(super) fn ping(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn tools(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["events"])?;
     let start = |id: &str| json!(["event", {"type":"tool.start","tool_call_id":id,"tool":"Edit"}]);
     let from = t.probe(&s, &json!([start("c-1")]))?;
@@ -302,7 +302,7 @@ pub(super) fn tools(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// The call has one end, before the end of its turn.
-fn closed_call(t: &Trial<'_>, s: &Session, id: &str) -> Outcome {
+fn closed_call(t: &Trial, s: &Session, id: &str) -> Outcome {
     let all = t.of(s);
     let Some(begun) = all
         .iter()

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// Every rich form that the probe can be made to send without an answer.
-fn rich_forms(t: &Trial<'_>) -> Value {
+fn rich_forms(t: &Trial) -> Value {
     let event = |message: Value| json!(["event", message]);
     let all = [
         json!(["say", "an answer"]),
@@ -43,7 +43,7 @@ fn rich_forms(t: &Trial<'_>) -> Value {
         .collect()
 }
 
-pub(super) fn each(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn each(t: &mut Trial) -> Outcome {
     let forms = rich_forms(t);
     let probing = forms.as_array().is_some_and(|forms| !forms.is_empty());
     for name in t.extensions() {

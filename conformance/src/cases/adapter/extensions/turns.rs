@@ -10,7 +10,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn id_on_all(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let s = t.agree_on(&all)?;
     let quick = t.quick();
@@ -67,7 +67,7 @@ pub(super) fn id_on_all(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// No `turn.complete` of the session since a place in the history.
-fn still_runs(t: &Trial<'_>, s: &Session, from: usize, why: &str) -> Outcome {
+fn still_runs(t: &Trial, s: &Session, from: usize, why: &str) -> Outcome {
     let ended = t
         .seen_from(from)
         .iter()
@@ -76,7 +76,7 @@ fn still_runs(t: &Trial<'_>, s: &Session, from: usize, why: &str) -> Outcome {
         .hint("compare the `turn_id` of a `stop` with that of the running turn")
 }
 
-pub(super) fn stop_of_another(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stop_of_another(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["turns"])?;
     let quick = t.quick();
     let from = t.input_as(&s, "t-1", &quick)?;
@@ -91,7 +91,7 @@ pub(super) fn stop_of_another(t: &mut Trial<'_>) -> Outcome {
     t.settle_ledger(&s)
 }
 
-pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stop_of_queued(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["turns"])?;
     let token = t.token();
     let from = t.busy_as(&s, "t-1")?;
@@ -123,7 +123,7 @@ pub(super) fn stop_of_queued(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// A session of an adapter that takes steers.
-fn steerable(t: &mut Trial<'_>) -> Outcome<Session> {
+fn steerable(t: &mut Trial) -> Outcome<Session> {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
     let modes = ready.list("input_modes");
     if modes.iter().any(|mode| mode == "steer") {
@@ -133,20 +133,20 @@ fn steerable(t: &mut Trial<'_>) -> Outcome<Session> {
     }
 }
 
-fn results(t: &Trial<'_>, s: &Session) -> Vec<Seen> {
+fn results(t: &Trial, s: &Session) -> Vec<Seen> {
     let mut results = t.of(s);
     results.retain(|seen| seen.kind() == "steer.result");
     results
 }
 
-fn steer_as(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<usize> {
+fn steer_as(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<usize> {
     let members =
         json!({"turn_id":turn,"message_id":message,"mode":"steer","content":"and briefly"});
     t.tell(s, "user.input", &members)
 }
 
 /// Exactly one result, whenever it comes, and nothing that a turn would have.
-fn demand_result(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
+fn demand_result(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
     let result = |seen: &Seen| seen.kind() == "steer.result" && seen.session() == s.id();
     t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
     t.settle()?;
@@ -173,7 +173,7 @@ fn demand_result(t: &mut Trial<'_>, s: &Session, turn: &str, message: &str) -> O
     Ok(results[0].clone())
 }
 
-pub(super) fn steer(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn steer(t: &mut Trial) -> Outcome {
     let s = steerable(t)?;
     let from = t.busy_as(&s, "t-1")?;
     steer_as(t, &s, "t-2", "m-1")?;
@@ -187,7 +187,7 @@ pub(super) fn steer(t: &mut Trial<'_>) -> Outcome {
     t.demand(ends == 1, "one `turn.complete`, that of the turn", ends)
 }
 
-pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn idle_steer(t: &mut Trial) -> Outcome {
     let s = steerable(t)?;
     let quick = t.quick();
     let from = t.input_as(&s, "t-1", &quick)?;
@@ -204,7 +204,7 @@ pub(super) fn idle_steer(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn status(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn status(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["turns"])?;
     let from = t.probe_as(&s, "t-1", &json!([["say", "hello"]]))?;
     let completed = t.end_of_turn(&s, "t-1", from, t.bounds.deadline)?;

@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// Sessions to try it in: one without extensions, and one with all that the adapter has.
-fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
+fn sessions(t: &mut Trial) -> Outcome<Vec<(Session, bool)>> {
     let core = t.open()?;
     t.quick_turn(&core)?;
     let mut all = vec![(core, false)];
@@ -22,7 +22,7 @@ fn sessions(t: &mut Trial<'_>) -> Outcome<Vec<(Session, bool)>> {
     Ok(all)
 }
 
-fn ordinary_turn(t: &mut Trial<'_>, s: &Session, turns: bool) -> Outcome {
+fn ordinary_turn(t: &mut Trial, s: &Session, turns: bool) -> Outcome {
     let quick = t.quick();
     let from = if turns {
         t.input_as(s, "t-last", &quick)?
@@ -33,7 +33,7 @@ fn ordinary_turn(t: &mut Trial<'_>, s: &Session, turns: bool) -> Outcome {
     Ok(())
 }
 
-pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn bad_messages(t: &mut Trial) -> Outcome {
     for (s, turns) in sessions(t)? {
         let id = s.id();
         let bad = [
@@ -58,7 +58,7 @@ pub(super) fn bad_messages(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn reserved_names(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn reserved_names(t: &mut Trial) -> Outcome {
     let s = Session::named(t.fresh("s"));
     t.tell_deviant(
         &s,

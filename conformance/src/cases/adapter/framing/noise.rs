@@ -6,7 +6,7 @@ use crate::{
     verdict::{Outcome, Stop},
 };
 
-pub(super) fn is_skipped(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn is_skipped(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let mut lines = malformed(s.id());
     t.rng.shuffle(&mut lines);
@@ -41,7 +41,7 @@ pub(super) fn is_skipped(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// The first line after which a fresh process serves no more.
-fn culprit(t: &mut Trial<'_>, lines: &[Malformed]) -> Option<&'static str> {
+fn culprit(t: &mut Trial, lines: &[Malformed]) -> Option<&'static str> {
     t.start().ok()?;
     t.fence().ok()?;
     lines.iter().find_map(|line| {
@@ -50,7 +50,7 @@ fn culprit(t: &mut Trial<'_>, lines: &[Malformed]) -> Option<&'static str> {
     })
 }
 
-fn send_all(t: &mut Trial<'_>, lines: &[Malformed]) -> Outcome {
+fn send_all(t: &mut Trial, lines: &[Malformed]) -> Outcome {
     for line in lines {
         t.raw(with_lf(&line.bytes))?;
     }
@@ -61,7 +61,7 @@ fn with_lf(line: &[u8]) -> Vec<u8> {
     [line, b"\n"].concat()
 }
 
-pub(super) fn disturbs_no_turn(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn disturbs_no_turn(t: &mut Trial) -> Outcome {
     let [s, other] = t.open_each()?;
     let from = t.busy(&s)?;
     let lines = malformed(other.id());
@@ -102,7 +102,7 @@ const INVALID: [&[u8]; 8] = [
     b"\xf0\x9f\x98",
 ];
 
-pub(super) fn invalid_utf8(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn invalid_utf8(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let within = |kind: &str, id: &[u8], content: &[u8]| {
         let head = format!("{{\"type\":\"{kind}\",\"session_id\":\"");
@@ -121,7 +121,7 @@ pub(super) fn invalid_utf8(t: &mut Trial<'_>) -> Outcome {
     t.demand_no_strangers()
 }
 
-pub(super) fn half_a_line(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn half_a_line(t: &mut Trial) -> Outcome {
     t.raw(*b"{\"type\":\"session.start\",\"sess")?;
     t.close_stdin()?;
     let exit = t.exit_within(t.bounds.start + t.bounds.secs(5.0))?;

@@ -8,7 +8,7 @@ use crate::{
     verdict::Outcome,
 };
 
-pub(super) fn escapes(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn escapes(t: &mut Trial) -> Outcome {
     let controls: String = (0..=0x20).map(|code: u8| char::from(code)).collect();
     let text =
         format!("a\0b {controls}\u{7f} \" \\ / \u{e9} \u{20ac} \u{1f600} \u{10ffff} \u{ffff} z");
@@ -68,7 +68,7 @@ fn spelled_input(session: &Session, content: &str) -> String {
     )
 }
 
-pub(super) fn surrogates(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn surrogates(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let sent = r"a\ud83d b\ude00 c\ude00\ud83d d\ud83d\u0041 e\ud83d";
     let read = "a\u{fffd} b\u{fffd} c\u{fffd}\u{fffd} d\u{fffd}A e\u{fffd}";
@@ -109,7 +109,7 @@ pub(super) fn surrogates(t: &mut Trial<'_>) -> Outcome {
     t.demand_no_strangers()
 }
 
-pub(super) fn odd_values(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn odd_values(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let quick = json!(t.quick()).to_string();
     let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));

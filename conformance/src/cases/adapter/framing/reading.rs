@@ -15,7 +15,7 @@ use crate::{
 const WHOLE_LINES: &str =
     "a read may end anywhere: collect bytes up to LF, then decode and parse the whole line";
 
-pub(super) fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn byte_by_byte(t: &mut Trial) -> Outcome {
     warm(t)?;
     let s = Session::named(t.fresh("s"));
     let bytes = [start_line(&s), input_line(&s, &t.quick())].concat();
@@ -28,7 +28,7 @@ pub(super) fn byte_by_byte(t: &mut Trial<'_>) -> Outcome {
 /// Where the writes of the long stream end besides.
 const OFFSETS: [usize; 3] = [4_096, 8_192, 65_536];
 
-pub(super) fn characters_cut(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn characters_cut(t: &mut Trial) -> Outcome {
     warm(t)?;
     let gap = Duration::from_millis(20);
     let text = "\u{e9}\u{20ac}\u{1f600}";
@@ -89,7 +89,7 @@ fn is_inside(byte: u8) -> bool {
 }
 
 /// Demands the text that a turn was asked to say back, where it could be asked.
-fn demand_echo(t: &Trial<'_>, turn: &TurnSeen, text: &str) -> Outcome {
+fn demand_echo(t: &Trial, turn: &TurnSeen, text: &str) -> Outcome {
     Trial::supported(&turn.messages)?;
     let said = turn.text();
     // A greeting or work in the background may stand beside it ([turn.6]).
@@ -116,7 +116,7 @@ fn demand_echo(t: &Trial<'_>, turn: &TurnSeen, text: &str) -> Outcome {
     })
 }
 
-pub(super) fn many_in_one_write(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn many_in_one_write(t: &mut Trial) -> Outcome {
     warm(t)?;
     let (a, b) = (Session::named(t.fresh("s")), Session::named(t.fresh("s")));
     let quick = t.quick();
@@ -135,7 +135,7 @@ pub(super) fn many_in_one_write(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&a, 1)
 }
 
-pub(super) fn crlf(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn crlf(t: &mut Trial) -> Outcome {
     let s = Session::named(t.fresh("s"));
     let mut bytes = Vec::new();
     for mut line in [start_line(&s), input_line(&s, &t.quick())] {
@@ -150,7 +150,7 @@ pub(super) fn crlf(t: &mut Trial<'_>) -> Outcome {
     t.demand_no_strangers()
 }
 
-pub(super) fn separators_are_data(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn separators_are_data(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let text = "one\u{2028}two\u{2029}three\u{85}four";
     let content = t
@@ -180,7 +180,7 @@ pub(super) fn separators_are_data(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn blank_lines(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn blank_lines(t: &mut Trial) -> Outcome {
     let s = Session::named(t.fresh("s"));
     let blank: &[u8] = b"\n   \n\t\n\r\n \t \r\n";
     let bytes = [
@@ -197,7 +197,7 @@ pub(super) fn blank_lines(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-pub(super) fn byte_order_mark(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn byte_order_mark(t: &mut Trial) -> Outcome {
     let s = Session::named(t.fresh("s"));
     let bytes = [
         b"\xef\xbb\xbf",

@@ -17,7 +17,7 @@ const MIB: usize = 1 << 20;
 /// The longest declared limit that is tried.
 const LONGEST: usize = 64 * MIB;
 
-pub(super) fn up_to_a_mebibyte(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn up_to_a_mebibyte(t: &mut Trial) -> Outcome {
     for size in [65_535, 65_536, 65_537, MIB - 1, MIB] {
         long_input(t, size).map_err(|stop| {
             stop.sent(format!("an input in a line of {size} bytes")).hint(match size {
@@ -40,7 +40,7 @@ pub(super) fn up_to_a_mebibyte(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn sixteen_mebibytes(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn sixteen_mebibytes(t: &mut Trial) -> Outcome {
     if t.subject.limits.max_line < 16 * MIB {
         return t.skip("`max_line` of 16 MiB");
     }
@@ -49,7 +49,7 @@ pub(super) fn sixteen_mebibytes(t: &mut Trial<'_>) -> Outcome {
 
 /// One input in a line of a size, and its turn. With `report` the content is long and must have
 /// arrived; without, the line is filled by a field that no one reads.
-fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
+fn long_input(t: &mut Trial, size: usize) -> Outcome {
     let s = t.open()?;
     let reports = t.has_probe(&["report"]);
     let quick = t.quick();
@@ -77,7 +77,7 @@ fn long_input(t: &mut Trial<'_>, size: usize) -> Outcome {
 }
 
 /// A message whose line, without its LF, has a size.
-fn filled(t: &mut Trial<'_>, size: usize, message: impl Fn(&str) -> Value) -> Value {
+fn filled(t: &mut Trial, size: usize, message: impl Fn(&str) -> Value) -> Value {
     let bare = wire::line_of(&message("")).len() - 1;
     let mut filler = String::with_capacity(size);
     // Numbered, so that a piece that is lost or moved shows.
@@ -89,7 +89,7 @@ fn filled(t: &mut Trial<'_>, size: usize, message: impl Fn(&str) -> Value) -> Va
 }
 
 /// Demands that the first input that a session reports is a text.
-pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str) -> Outcome {
+pub(super) fn demand_arrived(t: &mut Trial, session: &Session, content: &str) -> Outcome {
     let report = t.report(session)?;
     let first = report["inputs"][0].clone();
     let sha256 = wire::sha256(content.as_bytes());
@@ -101,7 +101,7 @@ pub(super) fn demand_arrived(t: &mut Trial<'_>, session: &Session, content: &str
     )
 }
 
-pub(super) fn within_the_hosts_limit(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn within_the_hosts_limit(t: &mut Trial) -> Outcome {
     let (s, _) = t.agree(&["events"], &json!({"max_line":MIB}))?;
     let turn = t.probe_turn(&s, &json!([["burst", 1, 3 * MIB, "y"]]))?;
     let longest = turn
@@ -125,7 +125,7 @@ pub(super) fn within_the_hosts_limit(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn over_the_limit(t: &mut Trial) -> Outcome {
     let limit = t.subject.limits.max_line;
     if limit > LONGEST {
         return t.skip("`max_line` of 64 MiB or less");
@@ -160,7 +160,7 @@ pub(super) fn over_the_limit(t: &mut Trial<'_>) -> Outcome {
 
 /// A reader that keeps a line until its end has all of it at its peak. Four times the limit and a
 /// margin are for copies and for what a runtime has not collected yet.
-pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn far_over_the_limit(t: &mut Trial) -> Outcome {
     let limit = t.subject.limits.max_line;
     if limit > LONGEST {
         return t.skip("`max_line` of 64 MiB or less");
@@ -197,7 +197,7 @@ pub(super) fn far_over_the_limit(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Three lines over the limit, each in a session of its own, each followed by a turn in another.
-fn long_lines(t: &mut Trial<'_>, limit: usize) -> Outcome {
+fn long_lines(t: &mut Trial, limit: usize) -> Outcome {
     for _ in 0..3 {
         let s = t.open()?;
         let line = filled(
@@ -215,7 +215,7 @@ fn long_lines(t: &mut Trial<'_>, limit: usize) -> Outcome {
 }
 
 /// The memory in use when it has fallen to a bound, or some seconds later.
-fn falls_to(t: &mut Trial<'_>, bound: u64) -> Outcome<u64> {
+fn falls_to(t: &mut Trial, bound: u64) -> Outcome<u64> {
     let deadline = Instant::now() + t.bounds.secs(3.0);
     loop {
         let now = t.usage()?.resident;

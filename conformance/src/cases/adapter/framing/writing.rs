@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// O-LINE judges every line, and the last one when stdout has ended.
-pub(super) fn whole_lines(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn whole_lines(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close(&s)?;
@@ -20,7 +20,7 @@ pub(super) fn whole_lines(t: &mut Trial<'_>) -> Outcome {
     t.drain()
 }
 
-pub(super) fn silent_by_itself(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn silent_by_itself(t: &mut Trial) -> Outcome {
     t.start()?;
     t.pass_time(Duration::from_secs(2));
     t.drain()?;
@@ -34,7 +34,7 @@ pub(super) fn silent_by_itself(t: &mut Trial<'_>) -> Outcome {
         .map_err(|stop| stop.hint("logs and banners belong on stderr"))
 }
 
-pub(super) fn end_is_flushed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn end_is_flushed(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_input(&s)?;
     // No fence here: what it makes the program write would push out what it holds back.
@@ -61,7 +61,7 @@ pub(super) fn end_is_flushed(t: &mut Trial<'_>) -> Outcome {
     Err(Stop::Fail(Box::new(finding)))
 }
 
-pub(super) fn output_is_flushed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn output_is_flushed(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     let text = "twenty bytes of text";
@@ -88,7 +88,7 @@ pub(super) fn output_is_flushed(t: &mut Trial<'_>) -> Outcome {
     .map_err(|stop| stop.hint("flush stdout after each message, not at the end of the turn"))
 }
 
-pub(super) fn never_mixed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn never_mixed(t: &mut Trial) -> Outcome {
     let mut running = Vec::new();
     for letter in ["a", "b", "c", "d", "e", "f", "g", "h"] {
         let s = t.open()?;

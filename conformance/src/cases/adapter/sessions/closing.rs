@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::{trial::Trial, verdict::Outcome};
 
-pub(super) fn in_a_turn(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn in_a_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.busy(&s)?;
     let closed = t.close(&s)?;
@@ -26,7 +26,7 @@ pub(super) fn in_a_turn(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn late_messages(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn late_messages(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close(&s)?;
@@ -47,7 +47,7 @@ pub(super) fn late_messages(t: &mut Trial<'_>) -> Outcome {
     t.demand_silence(&s, from, "nothing for a session that is closed")
 }
 
-pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn twice(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close(&s)?;
@@ -55,7 +55,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-pub(super) fn one_of_two(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn one_of_two(t: &mut Trial) -> Outcome {
     let [kept, closed] = t.open_each()?;
     let mut begun = 0;
     for s in [&kept, &closed] {
@@ -85,7 +85,7 @@ pub(super) fn one_of_two(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn the_last(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn the_last(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.quick_turn(&s)?;
     t.close(&s)?;
@@ -98,7 +98,7 @@ pub(super) fn the_last(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn without_input(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn without_input(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.close(&s)?;
     t.fence()?;

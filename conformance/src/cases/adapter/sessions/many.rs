@@ -11,7 +11,7 @@ use crate::{
     verdict::{Outcome, Stop, Tier},
 };
 
-pub(super) fn three(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn three(t: &mut Trial) -> Outcome {
     let sessions: [_; 3] = t.open_each()?;
     let mut begun = Vec::new();
     for s in &sessions {
@@ -33,7 +33,7 @@ pub(super) fn three(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn tokens(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn tokens(t: &mut Trial) -> Outcome {
     let mut sessions = Vec::new();
     for _ in 0..4 {
         sessions.push((t.open()?, t.token()));
@@ -80,7 +80,7 @@ pub(super) fn tokens(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn variables(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn variables(t: &mut Trial) -> Outcome {
     let [a, b] = t.open_each()?;
     let token = t.token();
     t.probe_turn(&a, &json!([["set", "key", token]]))?;
@@ -95,7 +95,7 @@ pub(super) fn variables(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// What `get` tells of a variable.
-pub(super) fn value_of(t: &mut Trial<'_>, session: &Session, key: &str) -> Outcome<Value> {
+pub(super) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
     let turn = t.probe_turn(session, &json!([["get", key]]))?;
     match Trial::probe_answer(&turn.messages, "key") {
         Some(answer) => Ok(answer.get("value").cloned().unwrap_or_default()),
@@ -103,7 +103,7 @@ pub(super) fn value_of(t: &mut Trial<'_>, session: &Session, key: &str) -> Outco
     }
 }
 
-pub(super) fn numbers(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn numbers(t: &mut Trial) -> Outcome {
     let mut running = Vec::new();
     for _ in 0..4 {
         let s = t.open()?;
@@ -137,7 +137,7 @@ const CYCLES: usize = 2_000;
 /// The longest that they are opened and closed for; a program that starts something for each needs its time.
 const CYCLING: Duration = Duration::from_secs(15);
 
-pub(super) fn cycles(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn cycles(t: &mut Trial) -> Outcome {
     cycle(t, CYCLES / 4, CYCLING / 4)?;
     let before = t.usage()?;
     let done = cycle(t, CYCLES, CYCLING)?;
@@ -163,7 +163,7 @@ pub(super) fn cycles(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Opens and closes so many sessions, in batches that a slow program can follow, and says how many it was.
-fn cycle(t: &mut Trial<'_>, wanted: usize, within: Duration) -> Outcome<usize> {
+fn cycle(t: &mut Trial, wanted: usize, within: Duration) -> Outcome<usize> {
     let began = Instant::now();
     let (mut done, mut batch) = (0, 25);
     while done < wanted && began.elapsed() < within {
@@ -201,7 +201,7 @@ fn grown(before: Usage, after: Usage) -> Option<String> {
         .then(|| format!("{} processes became {}", before.processes, after.processes))
 }
 
-pub(super) fn two_hundred(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn two_hundred(t: &mut Trial) -> Outcome {
     let first = t.open()?;
     t.quick_turn(&first)?;
     let mut last = t.open()?;

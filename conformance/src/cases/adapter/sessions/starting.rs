@@ -5,7 +5,7 @@ use serde_json::json;
 use super::many::value_of;
 use crate::{trial::Trial, verdict::Outcome};
 
-pub(super) fn never_started(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn never_started(t: &mut Trial) -> Outcome {
     let stranger = t.fresh("never-started");
     let quick = t.quick();
     t.send_deviant(json!({"type":"user.input","session_id":stranger,"content":quick}))?;
@@ -13,7 +13,7 @@ pub(super) fn never_started(t: &mut Trial<'_>) -> Outcome {
     t.demand_no_strangers()
 }
 
-pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn twice(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let keeps = t.has_probe(&["set", "get"]);
     if keeps {
@@ -41,7 +41,7 @@ pub(super) fn twice(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn again(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn again(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.probe_turn(&s, &json!([["set", "key", "old"]]))?;
     t.close(&s)?;

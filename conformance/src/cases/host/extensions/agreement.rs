@@ -23,7 +23,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-31", of_the_pipe),
 ];
 
-fn whole_offer(t: &mut Trial<'_>) -> Outcome {
+fn whole_offer(t: &mut Trial) -> Outcome {
     t.open_known()?;
     if !t.subject.extensions.is_empty() {
         let s = full_hub::open(t)?;
@@ -55,7 +55,7 @@ fn whole_offer(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn no_waiting(t: &mut Trial<'_>) -> Outcome {
+fn no_waiting(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
     let s = t.open_known()?;
     let below = t.below_of(&t.lower(&s)?);
@@ -78,7 +78,7 @@ fn no_waiting(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
+fn not_before_ready(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready_delay_ms":400}))?;
     let s = full_hub::open(t)?;
     let id = s.id().to_owned();
@@ -116,7 +116,7 @@ fn not_before_ready(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn not_honoured(t: &mut Trial<'_>) -> Outcome {
+fn not_honoured(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
     let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
     let turn = t.act(&kept, &say_and_complete("served"))?;
@@ -168,7 +168,7 @@ fn not_honoured(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-fn not_agreed(t: &mut Trial<'_>) -> Outcome {
+fn not_agreed(t: &mut Trial) -> Outcome {
     let s = full_hub::open(t)?;
     // A host may say of its own what the hub agreed on with it: only what the adapter said must not pass.
     let no = t.token();
@@ -212,7 +212,7 @@ fn not_agreed(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn of_the_pipe(t: &mut Trial<'_>) -> Outcome {
+fn of_the_pipe(t: &mut Trial) -> Outcome {
     let s = full_hub::open(t)?;
     t.introduce(&s)?;
     let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;

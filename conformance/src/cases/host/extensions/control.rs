@@ -19,7 +19,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-32", stopped_while_paused),
 ];
 
-fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
+fn closed_from_below(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let core = t.open()?;
     let extended = if t.subject.extensions.contains("control") {
@@ -73,7 +73,7 @@ fn closed_from_below(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn paused(t: &mut Trial<'_>) -> Outcome {
+fn paused(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     let other = t.open()?;
     let from = t.begin(&s, &json!([["say", "first "]]))?;
@@ -100,7 +100,7 @@ fn paused(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
+fn ping_under_load(t: &mut Trial) -> Outcome {
     const LOAD: usize = 8 << 20;
     const DEADLINE: usize = 2 << 20;
     let (a, b) = (t.open_known()?, t.open_known()?);
@@ -154,7 +154,7 @@ fn ping_under_load(t: &mut Trial<'_>) -> Outcome {
     t.demand(pongs == 1, "one `pong`", format!("{pongs}"))
 }
 
-fn stopped_while_paused(t: &mut Trial<'_>) -> Outcome {
+fn stopped_while_paused(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     let from = t.begin_busy(&s)?;
     let lower = t.lower(&s)?;

@@ -27,7 +27,7 @@ const ALL: &[&str] = &[
     "control",
 ];
 
-fn meta(t: &mut Trial<'_>) -> Outcome {
+fn meta(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     let upward = json!({"trace":"a\u{2028}b","deep":{"n":[1,2.5,null,true]},"type":"stop"});
     let downward = json!({"traceparent":"00-1-2-01","list":[{}]});
@@ -76,7 +76,7 @@ fn meta(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn bad_meta(t: &mut Trial<'_>) -> Outcome {
+fn bad_meta(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     let long = json!({"long":"m".repeat(66_000)});
     let turn = t.act(
@@ -98,7 +98,7 @@ fn bad_meta(t: &mut Trial<'_>) -> Outcome {
     t.demand(!passed, "no `_meta`", "it was passed on")
 }
 
-fn wrong_types(t: &mut Trial<'_>) -> Outcome {
+fn wrong_types(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     let request = json!({
         "request_id":"r-1","tool":"Shell","description":"d","resource":"r",
@@ -186,7 +186,7 @@ fn wrong_types(t: &mut Trial<'_>) -> Outcome {
     t.demand(entries == 1, "a plan of one entry", format!("{entries}"))
 }
 
-fn long_ids(t: &mut Trial<'_>) -> Outcome {
+fn long_ids(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     let (fits, long) = ("i".repeat(256), "i".repeat(257));
     let token = t.token();
@@ -240,7 +240,7 @@ fn long_ids(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn categories(t: &mut Trial<'_>) -> Outcome {
+fn categories(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, ALL)?;
     for (given, wanted) in [("rate_limit", Some("rate_limit")), ("of-nobody", None)] {
         let error = json!({"category":given,"message":"asked too often","code":"429"});

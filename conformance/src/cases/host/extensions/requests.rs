@@ -31,7 +31,7 @@ fn answer(s: &Session, request: &str, members: &Value) -> Value {
     wire::with(answer, members)
 }
 
-fn withdrawn(t: &mut Trial<'_>) -> Outcome {
+fn withdrawn(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let [s, other] = t.open_each()?;
     let cancel =
@@ -55,7 +55,7 @@ fn withdrawn(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn asked_twice(t: &mut Trial<'_>) -> Outcome {
+fn asked_twice(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let again = ask("r-1", &json!({"tool":"Other","resource":"second"}));
     let wait = json!(["wait", "permission.response", "r-1", 10_000]);
@@ -88,7 +88,7 @@ fn asked_twice(t: &mut Trial<'_>) -> Outcome {
     t.demand_member(&answers[0], "approved", true)
 }
 
-fn options(t: &mut Trial<'_>) -> Outcome {
+fn options(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "control"])?;
     let offered = json!([
         {"id":"once","label":"Allow","kind":"allow_once"},
@@ -163,7 +163,7 @@ fn ask_question(more: &Value) -> Value {
     ])
 }
 
-fn question(t: &mut Trial<'_>) -> Outcome {
+fn question(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
     let from = t.instruct(
@@ -197,7 +197,7 @@ fn question(t: &mut Trial<'_>) -> Outcome {
     t.demand_member(&answers[0], "values", values)
 }
 
-fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
+fn question_at_stop(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "questions"])?;
     // The adapter ends the turn when it has the answer, so that nothing but the stop settles it.
     let wait = json!(["wait", "input.response", "q-1", 10_000]);
@@ -231,7 +231,7 @@ fn question_at_stop(t: &mut Trial<'_>) -> Outcome {
     t.demand(before, "`stop` before the answers", "none, or after them")
 }
 
-fn question_to_core(t: &mut Trial<'_>) -> Outcome {
+fn question_to_core(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "questions"])?;
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
@@ -257,7 +257,7 @@ fn question_to_core(t: &mut Trial<'_>) -> Outcome {
     t.demand_member(&answers[0], "cancelled", true)
 }
 
-fn not_understood(t: &mut Trial<'_>) -> Outcome {
+fn not_understood(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "questions", "control"])?;
     let s = t.open()?;
     let request = |more: Value| {

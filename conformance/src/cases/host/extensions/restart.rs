@@ -20,7 +20,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// What the hub was reported of the context since a place, and the first answer since then.
-fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
+fn told(t: &Trial, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
     let all: Vec<Seen> = t
         .of(s)
         .into_iter()
@@ -40,7 +40,7 @@ fn told(t: &Trial<'_>, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
     (contexts, answer)
 }
 
-fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outcome {
+fn demand_context(t: &Trial, s: &Session, from: usize, wanted: &str) -> Outcome {
     let (contexts, answer) = told(t, s, from);
     let words: Vec<&str> = contexts.iter().map(|seen| seen.text("context")).collect();
     t.demand(
@@ -57,7 +57,7 @@ fn demand_context(t: &Trial<'_>, s: &Session, from: usize, wanted: &str) -> Outc
 }
 
 /// Has the stub die while nothing runs, and gives the host time to see it.
-fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
+fn die(t: &mut Trial, s: &Session) -> Outcome {
     let from = t.history.len();
     t.act(s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
     full_hub::expect_gone(t, from, &t.lower(s)?)?;
@@ -65,7 +65,7 @@ fn die(t: &mut Trial<'_>, s: &Session) -> Outcome {
     Ok(())
 }
 
-fn resumed(t: &mut Trial<'_>) -> Outcome {
+fn resumed(t: &mut Trial) -> Outcome {
     let native = json!({"native_session_id":"native-1","context":"kept"});
     t.stub_script(&json!({
         "extensions":["turns","resume"],
@@ -99,7 +99,7 @@ fn resumed(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 3)
 }
 
-fn lost(t: &mut Trial<'_>) -> Outcome {
+fn lost(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     t.act(&s, &say_and_complete("one"))?;
     let before = t.history.len();
@@ -110,7 +110,7 @@ fn lost(t: &mut Trial<'_>) -> Outcome {
     demand_context(t, &s, before, "lost")
 }
 
-fn never_again(t: &mut Trial<'_>) -> Outcome {
+fn never_again(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"starts":[{"on":{"user.input":[["delay", 200], ["abort"]]}}]}))?;
     let s = t.open_known()?;
     let (first, second) = (t.token(), t.token());
@@ -148,7 +148,7 @@ fn never_again(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 4)
 }
 
-fn fresh_ids(t: &mut Trial<'_>) -> Outcome {
+fn fresh_ids(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // Only where the host has offered `control` may the adapter end a session.

@@ -24,7 +24,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-29", one_at_a_time),
 ];
 
-fn minted(t: &mut Trial<'_>) -> Outcome {
+fn minted(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let mut sessions = vec![t.open()?];
     for _ in 0..3 {
@@ -58,7 +58,7 @@ fn minted(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn foreign_end(t: &mut Trial<'_>) -> Outcome {
+fn foreign_end(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
@@ -82,7 +82,7 @@ fn foreign_end(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn late_output(t: &mut Trial<'_>) -> Outcome {
+fn late_output(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     let (from, first) = full_hub::instruct_named(t, &s, &json!([["complete"]]))?;
     t.end_of(&s, from)?;
@@ -138,13 +138,13 @@ fn late_output(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn steered(t: &mut Trial<'_>) -> Outcome {
+fn steered(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     let other = t.open()?;
     let from = t.begin_busy(&s)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "turns")?;
-    let steer = |t: &mut Trial<'_>, name: &str| {
+    let steer = |t: &mut Trial, name: &str| {
         let turn = t.fresh("turn");
         json!({"type":"user.input","session_id":s.id(),"turn_id":turn,"message_id":name,"mode":"steer","content":"left"})
     };
@@ -190,7 +190,7 @@ fn steered(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-fn tools_closed(t: &mut Trial<'_>) -> Outcome {
+fn tools_closed(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events"])?;
     let start =
         |call: &str| json!(["emit", {"type":"tool.start","tool_call_id":call,"tool":"Shell"}]);
@@ -224,7 +224,7 @@ fn tools_closed(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn one_at_a_time(t: &mut Trial<'_>) -> Outcome {
+fn one_at_a_time(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let s = t.open()?;
     let from = t.begin(&s, &json!([["say", "busy"], ["delay", 300], ["complete"]]))?;

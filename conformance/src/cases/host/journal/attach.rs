@@ -18,7 +18,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-15", history),
 ];
 
-fn behind_each(t: &mut Trial<'_>) -> Outcome {
+fn behind_each(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let actions = json!([
         ["say", "a"],
@@ -44,7 +44,7 @@ fn behind_each(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Demands each number of a range once, in its order.
-fn demand_once(t: &Trial<'_>, entries: &[Seen], from: u64, to: u64) -> Outcome {
+fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
     let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
     let wanted: Vec<u64> = (from..=to).collect();
     t.demand(
@@ -54,7 +54,7 @@ fn demand_once(t: &Trial<'_>, entries: &[Seen], from: u64, to: u64) -> Outcome {
     )
 }
 
-fn second_attach(t: &mut Trial<'_>) -> Outcome {
+fn second_attach(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let from = instruct(
         &hub,
@@ -87,7 +87,7 @@ fn second_attach(t: &mut Trial<'_>) -> Outcome {
     t.demand(!taken, "no entry of what was said as `observe`", "one")
 }
 
-fn refused(t: &mut Trial<'_>) -> Outcome {
+fn refused(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     act(t, &hub, &s, "a", &say_and_complete("a"))?;
     t.rest(&hub)?;
@@ -109,7 +109,7 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
 
 /// Waits for the answer to an attach, and demands that it is a refusal with this reason.
 pub(super) fn refusal(
-    t: &Trial<'_>,
+    t: &Trial,
     hub: &Hub,
     s: &Session,
     from: usize,
@@ -127,7 +127,7 @@ pub(super) fn refusal(
     Ok(answer)
 }
 
-fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
+fn starts_nothing(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     act(t, &hub, &s, "a", &say_and_complete("a"))?;
     let before = t.stub_processes().len();
@@ -147,7 +147,7 @@ fn starts_nothing(t: &mut Trial<'_>) -> Outcome {
     demand_completed(t, &end)
 }
 
-fn history(t: &mut Trial<'_>) -> Outcome {
+fn history(t: &mut Trial) -> Outcome {
     /// The most bytes of a result, unless one entry is longer.
     const MOST: usize = 1 << 20;
     let (hub, s) = open(t)?;

@@ -18,7 +18,7 @@ const TITLE: &str = "Logs of March";
 
 /// Sends `session.edit`, and returns the error of its answer and the answer's place in the history.
 fn edit(
-    t: &Trial<'_>,
+    t: &Trial,
     hub: &Hub,
     s: &Session,
     request: &str,
@@ -40,7 +40,7 @@ fn edit(
     Ok((error, answer.index))
 }
 
-fn edited(t: &mut Trial<'_>) -> Outcome {
+fn edited(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let observer = t.further_hub()?;
     let unknown = t.journaled();
@@ -105,7 +105,7 @@ fn edited(t: &mut Trial<'_>) -> Outcome {
 const ANSWERS: [&str; 2] = ["session.attached", "session.refused"];
 
 /// Sends `session.fork`, and returns its answer.
-fn fork(t: &Trial<'_>, hub: &Hub, copy: &Session, source: &str, more: &Value) -> Outcome<Seen> {
+fn fork(t: &Trial, hub: &Hub, copy: &Session, source: &str, more: &Value) -> Outcome<Seen> {
     let asked = json!({"source":source,"after":0,"protocol":1,"extensions":trial::JOURNAL});
     let from = hub.tell(copy, "session.fork", wire::with(asked, more));
     t.hear(hub, copy, from, "an answer to `session.fork`", |seen| {
@@ -113,7 +113,7 @@ fn fork(t: &Trial<'_>, hub: &Hub, copy: &Session, source: &str, more: &Value) ->
     })
 }
 
-fn forked(t: &mut Trial<'_>) -> Outcome {
+fn forked(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let actions = say_and_complete("a");
     act(t, &hub, &s, "a", &actions)?;
@@ -161,7 +161,7 @@ fn forked(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Demands the entries of the source in the copy, and then the fact that it is one.
-fn demand_copy(t: &Trial<'_>, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
+fn demand_copy(t: &Trial, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
     t.demand_member(answer, "role", "control")?;
     let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
         seen.kind() == "host.fact" && seen.text("fact") == "forked_from"

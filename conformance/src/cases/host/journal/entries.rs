@@ -29,7 +29,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-31", file_kept),
 ];
 
-fn asked_for(t: &mut Trial<'_>) -> Outcome {
+fn asked_for(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let ready = t.hear_kind(&hub, &s, 0, "session.ready")?;
     demand_listed(t, &ready, true)?;
@@ -88,7 +88,7 @@ fn asked_for(t: &mut Trial<'_>) -> Outcome {
     t.demand(!offered, "no adapter is offered `journal`", "one is")
 }
 
-fn demand_listed(t: &Trial<'_>, ready: &Seen, wanted: bool) -> Outcome {
+fn demand_listed(t: &Trial, ready: &Seen, wanted: bool) -> Outcome {
     let names = ready.value("extensions");
     let listed = names
         .as_array()
@@ -101,7 +101,7 @@ fn demand_listed(t: &Trial<'_>, ready: &Seen, wanted: bool) -> Outcome {
     t.demand(listed == wanted, expected, names)
 }
 
-fn first_entry(t: &mut Trial<'_>) -> Outcome {
+fn first_entry(t: &mut Trial) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
     // The first start of the host is not part of what is measured.
@@ -129,7 +129,7 @@ fn first_entry(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn known_id(t: &mut Trial<'_>) -> Outcome {
+fn known_id(t: &mut Trial) -> Outcome {
     let (mut hub, s) = open(t)?;
     let closed = open_more(t, &hub, json!({}))?;
     for s in [&s, &closed] {
@@ -163,7 +163,7 @@ fn known_id(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Whether a text stands in a file of the journal.
-fn is_stored(t: &Trial<'_>, text: &str) -> Outcome<bool> {
+fn is_stored(t: &Trial, text: &str) -> Outcome<bool> {
     let mut folders = vec![t.path("journal")];
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder)? {
@@ -185,7 +185,7 @@ fn contains(bytes: &[u8], text: &str) -> bool {
         .any(|window| window == text.as_bytes())
 }
 
-fn not_stored(t: &mut Trial<'_>) -> Outcome {
+fn not_stored(t: &mut Trial) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
     let value = t.token();
@@ -237,7 +237,7 @@ fn not_stored(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn numbers(t: &mut Trial<'_>) -> Outcome {
+fn numbers(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let other = open_more(t, &hub, json!({}))?;
     let actions = json!([["say", "a"], ["say", "b"], ["complete"]]);
@@ -271,7 +271,7 @@ const POINTS: [fn(&Seen) -> bool; 5] = [
     |seen| seen.kind() == "turn.complete",
 ];
 
-fn killed_anywhere(t: &mut Trial<'_>) -> Outcome {
+fn killed_anywhere(t: &mut Trial) -> Outcome {
     let (mut hub, s) = open(t)?;
     let mut known = 1;
     for (point, is_reached) in POINTS.into_iter().enumerate() {
@@ -306,7 +306,7 @@ fn killed_anywhere(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn of_the_adapter(t: &mut Trial<'_>) -> Outcome {
+fn of_the_adapter(t: &mut Trial) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
     let s = open_more(
@@ -376,7 +376,7 @@ fn of_the_adapter(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn of_the_hub(t: &mut Trial<'_>) -> Outcome {
+fn of_the_hub(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let ask = |id: &str| json!({"request_id":id,"tool":"Shell","description":"d","resource":"r"});
     let from = instruct(
@@ -451,7 +451,7 @@ fn of_the_hub(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn secret(t: &mut Trial<'_>) -> Outcome {
+fn secret(t: &mut Trial) -> Outcome {
     prepare(t)?;
     let hub = t.hub()?;
     let s = open_more(
@@ -504,7 +504,7 @@ fn secret(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn beside(t: &mut Trial<'_>) -> Outcome {
+fn beside(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     let plain = Session::named(t.fresh("plain"));
@@ -524,7 +524,7 @@ fn beside(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn file_kept(t: &mut Trial<'_>) -> Outcome {
+fn file_kept(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let end = act(
         t,

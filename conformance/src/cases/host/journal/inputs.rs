@@ -17,7 +17,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-27", turn_ids),
 ];
 
-fn stored_first(t: &mut Trial<'_>) -> Outcome {
+fn stored_first(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     act(t, &hub, &s, "a", &say_and_complete("a"))?;
     let lower = t.lower(&s)?;
@@ -35,7 +35,7 @@ fn stored_first(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn result(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, message: &str) -> Outcome<Seen> {
+fn result(t: &Trial, hub: &Hub, s: &Session, from: usize, message: &str) -> Outcome<Seen> {
     t.hear(
         hub,
         s,
@@ -45,7 +45,7 @@ fn result(t: &Trial<'_>, hub: &Hub, s: &Session, from: usize, message: &str) -> 
     )
 }
 
-fn answered(t: &mut Trial<'_>) -> Outcome {
+fn answered(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     attach(t, &other, &s, 0, json!({}))?;
@@ -99,7 +99,7 @@ fn answered(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn same_again(t: &mut Trial<'_>) -> Outcome {
+fn same_again(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let actions = say_and_complete("a");
     let from = instruct(&hub, &s, "a", &actions)?;
@@ -148,7 +148,7 @@ fn same_again(t: &mut Trial<'_>) -> Outcome {
     t.demand(inputs == 1, "one input at the adapter", inputs)
 }
 
-fn turn_ids(t: &mut Trial<'_>) -> Outcome {
+fn turn_ids(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let actions = say_and_complete("a");
     act(t, &hub, &s, "mine", &actions)?;

@@ -16,7 +16,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-32", listed)];
 /// The most pages that a list of a few sessions may have.
 const PAGES: usize = 100;
 
-fn listed(t: &mut Trial<'_>) -> Outcome {
+fn listed(t: &mut Trial) -> Outcome {
     let (hub, detached) = open(t)?;
     act(t, &hub, &detached, "a", &say_and_complete("a"))?;
     let hub = again(t)?;
@@ -80,7 +80,7 @@ fn listed(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// One answer.
-fn ask(t: &mut Trial<'_>, hub: &Hub, more: &Value) -> Outcome<Seen> {
+fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<Seen> {
     let request = t.fresh("list");
     let asked = json!({"type":"sessions.list","session_id":"","request_id":request,"extensions":["journal"]});
     let from = hub.say(wire::with(asked, more));
@@ -98,7 +98,7 @@ fn shown(answer: &Seen) -> Value {
 }
 
 /// The sessions of all pages.
-fn list(t: &mut Trial<'_>, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
+fn list(t: &mut Trial, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
     let limit = filter
         .get("limit")
         .and_then(Value::as_u64)
@@ -133,7 +133,7 @@ fn list(t: &mut Trial<'_>, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
     reason = "a case writes its filter in place"
 )]
 fn demand(
-    t: &mut Trial<'_>,
+    t: &mut Trial,
     hub: &Hub,
     filter: Value,
     wanted: &[(&Session, &str)],

@@ -17,7 +17,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-23", skipping),
 ];
 
-fn several(t: &mut Trial<'_>) -> Outcome {
+fn several(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     catch_up(t, &other, &s, 0)?;
@@ -50,7 +50,7 @@ fn several(t: &mut Trial<'_>) -> Outcome {
     demand_completed(t, &end)
 }
 
-fn closed(t: &mut Trial<'_>) -> Outcome {
+fn closed(t: &mut Trial) -> Outcome {
     let (mut hub, s) = open(t)?;
     act(t, &hub, &s, "a", &say_and_complete("a"))?;
     hub.tell(&s, "session.close", json!({}));
@@ -75,7 +75,7 @@ fn closed(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// A turn of 4 MB while a further hub, which has attached in this way, does not read; then it reads on.
-fn flood(t: &mut Trial<'_>, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)> {
+fn flood(t: &mut Trial, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)> {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     let attached = attach(t, &other, &s, 1, json!({"on_slow":on_slow}))?;
@@ -93,7 +93,7 @@ fn flood(t: &mut Trial<'_>, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)
     Ok((other, s, attached.index, end.number("seq")))
 }
 
-fn slow(t: &mut Trial<'_>) -> Outcome {
+fn slow(t: &mut Trial) -> Outcome {
     let (other, s, from, last) = flood(t, "wait")?;
     t.hear_end(&other, &s, from, "c")?;
     let numbers: Vec<u64> = other
@@ -109,7 +109,7 @@ fn slow(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn skipping(t: &mut Trial<'_>) -> Outcome {
+fn skipping(t: &mut Trial) -> Outcome {
     let (other, s, from, last) = flood(t, "skip")?;
     t.hear(
         &other,

@@ -18,7 +18,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// A turn that waits for a permission, and then says what it was answered.
-fn ask(t: &Trial<'_>, hub: &Hub, s: &Session) -> Outcome<usize> {
+fn ask(t: &Trial, hub: &Hub, s: &Session) -> Outcome<usize> {
     let request = json!({"request_id":"r-1","tool":"Shell","description":"d","resource":"r"});
     let from = instruct(
         hub,
@@ -43,7 +43,7 @@ fn answer(hub: &Hub, s: &Session, approved: bool) -> usize {
 }
 
 /// Demands that the adapter had one answer, and which.
-fn demand_answer(t: &Trial<'_>, s: &Session, approved: bool) -> Outcome {
+fn demand_answer(t: &Trial, s: &Session, approved: bool) -> Outcome {
     let answers = answers(t, &t.lower(s)?, "r-1");
     t.demand(
         answers.len() == 1,
@@ -53,7 +53,7 @@ fn demand_answer(t: &Trial<'_>, s: &Session, approved: bool) -> Outcome {
     t.demand_member(&answers[0], "approved", approved)
 }
 
-fn observer(t: &mut Trial<'_>) -> Outcome {
+fn observer(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     ask(t, &hub, &s)?;
     t.rest(&hub)?;
@@ -95,7 +95,7 @@ fn observer(t: &mut Trial<'_>) -> Outcome {
     demand_answer(t, &s, false)
 }
 
-fn race(t: &mut Trial<'_>) -> Outcome {
+fn race(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let other = t.further_hub()?;
     attach(t, &other, &s, 0, json!({}))?;
@@ -140,7 +140,7 @@ fn race(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Demands that a late answer was answered by the first, without its number.
-fn demand_same(t: &Trial<'_>, first: &Seen, again: &Seen) -> Outcome {
+fn demand_same(t: &Trial, first: &Seen, again: &Seen) -> Outcome {
     for member in ["request_id", "approved", "by"] {
         t.demand_member(
             again,
@@ -151,7 +151,7 @@ fn demand_same(t: &Trial<'_>, first: &Seen, again: &Seen) -> Outcome {
     Ok(())
 }
 
-fn late_answer(t: &mut Trial<'_>) -> Outcome {
+fn late_answer(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let from = ask(t, &hub, &s)?;
     answer(&hub, &s, true);
@@ -169,7 +169,7 @@ fn late_answer(t: &mut Trial<'_>) -> Outcome {
     demand_answer(t, &s, true)
 }
 
-fn unheard(t: &mut Trial<'_>) -> Outcome {
+fn unheard(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let request = json!({"request_id":"r-1","tool":"Shell","description":"d","resource":"r"});
     let actions = json!([

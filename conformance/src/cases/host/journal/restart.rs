@@ -18,7 +18,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-30", context),
 ];
 
-fn closings(t: &mut Trial<'_>) -> Outcome {
+fn closings(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let request = json!({"request_id":"r-1","tool":"Shell","description":"d","resource":"r"});
     let actions = json!([
@@ -83,7 +83,7 @@ fn closings(t: &mut Trial<'_>) -> Outcome {
     demand_kinds(t, &more, &[])
 }
 
-fn demand_end(t: &Trial<'_>, end: &Seen, turn: &str, delivered: &str) -> Outcome {
+fn demand_end(t: &Trial, end: &Seen, turn: &str, delivered: &str) -> Outcome {
     t.demand_member(end, "turn_id", turn)?;
     t.demand_member(end, "status", "failed")?;
     let category = end
@@ -98,7 +98,7 @@ fn demand_end(t: &Trial<'_>, end: &Seen, turn: &str, delivered: &str) -> Outcome
     t.demand_member(end, "delivered", delivered)
 }
 
-fn delivered(t: &mut Trial<'_>) -> Outcome {
+fn delivered(t: &mut Trial) -> Outcome {
     let (hub, said) = open(t)?;
     let silent = open_more(t, &hub, json!({}))?;
     for s in [&said, &silent] {
@@ -132,7 +132,7 @@ fn delivered(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn context(t: &mut Trial<'_>) -> Outcome {
+fn context(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
     let info = json!({"type":"session.info","native_session_id":"native-7"});
     act(

@@ -10,13 +10,13 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn exit_in_turn(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn exit_in_turn(t: &mut Trial) -> Outcome {
     let turn = end_in_turn(t, &json!(["exit", 0]))?;
     t.demand_text(&turn, "last words")
 }
 
 /// Ends the process in the middle of two turns, and returns the turn in which it ended.
-fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
+fn end_in_turn(t: &mut Trial, end: &Value) -> Outcome<TurnSeen> {
     let (a, b) = (t.open_known()?, t.open()?);
     let from_b = t.begin_busy(&b)?;
     let one_process = t.lower(&a)?.process == t.lower(&b)?.process;
@@ -32,7 +32,7 @@ fn end_in_turn(t: &mut Trial<'_>, end: &Value) -> Outcome<TurnSeen> {
     Ok(turns.swap_remove(0))
 }
 
-pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn killed_in_turn(t: &mut Trial) -> Outcome {
     let turn = end_in_turn(t, &json!(["abort"]))?;
     t.demand_text(&turn, "last words")?;
     let told = turn.on_channel("system").to_lowercase();
@@ -41,7 +41,7 @@ pub(super) fn killed_in_turn(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn never_reads(t: &mut Trial) -> Outcome {
     let dead = json!({"at_start":[["exit", 3]]});
     t.stub_script(&json!({"starts":[dead, dead]}))?;
     let s = t.open()?;
@@ -57,7 +57,7 @@ pub(super) fn never_reads(t: &mut Trial<'_>) -> Outcome {
     t.demand_told(&turn, "why the turn ended")
 }
 
-pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn no_such_program(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     let missing = t.path("no-such-program").display().to_string();
     let fill = |argument: &String| {
@@ -90,7 +90,7 @@ pub(super) fn no_such_program(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-pub(super) fn last_words(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn last_words(t: &mut Trial) -> Outcome {
     // Many short lines, which no reader takes as fast as they are written: at the exit the pipe is full.
     const LINES: usize = 20_000;
     for round in 0..3 {
@@ -113,12 +113,12 @@ pub(super) fn last_words(t: &mut Trial<'_>) -> Outcome {
 }
 
 /// Waits until the process of a session, which ends itself, has ended.
-fn gone_within(t: &Trial<'_>, s: &Session) -> Outcome {
+fn gone_within(t: &Trial, s: &Session) -> Outcome {
     let process = t.lower(s)?.process;
     demand_gone(t, &[process], Duration::from_secs(5))
 }
 
-pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stdout_closed(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["say", "last words"], ["close_stdout"]]))?;
     t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0))?;
@@ -130,7 +130,7 @@ pub(super) fn stdout_closed(t: &mut Trial<'_>) -> Outcome {
         .hint("a process that closed its stdout is left running")
 }
 
-pub(super) fn stdout_held(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn stdout_held(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.instruct(
         &s,

@@ -15,7 +15,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn crash_after_crash(t: &mut Trial) -> Outcome {
     const CRASHES: usize = 12;
     let group = t.with_process(crate::process::Process::pid)?;
     let s = t.open_known()?;
@@ -51,7 +51,7 @@ pub(super) fn crash_after_crash(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn writing_to_the_dead(t: &mut Trial) -> Outcome {
     let others = t.open_many(8)?;
     let s = t.open()?;
     let held = json!([
@@ -87,7 +87,7 @@ pub(super) fn writing_to_the_dead(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn begun_anew(t: &mut Trial) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open_known()?);
     let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
     let from = t.close(&closed)?;
@@ -127,7 +127,7 @@ pub(super) fn begun_anew(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn no_storm(t: &mut Trial) -> Outcome {
     const MOST: usize = 10;
     t.stub_script(&json!({"at_start":[["exit", 3]]}))?;
     let s = t.open()?;
@@ -151,7 +151,7 @@ pub(super) fn no_storm(t: &mut Trial<'_>) -> Outcome {
     t.demand(told, "the hub learns why, on channel `system`", "it is not")
 }
 
-pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn slow_start(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"starts":[{"at_start":[["delay", 4_000]]}]}))?;
     let s = t.open()?;
     let from = t.instruct(&s, &say_and_complete("awake"))?;
@@ -160,7 +160,7 @@ pub(super) fn slow_start(t: &mut Trial<'_>) -> Outcome {
         .hint("a start may take long: package launchers download")
 }
 
-pub(super) fn other_undisturbed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn other_undisturbed(t: &mut Trial) -> Outcome {
     let first = t.open_known()?;
     let second = t.open_offering(&["options"], &json!({"agent_id":"second"}))?;
     t.introduce(&second)?;

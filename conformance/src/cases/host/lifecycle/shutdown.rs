@@ -13,7 +13,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn orderly_end(t: &mut Trial) -> Outcome {
     // It does not go at once, so that a signal would be seen.
     t.stub_script(&json!({"on":{"eof":[["delay", 1_300]]}}))?;
     let (idle, busy) = (t.open_known()?, t.open()?);
@@ -66,7 +66,7 @@ pub(super) fn orderly_end(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn will_not_go(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
     t.open_known()?;
     let processes = t.stub_processes();
@@ -81,7 +81,7 @@ pub(super) fn will_not_go(t: &mut Trial<'_>) -> Outcome {
     demand_gone(t, &processes, left).hint("the host leaves without its adapter")
 }
 
-pub(super) fn host_killed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn host_killed(t: &mut Trial) -> Outcome {
     let mut sessions = vec![t.open()?, t.open()?];
     if t.subject
         .lacks(&[Need::SecondAdapter, Need::Extension("options")])

@@ -9,7 +9,7 @@ use crate::{
     wire,
 };
 
-pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn strangers(t: &mut Trial) -> Outcome {
     let token = t.token();
     t.stub_script(&json!({"on":{"session.close":[ask("late", &token)]}}))?;
     let (closed, s) = (t.open_known()?, t.open()?);
@@ -39,7 +39,7 @@ pub(super) fn strangers(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn demand_no_one_asked(t: &Trial<'_>, token: &str) -> Outcome {
+fn demand_no_one_asked(t: &Trial, token: &str) -> Outcome {
     let requests: Vec<Seen> = t
         .seen_from(0)
         .into_iter()
@@ -57,7 +57,7 @@ fn demand_no_one_asked(t: &Trial<'_>, token: &str) -> Outcome {
     }
 }
 
-pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn bad_requests(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let whole = json!({"request_id":"r-1","tool":"shell","description":"run it","resource":token});
@@ -81,7 +81,7 @@ pub(super) fn bad_requests(t: &mut Trial<'_>) -> Outcome {
     demand_no_one_asked(t, &token)
 }
 
-pub(super) fn incomplete(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn incomplete(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let said = [

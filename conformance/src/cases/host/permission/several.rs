@@ -10,7 +10,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn two_pending(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let (first, second) = (t.token(), t.token());
     let actions = json!([
@@ -31,7 +31,7 @@ pub(super) fn two_pending(t: &mut Trial<'_>) -> Outcome {
     demand_answers(t, &lower, "r-2", &[false])
 }
 
-pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn two_sessions(t: &mut Trial) -> Outcome {
     let [a, b] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let from_a = t.instruct(
@@ -56,7 +56,7 @@ pub(super) fn two_sessions(t: &mut Trial<'_>) -> Outcome {
         .hint("a pending request is known by its session and its id together")
 }
 
-pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn id_again(t: &mut Trial) -> Outcome {
     let [s, pending] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let again = json!([
@@ -92,7 +92,7 @@ pub(super) fn id_again(t: &mut Trial<'_>) -> Outcome {
     demand_answers(t, &t.lower(&pending)?, "r-2", &[true])
 }
 
-pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn meanwhile(t: &mut Trial) -> Outcome {
     let (s, other) = (t.open()?, t.open_known()?);
     let token = t.token();
     let actions = json!([
@@ -114,7 +114,7 @@ pub(super) fn meanwhile(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-pub(super) fn a_thousand(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn a_thousand(t: &mut Trial) -> Outcome {
     const REQUESTS: usize = 1_000;
     let id = |n: usize| format!("r-{n}");
     let members = |n: usize| {

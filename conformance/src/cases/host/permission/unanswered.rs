@@ -8,7 +8,7 @@ use crate::{
     verdict::{FailureContext, Outcome},
 };
 
-pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn undecided(t: &mut Trial) -> Outcome {
     let [stopped, ended] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
     let from_stopped = t.instruct(&stopped, &json!([ask("r-1", &first)]))?;
@@ -35,7 +35,7 @@ pub(super) fn undecided(t: &mut Trial<'_>) -> Outcome {
     demand_answers(t, &lower_ended, "r-2", &[false])
 }
 
-pub(super) fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn settled_otherwise(t: &mut Trial) -> Outcome {
     let [stopped, closed, crashed] = t.open_each()?;
     let tokens = [t.token(), t.token(), t.token()];
     let mut pending = Vec::new();
@@ -85,7 +85,7 @@ pub(super) fn settled_otherwise(t: &mut Trial<'_>) -> Outcome {
     demand_no_approval(t)
 }
 
-pub(super) fn outside_a_turn(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn outside_a_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let token = t.token();
     let turn = t.act(

@@ -25,7 +25,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 /// An agent that no host has.
 const UNKNOWN: &str = "no-agent-has-this-name";
 
-fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
+fn unknown_agent(t: &mut Trial) -> Outcome {
     let mut told = Vec::new();
     if t.subject.extensions.contains("control") {
         let s = t.open_offering(&EXTENSIONS, &json!({"agent_id":UNKNOWN}))?;
@@ -66,7 +66,7 @@ fn unknown_agent(t: &mut Trial<'_>) -> Outcome {
     t.demand(!asked, "no input reaches an adapter", "one does")
 }
 
-fn mapped(t: &mut Trial<'_>) -> Outcome {
+fn mapped(t: &mut Trial) -> Outcome {
     let id = "Hub \u{e9}/7";
     let s = t.open_as(id)?;
     t.introduce(&s)?;
@@ -88,7 +88,7 @@ fn mapped(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn agents(t: &mut Trial<'_>) -> Outcome {
+fn agents(t: &mut Trial) -> Outcome {
     let from = t.send(json!({"type":"agents.list","session_id":"","request_id":"q-1"}))?;
     let result = |seen: &Seen| seen.kind() == "agents.list.result";
     let Some(result) = t.wait(from, t.bounds.deadline.max(t.bounds.start), result) else {
@@ -143,7 +143,7 @@ fn agents(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn reserved(t: &mut Trial<'_>) -> Outcome {
+fn reserved(t: &mut Trial) -> Outcome {
     let s = t.open_offering(&["journal", "control"], &json!({"journal":true}))?;
     t.tell_deviant(&s, "session.attach", &json!({"seq":1,"journal":{}}))?;
     t.demand_served(&s, "served")?;
@@ -168,7 +168,7 @@ fn reserved(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn own_list(t: &mut Trial<'_>) -> Outcome {
+fn own_list(t: &mut Trial) -> Outcome {
     let list = json!({"type":"sessions.list","session_id":""});
     let from = t.send(wire::with(list.clone(), &json!({"request_id":"default"})))?;
     let of_unknown = json!({"request_id":"unknown","agent_id":UNKNOWN});

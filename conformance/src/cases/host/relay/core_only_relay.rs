@@ -32,7 +32,7 @@ fn system(s: &Session) -> impl Fn(&Seen) -> bool {
     }
 }
 
-fn turn_ended(t: &mut Trial<'_>) -> Outcome {
+fn turn_ended(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let turn = t.act(&s, &json!([["say", "busy"], ["delay", 100], ["exit", 3]]))?;
     t.demand_text(&turn, "busy")?;
@@ -45,7 +45,7 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends(&s, 2)
 }
 
-fn process_ended(t: &mut Trial<'_>) -> Outcome {
+fn process_ended(t: &mut Trial) -> Outcome {
     let (s, other) = (t.open_known()?, t.open_known()?);
     let (lower, lower_other) = (t.lower(&s)?, t.lower(&other)?);
     let turn = t.act(&s, &json!([["complete"], ["delay", 100], ["exit", 4]]))?;
@@ -64,7 +64,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn request_settled(t: &mut Trial<'_>) -> Outcome {
+fn request_settled(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let [s, other] = t.open_each()?;
     let from = t.instruct(
@@ -94,7 +94,7 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn refused(t: &mut Trial<'_>) -> Outcome {
+fn refused(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     for (category, actions) in refusals(t) {
         let from = t.instruct(&s, &actions)?;
@@ -118,12 +118,12 @@ fn refused(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-fn noise(t: &mut Trial<'_>) -> Outcome {
+fn noise(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     demand_noise_ignored(t, &s)
 }
 
-fn session_ended(t: &mut Trial<'_>) -> Outcome {
+fn session_ended(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control"])?;
     let s = t.open()?;
     let closed = json!({"type":"session.closed","reason":"limit","error":{"message":"no more"}});

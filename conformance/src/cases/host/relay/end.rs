@@ -26,7 +26,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 const SLACK: Duration = Duration::from_millis(500);
 
 /// Sessions of both kinds of hub with a turn in each.
-fn busy(t: &mut Trial<'_>) -> Outcome<Vec<Session>> {
+fn busy(t: &mut Trial) -> Outcome<Vec<Session>> {
     full_hub::agreeing(t, &["turns"])?;
     let core = t.open()?;
     t.begin_busy(&core)?;
@@ -40,7 +40,7 @@ fn busy(t: &mut Trial<'_>) -> Outcome<Vec<Session>> {
 }
 
 /// Demands that it ends in time, with status 0, and leaves nothing behind.
-fn demand_gone(t: &mut Trial<'_>, began: Instant) -> Outcome {
+fn demand_gone(t: &mut Trial, began: Instant) -> Outcome {
     let within = (t.bounds.secs(4.0) + SLACK).saturating_sub(began.elapsed());
     let exit = t.exit_within(within)?;
     let text = t.exit_text().unwrap_or_default();
@@ -54,7 +54,7 @@ fn demand_gone(t: &mut Trial<'_>, began: Instant) -> Outcome {
         .under("process.2")
 }
 
-fn demand_ended(t: &Trial<'_>, sessions: &[Session]) -> Outcome {
+fn demand_ended(t: &Trial, sessions: &[Session]) -> Outcome {
     for s in sessions {
         let all = t.of(s);
         let ends: Vec<_> = all
@@ -80,7 +80,7 @@ fn demand_ended(t: &Trial<'_>, sessions: &[Session]) -> Outcome {
     Ok(())
 }
 
-fn end_of_stdin(t: &mut Trial<'_>) -> Outcome {
+fn end_of_stdin(t: &mut Trial) -> Outcome {
     let sessions = busy(t)?;
     let began = Instant::now();
     t.close_stdin()?;
@@ -95,7 +95,7 @@ fn end_of_stdin(t: &mut Trial<'_>) -> Outcome {
         .under("process.2")
 }
 
-fn sigterm(t: &mut Trial<'_>) -> Outcome {
+fn sigterm(t: &mut Trial) -> Outcome {
     let sessions = busy(t)?;
     let began = Instant::now();
     t.with_process(|process| process.signal(Signal::TERM))?;
@@ -103,7 +103,7 @@ fn sigterm(t: &mut Trial<'_>) -> Outcome {
     demand_ended(t, &sessions)
 }
 
-fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
+fn broken_stdout(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     t.begin(
         &s,
@@ -116,7 +116,7 @@ fn broken_stdout(t: &mut Trial<'_>) -> Outcome {
     demand_gone(t, Instant::now())
 }
 
-fn adapter_stays(t: &mut Trial<'_>) -> Outcome {
+fn adapter_stays(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"at_start":[["ignore_eof"], ["ignore_term"]]}))?;
     let s = t.open()?;
     t.begin(&s, &json!([["ignore_stop"], ["say", "busy"]]))?;

@@ -20,7 +20,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 fn error_of(
-    t: &Trial<'_>,
+    t: &Trial,
     s: &Session,
     from: usize,
     category: &str,
@@ -42,7 +42,7 @@ fn error_of(
     }
 }
 
-fn turn_ended(t: &mut Trial<'_>) -> Outcome {
+fn turn_ended(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     t.introduce(&s)?;
     let exits = json!([["stderr", 12], ["say", "busy"], ["delay", 100], ["exit", 3]]);
@@ -76,7 +76,7 @@ fn turn_ended(t: &mut Trial<'_>) -> Outcome {
     t.settle()
 }
 
-fn process_ended(t: &mut Trial<'_>) -> Outcome {
+fn process_ended(t: &mut Trial) -> Outcome {
     let (s, other) = (full_hub::open(t)?, full_hub::open(t)?);
     for s in [&s, &other] {
         t.introduce(s)?;
@@ -98,7 +98,7 @@ fn process_ended(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn request_settled(t: &mut Trial<'_>) -> Outcome {
+fn request_settled(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "control", "questions"])?;
     let (s, other) = (full_hub::open(t)?, t.open()?);
     let from = t.instruct(
@@ -149,7 +149,7 @@ fn request_settled(t: &mut Trial<'_>) -> Outcome {
 
 /// A file that is not there, a message without its content, and a line that is too long, each
 /// naming the session.
-pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
+pub(super) fn refusals(t: &Trial) -> [(&'static str, Value); 3] {
     let bad = "{\"type\":\"output\",\"session_id\":\"{session_id}\",\"content\":7}\n";
     let long = t.subject.limits.max_line + (1 << 20);
     [
@@ -168,7 +168,7 @@ pub(super) fn refusals(t: &Trial<'_>) -> [(&'static str, Value); 3] {
     ]
 }
 
-fn refused(t: &mut Trial<'_>) -> Outcome {
+fn refused(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns"])?;
     for (category, actions) in refusals(t) {
         let from = t.instruct(&s, &actions)?;
@@ -207,14 +207,14 @@ fn noises(token: &str) -> Value {
     ])
 }
 
-fn noise(t: &mut Trial<'_>) -> Outcome {
+fn noise(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events"])?;
     t.introduce(&s)?;
     demand_noise_ignored(t, &s)
 }
 
 /// Has the adapter write lines that must leave no trace, and demands that none does.
-pub(super) fn demand_noise_ignored(t: &mut Trial<'_>, s: &Session) -> Outcome {
+pub(super) fn demand_noise_ignored(t: &mut Trial, s: &Session) -> Outcome {
     let known = t.history.len();
     let token = t.token();
     let turn = t.act(s, &noises(&token))?;
@@ -227,7 +227,7 @@ pub(super) fn demand_noise_ignored(t: &mut Trial<'_>, s: &Session) -> Outcome {
 
 /// Demands that nothing was reported since a place. What a relay says besides, of its work or of
 /// its use, is no report.
-fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
+fn demand_no_report(t: &Trial, s: &Session, from: usize) -> Outcome {
     let report = t.since(from, s).into_iter().find(|seen| {
         let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");
         beside || matches!(seen.kind(), "error" | "log")
@@ -244,7 +244,7 @@ fn demand_no_report(t: &Trial<'_>, s: &Session, from: usize) -> Outcome {
     }
 }
 
-fn session_ended(t: &mut Trial<'_>) -> Outcome {
+fn session_ended(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "control"])?;
     let closed = json!({
         "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}

@@ -20,7 +20,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 ];
 
 /// Opens a session, names it to the stub, and pauses it.
-fn paused(t: &mut Trial<'_>) -> Outcome<Session> {
+fn paused(t: &mut Trial) -> Outcome<Session> {
     let s = full_hub::open(t)?;
     t.introduce(&s)?;
     t.tell(&s, "flow.pause", &json!({}))?;
@@ -29,7 +29,7 @@ fn paused(t: &mut Trial<'_>) -> Outcome<Session> {
     Ok(s)
 }
 
-fn fair(t: &mut Trial<'_>) -> Outcome {
+fn fair(t: &mut Trial) -> Outcome {
     const EACH: usize = 4 << 20;
     let (long, short, third) = (t.open_known()?, t.open_known()?, t.open_known()?);
     // This waits for what the stub has logged of the turns before.
@@ -99,7 +99,7 @@ fn byte_of_flood(place: usize, piece: usize) -> u8 {
     })
 }
 
-fn much_held(t: &mut Trial<'_>) -> Outcome {
+fn much_held(t: &mut Trial) -> Outcome {
     const HELD: usize = 66 << 20;
     const PIECE: usize = 65_536;
     const ROOM: u64 = 40 << 20;
@@ -153,7 +153,7 @@ fn much_held(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
+fn closed_while_paused(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns"])?;
     let s = paused(t)?;
     let other = t.open()?;
@@ -176,7 +176,7 @@ fn closed_while_paused(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn held_first(t: &mut Trial<'_>) -> Outcome {
+fn held_first(t: &mut Trial) -> Outcome {
     const FIRST: usize = 4 << 20;
     full_hub::agreeing(t, &["turns"])?;
     let s = paused(t)?;

@@ -22,7 +22,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 /// A variable that a host has and no one configured.
 const UNASKED: &str = "CONFORMANCE_UNASKED";
 
-fn environment(t: &mut Trial<'_>) -> Outcome {
+fn environment(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();
     launch.env.push((UNASKED.to_owned(), "1".to_owned()));
     t.start_with(&launch)?;
@@ -51,13 +51,13 @@ fn open_to_others(folder: &Path) -> Option<u32> {
 }
 
 /// The folder that a session's files are exchanged in, where the host names one.
-fn exchange_dir(t: &Trial<'_>, lower: &crate::trial::Lower) -> Option<PathBuf> {
+fn exchange_dir(t: &Trial, lower: &crate::trial::Lower) -> Option<PathBuf> {
     let start = t.told(lower, "session.start");
     let dir = start.first()?.text("exchange_dir").to_owned();
     (!dir.is_empty()).then(|| PathBuf::from(dir))
 }
 
-fn folders(t: &mut Trial<'_>) -> Outcome {
+fn folders(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &["turns", "options"])?;
     let s = t.open()?;
     t.act(&s, &json!([["env"], ["complete"]]))?;
@@ -141,7 +141,7 @@ fn folders(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn copied(t: &mut Trial<'_>) -> Outcome {
+fn copied(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let turn = t.act(
         &s,

@@ -20,7 +20,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-32", facts),
 ];
 
-fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
+fn ready_at_once(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
     let few = ["turns", "control", "of-nobody"];
     let s = t.open_offering(&few, &json!({}))?.naming_turns();
@@ -59,7 +59,7 @@ fn ready_at_once(t: &mut Trial<'_>) -> Outcome {
     }
 }
 
-fn own_offer(t: &mut Trial<'_>) -> Outcome {
+fn own_offer(t: &mut Trial) -> Outcome {
     let core = t.open_known()?;
     let some = t.open_offering(&["control"], &json!({}))?;
     t.introduce(&some)?;
@@ -84,7 +84,7 @@ fn own_offer(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-fn answered_by_relay(t: &mut Trial<'_>) -> Outcome {
+fn answered_by_relay(t: &mut Trial) -> Outcome {
     let s = full_hub::open(t)?;
     let from = t.begin_busy(&s)?;
     let id = s.id().to_owned();
@@ -147,7 +147,7 @@ const OF_EXTENSIONS: [&str; 18] = [
     "native_session_id",
 ];
 
-fn core_alone(t: &mut Trial<'_>) -> Outcome {
+fn core_alone(t: &mut Trial) -> Outcome {
     full_hub::agreeing(t, &EXTENSIONS)?;
     let s = t.open()?;
     let turn = t.act(
@@ -207,7 +207,7 @@ fn core_alone(t: &mut Trial<'_>) -> Outcome {
     Ok(())
 }
 
-fn facts(t: &mut Trial<'_>) -> Outcome {
+fn facts(t: &mut Trial) -> Outcome {
     let models = json!([{"id":"model-1","label":"Model 1"},{"id":"model-2"}]);
     t.stub_script(&json!({"extensions":["options"],"ready":{"models":models}}))?;
     let s = full_hub::open(t)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use super::super::demand_unheard;
 use crate::{clauses::Side, trial::Trial, verdict::Outcome};
 
-pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn after_the_close(t: &mut Trial) -> Outcome {
     let token = t.token();
     let late = json!([
         ["say", token],
@@ -36,7 +36,7 @@ pub(super) fn after_the_close(t: &mut Trial<'_>) -> Outcome {
     t.demand_ends_now(&s, 1)
 }
 
-pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn nothing_after_close(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let ask = json!(["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}]);
     let from = t.instruct(&s, &json!([ask]))?;
@@ -68,7 +68,7 @@ pub(super) fn nothing_after_close(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn other_goes_on(t: &mut Trial) -> Outcome {
     let (a, b) = (t.open_known()?, t.open_known()?);
     let before = t.lower(&b)?;
     let from = t.instruct(&b, &json!([["delay", 400], ["say", "still"], ["complete"]]))?;
@@ -83,7 +83,7 @@ pub(super) fn other_goes_on(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn closed_twice(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn closed_twice(t: &mut Trial) -> Outcome {
     let s = t.open_known()?;
     let lower = t.lower(&s)?;
     t.close(&s)?;
@@ -97,7 +97,7 @@ pub(super) fn closed_twice(t: &mut Trial<'_>) -> Outcome {
     )
 }
 
-pub(super) fn opened_and_closed(t: &mut Trial<'_>) -> Outcome {
+pub(super) fn opened_and_closed(t: &mut Trial) -> Outcome {
     for _ in 0..20 {
         let s = t.open()?;
         t.close(&s)?;
