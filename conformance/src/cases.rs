@@ -14,6 +14,30 @@ mod adapter;
 mod corpus;
 mod host;
 
+/// Names that most cases use.
+mod prelude {
+    pub(super) use std::{
+        collections::HashSet,
+        time::{Duration, Instant},
+    };
+
+    pub(super) use serde_json::{Value, json};
+
+    pub(super) use super::CaseRun;
+    pub(super) use crate::{
+        clauses::{Level, Side},
+        history::{Event, Link},
+        needs::{Ability, Need},
+        run::EXTENSIONS,
+        trial::{
+            Ask, Below, Hub, Lower, Request, Seen, Session, Trial, TurnSeen, answer_of,
+            say_and_complete,
+        },
+        verdict::{FailureContext, Outcome, Stop, Tier},
+        wire,
+    };
+}
+
 /// The id of a case and its function.
 type CaseRun = (&'static str, Run);
 

@@ -1,8 +1,6 @@
 //! What hosts are asked, by family. A host is driven as a relay; the stub below it does what its inputs say.
 
-use std::collections::HashSet;
-
-use crate::{trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 pub(super) mod back_pressure;
 pub(super) mod extensions;

@@ -1,14 +1,6 @@
 //! A-FLW: back-pressure, floods, many turns ([session.3], [turn.1]).
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome, Stop},
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FLW-01", read_late),

@@ -5,17 +5,9 @@ use std::{
     io::Read,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    time::Duration,
 };
 
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Session, Trial},
-    verdict::{FailureContext, Outcome, Stop},
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// How many bytes the probe writes into a file that it sends.
 const SENT: usize = 2_000_000;

@@ -1,13 +1,6 @@
 //! A-FRM: framing ([frame.1] to [frame.11]).
 
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    trial::{Session, Trial},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 mod noise;
 mod odd_json;

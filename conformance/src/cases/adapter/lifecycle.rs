@@ -1,19 +1,12 @@
 //! A-LIF: the process, from its start to its end ([process.1], [session.6]).
 
-use std::{
-    path::{Path, PathBuf},
-    time::{Duration, Instant},
-};
+use std::path::{Path, PathBuf};
 
 use rustix::process::Signal;
-use serde_json::json;
 
 use crate::{
-    cases::CaseRun,
+    cases::prelude::*,
     process::{Inherited, Launch, StderrMode, usage_of},
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome},
-    wire,
 };
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

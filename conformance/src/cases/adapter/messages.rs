@@ -2,14 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    clauses::Level,
-    trial::{Session, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-MSG-01", shapes),

@@ -1,15 +1,6 @@
 //! A-PRM: permissions ([permission.1] to [permission.5]).
 
-use std::{collections::HashSet, time::Duration};
-
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    clauses::Level,
-    trial::{Ask, Request, Seen, Session, Trial},
-    verdict::{FailureContext, Outcome, Stop},
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-PRM-01", request_says_all),

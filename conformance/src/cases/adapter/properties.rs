@@ -1,15 +1,6 @@
 //! A-PROP: conversations and lines that a seed decides.
 
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    property,
-    rng::Rng,
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-    wire::Parsed,
-};
+use crate::{cases::prelude::*, property, rng::Rng, wire::Parsed};
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-PROP-01", property::random_actions),

@@ -1,12 +1,6 @@
 //! A-SEC: what a test may do and a user may not.
 
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[("A-SEC-01", script_is_text)];
 

@@ -1,20 +1,8 @@
 //! A-STP: `stop` ([turn.4], [turn.5]).
 
-use std::{
-    cell::Cell,
-    time::{Duration, Instant},
-};
+use std::cell::Cell;
 
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    clauses::Level,
-    process::descendants,
-    trial::{Seen, Session, Trial, answer_of},
-    verdict::{FailureContext, Outcome, Stop, Tier},
-    wire,
-};
+use crate::{cases::prelude::*, process::descendants};
 
 /// What a turn that lasts until it is stopped says each 50 ms.
 pub(super) const TICK: &str = "tick";

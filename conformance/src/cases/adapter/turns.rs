@@ -1,14 +1,6 @@
 //! A-TRN: turns ([turn.1] to [turn.3]).
 
-use std::time::Duration;
-
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    trial::{Trial, answer_of},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-01", one_end),

@@ -1,19 +1,6 @@
 //! H-FLW: pipes that are full.
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    clauses::Side,
-    history::{Event, Link},
-    needs::Need,
-    process::usage_of,
-    trial::{Session, Trial, say_and_complete},
-    verdict::{FailureContext, Outcome},
-    wire,
-};
+use crate::{cases::prelude::*, process::usage_of};
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

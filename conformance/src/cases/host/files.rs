@@ -3,18 +3,10 @@
 use std::{
     fs,
     path::{Path, PathBuf},
-    time::Duration,
 };
-
-use serde_json::{Value, json};
 
 use super::full_hub;
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Session, Trial, TurnSeen, say_and_complete},
-    verdict::{FailureContext, Outcome, Stop},
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

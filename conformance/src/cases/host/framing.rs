@@ -1,15 +1,10 @@
 //! H-FRM: lines as adapters really write them.
 
-use std::time::Duration;
-
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::{Value, json};
 
 use crate::{
-    cases::{CaseRun, corpus},
+    cases::{corpus, prelude::*},
     process::usage_of,
-    trial::Trial,
-    verdict::Outcome,
 };
 
 /// The family.

@@ -1,16 +1,6 @@
 //! A hub that knows every extension, and a stub that agrees on some.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::{
-    clauses::Side,
-    history::{Event, Link},
-    run::EXTENSIONS,
-    trial::{Below, Lower, Seen, Session, Trial, TurnSeen},
-    verdict::{Outcome, Stop},
-};
+use crate::cases::prelude::*;
 
 /// Opens a session that offers every extension, with more members of `session.start`, and waits for
 /// its ready.

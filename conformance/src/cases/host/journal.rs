@@ -2,12 +2,7 @@
 //!
 //! The folder of the journal is the case's own. A case may kill the host and start it again on that folder.
 
-use serde_json::{Value, json};
-
-use crate::{
-    trial::{Hub, Lower, Seen, Session, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 pub(in crate::cases) mod attach;
 pub(in crate::cases) mod edits;

@@ -1,8 +1,6 @@
 //! H-LIF: the life of the adapter's process.
 
-use std::time::{Duration, Instant};
-
-use crate::{cases::CaseRun, trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 mod ends;
 mod restarts;

@@ -1,13 +1,7 @@
 //! H-MSG: messages that are odd, and messages that are none.
 
-use serde_json::json;
-
 use super::demand_unheard;
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -2,13 +2,7 @@
 
 use std::fs;
 
-use serde_json::json;
-
-use crate::{
-    cases::CaseRun,
-    trial::{Session, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

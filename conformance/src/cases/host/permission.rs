@@ -1,12 +1,6 @@
 //! H-PRM: permissions, each answered once, and never approved but by the hub.
 
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    trial::{Lower, Seen, Session, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 mod refused;
 mod several;

@@ -1,16 +1,8 @@
 //! H-PROP: conversations and lines that a seed decides.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD as BASE64};
-use serde_json::json;
 
-use crate::{
-    cases::CaseRun,
-    property,
-    rng::Rng,
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-    wire::{self, Parsed},
-};
+use crate::{cases::prelude::*, property, rng::Rng, wire::Parsed};
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

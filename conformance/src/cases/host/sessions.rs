@@ -1,16 +1,9 @@
 //! H-SES: sessions, kept apart, begun once and closed once.
 
-use std::{collections::HashSet, fs};
-
-use serde_json::{Value, json};
+use std::fs;
 
 use super::{demand_fresh_ids, demand_unheard};
-use crate::{
-    cases::CaseRun,
-    clauses::Side,
-    trial::{Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 mod closing;
 

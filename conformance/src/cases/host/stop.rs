@@ -1,14 +1,6 @@
 //! H-STP: a stop reaches the adapter, and ends one turn.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    trial::{Session, Trial, say_and_complete},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

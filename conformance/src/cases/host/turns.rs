@@ -2,13 +2,7 @@
 
 use std::cell::RefCell;
 
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    trial::{Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,13 +1,6 @@
 //! What a session declares of itself holds: capabilities, input modes, options ([ext.2], [ext.7]).
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
-use crate::{
-    trial::{Request, Seen, Session, Trial},
-    verdict::{FailureContext, Outcome, Stop},
-};
+use crate::cases::prelude::*;
 
 /// The most sessions that are opened to see a `max_sessions` held.
 const MOST_SESSIONS: u64 = 64;

@@ -1,12 +1,6 @@
 //! Numbers that say what they mean, and failures of a known kind ([ext.4], [ext.6]).
 
-use serde_json::{Value, json};
-
-use crate::{
-    model,
-    trial::{Seen, Trial},
-    verdict::{FailureContext, Outcome},
-};
+use crate::{cases::prelude::*, model};
 
 pub(super) fn zero_and_unknown(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["usage"])?;

@@ -1,13 +1,8 @@
 //! Pauses ([flow.1], [flow.3]), and what a stop does meanwhile.
 
-use std::time::{Duration, Instant};
-
-use serde_json::json;
-
-use crate::{
-    cases::adapter::{back_pressure, stop::TICK},
-    trial::{Session, Trial, answer_of},
-    verdict::{FailureContext, Outcome},
+use crate::cases::{
+    adapter::{back_pressure, stop::TICK},
+    prelude::*,
 };
 
 /// The most by which a paused session may make a process grow, in MiB.

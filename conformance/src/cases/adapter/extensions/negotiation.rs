@@ -1,13 +1,6 @@
 //! What is agreed on, and what is not ([ext.2]).
 
-use serde_json::json;
-
-use crate::{
-    clauses::Level,
-    run::EXTENSIONS,
-    trial::{Seen, Session, Trial},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 /// An input whose turn is named where `turns` was offered.
 pub(super) fn input(t: &mut Trial, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {

@@ -1,13 +1,7 @@
 //! What a reader tolerates in fields that it may do without ([msg.2], [msg.5] to [msg.7]).
 
-use serde_json::{Value, json};
-
 use super::negotiation;
-use crate::{
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome},
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// Opens a session with a `session.start` that breaks a rule in one of its optional fields.
 fn open_oddly(t: &mut Trial, members: &Value) -> Outcome<Session> {

@@ -1,17 +1,9 @@
 //! What the program answers without a session, its configuration, and where it puts files ([ext.8],
 //! [process.7], [file.6]).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use serde_json::{Value, json};
-
-use crate::{
-    clauses::Level,
-    history::{Event, History},
-    process::Process,
-    trial::{Seen, Trial},
-    verdict::{Outcome, Stop},
-};
+use crate::{cases::prelude::*, history::History, process::Process};
 
 /// The most lines of an answer that are kept.
 const LINES: usize = 100_000;

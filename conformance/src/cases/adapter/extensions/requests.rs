@@ -1,16 +1,8 @@
 //! Permissions with options, and questions (sections 11.6 and 11.8, [permission.2] to
 //! [permission.4], [ext.3]).
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::declared::capability;
-use crate::{
-    trial::{Ask, Request, Session, Trial},
-    verdict::{FailureContext, Outcome},
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// Has an action asked for, with more members of the request and more steps after it.
 fn ask_with(

@@ -1,13 +1,7 @@
 //! Going on with an earlier session, and listing those that can be gone on with (section 11.4).
 
-use serde_json::{Value, json};
-
 use super::declared::{capability, latest};
-use crate::{
-    clauses::Level,
-    trial::{Seen, Session, Trial},
-    verdict::{FailureContext, Outcome, Stop, Tier},
-};
+use crate::cases::prelude::*;
 
 /// What `session.start.resume` is to be, to go on from where a session stands.
 fn place_of(t: &Trial, s: &Session) -> Option<Value> {

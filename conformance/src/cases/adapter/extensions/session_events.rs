@@ -2,13 +2,7 @@
 
 use std::{cell::Cell, collections::BTreeMap};
 
-use serde_json::{Value, json};
-
-use crate::{
-    trial::{Seen, Session, Trial},
-    verdict::{FailureContext, Outcome},
-    wire,
-};
+use crate::cases::prelude::*;
 
 pub(super) fn closed(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;

@@ -1,12 +1,7 @@
 //! Each extension without the others: what was not agreed on is folded down ([ext.3], [ext.5]).
 
-use serde_json::{Value, json};
-
 use super::negotiation;
-use crate::{
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 /// Every rich form that the probe can be made to send without an answer.
 fn rich_forms(t: &Trial) -> Value {

@@ -1,14 +1,6 @@
 //! Turns by name, and steers ([turn.9], [turn.10]).
 
-use std::time::Duration;
-
-use serde_json::json;
-
-use crate::{
-    clauses::Level,
-    trial::{Seen, Session, Trial, answer_of},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(super) fn id_on_all(t: &mut Trial) -> Outcome {
     let all = t.extensions();

@@ -1,11 +1,6 @@
 //! What gets no answer: messages that could not be understood, and names kept for later ([msg.4], [relay.3]).
 
-use serde_json::{Value, json};
-
-use crate::{
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 /// Sessions to try it in: one without extensions, and one with all that the adapter has.
 fn sessions(t: &mut Trial) -> Outcome<Vec<(Session, bool)>> {

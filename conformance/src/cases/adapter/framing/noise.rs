@@ -1,9 +1,8 @@
 //! Lines that are not messages: skipped, not answered, and the end of nothing.
 
-use crate::{
-    cases::corpus::{Malformed, malformed},
-    trial::Trial,
-    verdict::{Outcome, Stop},
+use crate::cases::{
+    corpus::{Malformed, malformed},
+    prelude::*,
 };
 
 pub(super) fn is_skipped(t: &mut Trial) -> Outcome {

@@ -1,12 +1,7 @@
 //! Odd JSON ([frame.10]).
 
-use serde_json::json;
-
 use super::sizes::demand_arrived;
-use crate::{
-    trial::{Session, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 pub(super) fn escapes(t: &mut Trial) -> Outcome {
     let controls: String = (0..=0x20).map(|code: u8| char::from(code)).collect();

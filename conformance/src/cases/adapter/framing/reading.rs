@@ -1,16 +1,7 @@
 //! How the adapter cuts its input into lines: at LF alone, however the bytes arrive.
 
-use std::time::Duration;
-
-use serde_json::json;
-
 use super::{input_line, start_line, warm};
-use crate::{
-    history::Event,
-    trial::{Session, Trial, TurnSeen},
-    verdict::{Outcome, Stop, Tier},
-    wire,
-};
+use crate::cases::prelude::*;
 
 const WHOLE_LINES: &str =
     "a read may end anywhere: collect bytes up to LF, then decode and parse the whole line";

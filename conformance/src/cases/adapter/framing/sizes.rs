@@ -1,17 +1,8 @@
 //! Long lines ([frame.5]).
 
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use std::thread;
 
-use serde_json::{Value, json};
-
-use crate::{
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome, Stop},
-    wire,
-};
+use crate::cases::prelude::*;
 
 const MIB: usize = 1 << 20;
 /// The longest declared limit that is tried.

@@ -1,15 +1,6 @@
 //! What the adapter writes: whole lines, flushed, and nothing else.
 
-use std::time::Duration;
-
-use serde_json::json;
-
-use crate::{
-    history::Event,
-    trial::Trial,
-    verdict::{Ground, Outcome, Stop},
-    wire::Parsed,
-};
+use crate::{cases::prelude::*, verdict::Ground, wire::Parsed};
 
 /// O-LINE judges every line, and the last one when stdout has ended.
 pub(super) fn whole_lines(t: &mut Trial) -> Outcome {

@@ -1,10 +1,6 @@
 //! `session.close`: the end of one session, and of nothing else.
 
-use std::time::Duration;
-
-use serde_json::json;
-
-use crate::{trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 pub(super) fn in_a_turn(t: &mut Trial) -> Outcome {
     let s = t.open()?;

@@ -1,14 +1,8 @@
 //! Many sessions: independent of one another, each in order, none forever.
 
-use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
-
 use crate::{
-    cases::adapter::back_pressure,
+    cases::{adapter::back_pressure, prelude::*},
     process::Usage,
-    trial::{Session, Trial},
-    verdict::{Outcome, Stop, Tier},
 };
 
 pub(super) fn three(t: &mut Trial) -> Outcome {

@@ -1,9 +1,7 @@
 //! `session.start`: without it nothing is open, and a second one changes nothing.
 
-use serde_json::json;
-
 use super::many::value_of;
-use crate::{trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 pub(super) fn never_started(t: &mut Trial) -> Outcome {
     let stranger = t.fresh("never-started");

@@ -1,17 +1,7 @@
 //! What is offered, what is agreed on, and what waits for it.
 
-use std::time::{Duration, Instant};
-
-use serde_json::{Value, json};
-
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    clauses::Side,
-    run::EXTENSIONS,
-    trial::{Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,15 +1,7 @@
 //! Sessions that end from below, pauses, and signs of life.
 
-use serde_json::{Value, json};
-
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    history::{Event, Link},
-    trial::Trial,
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,13 +1,7 @@
 //! Fields: passed on untouched, absent where they are wrong, bad where they are too long.
 
-use serde_json::{Value, json};
-
 use super::super::{demand_unheard, full_hub};
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

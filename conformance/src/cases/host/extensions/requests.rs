@@ -1,14 +1,7 @@
 //! Permissions with `control`, and questions.
 
-use serde_json::{Value, json};
-
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Session, Trial},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

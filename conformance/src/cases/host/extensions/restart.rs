@@ -1,15 +1,7 @@
 //! A user's session outlives the process beneath it.
 
-use serde_json::json;
-
 use super::super::{demand_fresh_ids, full_hub};
-use crate::{
-    cases::CaseRun,
-    clauses::Side,
-    needs::Ability,
-    trial::{Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

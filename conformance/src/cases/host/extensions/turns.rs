@@ -1,18 +1,9 @@
 //! Turns with ids: who is late, who is steered, what is left open.
 
-use std::{
-    cell::RefCell,
-    collections::{HashMap, HashSet},
-};
-
-use serde_json::{Value, json};
+use std::{cell::RefCell, collections::HashMap};
 
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,14 +1,7 @@
 //! Edits and forks of a session.
 
-use serde_json::{Value, json};
-
 use super::{act, attach, attach::refusal, catch_up, demand_completed, last_of, open};
-use crate::{
-    cases::CaseRun,
-    trial::{self, Hub, Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-    wire,
-};
+use crate::{cases::prelude::*, trial};
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-33", edited), ("H-JRN-34", forked)];

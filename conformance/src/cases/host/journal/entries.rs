@@ -1,18 +1,10 @@
 //! What an entry is, and when there is one.
 
-use serde_json::json;
-
 use super::{
     OWN, act, again, answers, asked, catch_up, demand_completed, instruct, last_of, open,
     open_more, prepare,
 };
-use crate::{
-    cases::CaseRun,
-    needs::Ability,
-    run::EXTENSIONS,
-    trial::{Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

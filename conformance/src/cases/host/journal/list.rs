@@ -1,14 +1,7 @@
 //! What a hub learns of the sessions of a journal without attaching to one.
 
-use serde_json::{Value, json};
-
 use super::{act, again, instruct, open, open_more, starts};
-use crate::{
-    cases::CaseRun,
-    trial::{Hub, Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-32", listed)];

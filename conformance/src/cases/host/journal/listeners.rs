@@ -1,13 +1,7 @@
 //! Several hubs, slow hubs, and the end of a session for all.
 
-use serde_json::json;
-
 use super::{act, again, attach, catch_up, demand_completed, instruct, last_of, open};
-use crate::{
-    cases::CaseRun,
-    trial::{Hub, Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,13 +1,7 @@
 //! Requests and roles: who decides, and what the others learn.
 
-use serde_json::{Value, json};
-
 use super::{answers, asked, attach, catch_up, instruct, open};
-use crate::{
-    cases::CaseRun,
-    trial::{Hub, Seen, Session, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

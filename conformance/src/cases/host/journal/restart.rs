@@ -1,15 +1,9 @@
 //! After SIGKILL of the host: what was open is closed, and the conversation goes on.
 
-use serde_json::{Value, json};
-
 use super::{
     act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open, open_more,
 };
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Trial, say_and_complete},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

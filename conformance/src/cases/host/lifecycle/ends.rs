@@ -1,14 +1,7 @@
 //! The adapter's process ends in a turn, or never begins: the turn ends once, and what was written is kept.
 
-use std::time::Duration;
-
-use serde_json::{Value, json};
-
 use super::{super::shown, demand_gone};
-use crate::{
-    trial::{Session, Trial, TurnSeen},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(super) fn exit_in_turn(t: &mut Trial) -> Outcome {
     let turn = end_in_turn(t, &json!(["exit", 0]))?;

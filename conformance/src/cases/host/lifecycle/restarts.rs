@@ -1,18 +1,9 @@
 //! What the host starts after an end, how often, and that an end concerns one adapter only.
 
-use std::{
-    collections::HashSet,
-    time::{Duration, Instant},
-};
-
-use serde_json::json;
-
 use super::super::shown;
 use crate::{
-    clauses::Side,
+    cases::prelude::*,
     process::{descendants, usage_of},
-    trial::{Below, Trial, say_and_complete},
-    verdict::{FailureContext, Outcome},
 };
 
 pub(super) fn crash_after_crash(t: &mut Trial) -> Outcome {

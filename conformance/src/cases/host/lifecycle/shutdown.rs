@@ -1,17 +1,9 @@
 //! The host ends, in order or by a signal, and its adapter with it.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
-use serde_json::json;
 
 use super::demand_gone;
-use crate::{
-    history::{Event, Link},
-    needs::Need,
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(super) fn orderly_end(t: &mut Trial) -> Outcome {
     // It does not go at once, so that a signal would be seen.

@@ -1,13 +1,7 @@
 //! Requests that the hub must never see, and those that it must see though they say too little.
 
-use serde_json::{Value, json};
-
 use super::{super::demand_unheard, answer_of, answered, ask, demand_answers, demand_no_approval};
-use crate::{
-    trial::{Seen, Trial},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 pub(super) fn strangers(t: &mut Trial) -> Outcome {
     let token = t.token();

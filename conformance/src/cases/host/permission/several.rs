@@ -2,13 +2,8 @@
 
 use std::collections::HashMap;
 
-use serde_json::{Value, json};
-
 use super::{answer_of, answered, ask, asked, demand_answers};
-use crate::{
-    trial::{Trial, say_and_complete},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(super) fn two_pending(t: &mut Trial) -> Outcome {
     let s = t.open()?;

@@ -1,12 +1,7 @@
 //! Requests that the hub leaves open: each is settled with its turn, never by an approval.
 
-use serde_json::json;
-
 use super::{answer_of, ask, asked, demand_answers, demand_no_approval};
-use crate::{
-    trial::Trial,
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 pub(super) fn undecided(t: &mut Trial) -> Outcome {
     let [stopped, ended] = t.open_each()?;

@@ -1,17 +1,6 @@
 //! Agents and ids.
 
-use std::collections::HashSet;
-
-use serde_json::{Value, json};
-
-use crate::{
-    cases::CaseRun,
-    needs::Need,
-    run::EXTENSIONS,
-    trial::{Seen, Session, Trial},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

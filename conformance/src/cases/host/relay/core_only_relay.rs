@@ -1,16 +1,10 @@
 //! What a core-only hub sees of each thing that happens below.
 
-use serde_json::json;
-
 use super::{
     super::full_hub,
     extended_relay::{demand_noise_ignored, refusals},
 };
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Session, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,17 +1,9 @@
 //! The end of a relay.
 
-use std::time::{Duration, Instant};
-
 use rustix::process::Signal;
-use serde_json::json;
 
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    history::{Event, Link, Record},
-    trial::{Session, Trial},
-    verdict::{FailureContext, Outcome},
-};
+use crate::{cases::prelude::*, history::Record};
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

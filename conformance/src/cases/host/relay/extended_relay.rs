@@ -1,13 +1,7 @@
 //! What a hub with extensions sees of each thing that happens below.
 
-use serde_json::{Value, json};
-
 use super::super::{demand_unheard, full_hub};
-use crate::{
-    cases::CaseRun,
-    trial::{Seen, Session, Trial},
-    verdict::{FailureContext, Outcome},
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,15 +1,7 @@
 //! A hub that reads slowly, and sessions that it pauses.
 
-use serde_json::json;
-
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    history::{Event, Link},
-    trial::{Session, Trial, say_and_complete},
-    verdict::Outcome,
-    wire,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -4,13 +4,10 @@ use std::{
     fs,
     os::unix::fs::{MetadataExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
-use serde_json::{Value, json};
-
 use super::super::full_hub;
-use crate::{cases::CaseRun, needs::Ability, trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

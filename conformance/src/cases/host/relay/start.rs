@@ -1,15 +1,7 @@
 //! What a relay says and offers by itself.
 
-use serde_json::{Value, json};
-
 use super::super::full_hub;
-use crate::{
-    cases::CaseRun,
-    clauses::Side,
-    run::EXTENSIONS,
-    trial::{Seen, Trial},
-    verdict::Outcome,
-};
+use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[

@@ -1,11 +1,7 @@
 //! The end of one session, and of nothing else.
 
-use std::{collections::HashSet, time::Duration};
-
-use serde_json::json;
-
 use super::super::demand_unheard;
-use crate::{clauses::Side, trial::Trial, verdict::Outcome};
+use crate::cases::prelude::*;
 
 pub(super) fn after_the_close(t: &mut Trial) -> Outcome {
     let token = t.token();
