@@ -199,7 +199,7 @@ impl Trial {
         self.demand(
             ends == wanted,
             format!("{wanted} `turn.complete` for {}", session.id()),
-            format!("{ends}"),
+            ends,
         )
     }
 }

@@ -319,9 +319,7 @@ impl Trial {
         let found = named.or_else(|| {
             self.wait_below(0, self.bounds.deadline, |below| {
                 is_for(below, session)
-                    || (below.by == Side::Host
-                        && below.seen.kind() == "user.input"
-                        && below.seen.session() == session.id())
+                    || (below.by == Side::Host && below.seen.is_of(session, "user.input"))
             })
         });
         match found {

@@ -89,9 +89,7 @@ impl Trial {
                 None => break,
             }
         }
-        Err(Stop::Inconclusive(
-            "recipe `permission` did not provoke a permission request".to_owned(),
-        ))
+        self.inconclusive("recipe `permission` did not provoke a permission request")
     }
 
     /// Provokes several requests at once in one turn, by the probe; in the order of the actions.
@@ -107,9 +105,7 @@ impl Trial {
         for ask in asks {
             let resource = ask.effect.display().to_string();
             let wanted = |seen: &Seen| {
-                seen.kind() == "permission.request"
-                    && seen.session() == session.id()
-                    && seen.text("resource") == resource
+                seen.is_of(session, "permission.request") && seen.text("resource") == resource
             };
             match self.wait(from, self.bounds.deadline, wanted) {
                 Some(seen) => requests.push(Request { seen, from }),

@@ -53,6 +53,11 @@ impl Seen {
         wire::session(self.message())
     }
 
+    /// Returns whether it is of a session and a type.
+    pub(crate) fn is_of(&self, session: &Session, kind: &str) -> bool {
+        self.session() == session.id() && self.kind() == kind
+    }
+
     /// A member that is text, or the empty string.
     pub(crate) fn text(&self, member: &str) -> &str {
         wire::text(self.message(), member)

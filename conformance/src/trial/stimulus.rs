@@ -114,11 +114,9 @@ impl Trial {
         let from = self.input(session, long)?;
         // It runs when it has had the time of several turns and has not ended; a serial adapter
         // answers no fence now.
-        let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == session.id();
+        let ended = |seen: &Seen| seen.is_of(session, "turn.complete");
         if self.wait(from, self.quiet(), ended).is_some() {
-            return Err(Stop::Inconclusive(
-                "recipe `long` ended by itself before it could be stopped".to_owned(),
-            ));
+            return self.inconclusive("recipe `long` ended by itself before it could be stopped");
         }
         Ok(from)
     }
@@ -193,9 +191,7 @@ impl Trial {
                 return Ok(file);
             }
         }
-        Err(Stop::Inconclusive(
-            "recipe `file_out` did not provoke a `file.output`".to_owned(),
-        ))
+        self.inconclusive("recipe `file_out` did not provoke a `file.output`")
     }
 
     /// Fails over to `unsupported` when the probe refused an operation.

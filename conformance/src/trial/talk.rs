@@ -368,4 +368,9 @@ impl Trial {
     pub(crate) fn skip<T>(&self, what: impl Into<String>) -> Outcome<T> {
         Err(Stop::Skip(what.into()))
     }
+
+    /// Ends the case without a verdict, for a reason.
+    pub(crate) fn inconclusive<T>(&self, why: impl Into<String>) -> Outcome<T> {
+        Err(Stop::Inconclusive(why.into()))
+    }
 }

@@ -161,7 +161,7 @@ pub(super) fn watch_growth(t: &mut Trial, limit: u64) -> Outcome {
             "memory has grown by {} MiB in a minute, and still grows",
             most >> 20
         );
-        return Err(Stop::Inconclusive(why));
+        return t.inconclusive(why);
     }
     Ok(())
 }

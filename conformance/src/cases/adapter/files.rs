@@ -216,9 +216,7 @@ fn announced(t: &mut Trial, s: &Session) -> Outcome<(Seen, usize)> {
             _ => t.end_of(s, from)?,
         };
     }
-    Err(Stop::Inconclusive(
-        "recipe `file_out` did not provoke a `file.output`".to_owned(),
-    ))
+    t.inconclusive("recipe `file_out` did not provoke a `file.output`")
 }
 
 fn contents(path: &str) -> Result<(usize, String), String> {

@@ -74,7 +74,7 @@ fn odd_ids(t: &mut Trial) -> Outcome {
     t.settle()?;
     for s in &sessions {
         let ends = t.count(s, "turn.complete");
-        t.demand(ends == 1, "one `turn.complete`", format!("{ends}"))
+        t.demand(ends == 1, "one `turn.complete`", ends)
             .map_err(|stop| stop.sent(sent_id(s)))?;
     }
     t.demand_no_strangers()
@@ -113,7 +113,7 @@ fn similar_ids(t: &mut Trial) -> Outcome {
             t.demand(
                 ends == wanted,
                 format!("{wanted} `turn.complete` for {:?}", s.id()),
-                format!("{ends}"),
+                ends,
             )
             .map_err(|stop| stop.sent(&sent))?;
         }

@@ -131,9 +131,7 @@ fn no_answer(t: &mut Trial) -> Outcome {
         .any(|seen| seen.kind() == "turn.complete");
     if ended && !t.has_probe(&["ask"]) {
         // An agent may give its request up, and settle it as denied by the end of its turn.
-        return Err(Stop::Inconclusive(
-            "the turn of recipe `permission` did not wait for an answer".to_owned(),
-        ));
+        return t.inconclusive("the turn of recipe `permission` did not wait for an answer");
     }
     t.demand(
         !ended,
@@ -325,7 +323,7 @@ fn id_of_an_earlier_turn(t: &mut Trial) -> Outcome {
     t.end_within(&s, request.from, t.bounds.stop)?;
     let second = t.action();
     let from = t.probe(&s, &json!([["ask", second.members()]]))?;
-    let is_request = |seen: &Seen| seen.kind() == "permission.request" && seen.session() == s.id();
+    let is_request = |seen: &Seen| seen.is_of(&s, "permission.request");
     // An adapter that has but one id may wait for the answer.
     if let Some(early) = t.wait(from, t.quiet().max(Duration::from_millis(500)), is_request) {
         let id = early.text("request_id").to_owned();

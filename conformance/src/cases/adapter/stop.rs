@@ -78,7 +78,7 @@ fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
     let within = stopped_after * 2 + t.quiet();
-    let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
+    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
     if t.wait(from, within, ended).is_some() {
         return Err(Stop::Inconclusive(format!(
             "recipe `long` ended by itself within {within:.1?}, so it does not show what the stop did; it should last a minute"
@@ -290,9 +290,9 @@ fn stop_in_a_flood(t: &mut Trial) -> Outcome {
             t.end_of(&s, from)?;
             t.settle_ledger(&s)
         }
-        Some(seen) if ended(&seen) && seen.at <= due => Err(Stop::Inconclusive(format!(
+        Some(seen) if ended(&seen) && seen.at <= due => t.inconclusive(format!(
             "all pieces of the burst came before a stop would have shown, which takes {usual:.1?} here"
-        ))),
+        )),
         Some(_) => {
             t.expect_gone();
             t.fail(

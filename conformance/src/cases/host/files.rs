@@ -209,9 +209,7 @@ fn names(t: &mut Trial) -> Outcome {
 
 fn elsewhere(t: &mut Trial) -> Outcome {
     if Path::new(OUTSIDE).starts_with(&t.subject.cwd) {
-        return Err(Stop::Inconclusive(format!(
-            "run in a folder that does not hold {OUTSIDE}"
-        )));
+        return t.inconclusive(format!("run in a folder that does not hold {OUTSIDE}"));
     }
     let s = t.open()?;
     let announce = |path: &str| json!(["file_at", path, "notes.txt", "text/plain"]);

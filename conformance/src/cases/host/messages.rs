@@ -49,11 +49,7 @@ fn no_content(t: &mut Trial) -> Outcome {
     let invented =
         |seen: &&Seen| seen.text("content").is_empty() && seen.text("channel") != "system";
     let outputs = turn.of_kind("output").filter(invented).count();
-    t.demand(
-        outputs == 0,
-        "no output without a text",
-        format!("{outputs}"),
-    )?;
+    t.demand(outputs == 0, "no output without a text", outputs)?;
     t.demand_told(&turn, "of the bad messages")
 }
 

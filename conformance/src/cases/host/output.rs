@@ -124,11 +124,7 @@ fn every_type(t: &mut Trial) -> Outcome {
     }
     for kind in ["file.input", "permission.response", "session.close"] {
         let count = t.told(&lower, kind).len();
-        t.demand(
-            count == 1,
-            format!("one `{kind}` at the adapter"),
-            format!("{count}"),
-        )?;
+        t.demand(count == 1, format!("one `{kind}` at the adapter"), count)?;
     }
     // A host may stop once more before it closes; the fields of each are judged by O-SHAPE.
     let stops = t.told(&lower, "stop").len();

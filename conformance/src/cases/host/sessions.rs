@@ -37,17 +37,13 @@ fn start_first(t: &mut Trial) -> Outcome {
     }
     t.settle()?;
     let seen = demand_started(t)?;
-    t.demand(
-        seen >= 3,
-        "three sessions at the adapter",
-        format!("{seen}"),
-    )
+    t.demand(seen >= 3, "three sessions at the adapter", seen)
 }
 
 /// Demands that each id at the adapter begins with its one `session.start`, and counts them.
 fn demand_started(t: &Trial) -> Outcome<usize> {
     let mut seen = HashSet::new();
-    for below in t.below().into_iter().filter(|below| below.by == Side::Host) {
+    for below in t.written() {
         let id = below.seen.session().to_owned();
         if id.is_empty() {
             continue;
@@ -79,11 +75,7 @@ fn fresh_ids(t: &mut Trial) -> Outcome {
     }
     t.settle()?;
     let sessions = demand_fresh_ids(t, "a fresh id for each session")?;
-    t.demand(
-        sessions >= 50,
-        "50 sessions at the adapter",
-        format!("{sessions}"),
-    )
+    t.demand(sessions >= 50, "50 sessions at the adapter", sessions)
 }
 
 fn one_process(t: &mut Trial) -> Outcome {

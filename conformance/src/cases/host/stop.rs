@@ -36,13 +36,9 @@ fn one_stop(t: &mut Trial) -> Outcome {
     t.demand(
         (1..=2).contains(&stops),
         "one `stop` at the adapter, or one more",
-        format!("{stops}"),
+        stops,
     )?;
-    t.demand(
-        others == 0,
-        "no `stop` for the other session",
-        format!("{others}"),
-    )?;
+    t.demand(others == 0, "no `stop` for the other session", others)?;
     t.stop(&other)?;
     t.end_of(&other, from_other)?;
     Ok(())
@@ -62,7 +58,7 @@ fn lives_on(t: &mut Trial) -> Outcome {
         format!("{before:?}, then {after:?}"),
     )?;
     let closes = t.told(&before, "session.close").len();
-    t.demand(closes == 0, "no `session.close`", format!("{closes}"))
+    t.demand(closes == 0, "no `session.close`", closes)
 }
 
 fn unanswered(t: &mut Trial) -> Outcome {

@@ -165,9 +165,7 @@ pub(super) fn steers(t: &mut Trial) -> Outcome {
         };
         match t.wait(from, within, of_message) {
             Some(seen) if seen.kind() == "turn.complete" => {
-                return Err(Stop::Inconclusive(
-                    "the turn ended before it could be steered".to_owned(),
-                ));
+                return t.inconclusive("the turn ended before it could be steered");
             }
             Some(seen)
                 if seen

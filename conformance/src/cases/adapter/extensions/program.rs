@@ -121,7 +121,7 @@ pub(super) fn wrong_configuration(t: &mut Trial) -> Outcome {
     t.start_with(&launch)?;
     let s = t.open()?;
     let from = t.quick_input(&s)?;
-    let ended = |seen: &Seen| seen.kind() == "turn.complete" && seen.session() == s.id();
+    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
     let until = std::time::Instant::now() + t.bounds.start + t.bounds.deadline;
     let exit = loop {
         if t.wait(from, Duration::from_millis(100), ended).is_some() {

@@ -42,7 +42,7 @@ pub(super) fn late_answer(t: &mut Trial) -> Outcome {
     )?;
     let approval = json!({"request_id":request.id(),"approved":true});
     let withdrawn = t.wait(request.from, Duration::from_millis(1_200), |seen| {
-        seen.kind() == "permission.cancel" && seen.session() == s.id()
+        seen.is_of(&s, "permission.cancel")
     });
     match withdrawn {
         Some(cancel) => {

@@ -74,9 +74,7 @@ pub(super) fn remembers(t: &mut Trial) -> Outcome {
     let token = t.token();
     remember(t, &first, &token)?;
     if t.tier() == Tier::Recipe && !recall(t, &first)?.contains(&token) {
-        return Err(Stop::Inconclusive(
-            "recipe `recall` did not say back what `remember` asked for".to_owned(),
-        ));
+        return t.inconclusive("recipe `recall` did not say back what `remember` asked for");
     }
     // What belongs to the conversation outlives the turn in which it came.
     t.quick_turn(&first)?;

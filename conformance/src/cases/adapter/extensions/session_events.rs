@@ -119,9 +119,7 @@ fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize
     // An adapter that asks its agent first takes its time.
     let come = Cell::new(0);
     t.wait(from, t.bounds.deadline.max(t.bounds.secs(10.0)), |seen| {
-        come.set(
-            come.get() + usize::from(seen.session() == s.id() && seen.kind() == "session.info"),
-        );
+        come.set(come.get() + usize::from(seen.is_of(s, "session.info")));
         come.get() >= 3 * rounds
     });
     t.settle()?;

@@ -63,7 +63,7 @@ fn still_runs(t: &Trial, s: &Session, from: usize, why: &str) -> Outcome {
     let ended = t
         .seen_from(from)
         .iter()
-        .any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+        .any(|seen| seen.is_of(s, "turn.complete"));
     t.demand(!ended, "the running turn goes on", why)
         .hint("compare the `turn_id` of a `stop` with that of the running turn")
 }
@@ -90,9 +90,10 @@ pub(super) fn stop_of_queued(t: &mut Trial) -> Outcome {
     t.probe_as(&s, "t-2", &json!([["say", token]]))?;
     t.tell(&s, "stop", &json!({"turn_id":"t-2"}))?;
     t.pass_time(t.quiet());
-    let ended = t.seen_from(from).iter().any(|seen| {
-        seen.session() == s.id() && seen.kind() == "turn.complete" && seen.text("turn_id") != "t-2"
-    });
+    let ended = t
+        .seen_from(from)
+        .iter()
+        .any(|seen| seen.is_of(&s, "turn.complete") && seen.text("turn_id") != "t-2");
     t.demand(
         !ended,
         "the running turn goes on",
@@ -139,7 +140,7 @@ fn steer_as(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<us
 
 /// Exactly one result, whenever it comes, and nothing that a turn would have.
 fn demand_result(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
-    let result = |seen: &Seen| seen.kind() == "steer.result" && seen.session() == s.id();
+    let result = |seen: &Seen| seen.is_of(s, "steer.result");
     t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
     t.settle()?;
     let results = results(t, s);

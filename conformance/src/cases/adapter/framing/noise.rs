@@ -20,12 +20,8 @@ pub(super) fn is_skipped(t: &mut Trial) -> Outcome {
         .hint("catch what the parser throws, and read on"));
     }
     let ends = t.count(&s, "turn.complete");
-    t.demand(
-        ends == 1,
-        "one `turn.complete`, for the one input",
-        format!("{ends}"),
-    )
-    .map_err(|stop| stop.hint("a line that is not UTF-8 or not JSON was taken for an input"))?;
+    t.demand(ends == 1, "one `turn.complete`, for the one input", ends)
+        .map_err(|stop| stop.hint("a line that is not UTF-8 or not JSON was taken for an input"))?;
     let answer = t
         .seen_from(before)
         .into_iter()
@@ -80,9 +76,7 @@ pub(super) fn disturbs_no_turn(t: &mut Trial) -> Outcome {
         if t.has_probe(&["until_stop"]) {
             return t.fail("the running turn goes on", "its `turn.complete`");
         }
-        return Err(Stop::Inconclusive(
-            "recipe `long` ended by itself before it was stopped".to_owned(),
-        ));
+        return t.inconclusive("recipe `long` ended by itself before it was stopped");
     }
     t.stop(&s)?;
     t.end_within(&s, from, t.bounds.stop)?;

@@ -87,9 +87,7 @@ fn demand_echo(t: &Trial, turn: &TurnSeen, text: &str) -> Outcome {
     let kept = t.tier() == Tier::BlackBox || said.contains(text);
     if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
         // A model may say what it likes; a replacement character is not a model's.
-        return Err(Stop::Inconclusive(
-            "recipe `nonce` did not say the text back".to_owned(),
-        ));
+        return t.inconclusive("recipe `nonce` did not say the text back");
     }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
     t.demand(

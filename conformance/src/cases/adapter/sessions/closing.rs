@@ -14,7 +14,7 @@ pub(super) fn in_a_turn(t: &mut Trial) -> Outcome {
     let ended = t
         .seen_from(closed)
         .iter()
-        .any(|seen| seen.session() == s.id() && seen.kind() == "turn.complete");
+        .any(|seen| seen.is_of(&s, "turn.complete"));
     t.demand(
         !(ended && t.has_probe(&["until_stop"])),
         "no `turn.complete` for the turn that ran",
@@ -101,11 +101,7 @@ pub(super) fn without_input(t: &mut Trial) -> Outcome {
     let read = t.history.len();
     t.pass_time(t.quiet());
     let ends = t.count(&s, "turn.complete");
-    t.demand(
-        ends == 0,
-        "no `turn.complete` without an input",
-        format!("{ends}"),
-    )?;
+    t.demand(ends == 0, "no `turn.complete` without an input", ends)?;
     t.demand_silence(&s, read, "nothing for a session that is closed")?;
     let greetings = t.of(&s).len();
     if greetings > 0 {

@@ -21,7 +21,7 @@ pub(super) fn three(t: &mut Trial) -> Outcome {
         t.demand(
             ends == 1,
             format!("one `turn.complete` for {}", s.id()),
-            format!("{ends}"),
+            ends,
         )?;
     }
     Ok(())
@@ -61,9 +61,7 @@ pub(super) fn tokens(t: &mut Trial) -> Outcome {
             silent += usize::from(!turn.text().contains(token.as_str()));
         }
         if silent > 0 && t.tier() == Tier::Recipe {
-            return Err(Stop::Inconclusive(
-                "recipe `nonce` did not say its text back".to_owned(),
-            ));
+            return t.inconclusive("recipe `nonce` did not say its text back");
         }
         t.demand(
             silent == 0,

@@ -223,7 +223,7 @@ fn of_the_pipe(t: &mut Trial) -> Outcome {
             .iter()
             .filter(|seen| seen.kind() == kind)
             .count();
-        t.demand(came == 1, format!("one `{kind}`"), format!("{came}"))?;
+        t.demand(came == 1, format!("one `{kind}`"), came)?;
     }
     super::super::demand_core(
         t,

@@ -42,11 +42,7 @@ fn closed_from_below(t: &mut Trial) -> Outcome {
                 .iter()
                 .filter(|seen| seen.index < end.index)
                 .count();
-            t.demand(
-                ends == 2,
-                "both turns end before `session.closed`",
-                format!("{ends}"),
-            )?;
+            t.demand(ends == 2, "both turns end before `session.closed`", ends)?;
         }
         t.demand_ends(s, 2)?;
         let after = full_hub::delivered_since(t, &lower, &closed);
@@ -143,7 +139,7 @@ fn ping_under_load(t: &mut Trial) -> Outcome {
         .iter()
         .filter(|seen| seen.kind() == "pong")
         .count();
-    t.demand(pongs == 1, "one `pong`", format!("{pongs}"))
+    t.demand(pongs == 1, "one `pong`", pongs)
 }
 
 fn stopped_while_paused(t: &mut Trial) -> Outcome {

@@ -177,7 +177,7 @@ fn wrong_types(t: &mut Trial) -> Outcome {
         return t.fail("`plan`", t.what_came(from, &s));
     };
     let entries = plan.list("entries").len();
-    t.demand(entries == 1, "a plan of one entry", format!("{entries}"))
+    t.demand(entries == 1, "a plan of one entry", entries)
 }
 
 fn long_ids(t: &mut Trial) -> Outcome {

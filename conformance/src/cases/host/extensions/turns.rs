@@ -209,7 +209,7 @@ fn tools_closed(t: &mut Trial) -> Outcome {
         t.demand(
             failed == is_error,
             format!("`is_error: {is_error}` of {call}"),
-            format!("{failed}"),
+            failed,
         )?;
     }
     Ok(())

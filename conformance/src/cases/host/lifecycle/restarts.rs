@@ -130,7 +130,7 @@ pub(super) fn no_storm(t: &mut Trial) -> Outcome {
         t.demand(
             starts <= MOST,
             format!("at most {MOST} starts in 4.5 s"),
-            format!("{starts}"),
+            starts,
         )
         .hint("restarts want back-off, and an end after some of them")?;
     }

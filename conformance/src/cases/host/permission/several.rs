@@ -130,7 +130,7 @@ pub(super) fn a_thousand(t: &mut Trial) -> Outcome {
     let approve = |n: usize| n.is_multiple_of(2);
     let mut reached = 0;
     for seen in t.seen_from(from) {
-        if seen.kind() == "permission.request" && seen.session() == s.id() {
+        if seen.is_of(&s, "permission.request") {
             let number = seen.text("resource").parse().unwrap_or_default();
             t.send(answer_of(&s, &seen, approve(number)))?;
             reached += 1;

@@ -23,9 +23,7 @@ fn unknown_agent(t: &mut Trial) -> Outcome {
         told.push((s, 0));
     }
     let s = t.open_offering(&["options"], &json!({"agent_id":UNKNOWN}))?;
-    let said = |seen: &Seen| {
-        seen.session() == s.id() && seen.kind() == "output" && seen.text("channel") == "system"
-    };
+    let said = |seen: &Seen| seen.is_of(&s, "output") && seen.text("channel") == "system";
     t.expect_that(0, &s, "an `output` on `system` that says why", said)?;
     for ends in 1..=2 {
         let from = t.input(&s, "Is anyone there?")?;
@@ -125,11 +123,7 @@ fn agents(t: &mut Trial) -> Outcome {
         .iter()
         .filter(|seen| seen.kind() == "agents.list.result")
         .count();
-    t.demand(
-        results == 1,
-        "one `agents.list.result`",
-        format!("{results}"),
-    )
+    t.demand(results == 1, "one `agents.list.result`", results)
 }
 
 fn reserved(t: &mut Trial) -> Outcome {

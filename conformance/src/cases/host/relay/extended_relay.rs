@@ -20,9 +20,7 @@ fn error_of(
     category: &str,
     within: std::time::Duration,
 ) -> Outcome<Seen> {
-    let wanted = |seen: &Seen| {
-        seen.session() == s.id() && seen.kind() == "error" && seen.text("category") == category
-    };
+    let wanted = |seen: &Seen| seen.is_of(s, "error") && seen.text("category") == category;
     match t.wait(from, within, wanted) {
         None => t.late(
             format!("`error` with `{category}` within {within:.1?}"),

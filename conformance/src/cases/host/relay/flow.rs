@@ -118,7 +118,7 @@ fn much_held(t: &mut Trial) -> Outcome {
     t.demand(
         grown < ROOM,
         format!("memory grows by less than {ROOM} bytes"),
-        format!("{grown}"),
+        grown,
     )?;
     let resumed = t.tell(&s, "flow.resume", &json!({}))?;
     let from = t.instruct(&s, &json!([["complete"]]))?;
@@ -198,7 +198,7 @@ fn held_first(t: &mut Trial) -> Outcome {
     t.demand(
         got == FIRST,
         format!("{FIRST} bytes before the first end"),
-        format!("{got}"),
+        got,
     )?;
     let spoken: String = words.concat();
     // The second turn is read from its input on, which stands before the first one's output.

@@ -207,11 +207,8 @@ fn facts(t: &mut Trial) -> Outcome {
     let turn = t.act(&s, &json!([["emit", later], ["complete"]]))?;
     full_hub::demand_offer(t, &t.lower(&s)?, "options")?;
     for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
-        let told = |seen: &Seen| {
-            seen.session() == s.id()
-                && seen.kind() == "session.info"
-                && seen.get(member) == Some(&wanted)
-        };
+        let told =
+            |seen: &Seen| seen.is_of(&s, "session.info") && seen.get(member) == Some(&wanted);
         if t.wait(0, t.bounds.deadline, told).is_none() {
             return t.late(
                 format!("`session.info` with `{member}` {wanted}"),

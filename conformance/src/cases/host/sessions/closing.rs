@@ -86,11 +86,7 @@ pub(super) fn closed_twice(t: &mut Trial) -> Outcome {
     t.tell_deviant(&s, "session.close", &json!({}))?;
     t.settle()?;
     let closes = t.told(&lower, "session.close").len();
-    t.demand(
-        closes == 1,
-        "one `session.close` at the adapter",
-        format!("{closes}"),
-    )
+    t.demand(closes == 1, "one `session.close` at the adapter", closes)
 }
 
 pub(super) fn opened_and_closed(t: &mut Trial) -> Outcome {
@@ -99,11 +95,7 @@ pub(super) fn opened_and_closed(t: &mut Trial) -> Outcome {
         t.close(&s)?;
     }
     t.settle()?;
-    let below: Vec<_> = t
-        .below()
-        .into_iter()
-        .filter(|below| below.by == Side::Host)
-        .collect();
+    let below = t.written();
     let ids = |kind: &str| -> HashSet<(u32, String)> {
         below
             .iter()
