@@ -61,7 +61,7 @@ enum Command {
 /// Runs the program's command line, from the arguments of the process to its exit status.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let code = match arguments.command {
+    let status = match arguments.command {
         Command::Smoke(arguments) => run::smoke(&arguments),
         Command::Adapter(arguments) => run::adapter(&arguments),
         Command::Host(arguments) => run::host(&arguments),
@@ -69,20 +69,17 @@ pub fn main() -> ExitCode {
         Command::Tap(arguments) => return recording::tap(&arguments),
         Command::Check(arguments) => recording::check(&arguments),
         Command::Replay(arguments) => recording::replay(&arguments),
-        Command::List(arguments) => list::list(&arguments),
+        Command::List(arguments) => Ok(list::list(&arguments)),
         Command::Baseline(arguments) => baseline::baseline(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Init(arguments) => init::init(&arguments),
         Command::Explain(arguments) => explain::explain(&arguments),
         Command::Selftest(arguments) => selftest::selftest(&arguments),
     };
-    ExitCode::from(code)
-}
-
-/// Writes an error to stderr and returns the status of wrong usage.
-fn usage(error: impl std::fmt::Display) -> u8 {
-    anstream::eprintln!("error: {error}");
-    exit::USAGE
+    ExitCode::from(status.unwrap_or_else(|error| {
+        anstream::eprintln!("error: {error}");
+        exit::USAGE
+    }))
 }
 
 /// An error and what caused it.

@@ -4,10 +4,7 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
 
-use super::{
-    report::{read, read_baseline},
-    usage,
-};
+use super::report::{read, read_baseline};
 use crate::{
     baseline::{Candidate, Expect, Standing, Update, update},
     class::Class,
@@ -51,16 +48,15 @@ struct Files {
     baseline: PathBuf,
 }
 
-pub(super) fn baseline(arguments: &BaselineArguments) -> u8 {
-    let done = match &arguments.command {
+pub(super) fn baseline(arguments: &BaselineArguments) -> Result<u8, String> {
+    match &arguments.command {
         Command::Check(files) => check(files),
         Command::Update {
             files,
             accept_must,
             reason,
         } => write(files, *accept_must, reason.as_deref()),
-    };
-    done.unwrap_or_else(usage)
+    }
 }
 
 fn check(files: &Files) -> Result<u8, String> {

@@ -5,10 +5,7 @@ use std::io::Write as _;
 use clap::Args;
 use serde_json::json;
 
-use super::{
-    list::{case_value, clause_value},
-    usage,
-};
+use super::list::{case_value, clause_value};
 use crate::{
     case::Case,
     cases,
@@ -30,19 +27,16 @@ pub(super) struct ExplainArguments {
     json: bool,
 }
 
-pub(super) fn explain(arguments: &ExplainArguments) -> u8 {
-    let texts: Result<Vec<String>, String> = arguments
+pub(super) fn explain(arguments: &ExplainArguments) -> Result<u8, String> {
+    let texts = arguments
         .ids
         .iter()
         .map(|id| one(id.trim_matches(['[', ']']), arguments.json))
-        .collect();
-    let text = match texts {
-        Ok(texts) => texts.join(if arguments.json { "" } else { "\n" }),
-        Err(error) => return usage(error),
-    };
+        .collect::<Result<Vec<_>, _>>()?;
+    let text = texts.join(if arguments.json { "" } else { "\n" });
     // A reader that has seen enough may close the pipe.
     let _ = anstream::stdout().lock().write_all(text.as_bytes());
-    super::exit::CONFORMANT
+    Ok(super::exit::CONFORMANT)
 }
 
 /// What there is to say of one id.

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::usage;
 use crate::{
     clauses::Side,
     exit,
@@ -64,7 +63,7 @@ enum LanguageName {
     Shell,
 }
 
-pub(super) fn init(arguments: &InitArguments) -> u8 {
+pub(super) fn init(arguments: &InitArguments) -> Result<u8, String> {
     let side = match arguments.side {
         SideName::Adapter => Side::Adapter,
         SideName::Host => Side::Host,
@@ -80,12 +79,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     };
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./@".contains(&byte);
     if !arguments.action.bytes().all(plain) {
-        return usage("--action takes OWNER/REPOSITORY/FOLDER@COMMIT");
+        return Err("--action takes OWNER/REPOSITORY/FOLDER@COMMIT".to_owned());
     }
-    let sdk = match arguments.sdk.as_deref().map(sdk_in).transpose() {
-        Ok(sdk) => sdk,
-        Err(error) => return usage(error),
-    };
+    let sdk = arguments.sdk.as_deref().map(sdk_in).transpose()?;
     let name = name_of(&arguments.dir);
     let sources = Sources {
         action: &arguments.action,
@@ -97,12 +93,9 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     } else {
         Existing::Kept
     };
-    let written = skeleton(side, language, &sources)
-        .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton));
-    let skeleton = match written {
-        Ok(skeleton) => skeleton,
-        Err(error) => return usage(error),
-    };
+    let skeleton = skeleton(side, language, &sources)
+        .and_then(|skeleton| skeleton.write(&arguments.dir, existing).map(|()| skeleton))
+        .map_err(|error| error.to_string())?;
     for file in &skeleton.files {
         anstream::println!("wrote {}", arguments.dir.join(file.path).display());
     }
@@ -160,7 +153,7 @@ pub(super) fn init(arguments: &InitArguments) -> u8 {
     if arguments.action == ACTION {
         anstream::println!("  and fill in {ACTION} in .github/workflows/conformance.yml");
     }
-    exit::CONFORMANT
+    Ok(exit::CONFORMANT)
 }
 
 /// How the program is started, as `conform.toml` says.

@@ -8,7 +8,7 @@ use std::{
 
 use clap::Args;
 
-use super::{run::Manner, usage};
+use super::run::Manner;
 use crate::{
     build::Build,
     calendar::Moment,
@@ -41,15 +41,9 @@ pub(super) struct MatrixArguments {
     json: Option<PathBuf>,
 }
 
-pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
-    let seed = match arguments.manner.seed() {
-        Ok(seed) => seed,
-        Err(error) => return usage(error),
-    };
-    let selected = match selected(arguments) {
-        Ok(selected) => selected,
-        Err(error) => return usage(error),
-    };
+pub(super) fn matrix(arguments: &MatrixArguments) -> Result<u8, String> {
+    let seed = arguments.manner.seed()?;
+    let selected = selected(arguments)?;
     let (started, began) = (Moment::now(), Instant::now());
     let mut rows = Vec::new();
     let named = named(&arguments.configs);
@@ -92,7 +86,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> u8 {
         took: began.elapsed(),
         rows,
     };
-    write(&matrix, arguments)
+    Ok(write(&matrix, arguments))
 }
 
 /// What is read of a configuration: a subject for each side that it has, or why there is none.

@@ -10,7 +10,6 @@ use std::{
 use clap::Args;
 use serde_json::json;
 
-use super::usage;
 use crate::{
     exit,
     history::{Event, Record, Recording, Run, read_recording},
@@ -85,11 +84,8 @@ pub(super) fn tap(arguments: &TapArguments) -> std::process::ExitCode {
 }
 
 /// Judges both sides of a recording.
-pub(super) fn check(arguments: &CheckArguments) -> u8 {
-    let recording = match read(&arguments.recording, arguments.partial) {
-        Ok(recording) => recording,
-        Err(error) => return usage(error),
-    };
+pub(super) fn check(arguments: &CheckArguments) -> Result<u8, String> {
+    let recording = read(&arguments.recording, arguments.partial)?;
     // A log ends where its host did.
     let ending = if recording.is_log() {
         Ending::Cut
@@ -107,24 +103,25 @@ pub(super) fn check(arguments: &CheckArguments) -> u8 {
         judgement.findings.append(&mut of_run.findings);
         left_out += run.left_out;
     }
-    tell(&judgement, &recording.records, left_out, arguments.json)
+    Ok(tell(
+        &judgement,
+        &recording.records,
+        left_out,
+        arguments.json,
+    ))
 }
 
 /// Says it again to a program, and judges what comes.
-pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
-    let run = read(&arguments.transcript, arguments.partial)
-        .and_then(|it| chosen(&it, arguments.process));
+pub(super) fn replay(arguments: &ReplayArguments) -> Result<u8, String> {
+    let recording = read(&arguments.transcript, arguments.partial)?;
     let Run {
         records: transcript,
         left_out,
         ..
-    } = match run {
-        Ok(run) => run,
-        Err(error) => return usage(error),
-    };
+    } = chosen(&recording, arguments.process)?;
     let cwd = std::env::current_dir().unwrap_or_else(|_| PathBuf::from("."));
     let deadline = Duration::from_secs_f64(arguments.deadline.clamp(0.0, 3_600.0));
-    match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], deadline) {
+    let status = match crate::replay::replay(&transcript, &arguments.command, &cwd, &[], deadline) {
         Ok(replayed) => tell(
             &replayed.judgement,
             &replayed.records,
@@ -138,7 +135,8 @@ pub(super) fn replay(arguments: &ReplayArguments) -> u8 {
             );
             exit::NOT_STARTED
         }
-    }
+    };
+    Ok(status)
 }
 
 fn read(path: &Path, is_partial: bool) -> Result<Recording, String> {

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::usage;
 use crate::report::{
     Document, Format, Keep, Listed, Output, SCHEMA_VERSION, Skipped, Telling, compare, tell,
 };
@@ -38,15 +37,13 @@ pub(super) struct ReportArguments {
     list_skipped: bool,
 }
 
-pub(super) fn report(arguments: &ReportArguments) -> u8 {
-    let (mut document, folder) = match read(&arguments.result) {
-        Ok(read) => read,
-        Err(error) => return usage(error),
-    };
-    let listed = match arguments.baseline.as_deref().map(read_baseline).transpose() {
-        Ok(listed) => listed,
-        Err(error) => return usage(error),
-    };
+pub(super) fn report(arguments: &ReportArguments) -> Result<u8, String> {
+    let (mut document, folder) = read(&arguments.result)?;
+    let listed = arguments
+        .baseline
+        .as_deref()
+        .map(read_baseline)
+        .transpose()?;
     if listed.is_some() {
         compare(&mut document, listed.as_ref());
     }
@@ -73,7 +70,7 @@ pub(super) fn report(arguments: &ReportArguments) -> u8 {
         outputs,
         as_json: false,
     };
-    tell(&document, Some(&folder), &telling)
+    Ok(tell(&document, Some(&folder), &telling))
 }
 
 /// Reads a result and says which folder its evidence lies in.

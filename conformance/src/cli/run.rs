@@ -8,9 +8,8 @@ use std::{
 
 use clap::Args;
 
-use super::usage;
+use super::report::read_baseline;
 use crate::{
-    baseline::Baseline,
     build::Build,
     calendar::Moment,
     case::Case,
@@ -20,7 +19,7 @@ use crate::{
     needs::Ability,
     printable::short,
     process::is_missing,
-    report::{self, Keep, Listed, Output, Progress, Redactor, Run, Show, Skipped, Telling},
+    report::{self, Keep, Output, Progress, Redactor, Run, Show, Skipped, Telling},
     run::{self, Plan, Rounds},
     subject::{ProbeUse, Subject, read_config},
     verdict::Verdict,
@@ -138,7 +137,7 @@ struct Shared {
 }
 
 /// `smoke`.
-pub(super) fn smoke(arguments: &SmokeArguments) -> u8 {
+pub(super) fn smoke(arguments: &SmokeArguments) -> Result<u8, String> {
     let side = if arguments.host {
         Side::Host
     } else {
@@ -149,26 +148,24 @@ pub(super) fn smoke(arguments: &SmokeArguments) -> u8 {
 }
 
 /// `adapter`.
-pub(super) fn adapter(arguments: &RunArguments) -> u8 {
+pub(super) fn adapter(arguments: &RunArguments) -> Result<u8, String> {
     of_side(Side::Adapter, arguments)
 }
 
 /// `host`.
-pub(super) fn host(arguments: &RunArguments) -> u8 {
+pub(super) fn host(arguments: &RunArguments) -> Result<u8, String> {
     of_side(Side::Host, arguments)
 }
 
-fn of_side(side: Side, arguments: &RunArguments) -> u8 {
+fn of_side(side: Side, arguments: &RunArguments) -> Result<u8, String> {
     let all = ["all".to_owned()];
     let selection = if arguments.selectors.is_empty() {
         &all[..]
     } else {
         &arguments.selectors
     };
-    match selected(side, arguments) {
-        Ok(cases) => execute(side, cases, selection, &arguments.shared),
-        Err(error) => usage(error),
-    }
+    let cases = selected(side, arguments)?;
+    execute(side, cases, selection, &arguments.shared)
 }
 
 fn selected(side: Side, arguments: &RunArguments) -> Result<Vec<&'static Case>, String> {
@@ -180,49 +177,26 @@ fn selected(side: Side, arguments: &RunArguments) -> Result<Vec<&'static Case>, 
     Ok(cases)
 }
 
-/// What is settled before the program is started.
-struct Asked {
-    subject: Subject,
-    seed: u64,
-    listed: Option<Listed>,
-}
-
-fn asked(side: Side, shared: &Shared) -> Result<Asked, String> {
-    let subject = subject(side, shared)?;
+fn execute(
+    side: Side,
+    cases: Vec<&'static Case>,
+    selection: &[String],
+    shared: &Shared,
+) -> Result<u8, String> {
+    let mut subject = subject(side, shared)?;
     let seed = shared.manner.seed()?;
-    let listed = shared.baseline.as_ref().map(|file| {
-        let baseline = Baseline::read(file).map_err(|error| error.to_string())?;
-        Ok::<_, String>(Listed {
-            baseline,
-            file: file.clone(),
-        })
-    });
-    Ok(Asked {
-        subject,
-        seed,
-        listed: listed.transpose()?,
-    })
-}
-
-fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: &Shared) -> u8 {
-    let Asked {
-        mut subject,
-        seed,
-        listed,
-    } = match asked(side, shared) {
-        Ok(asked) => asked,
-        Err(error) => return usage(error),
-    };
+    let listed = shared.baseline.as_deref().map(read_baseline).transpose()?;
     let redactor = Redactor::of(&subject);
     let (started, began) = (Moment::now(), Instant::now());
     if let Some(Err(error)) = subject.build.as_ref().map(Build::run) {
-        return not_started(
+        let reason = error.to_string();
+        return Ok(not_started(
             &subject,
             &redactor,
-            &error.to_string(),
+            &reason,
             "output",
             &error.output,
-        );
+        ));
     }
     let (bounds, calibration) = match run::calibrate(&mut subject, shared.manner.time_scale) {
         Ok(measured) => measured,
@@ -237,7 +211,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
                 }
             };
             anstream::eprintln!("{next}");
-            return status;
+            return Ok(status);
         }
     };
     let plan = Plan {
@@ -302,7 +276,7 @@ fn execute(side: Side, cases: Vec<&'static Case>, selection: &[String], shared: 
         outputs: shared.report.clone(),
         as_json: shared.json,
     };
-    report::conclude(&run, &telling)
+    Ok(report::conclude(&run, &telling))
 }
 
 /// Says why there is nothing to judge, with what was written to a stream.

@@ -4,7 +4,6 @@ use std::{fs, path::PathBuf};
 
 use clap::{Args, ValueEnum};
 
-use super::usage;
 use crate::{
     clauses::Side,
     exit,
@@ -47,7 +46,7 @@ enum SideName {
 }
 
 /// Runs the negative controls.
-pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
+pub(super) fn selftest(arguments: &SelftestArguments) -> Result<u8, String> {
     let own = std::env::current_exe().unwrap_or_default();
     let beside = own.parent().map(PathBuf::from).unwrap_or_default();
     let binaries = arguments.programs.clone().unwrap_or(beside);
@@ -60,10 +59,8 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
         if arguments.side.is_some_and(|wanted| wanted != name) {
             continue;
         }
-        let mut programs = match Programs::read(side, &arguments.mutants, &binaries) {
-            Ok(programs) => programs,
-            Err(error) => return usage(error),
-        };
+        let mut programs = Programs::read(side, &arguments.mutants, &binaries)
+            .map_err(|error| error.to_string())?;
         if !arguments.only.is_empty() {
             programs
                 .mutants
@@ -99,11 +96,11 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> u8 {
         }
     }
     anstream::println!("result: {}", if sound { "SOUND" } else { "NOT SOUND" });
-    if sound {
+    Ok(if sound {
         exit::CONFORMANT
     } else {
         exit::FAILED
-    }
+    })
 }
 
 fn tell_killing(killing: &Killing) {
