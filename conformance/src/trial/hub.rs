@@ -305,9 +305,7 @@ impl Trial {
             session,
             from,
             format!("the `turn.complete` of {turn}, with a `seq`"),
-            |seen| {
-                seen.kind() == "turn.complete" && seen.text("turn_id") == turn && seen.is_entry()
-            },
+            |seen| seen.is_with("turn.complete", "turn_id", turn) && seen.is_entry(),
         )
     }
 

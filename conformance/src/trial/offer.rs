@@ -158,7 +158,7 @@ impl Trial {
     ) -> Outcome<Seen> {
         let expected = format!("a `turn.complete` of {turn} within {within:.1?}");
         self.expect_that_within(from, session, expected, within, |seen| {
-            seen.kind() == "turn.complete" && seen.text("turn_id") == turn
+            seen.is_with("turn.complete", "turn_id", turn)
         })
     }
 }

@@ -58,6 +58,11 @@ impl Seen {
         self.session() == session.id() && self.kind() == kind
     }
 
+    /// Returns whether it is of a type and has a member with this text.
+    pub(crate) fn is_with(&self, kind: &str, member: &str, text: &str) -> bool {
+        self.kind() == kind && self.text(member) == text
+    }
+
     /// A member that is text, or the empty string.
     pub(crate) fn text(&self, member: &str) -> &str {
         wire::text(self.message(), member)

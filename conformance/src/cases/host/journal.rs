@@ -152,7 +152,7 @@ fn hear_refusal(t: &Trial, hub: &Hub, s: &Session, from: usize, turn: &str) -> O
         s,
         from,
         format!("the `turn.complete` of {turn}, which is refused"),
-        |seen| seen.kind() == "turn.complete" && seen.text("turn_id") == turn,
+        |seen| seen.is_with("turn.complete", "turn_id", turn),
     )
 }
 

@@ -36,7 +36,7 @@ fn answered(id: &str) -> Value {
 /// The request of a resource, as the hub is given it.
 fn asked(t: &Trial, s: &Session, from: usize, resource: &str) -> Outcome<Seen> {
     t.expect_that(from, s, "the `permission.request` for the hub", |seen| {
-        seen.kind() == "permission.request" && seen.text("resource") == resource
+        seen.is_with("permission.request", "resource", resource)
     })
 }
 

@@ -160,8 +160,8 @@ pub(super) fn steers(t: &mut Trial) -> Outcome {
         let within = t.bounds.deadline.max(t.bounds.secs(5.0));
         let of_message = |seen: &Seen| {
             seen.session() == s.id()
-                && (seen.kind() == "steer.result" && seen.text("message_id") == message
-                    || seen.kind() == "turn.complete" && seen.text("turn_id") == "t-1")
+                && (seen.is_with("steer.result", "message_id", &message)
+                    || seen.is_with("turn.complete", "turn_id", "t-1"))
         };
         match t.wait(from, within, of_message) {
             Some(seen) if seen.kind() == "turn.complete" => {

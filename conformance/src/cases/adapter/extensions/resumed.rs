@@ -145,8 +145,7 @@ fn list(t: &mut Trial, request: &str, more: &Value) -> Outcome<Seen> {
     );
     let at = t.send(asked)?;
     let within = t.bounds.deadline.max(t.bounds.secs(10.0));
-    let answer =
-        |seen: &Seen| seen.kind() == "sessions.list.result" && seen.text("request_id") == request;
+    let answer = |seen: &Seen| seen.is_with("sessions.list.result", "request_id", request);
     match t.wait(at, within, answer) {
         Some(seen) => Ok(seen),
         None => {

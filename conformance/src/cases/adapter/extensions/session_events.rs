@@ -298,7 +298,7 @@ fn closed_call(t: &Trial, s: &Session, id: &str) -> Outcome {
     let all = t.of(s);
     let Some(begun) = all
         .iter()
-        .find(|seen| seen.kind() == "tool.start" && seen.text("tool_call_id") == id)
+        .find(|seen| seen.is_with("tool.start", "tool_call_id", id))
     else {
         return t.fail(format!("a `tool.start` of {id}"), "none");
     };
@@ -307,7 +307,7 @@ fn closed_call(t: &Trial, s: &Session, id: &str) -> Outcome {
         .find(|seen| seen.kind() == "turn.complete" && seen.index > begun.index);
     let ends: Vec<usize> = all
         .iter()
-        .filter(|seen| seen.kind() == "tool.end" && seen.text("tool_call_id") == id)
+        .filter(|seen| seen.is_with("tool.end", "tool_call_id", id))
         .map(|seen| seen.index)
         .collect();
     let in_time = turn.is_some_and(|turn| ends.iter().all(|end| *end < turn.index));

@@ -117,8 +117,7 @@ fn not_honoured(t: &mut Trial) -> Outcome {
     let from = t.instruct(&s, &say_and_complete("unrestricted"))?;
     let told = |seen: &crate::trial::Seen| {
         seen.session() == s.id()
-            && (seen.kind() == "session.closed"
-                || seen.kind() == "output" && seen.text("channel") == "system")
+            && (seen.kind() == "session.closed" || seen.is_with("output", "channel", "system"))
     };
     let refused = t.wait(0, t.bounds.deadline, told);
     t.settle()?;

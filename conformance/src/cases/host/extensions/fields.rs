@@ -197,8 +197,7 @@ fn long_ids(t: &mut Trial) -> Outcome {
             ["complete"]
         ]),
     )?;
-    let fitting =
-        |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == fits;
+    let fitting = |seen: &Seen| seen.is_with("permission.request", "request_id", &fits);
     t.expect_that(from, &s, "the request of 256 bytes", fitting)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "events")?;
@@ -211,7 +210,7 @@ fn long_ids(t: &mut Trial) -> Outcome {
     let thought = turn
         .messages
         .iter()
-        .any(|seen| seen.kind() == "thinking" && seen.text("message_id") == fits);
+        .any(|seen| seen.is_with("thinking", "message_id", &fits));
     t.demand(thought, "`thinking` with an id of 256 bytes", "none")?;
     t.demand_ends(&s, 1)?;
     demand_unheard(t, &token)?;

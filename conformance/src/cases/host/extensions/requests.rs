@@ -100,8 +100,7 @@ fn options(t: &mut Trial) -> Outcome {
     }
     actions.push(json!(["complete"]));
     let from = t.instruct(&s, &json!(actions))?;
-    let last =
-        |seen: &Seen| seen.kind() == "permission.request" && seen.text("request_id") == "r-4";
+    let last = |seen: &Seen| seen.is_with("permission.request", "request_id", "r-4");
     t.expect_that(from, &s, "four requests", last)?;
     let lower = t.lower(&s)?;
     full_hub::demand_offer(t, &lower, "control")?;

@@ -116,9 +116,7 @@ fn never_again(t: &mut Trial) -> Outcome {
         let below = t.below().into_iter();
         below
             .filter(|below| {
-                below.by == Side::Host
-                    && below.seen.kind() == "user.input"
-                    && below.seen.text("content") == token
+                below.by == Side::Host && below.seen.is_with("user.input", "content", token)
             })
             .collect()
     };

@@ -166,7 +166,7 @@ fn history(t: &mut Trial) -> Outcome {
             &s,
             asked,
             format!("the `session.history.result` of {request}"),
-            |seen| seen.kind() == "session.history.result" && seen.text("request_id") == request,
+            |seen| seen.is_with("session.history.result", "request_id", request),
         )
     };
     let some = ask(2, Some(3), "some")?;

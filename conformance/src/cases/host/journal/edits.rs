@@ -27,7 +27,7 @@ fn edit(
         s,
         from,
         format!("the `session.edit.result` of {request}"),
-        |seen| seen.kind() == "session.edit.result" && seen.text("request_id") == request,
+        |seen| seen.is_with("session.edit.result", "request_id", request),
     )?;
     let error = Some(answer.text("error").to_owned()).filter(|error| !error.is_empty());
     Ok((error, answer.index))
@@ -157,7 +157,7 @@ fn forked(t: &mut Trial) -> Outcome {
 fn demand_copy(t: &Trial, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
     t.demand_member(answer, "role", "control")?;
     let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
-        seen.kind() == "host.fact" && seen.text("fact") == "forked_from"
+        seen.is_with("host.fact", "fact", "forked_from")
     })?;
     let entries = |s: &Session| -> Vec<Value> {
         let mut entries = hub.entries(s, 0);

@@ -291,7 +291,7 @@ fn killed_anywhere(t: &mut Trial) -> Outcome {
         known = last;
         let ends = entries
             .iter()
-            .filter(|seen| seen.kind() == "turn.complete" && seen.text("turn_id") == turn);
+            .filter(|seen| seen.is_with("turn.complete", "turn_id", &turn));
         let ends = ends.count();
         t.demand(ends == 1, format!("one end of {turn}"), ends)?;
     }
@@ -419,7 +419,7 @@ fn of_the_hub(t: &mut Trial) -> Outcome {
         &s,
         from,
         "the `request.decided` of the request that the stop settles",
-        |seen| seen.kind() == "request.decided" && seen.text("request_id") == "r-2",
+        |seen| seen.is_with("request.decided", "request_id", "r-2"),
     )?;
     t.demand(
         settled.get("approved") != Some(&json!(true)),

@@ -21,7 +21,7 @@ fn stored_first(t: &mut Trial) -> Outcome {
     let (_, entries) = catch_up(t, &hub, &s, 0)?;
     let begun = entries
         .iter()
-        .any(|entry| entry.kind() == "turn.begin" && entry.text("turn_id") == "b");
+        .any(|entry| entry.is_with("turn.begin", "turn_id", "b"));
     t.demand(
         begun,
         "the `turn.begin` of an input that the adapter had",
@@ -35,7 +35,7 @@ fn result(t: &Trial, hub: &Hub, s: &Session, from: usize, message: &str) -> Outc
         s,
         from,
         format!("the `input.result` of {message}"),
-        |seen| seen.kind() == "input.result" && seen.text("message_id") == message,
+        |seen| seen.is_with("input.result", "message_id", message),
     )
 }
 

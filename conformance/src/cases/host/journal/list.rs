@@ -82,7 +82,7 @@ fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<Seen> {
         &Session::named(""),
         from,
         "`sessions.list.result`",
-        |seen| seen.kind() == "sessions.list.result" && seen.text("request_id") == request,
+        |seen| seen.is_with("sessions.list.result", "request_id", &request),
     )
 }
 

@@ -36,7 +36,7 @@ fn closings(t: &mut Trial) -> Outcome {
         &s,
         from,
         "the `turn.begin` of the input that waits",
-        |seen| seen.kind() == "turn.begin" && seen.text("turn_id") == "b",
+        |seen| seen.is_with("turn.begin", "turn_id", "b"),
     )?;
     t.rest(&hub)?;
     let steered = hub

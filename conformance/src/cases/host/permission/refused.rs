@@ -96,7 +96,7 @@ pub(super) fn incomplete(t: &mut Trial) -> Outcome {
         ]);
         let from = t.instruct(&s, &script)?;
         let seen = t.expect_that(from, &s, "the `permission.request` for the hub", |seen| {
-            seen.kind() == "permission.request" && seen.text("tool") == tool
+            seen.is_with("permission.request", "tool", &tool)
         })?;
         for member in ["description", "resource"] {
             let (got, given) = (seen.get(member), said[member].as_str());

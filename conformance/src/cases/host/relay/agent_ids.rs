@@ -159,9 +159,7 @@ fn own_list(t: &mut Trial) -> Outcome {
     // The relay may start a process for its answer.
     let within = t.bounds.deadline.max(t.bounds.start);
     for request in ["default", "unknown"] {
-        let is_answer = |seen: &Seen| {
-            seen.kind() == "sessions.list.result" && seen.text("request_id") == request
-        };
+        let is_answer = |seen: &Seen| seen.is_with("sessions.list.result", "request_id", request);
         let Some(answer) = t.wait(from, within, is_answer) else {
             return t.late(
                 format!("a `sessions.list.result` of the request {request}"),

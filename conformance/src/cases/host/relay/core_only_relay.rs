@@ -20,8 +20,7 @@ fn system(s: &Session) -> impl Fn(&Seen) -> bool {
     let id = s.id().to_owned();
     move |seen| {
         seen.session() == id
-            && seen.kind() == "output"
-            && seen.text("channel") == "system"
+            && seen.is_with("output", "channel", "system")
             && !seen.text("content").is_empty()
     }
 }

@@ -115,7 +115,7 @@ fn request_settled(t: &mut Trial) -> Outcome {
             from,
             &s,
             format!("`permission.cancel` for {request}"),
-            |seen| seen.kind() == "permission.cancel" && seen.text("request_id") == *request,
+            |seen| seen.is_with("permission.cancel", "request_id", request),
         )?;
     }
     t.tell_deviant(
