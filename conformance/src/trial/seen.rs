@@ -133,6 +133,12 @@ impl Trial {
         seen
     }
 
+    /// Returns whether a message of a type has come for a session, from a place on.
+    pub(crate) fn has_come(&self, from: usize, session: &Session, kind: &str) -> bool {
+        let seen = self.seen_from(from);
+        seen.iter().any(|seen| seen.is_of(session, kind))
+    }
+
     /// Everything of a type that the program wrote for a session.
     pub(crate) fn of_kind(&self, session: &Session, kind: &str) -> Vec<Seen> {
         let mut seen = self.of(session);

@@ -125,10 +125,7 @@ fn no_answer(t: &mut Trial) -> Outcome {
         );
         undone(t, &ask, "it happened without an answer")?;
     }
-    let ended = t
-        .since(request.from, &s)
-        .iter()
-        .any(|seen| seen.kind() == "turn.complete");
+    let ended = t.has_come(request.from, &s, "turn.complete");
     if ended && !t.has_probe(&["ask"]) {
         // An agent may give its request up, and settle it as denied by the end of its turn.
         return t.inconclusive("the turn of recipe `permission` did not wait for an answer");
@@ -305,10 +302,7 @@ fn close_denies(t: &mut Trial) -> Outcome {
     let read = t.history.len();
     t.pass_time(t.quiet());
     undone(t, &ask, "an approval after `session.close` let it happen")?;
-    let ended = t
-        .since(closed, &s)
-        .iter()
-        .any(|seen| seen.kind() == "turn.complete");
+    let ended = t.has_come(closed, &s, "turn.complete");
     t.demand(!ended, "no `turn.complete` for the turn that waited", "one")
         .under("session.4")?;
     t.demand_silence(&s, read, "nothing for a closed session")
@@ -338,10 +332,7 @@ fn id_of_an_earlier_turn(t: &mut Trial) -> Outcome {
     let seen = t.expect(from, &s, "permission.request")?;
     let again = Request { seen, from };
     t.pass_time(t.quiet());
-    let ended = t
-        .since(from, &s)
-        .iter()
-        .any(|seen| seen.kind() == "turn.complete");
+    let ended = t.has_come(from, &s, "turn.complete");
     t.demand(
         !ended,
         "the second request waits for its own answer",

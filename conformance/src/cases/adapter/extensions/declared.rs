@@ -103,10 +103,7 @@ pub(super) fn turn_completion(t: &mut Trial) -> Outcome {
     // Longer than a pause that someone might take for the end.
     t.pass_time(Duration::from_secs(3));
     let hint = "declare `turn_completion` only where the agent says that its turn is over";
-    let guessed = t
-        .since(from, &s)
-        .iter()
-        .any(|seen| seen.kind() == "turn.complete");
+    let guessed = t.has_come(from, &s, "turn.complete");
     t.demand(
         !guessed,
         "`turn_completion`: a turn that is silent for 3 s goes on",

@@ -60,10 +60,7 @@ pub(super) fn id_on_all(t: &mut Trial) -> Outcome {
 
 /// No `turn.complete` of the session since a place in the history.
 fn still_runs(t: &Trial, s: &Session, from: usize, why: &str) -> Outcome {
-    let ended = t
-        .seen_from(from)
-        .iter()
-        .any(|seen| seen.is_of(s, "turn.complete"));
+    let ended = t.has_come(from, s, "turn.complete");
     t.demand(!ended, "the running turn goes on", why)
         .hint("compare the `turn_id` of a `stop` with that of the running turn")
 }

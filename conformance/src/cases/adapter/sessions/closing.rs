@@ -11,10 +11,7 @@ pub(super) fn in_a_turn(t: &mut Trial) -> Outcome {
     t.pass_time(t.quiet());
     t.demand_silence(&s, read, "nothing for a session that is closed")?;
     // The probe's turn does not end by itself, so its end answers the close.
-    let ended = t
-        .seen_from(closed)
-        .iter()
-        .any(|seen| seen.is_of(&s, "turn.complete"));
+    let ended = t.has_come(closed, &s, "turn.complete");
     t.demand(
         !(ended && t.has_probe(&["until_stop"])),
         "no `turn.complete` for the turn that ran",
