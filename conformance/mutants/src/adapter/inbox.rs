@@ -13,7 +13,11 @@ use crate::{
     message::{Message, pong},
     negotiation::{Extension, Start, most_sessions},
     session::{Announced, Input, Process, Session, digest},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{
+        Mutant::{self, *},
+        Variant::*,
+        broken, varied,
+    },
 };
 
 /// A nonce that is nested deeper is not read ([frame.10]).
@@ -36,11 +40,11 @@ impl Inbox {
             Line::Whole(line) if line.len() > LONGEST => {}
             Line::Whole(line) => self.take_line(&line),
             Line::Unended(line) => {
-                exit_if(Mutant::CutLineExits);
+                exit_if(CutLineExits);
                 self.take_line(&line);
             }
             Line::TooLong(first) => {
-                exit_if(Mutant::ExitOnLongLine);
+                exit_if(ExitOnLongLine);
                 let session = session_named_in(&first).and_then(|id| self.process.find(&id));
                 if let Some(session) = session {
                     session.tell(too_long(&session));
@@ -51,14 +55,14 @@ impl Inbox {
 
     fn take_line(&self, line: &[u8]) {
         if line.iter().all(u8::is_ascii_whitespace) {
-            exit_if(Mutant::BlankLineExits);
+            exit_if(BlankLineExits);
             return;
         }
-        if broken(Mutant::CrIsNoise) && line.ends_with(b"\r") {
+        if broken(CrIsNoise) && line.ends_with(b"\r") {
             return;
         }
         let Ok(text) = std::str::from_utf8(line) else {
-            exit_if(Mutant::BadUtf8Exits);
+            exit_if(BadUtf8Exits);
             return;
         };
         exit_if_whole_is_odd(text);
@@ -66,12 +70,12 @@ impl Inbox {
             self.noise();
             return;
         };
-        if broken(Mutant::TypeMustBeFirst) && !text.trim_start().starts_with("{\"type\":") {
+        if broken(TypeMustBeFirst) && !text.trim_start().starts_with("{\"type\":") {
             return;
         }
         if self.take_message(&fields).is_none() {
-            exit_if(Mutant::BadMessageExits);
-            if broken(Mutant::BadMessageAnswered) {
+            exit_if(BadMessageExits);
+            if broken(BadMessageAnswered) {
                 self.process.send_of_pipe(
                     Message::new("error")
                         .with("message", "a bad message")
@@ -82,12 +86,12 @@ impl Inbox {
     }
 
     fn noise(&self) {
-        exit_if(Mutant::NoiseExits);
-        if broken(Mutant::NoiseAnswered) {
+        exit_if(NoiseExits);
+        if broken(NoiseAnswered) {
             self.process
                 .send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
         }
-        if broken(Mutant::NoiseStopsTurns) {
+        if broken(NoiseStopsTurns) {
             self.process
                 .all()
                 .iter()
@@ -102,24 +106,24 @@ impl Inbox {
             .chars()
             .all(|letter| letter.is_ascii_lowercase() || letter == '.')
         {
-            exit_if(Mutant::OddTypeExits);
+            exit_if(OddTypeExits);
         }
         if is_of_pipe(&kind) {
             return self.take_of_pipe(&kind, fields);
         }
         let id = match fields.exact("session_id") {
-            Field::Is(id) if broken(Mutant::LongIdsServed) && !id.is_empty() => id,
+            Field::Is(id) if broken(LongIdsServed) && !id.is_empty() => id,
             _ => required(fields.id("session_id"))?,
         };
         let id = match () {
-            () if broken(Mutant::CaseFolded) => id.to_lowercase(),
-            () if broken(Mutant::TrimsIds) => id.trim().to_owned(),
+            () if broken(CaseFolded) => id.to_lowercase(),
+            () if broken(TrimsIds) => id.trim().to_owned(),
             () => id,
         };
-        if broken(Mutant::UnknownFieldsRefused) && fields.names().any(|name| !is_known(name)) {
+        if broken(UnknownFieldsRefused) && fields.names().any(|name| !is_known(name)) {
             return Some(());
         }
-        if broken(Mutant::MetaMustBeGood) && bad_meta(fields) {
+        if broken(MetaMustBeGood) && bad_meta(fields) {
             return Some(());
         }
         if kind == "session.start" {
@@ -142,15 +146,13 @@ impl Inbox {
             "user.input" => self.input(session, fields)?,
             "file.input" => {
                 let file = file(fields)?;
-                if session.has(Extension::Large)
-                    && !broken(Mutant::DigestUnchecked)
-                    && file.differs(fields)
+                if session.has(Extension::Large) && !broken(DigestUnchecked) && file.differs(fields)
                 {
                     session.tell(refused(session, &file.name));
                     return Some(());
                 }
                 session.take_file(file);
-                if broken(Mutant::FileIsTurn) {
+                if broken(FileIsTurn) {
                     session.take_input(Input {
                         content: Some(String::new()),
                         turn_id: None,
@@ -159,7 +161,7 @@ impl Inbox {
             }
             "permission.response" => {
                 let request_id = required(fields.id("request_id"))?;
-                let session = match broken(Mutant::AnySessionAnswers) {
+                let session = match broken(AnySessionAnswers) {
                     true => self
                         .process
                         .all()
@@ -170,7 +172,7 @@ impl Inbox {
                 if let Some(session) = session {
                     session.answer_permission(&request_id, fields);
                 }
-                if broken(Mutant::SessionsShareAnswers) {
+                if broken(SessionsShareAnswers) {
                     let waiting = |other: &Arc<Session>| other.oldest_request();
                     let all = self
                         .process
@@ -190,7 +192,7 @@ impl Inbox {
                     .optional()
                     .filter(|reason| is_reason(reason));
                 let reason = reason.filter(|_| session.has(Extension::Turns));
-                if broken(Mutant::StopStopsAll) {
+                if broken(StopStopsAll) {
                     self.process
                         .all()
                         .iter()
@@ -207,7 +209,7 @@ impl Inbox {
                     self.process.forget(session);
                 }
             }
-            _ => exit_if(Mutant::UnknownTypeExits),
+            _ => exit_if(UnknownTypeExits),
         }
         Some(())
     }
@@ -215,19 +217,19 @@ impl Inbox {
     fn input(&self, session: &Arc<Session>, fields: &Fields<'_>) -> Option<()> {
         let content = match fields.text("content") {
             Field::Is(content) => content,
-            Field::Absent if broken(Mutant::AbsentContentDropped) => return None,
+            Field::Absent if broken(AbsentContentDropped) => return None,
             Field::Absent => String::new(),
-            Field::Wrong if broken(Mutant::WrongContentIsTurn) => String::new(),
+            Field::Wrong if broken(WrongContentIsTurn) => String::new(),
             Field::Wrong => return None,
         };
-        let content = match broken(Mutant::TruncatesContent) {
+        let content = match broken(TruncatesContent) {
             true => content.chars().take(65_535).collect(),
             false => content,
         };
         let turn_id = turn_id(session, fields)?;
         let content = match in_a_file(fields).filter(|_| session.has(Extension::Large)) {
-            Some(Ok(text)) if !broken(Mutant::LargeUnread) => text,
-            Some(Err(why)) if !broken(Mutant::LargeUnread) => {
+            Some(Ok(text)) if !broken(LargeUnread) => text,
+            Some(Err(why)) if !broken(LargeUnread) => {
                 session.refuse_input(turn_id, &why);
                 return Some(());
             }
@@ -239,9 +241,7 @@ impl Inbox {
         } else {
             None
         };
-        if broken(Mutant::OptionalTypesMatter)
-            && fields.raw("message_id").is_some()
-            && message_id.is_none()
+        if broken(OptionalTypesMatter) && fields.raw("message_id").is_some() && message_id.is_none()
         {
             return Some(());
         }
@@ -252,13 +252,13 @@ impl Inbox {
                 content: Some(content),
                 turn_id,
             }),
-            Some(_) if broken(Mutant::UnknownModeDrops) => {}
+            Some(_) if broken(UnknownModeDrops) => {}
             Some(_) => session.take_input(Input {
                 content: Some(content),
                 turn_id,
             }),
         }
-        if broken(Mutant::TurnBlocksReader) {
+        if broken(TurnBlocksReader) {
             session.wait_until_idle();
         }
         Some(())
@@ -266,7 +266,7 @@ impl Inbox {
 
     fn start(&self, id: String, fields: &Fields<'_>) {
         let open = self.process.find(&id).filter(|session| !session.is_over());
-        if open.is_some() && !broken(Mutant::SecondStartOpens) {
+        if open.is_some() && !broken(SecondStartOpens) {
             return;
         }
         let start = Start::read(fields);
@@ -283,7 +283,7 @@ impl Inbox {
                 .store(true, Ordering::Relaxed);
         }
         self.process.world.set_newest(&id);
-        if broken(Mutant::OneSession) {
+        if broken(OneSession) {
             self.process
                 .all()
                 .iter()
@@ -301,37 +301,37 @@ impl Inbox {
     }
 
     fn close(&self, session: &Arc<Session>) {
-        if broken(Mutant::CloseStopsAll) {
+        if broken(CloseStopsAll) {
             self.process
                 .all()
                 .iter()
                 .for_each(|other| other.stop(None, None));
         }
-        if broken(Mutant::ClosedServed) {
+        if broken(ClosedServed) {
             return;
         }
         session.close();
-        if !broken(Mutant::CloseKeepsRequests) {
+        if !broken(CloseKeepsRequests) {
             self.process.forget(session);
         }
-        if broken(Mutant::ExitsWithLastSession) && self.process.sessions().is_empty() {
+        if broken(ExitsWithLastSession) && self.process.sessions().is_empty() {
             std::process::exit(0);
         }
     }
 
     /// A message for a session that is not open: nothing ([session.5]).
     fn take_unknown(&self, kind: &str, id: &str, fields: &Fields<'_>) -> Option<()> {
-        if kind == "user.input" && broken(Mutant::UnknownServed) {
+        if kind == "user.input" && broken(UnknownServed) {
             self.start(id.to_owned(), fields);
             return self
                 .process
                 .find(id)
                 .and_then(|session| self.take_of_session(&session, kind, fields));
         }
-        if kind == "session.close" && broken(Mutant::SecondCloseExits) {
+        if kind == "session.close" && broken(SecondCloseExits) {
             std::process::exit(1);
         }
-        if kind == "stop" && broken(Mutant::UnknownStopExits) {
+        if kind == "stop" && broken(UnknownStopExits) {
             std::process::exit(1);
         }
         Some(())
@@ -348,7 +348,7 @@ impl Inbox {
                     Some(nonce) if depth(nonce) > DEEPEST => return None,
                     nonce => nonce.map(clean),
                 };
-                if broken(Mutant::PongWaitsForTurns) {
+                if broken(PongWaitsForTurns) {
                     self.process
                         .all()
                         .iter()
@@ -359,11 +359,11 @@ impl Inbox {
             "sessions.list" if self.process.world.knows_resume.load(Ordering::Relaxed) => {
                 let request_id = required(fields.id("request_id"))?;
                 let result = Message::new("sessions.list.result").with("request_id", request_id);
-                let result = match varied(Variant::ListsNothing) {
+                let result = match varied(ListsNothing) {
                     true => result.with("error", "the agent keeps no sessions"),
                     false => result.with("entries", self.entries(fields)),
                 };
-                if !broken(Mutant::ListUnanswered) {
+                if !broken(ListUnanswered) {
                     self.process.send_of_pipe(result.line(""));
                 }
             }
@@ -382,17 +382,13 @@ impl Inbox {
             .and_then(|limit| limit.as_u64());
         let limit = limit.and_then(|limit| usize::try_from(limit).ok());
         let most = limit
-            .filter(|_| !broken(Mutant::ListIgnoresLimit))
+            .filter(|_| !broken(ListIgnoresLimit))
             .unwrap_or(usize::MAX);
-        let most = if broken(Mutant::ListOmitsSessions) {
-            0
-        } else {
-            most
-        };
+        let most = if broken(ListOmitsSessions) { 0 } else { most };
         let cwd = fields
             .text("cwd")
             .optional()
-            .filter(|_| !broken(Mutant::ListIgnoresCwd));
+            .filter(|_| !broken(ListIgnoresCwd));
         let known = self.process.world.remembered(most, cwd.as_deref());
         known
             .iter()
@@ -435,7 +431,7 @@ fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
 
 fn file(fields: &Fields<'_>) -> Option<Announced> {
     let path = required(fields.text("file_path")).filter(|path| path.starts_with('/'))?;
-    if broken(Mutant::MissingFileExits) && std::fs::File::open(&path).is_err() {
+    if broken(MissingFileExits) && std::fs::File::open(&path).is_err() {
         std::process::exit(1);
     }
     let base = || {
@@ -445,7 +441,7 @@ fn file(fields: &Fields<'_>) -> Option<Announced> {
             .to_owned()
     };
     let mut name = fields.text("file_name").optional().unwrap_or_else(base);
-    if broken(Mutant::LabelsCut) {
+    if broken(LabelsCut) {
         name = name.rsplit('/').next().unwrap_or_default().to_owned();
     }
     let mime = fields.text("file_mime_type").optional();
@@ -507,13 +503,13 @@ fn exit_if(mutant: Mutant) {
 
 /// What a reader does that parses the whole of a line at once.
 fn exit_if_whole_is_odd(text: &str) {
-    if broken(Mutant::SurrogateExits)
+    if broken(SurrogateExits)
         && text.contains("\\ud")
         && serde_json::from_str::<Value>(text).is_err()
     {
         std::process::exit(1);
     }
-    if broken(Mutant::DeepLineExits) && depth(text) > DEEPEST {
+    if broken(DeepLineExits) && depth(text) > DEEPEST {
         std::process::exit(1);
     }
 }

@@ -24,7 +24,7 @@ use trunkline_conformance_mutants::adapter as switches;
 use crate::{
     inbox::Inbox,
     session::Process,
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
     world::World,
 };
 
@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         }
     }
     match serve() {
-        Ok(()) => ExitCode::from(u8::from(varied(Variant::StatusOne))),
+        Ok(()) => ExitCode::from(u8::from(varied(StatusOne))),
         Err(_) => ExitCode::FAILURE,
     }
 }
@@ -66,7 +66,7 @@ fn serve() -> io::Result<()> {
     pipes::stdin()
         .map_while(Result::ok)
         .for_each(|line| inbox.take(line));
-    if broken(Mutant::LastWordsOnStdout) {
+    if broken(LastWordsOnStdout) {
         let _ = io::stdout().write_all(b"bye\n");
     }
     process.shut();
@@ -75,24 +75,24 @@ fn serve() -> io::Result<()> {
 
 /// What some do before they read.
 fn begin_oddly(process: &Arc<Process>) {
-    if broken(Mutant::Banner) {
+    if broken(Banner) {
         let _ = io::stdout().write_all(b"reference adapter, ready\n");
     }
-    if varied(Variant::SlowStart) {
+    if varied(SlowStart) {
         std::thread::sleep(Duration::from_secs(3));
     }
-    if varied(Variant::ChattyStderr) {
+    if varied(ChattyStderr) {
         std::thread::spawn(|| {
             let line = [b"x".repeat(99).as_slice(), b"\n"].concat();
             let mut stderr = io::stderr().lock();
             (0..100_000).try_for_each(|_| stderr.write_all(&line))
         });
     }
-    if varied(Variant::Background) {
+    if varied(Background) {
         let process = process.clone();
         std::thread::spawn(move || process.speak_between_turns());
     }
-    if broken(Mutant::IdleCompletes) {
+    if broken(IdleCompletes) {
         let process = process.clone();
         std::thread::spawn(move || process.complete_when_idle());
     }

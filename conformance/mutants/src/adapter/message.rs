@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use trunkline_conformance_mutants::json::ascii;
 
-use crate::switches::{Mutant, Variant, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// The members of a message, or of a part of one.
 pub(crate) type Members = Map<String, Value>;
@@ -78,26 +78,24 @@ impl Message {
 
     /// The line, with its LF.
     pub(crate) fn line(mut self, session_id: &str) -> String {
-        if varied(Variant::ExtraFields) {
+        if varied(ExtraFields) {
             self = self
                 .with("x_reference", json!({ "seen": [1, null, "two"] }))
                 .with("zz", false);
         }
-        if self.kind == "output"
-            && varied(Variant::ExplicitChannel)
-            && !self.members.contains_key("channel")
+        if self.kind == "output" && varied(ExplicitChannel) && !self.members.contains_key("channel")
         {
             self = self.with("channel", "stdout");
         }
-        if self.kind == "output" && broken(Mutant::EmptyContentLeftOut) {
+        if self.kind == "output" && broken(EmptyContentLeftOut) {
             self.members
                 .retain(|name, value| name != "content" || *value != json!(""));
         }
-        if self.kind == "output" && broken(Mutant::ContentInParts) {
+        if self.kind == "output" && broken(ContentInParts) {
             let text = self.members.remove("content");
             self = self.with("content", json!([{ "type": "text", "text": text }]));
         }
-        if broken(Mutant::CompleteWithoutSession) && self.kind == "turn.complete" {
+        if broken(CompleteWithoutSession) && self.kind == "turn.complete" {
             return "{\"type\":\"turn.complete\"}\n".to_owned();
         }
         let mut parts = vec![
@@ -106,20 +104,16 @@ impl Message {
         ];
         parts.extend(self.turn_id.map(|id| part("turn_id", &id.into())));
         parts.extend(self.members.iter().map(|(name, value)| part(name, value)));
-        if varied(Variant::Reversed) {
+        if varied(Reversed) {
             parts.reverse();
         }
-        framed(&parts.join(if broken(Mutant::PrettyPrint) {
-            ",\n  "
-        } else {
-            ","
-        }))
+        framed(&parts.join(if broken(PrettyPrint) { ",\n  " } else { "," }))
     }
 }
 
 /// The answer to a ping. The nonce is JSON that may be written as it is.
 pub(crate) fn pong(nonce: Option<String>) -> String {
-    let nonce = nonce.filter(|_| !broken(Mutant::PongWithoutNonce));
+    let nonce = nonce.filter(|_| !broken(PongWithoutNonce));
     let nonce = nonce
         .map(|nonce| format!(",\"nonce\":{nonce}"))
         .unwrap_or_default();
@@ -132,25 +126,21 @@ fn part(name: &str, value: &Value) -> String {
 
 fn framed(members: &str) -> String {
     let mut line = format!("{{{members}}}");
-    if line.contains(['\u{2028}', '\u{2029}']) && !broken(Mutant::RawSeparators) {
+    if line.contains(['\u{2028}', '\u{2029}']) && !broken(RawSeparators) {
         line = line
             .replace('\u{2028}', "\\u2028")
             .replace('\u{2029}', "\\u2029");
     }
-    if broken(Mutant::AsciiOnly) && std::env::var("LANG").is_ok_and(|locale| locale == "C") {
+    if broken(AsciiOnly) && std::env::var("LANG").is_ok_and(|locale| locale == "C") {
         line = line
             .chars()
             .map(|letter| if letter.is_ascii() { letter } else { '?' })
             .collect();
     }
-    if varied(Variant::Escaped) {
+    if varied(Escaped) {
         line = ascii(&line);
     }
-    line.push_str(if broken(Mutant::CrlfOutput) {
-        "\r\n"
-    } else {
-        "\n"
-    });
+    line.push_str(if broken(CrlfOutput) { "\r\n" } else { "\n" });
     line
 }
 

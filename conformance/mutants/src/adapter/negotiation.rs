@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::{
     fields::{Field, Fields},
     message::{Members, Message},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
 };
 
 /// The version that this program speaks.
@@ -81,13 +81,13 @@ impl Start {
     /// Reads the fields of extensions; each that is odd is absent ([msg.5]).
     pub(crate) fn read(fields: &Fields<'_>) -> Self {
         let offer = fields.texts("extensions").optional().unwrap_or_default();
-        if broken(Mutant::UnknownExtensionExits) && offer.len() > Agreed::of(&offer).names().len() {
+        if broken(UnknownExtensionExits) && offer.len() > Agreed::of(&offer).names().len() {
             std::process::exit(1);
         }
         let agreed = Agreed::of(&offer);
         let resume = match fields.value("resume") {
             Field::Is(Value::Object(resume)) if agreed.has(Extension::Resume) => {
-                let native = match varied(Variant::ResumesByParams) {
+                let native = match varied(ResumesByParams) {
                     true => resume.get("params").and_then(|params| params.get("from")),
                     false => resume.get("native_session_id"),
                 };
@@ -123,11 +123,11 @@ impl Start {
             return None;
         }
         let mut extensions = self.agreed.names();
-        if broken(Mutant::ReadyClaimsAll) {
+        if broken(ReadyClaimsAll) {
             extensions = Extension::ALL.iter().map(|(_, name)| *name).collect();
         }
         let asked = self.protocol.unwrap_or(PROTOCOL);
-        let protocol = if broken(Mutant::ProtocolEchoed) {
+        let protocol = if broken(ProtocolEchoed) {
             asked
         } else {
             asked.min(PROTOCOL)
@@ -139,19 +139,19 @@ impl Start {
                 "adapter",
                 json!({ "name": "reference", "version": env!("CARGO_PKG_VERSION") }),
             );
-        if !varied(Variant::DeclaresNothing) {
+        if !varied(DeclaresNothing) {
             ready = ready.with("capabilities", capabilities(self.agreed));
         }
         if self.agreed.has(Extension::Turns) {
             ready = ready.with("input_modes", json!(["queue", "steer"]));
         }
-        if !varied(Variant::LateFacts) {
+        if !varied(LateFacts) {
             ready
                 .members
                 .extend(facts(self.agreed, &self.options, native_id, context));
         }
         if self.agreed.has(Extension::Options) {
-            let applied = match broken(Mutant::AppliesAllOptions) {
+            let applied = match broken(AppliesAllOptions) {
                 true => self.options.asked.clone(),
                 false => self.options.applied(),
             };
@@ -186,19 +186,19 @@ pub(crate) fn facts(
 
 /// Whether an approval may change the input of a tool.
 pub(crate) fn takes_changed_inputs() -> bool {
-    broken(Mutant::ChangedInputRuns) || varied(Variant::TakesChangedInputs)
+    broken(ChangedInputRuns) || varied(TakesChangedInputs)
 }
 
 /// Whether the agent's own id of a session reaches the host.
 pub(crate) fn tells_native_ids() -> bool {
-    !broken(Mutant::NativeIdsClaimed) && !varied(Variant::ResumesByParams)
+    !broken(NativeIdsClaimed) && !varied(ResumesByParams)
 }
 
 /// The most sessions that are said to be served at a time, and those that are.
 pub(crate) fn most_sessions() -> Option<(usize, usize)> {
     match () {
-        () if broken(Mutant::SessionsClaimed) => Some((8, 4)),
-        () if varied(Variant::EightSessions) => Some((8, 8)),
+        () if broken(SessionsClaimed) => Some((8, 4)),
+        () if varied(EightSessions) => Some((8, 8)),
         () => None,
     }
 }
@@ -206,11 +206,11 @@ pub(crate) fn most_sessions() -> Option<(usize, usize)> {
 fn capabilities(agreed: Agreed) -> Value {
     let resumes = agreed.has(Extension::Resume);
     let mut capabilities = json!({
-        "native_session_ids": resumes && !varied(Variant::ResumesByParams),
+        "native_session_ids": resumes && !varied(ResumesByParams),
         "turn_completion": true,
         "resume_attach": resumes,
         "exec_model": "interactive",
-        "updated_input": varied(Variant::TakesChangedInputs),
+        "updated_input": varied(TakesChangedInputs),
     });
     if let Some((declared, _)) = most_sessions() {
         capabilities["max_sessions"] = declared.into();
@@ -315,10 +315,10 @@ impl Options {
     /// The values in force, as `session.ready` and `session.info` tell them.
     pub(crate) fn in_force(&self) -> Members {
         let mut model = self.model.as_deref().unwrap_or("reference-1").to_owned();
-        if broken(Mutant::AppliedNotInForce) {
+        if broken(AppliedNotInForce) {
             model = "reference-1".to_owned();
         }
-        if varied(Variant::Aliases) {
+        if varied(Aliases) {
             model.push_str("-20260301");
         }
         let values = json!({

@@ -13,22 +13,22 @@ use trunkline_conformance_mutants::{
     outbox::{Fault, Outbox},
 };
 
-use crate::switches::{Mutant, broken, find_fault};
+use crate::switches::{Mutant::*, broken, find_fault};
 
 /// The lines of the host.
 pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
     let longest = [
-        (Mutant::Limit64k, 64 * 1024),
-        (Mutant::Limit4m, 4 * 1024 * 1024),
-        (Mutant::LimitBelow1m, 1024 * 1024 - 1),
-        (Mutant::LongLineKept, usize::MAX),
+        (Limit64k, 64 * 1024),
+        (Limit4m, 4 * 1024 * 1024),
+        (LimitBelow1m, 1024 * 1024 - 1),
+        (LongLineKept, usize::MAX),
     ];
     let faults = [
-        (Mutant::DecodePerChunk, lines::Fault::DecodesReads),
-        (Mutant::ReadIsLine, lines::Fault::ReadIsLine),
-        (Mutant::OneLinePerRead, lines::Fault::LinesPerRead(1)),
-        (Mutant::SplitAtUnicode, lines::Fault::SplitsAtUnicode),
-        (Mutant::BomIsData, lines::Fault::KeepsBom),
+        (DecodePerChunk, lines::Fault::DecodesReads),
+        (ReadIsLine, lines::Fault::ReadIsLine),
+        (OneLinePerRead, lines::Fault::LinesPerRead(1)),
+        (SplitAtUnicode, lines::Fault::SplitsAtUnicode),
+        (BomIsData, lines::Fault::KeepsBom),
     ];
     Lines::new(
         Reading(io::stdin().lock()),
@@ -67,13 +67,10 @@ impl<R: Read> Read for Reading<R> {
 /// The lines to the host. Ends the process where stdout is broken ([process.1]).
 pub(crate) fn stdout() -> io::Result<Outbox> {
     let faults = [
-        (Mutant::BomOutput, Fault::Bom),
-        (Mutant::BufferedStdout, Fault::KeepsBelow(8192)),
-        (
-            Mutant::FlushAtTurnEnd,
-            Fault::KeepsUntil(b"\"turn.complete\""),
-        ),
-        (Mutant::UnlockedWrites, Fault::Unlocked),
+        (BomOutput, Fault::Bom),
+        (BufferedStdout, Fault::KeepsBelow(8192)),
+        (FlushAtTurnEnd, Fault::KeepsUntil(b"\"turn.complete\"")),
+        (UnlockedWrites, Fault::Unlocked),
     ];
     let stdout = io::stdout().as_fd().try_clone_to_owned()?;
     Ok(Outbox::start(stdout, find_fault(faults), |written| {
@@ -103,10 +100,10 @@ pub(crate) fn watch_stdout() {
 
 /// No one reads any more.
 fn broken_stdout() {
-    if broken(Mutant::SurvivesBrokenStdout) {
+    if broken(SurvivesBrokenStdout) {
         return;
     }
-    if broken(Mutant::SpinsOnBrokenStdout) {
+    if broken(SpinsOnBrokenStdout) {
         loop {
             std::hint::spin_loop();
         }

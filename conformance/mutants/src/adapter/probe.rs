@@ -14,7 +14,7 @@ use crate::{
     message::{Members, Message},
     negotiation::Extension,
     session::{End, Over, Turn, hex},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
 };
 
 const TICK: Duration = Duration::from_millis(50);
@@ -60,7 +60,7 @@ pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> 
     let Some(content) = content else {
         return Ok(End::failed("busy", "too much waits in this session"));
     };
-    let probing = turn.session.process.world.probing || broken(Mutant::ProbeAlwaysOn);
+    let probing = turn.session.process.world.probing || broken(ProbeAlwaysOn);
     match Script::in_content(&content).filter(|_| probing) {
         Some(script) => run(turn, script),
         None => ordinary(turn, &content),
@@ -68,21 +68,21 @@ pub(crate) fn answer(turn: &Turn, content: Option<String>) -> Result<End, Over> 
 }
 
 fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
-    if broken(Mutant::EmptyContentLeftOut) && content.is_empty() {
+    if broken(EmptyContentLeftOut) && content.is_empty() {
         turn.emit(Message::output(""))?;
     }
-    if varied(Variant::AsksFirst) {
+    if varied(AsksFirst) {
         asking::ask_and_stand_back(turn)?;
     }
-    if varied(Variant::NoOutput) || content.is_empty() {
+    if varied(NoOutput) || content.is_empty() {
         return Ok(End::completed());
     }
-    let content = if broken(Mutant::StopsAtNul) {
+    let content = if broken(StopsAtNul) {
         content.split('\0').next().unwrap_or_default()
     } else {
         content
     };
-    let most = match varied(Variant::OutputPerCharacter) {
+    let most = match varied(OutputPerCharacter) {
         true => 1,
         false => (content.len() / 2 + 1).min(PIECE),
     };
@@ -120,9 +120,9 @@ impl Names {
         let serial = || turn.session.process.world.serial();
         match () {
             () if !turn.has(Extension::Events) => Self::default(),
-            () if varied(Variant::NamesMessages) => names(serial(), serial()),
-            () if broken(Mutant::MessageIdsRestart) => names(1, serial()),
-            () if broken(Mutant::ToolCallIdsRestart) => names(serial(), 1),
+            () if varied(NamesMessages) => names(serial(), serial()),
+            () if broken(MessageIdsRestart) => names(1, serial()),
+            () if broken(ToolCallIdsRestart) => names(serial(), 1),
             () => Self::default(),
         }
     }
@@ -155,7 +155,7 @@ fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>
         }
         "echo" => {
             let said = operation.text().unwrap_or_else(|| text.to_owned());
-            let said = if broken(Mutant::StopsAtNul) {
+            let said = if broken(StopsAtNul) {
                 said.split('\0').next().unwrap_or_default()
             } else {
                 &said
@@ -257,7 +257,7 @@ fn completed(end: Value) -> End {
 }
 
 fn fail(why: Option<&str>) -> End {
-    if broken(Mutant::FailureExits) {
+    if broken(FailureExits) {
         std::process::exit(1);
     }
     End::failed("other", why.unwrap_or("the script fails"))
@@ -274,9 +274,9 @@ fn burst(turn: &Turn, pieces: u64, bytes: u64, letter: Option<String>) -> Result
     let mut held = String::new();
     for number in 1..=pieces {
         held.push_str(&format!("{number:08} {fill}"));
-        if !varied(Variant::Joins) || number.is_multiple_of(2) || number == pieces {
+        if !varied(Joins) || number.is_multiple_of(2) || number == pieces {
             // Each in a line that every host reads ([frame.11]).
-            let most = if broken(Mutant::LinesUncut) {
+            let most = if broken(LinesUncut) {
                 usize::MAX
             } else {
                 PIECE
@@ -326,7 +326,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         }
     };
     let path = folder.join(format!("file-{}", turn.session.process.world.serial()));
-    let shown = match broken(Mutant::RelativeFilePath) {
+    let shown = match broken(RelativeFilePath) {
         true => path
             .file_name()
             .map(std::path::PathBuf::from)
@@ -336,7 +336,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
     let announcement = Message::new("file.output")
         .with("file_name", name)
         .with("file_path", shown.to_string_lossy().into_owned());
-    let announcement = match broken(Mutant::FileWithoutMime) {
+    let announcement = match broken(FileWithoutMime) {
         true => announcement,
         false => announcement.with("file_mime_type", mime),
     };
@@ -346,7 +346,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
             .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes]))),
         false => announcement,
     };
-    if broken(Mutant::FileAnnouncedEarly) {
+    if broken(FileAnnouncedEarly) {
         turn.emit(announcement.clone())?;
         turn.rest(Duration::from_millis(300))?;
     }
@@ -356,10 +356,10 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
             &format!("the file was not written: {error}"),
         )));
     }
-    if !broken(Mutant::FileAnnouncedEarly) {
+    if !broken(FileAnnouncedEarly) {
         turn.emit(announcement)?;
     }
-    if broken(Mutant::FileRemovedAtEnd) {
+    if broken(FileRemovedAtEnd) {
         let _ = std::fs::remove_file(path);
     }
     Ok(None)

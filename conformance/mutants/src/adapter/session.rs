@@ -28,7 +28,7 @@ use crate::{
     fields::Fields,
     message::{Members, Message},
     negotiation::{Agreed, Extension, Options, PROTOCOL, Start, facts},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
     world::{Memory, Values},
 };
 use turns::Running;
@@ -108,13 +108,13 @@ impl Session {
     pub(crate) fn open(id: String, start: Start, process: &Arc<Process>) -> Arc<Self> {
         let world = &process.world;
         let recalled = start.resume.as_ref().map(|native| {
-            let native = native.clone().filter(|_| !broken(Mutant::ResumeClaimed))?;
+            let native = native.clone().filter(|_| !broken(ResumeClaimed))?;
             world.recall(&native).map(|memory| (native, memory.values))
         });
         let (native_id, values, context) = match recalled {
             None => (format!("native-{}", world.serial()), Values::new(), None),
             Some(None) => {
-                let context = if broken(Mutant::ResumeAlwaysKept) {
+                let context = if broken(ResumeAlwaysKept) {
                     "kept"
                 } else {
                     "lost"
@@ -125,12 +125,12 @@ impl Session {
                     Some(context),
                 )
             }
-            Some(Some((native, _))) if broken(Mutant::ResumeForgets) => {
+            Some(Some((native, _))) if broken(ResumeForgets) => {
                 (native, Values::new(), Some("kept"))
             }
             Some(Some((native, values))) => (native, values, Some("kept")),
         };
-        let values = match broken(Mutant::ReusedIdRemembers) {
+        let values = match broken(ReusedIdRemembers) {
             true => world.recall(&id).unwrap_or_default().values,
             false => values,
         };
@@ -155,16 +155,16 @@ impl Session {
             .sessions()
             .insert(session.id.clone(), session.clone());
         let mut state = session.lock();
-        if varied(Variant::Greeting) && ready.is_none() {
+        if varied(Greeting) && ready.is_none() {
             session.send(&mut state, Message::output("Good day."));
         }
         match ready {
-            Some(ready) if broken(Mutant::ReadyLate) => {
+            Some(ready) if broken(ReadyLate) => {
                 session.send(&mut state, Message::system("starting"));
                 session.send(&mut state, ready);
             }
             Some(ready) => session.send(&mut state, ready),
-            None if broken(Mutant::ReadyToCore) => {
+            None if broken(ReadyToCore) => {
                 session.send(
                     &mut state,
                     Message::new("session.ready").with("protocol", PROTOCOL),
@@ -172,16 +172,16 @@ impl Session {
             }
             None => {}
         }
-        if varied(Variant::Greeting) && start.offered {
+        if varied(Greeting) && start.offered {
             session.send(&mut state, Message::output("Good day."));
         }
         state.begun = true;
         drop(state);
-        if varied(Variant::LateFacts) {
+        if varied(LateFacts) {
             let session = session.clone();
             std::thread::spawn(move || session.tell_facts_late(context));
         }
-        if foreign && !broken(Mutant::ProtocolEchoed) {
+        if foreign && !broken(ProtocolEchoed) {
             let text = format!("the host speaks protocol 0, this adapter {PROTOCOL}");
             session.end("protocol", Some(("protocol", text)));
         }
@@ -218,12 +218,12 @@ impl Session {
     /// Holds back what it has to say ([flow.1]).
     pub(crate) fn pause(&self) {
         let mut state = self.lock();
-        state.pauses = if broken(Mutant::PausesCounted) {
+        state.pauses = if broken(PausesCounted) {
             state.pauses + 1
         } else {
             1
         };
-        if broken(Mutant::PauseIgnored) {
+        if broken(PauseIgnored) {
             state.pauses = 0;
         }
     }
@@ -239,13 +239,13 @@ impl Session {
         let mut state = self.lock();
         state.options.update(fields);
         let values = state.options.in_force();
-        let values = if broken(Mutant::UpdateAnswerEmpty) {
+        let values = if broken(UpdateAnswerEmpty) {
             Members::new()
         } else {
             values
         };
         let info = Message::of("session.info", values);
-        if varied(Variant::SlowUpdates) {
+        if varied(SlowUpdates) {
             let session = self.clone();
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(1_500));
@@ -253,10 +253,10 @@ impl Session {
             });
             return;
         }
-        if broken(Mutant::UpdateAnsweredTwice) {
+        if broken(UpdateAnsweredTwice) {
             self.send(&mut state, info.clone());
         }
-        if !broken(Mutant::UpdateUnanswered) {
+        if !broken(UpdateUnanswered) {
             self.send(&mut state, info);
         }
     }
@@ -291,7 +291,7 @@ impl Session {
         if taken > 0 && taken + state.out.front()?.len() > most {
             return None;
         }
-        if broken(Mutant::Reorders) && state.out.len() > 3 {
+        if broken(Reorders) && state.out.len() > 3 {
             return state.out.remove(1);
         }
         state.out.pop_front()
@@ -299,7 +299,7 @@ impl Session {
 
     /// Puts a message behind what waits. Nothing goes out once the session is closed ([session.4]).
     fn send(self: &Arc<Self>, state: &mut State, message: Message) {
-        if varied(Variant::Cuts) {
+        if varied(Cuts) {
             return message
                 .halves()
                 .into_iter()
@@ -309,23 +309,23 @@ impl Session {
     }
 
     fn send_whole(self: &Arc<Self>, state: &mut State, message: Message) {
-        if matches!(state.phase, Phase::Closed) && !broken(Mutant::SpeaksAfterClose) {
+        if matches!(state.phase, Phase::Closed) && !broken(SpeaksAfterClose) {
             return;
         }
-        if broken(Mutant::DropsWhenFull) && state.out_bytes > ROOM / 2 && message.kind == "output" {
+        if broken(DropsWhenFull) && state.out_bytes > ROOM / 2 && message.kind == "output" {
             return;
         }
-        if state.out_bytes > OVERRUN && !broken(Mutant::PauseUnbounded) {
+        if state.out_bytes > OVERRUN && !broken(PauseUnbounded) {
             // Answers to the host's own messages wait for no room, so nothing else would bound them.
             self.fall_silent(state);
             return;
         }
-        let overtakes = broken(Mutant::PauseLetsEndsThrough) && message.kind == "turn.complete";
-        let id = match broken(Mutant::NewestSessionAnswers) && message.kind == "output" {
+        let overtakes = broken(PauseLetsEndsThrough) && message.kind == "turn.complete";
+        let id = match broken(NewestSessionAnswers) && message.kind == "output" {
             true => self.process.world.newest(),
             false => self.id.clone(),
         };
-        let own = varied(Variant::OwnTypes) && message.kind == "output";
+        let own = varied(OwnTypes) && message.kind == "output";
         let line = message.line(&written_id(&id));
         if overtakes && state.pauses > 0 {
             return self.process.send_of_pipe(line);
@@ -394,10 +394,10 @@ impl Source for Session {
 
 /// The id as it stands in what is written: the same bytes ([msg.1]).
 fn written_id(id: &str) -> String {
-    if broken(Mutant::TruncatesIds) {
+    if broken(TruncatesIds) {
         return id.chars().take(32).collect();
     }
-    if broken(Mutant::NormalisesIds) {
+    if broken(NormalisesIds) {
         return id.trim().replace('/', "_");
     }
     id.to_owned()

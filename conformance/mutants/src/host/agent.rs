@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// Failed starts within [`WINDOW`] after which the agent is `failed`.
 const FAILURES: usize = 5;
@@ -51,7 +51,7 @@ impl Agent {
     }
 
     pub(crate) fn leave(&mut self, now: Instant) -> Leave {
-        if broken(M::RestartStorm) {
+        if broken(RestartStorm) {
             return Leave::Now;
         }
         if let Some((at, why)) = &self.failed {
@@ -71,7 +71,7 @@ impl Agent {
     pub(crate) fn count_failure(&mut self, now: Instant, why: &str, at_once: bool) {
         self.failures.push_back(now);
         self.failures.retain(|at| now < *at + WINDOW);
-        if at_once || self.failures.len() >= FAILURES || varied(V::Vh10) {
+        if at_once || self.failures.len() >= FAILURES || varied(Vh10) {
             self.failed = Some((
                 now,
                 format!("the agent {} failed to start: {why}", self.name),

@@ -6,7 +6,7 @@ use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::Session;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// The facts that an update may change.
 const UPDATED: [&str; 6] = [
@@ -20,7 +20,7 @@ const UPDATED: [&str; 6] = [
 
 impl Relay {
     pub(crate) fn pong(&mut self, ping: &Message) {
-        if broken(M::PipePassedOn) {
+        if broken(PipePassedOn) {
             for process in self.processes.values() {
                 process.stdin.push(ping.encode(Exts::ALL));
             }
@@ -33,7 +33,7 @@ impl Relay {
     }
 
     pub(crate) fn list_agents(&mut self, message: &Message) {
-        if broken(M::AgentsUnlisted) {
+        if broken(AgentsUnlisted) {
             return;
         }
         let agents: Vec<_> = self
@@ -49,13 +49,13 @@ impl Relay {
 
     /// Answers `sessions.list` for any agent by an error ([relay.10]).
     pub(crate) fn list_sessions(&mut self, message: &Message) {
-        if broken(M::OwnListUnanswered) {
+        if broken(OwnListUnanswered) {
             return;
         }
         let mut result = Message::up("sessions.list.result", "")
             .with_raw("request_id", message.raw("request_id").unwrap_or("\"\""))
             .with_raw("entries", "[]");
-        if !broken(M::OwnListEmpty) {
+        if !broken(OwnListEmpty) {
             result = result.with("error", "this relay keeps no list of sessions");
         }
         self.hub.push_of_the_pipe(result.encode(Exts::ALL));
@@ -74,7 +74,7 @@ impl Relay {
             .is_some_and(|turn| turn.written.is_some());
         if let Some(id) = message_id.clone()
             && running
-            && (able || broken(M::SteerAnyway))
+            && (able || broken(SteerAnyway))
         {
             session.steers.push(id);
             session.minted += 1;
@@ -115,9 +115,9 @@ impl Relay {
             .wire
             .as_ref()
             .is_some_and(|wire| wire.agreed().has(Exts::OPTIONS));
-        if able || broken(M::TypesBeforeReady) {
+        if able || broken(TypesBeforeReady) {
             session.updates += 1;
-            if broken(M::TypesBeforeReady)
+            if broken(TypesBeforeReady)
                 && let Some(wire) = &session.wire
                 && let Some(process) = self.processes.get(&wire.process)
             {
@@ -132,7 +132,7 @@ impl Relay {
 
     /// The values in force, unchanged.
     pub(crate) fn say_facts(&mut self, session: &mut Session) {
-        if broken(M::UpdateUnanswered) {
+        if broken(UpdateUnanswered) {
             return;
         }
         let mut info = Message::up("session.info", &session.id);

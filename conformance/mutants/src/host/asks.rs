@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{Request, Session};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// The requests of one session that may wait at a time; further ones are denied at once.
 const MAX_REQUESTS: usize = 4096;
@@ -25,8 +25,7 @@ impl Relay {
             return;
         };
         let question = message.kind == "input.request";
-        if session.requests.iter().any(|request| request.id == id) && !broken(M::DuplicateReplaces)
-        {
+        if session.requests.iter().any(|request| request.id == id) && !broken(DuplicateReplaces) {
             self.counters.bad += 1;
             self.report(
                 session,
@@ -47,18 +46,18 @@ impl Relay {
             self.write_denial(session, &request, "policy");
             return;
         }
-        if broken(M::RequestsLimited) && session.requests.len() >= 16 {
+        if broken(RequestsLimited) && session.requests.len() >= 16 {
             return;
         }
         if session.requests.len() >= MAX_REQUESTS {
             self.write_denial(session, &request, "policy");
             return;
         }
-        if broken(M::ApprovalRemembered) && session.approved.contains(&request.id) {
+        if broken(ApprovalRemembered) && session.approved.contains(&request.id) {
             self.write_answer(session, &request, true, Vec::new());
             return;
         }
-        if broken(M::RequestShortened) {
+        if broken(RequestShortened) {
             message.set("resource", quote(""));
         }
         session.requests.push(request);
@@ -76,7 +75,7 @@ impl Relay {
             .iter()
             .position(|request| request.id == id && request.question == question);
         let at = match found {
-            Some(_) if broken(M::AnswersOldest) => 0,
+            Some(_) if broken(AnswersOldest) => 0,
             Some(at) => at,
             None => {
                 self.counters.late += 1;
@@ -95,11 +94,7 @@ impl Relay {
             if answer.raw("values").is_none() {
                 answer.set("cancelled", "true".to_owned());
             }
-            for _ in 0..if broken(M::QuestionAnsweredTwice) {
-                2
-            } else {
-                1
-            } {
+            for _ in 0..if broken(QuestionAnsweredTwice) { 2 } else { 1 } {
                 self.write(session, &answer);
             }
             return;
@@ -114,12 +109,12 @@ impl Relay {
             Some(None) => true,
             Some(Some((_, allows))) => allows.is_some_and(|allows| allows != approved),
         };
-        if mismatch && !broken(M::OptionMismatchApproves) {
+        if mismatch && !broken(OptionMismatchApproves) {
             approved = false;
         }
         if approved {
             session.approved.insert(request.id.clone());
-            if broken(M::ApprovalLost) {
+            if broken(ApprovalLost) {
                 return;
             }
         }
@@ -155,7 +150,7 @@ impl Relay {
         };
         let request = session.requests.remove(at);
         self.say(session, message);
-        if broken(M::CancelAnswered) {
+        if broken(CancelAnswered) {
             self.write_denial(session, &request, "timeout");
         }
     }
@@ -173,12 +168,12 @@ impl Relay {
         session.requests = pending;
         let settled: Vec<Request> = settled;
         for request in settled {
-            let left = broken(M::StopLeavesPending) && reason == "stopped"
-                || broken(M::QuestionLeft) && request.question;
+            let left = broken(StopLeavesPending) && reason == "stopped"
+                || broken(QuestionLeft) && request.question;
             if !left {
                 self.write_denial(session, &request, reason);
             }
-            if !broken(M::WithdrawalUntold) {
+            if !broken(WithdrawalUntold) {
                 let mut cancel = Message::up("permission.cancel", &session.id)
                     .with("request_id", &request.id)
                     .with("reason", reason);
@@ -212,7 +207,7 @@ impl Relay {
     ) {
         let mut answer =
             Message::down("permission.response", &session.id).with("request_id", &request.id);
-        if approved || !broken(M::DenialEmpty) {
+        if approved || !broken(DenialEmpty) {
             answer.set("approved", approved.to_string());
         }
         for (name, raw) in fields {

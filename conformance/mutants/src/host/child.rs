@@ -21,7 +21,7 @@ use trunkline_conformance_mutants::outbox::Outbox;
 use crate::event::{Credits, Event, Exit};
 use crate::pipes;
 use crate::stdout::Stdout;
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// What is kept of stderr ([frame.9]).
 const TAIL: usize = 64 * 1024;
@@ -78,7 +78,7 @@ impl Process {
         tmp: PathBuf,
         events: &SyncSender<Event>,
     ) -> io::Result<Self> {
-        let wrapped = if varied(V::Vh16) || broken(M::NamespaceLeft) {
+        let wrapped = if varied(Vh16) || broken(NamespaceLeft) {
             crate::namespace::within(command)
         } else {
             command.to_vec()
@@ -112,7 +112,7 @@ impl Process {
         read(number, Stdout::new(stdout, exit), events.clone());
         let told = events.clone();
         let stdin = pipes::writer(stdin, move |result| {
-            if result.is_err() && broken(M::BrokenPipeFatal) {
+            if result.is_err() && broken(BrokenPipeFatal) {
                 drop(told.send(Event::End));
             }
         });
@@ -137,7 +137,7 @@ impl Process {
 
     /// Signals the whole group, while its leader is not reaped.
     pub(crate) fn signal(&self, signal: Signal) {
-        if broken(M::NamespaceLeft) {
+        if broken(NamespaceLeft) {
             let _ = kill(self.group, signal);
             return;
         }
@@ -148,7 +148,7 @@ impl Process {
     /// Reaps the process that has exited; what is left of its group ends with it.
     pub(crate) fn reap(&mut self) -> Exit {
         self.signal(Signal::SIGKILL);
-        if broken(M::ZombiesLeft) {
+        if broken(ZombiesLeft) {
             return Exit {
                 code: Some(0),
                 signal: None,
@@ -187,7 +187,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        if !broken(M::NeverKills) && !broken(M::ZombiesLeft) {
+        if !broken(NeverKills) && !broken(ZombiesLeft) {
             self.reap();
         }
         // Its thread ends with it; no one would wake it any more.
@@ -209,11 +209,11 @@ fn redacted(word: &str) -> &str {
 }
 
 fn environment(line: &mut Command, tmp: &Path) {
-    if !broken(M::EnvironmentInherited) {
+    if !broken(EnvironmentInherited) {
         line.env_clear();
         for (name, value) in std::env::vars_os() {
             let known = name.to_str().is_some_and(|name| {
-                if varied(V::Vh14) {
+                if varied(Vh14) {
                     name == "HOME" || name == "PATH"
                 } else {
                     PASSED.contains(&name) || name.starts_with("LC_")
@@ -229,7 +229,7 @@ fn environment(line: &mut Command, tmp: &Path) {
 
 /// The near ends of stdin and stdout where these are socket pairs; else the command makes pipes.
 fn pipes(line: &mut Command) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
-    if !varied(V::Vh15) {
+    if !varied(Vh15) {
         line.stdin(Stdio::piped()).stdout(Stdio::piped());
         return Ok((None, None));
     }
@@ -242,7 +242,7 @@ fn pipes(line: &mut Command) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
 
 /// Keeps the tail of stderr and passes what comes on to the host's own.
 fn drain(mut pipe: impl Read, tail: &Mutex<VecDeque<u8>>) {
-    if broken(M::StderrUndrained) {
+    if broken(StderrUndrained) {
         std::mem::forget(pipe);
         return;
     }
@@ -277,13 +277,13 @@ fn read(number: u64, stdout: Stdout, events: SyncSender<Event>) {
         let credits = Arc::new(Credits::default());
         let mut lost = false;
         for line in pipes::lines(stdout) {
-            if broken(M::SurvivesBadly) && std::mem::take(&mut lost) {
+            if broken(SurvivesBadly) && std::mem::take(&mut lost) {
                 continue;
             }
             if let Line::Whole(bytes) = &line {
                 lost = bytes.first() != Some(&b'{');
                 let text = String::from_utf8_lossy(bytes);
-                if broken(M::SurrogateFatal) && serde_json::from_slice::<String>(bytes).is_err() {
+                if broken(SurrogateFatal) && serde_json::from_slice::<String>(bytes).is_err() {
                     let halves = text.contains("\\ud83d\"")
                         || text.contains("\\ud800")
                         || text.contains("\\udc00");

@@ -10,7 +10,7 @@ use hmac_sha256::Hash as Sha256;
 use rustix::fs::{Mode, OFlags};
 
 use crate::message::Message;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// The largest file ([file.4]).
 const MAX_FILE: u64 = 10 * 1024 * 1024;
@@ -21,7 +21,7 @@ const MAX_FILE: u64 = 10 * 1024 * 1024;
 ///
 /// The reason of the refusal, for people.
 pub(crate) fn take(path: &str, roots: &[PathBuf], copy: &Path) -> Result<(), String> {
-    if broken(M::FifoOpened) {
+    if broken(FifoOpened) {
         return fs::read(path)
             .and_then(|bytes| fs::write(copy, bytes))
             .map_err(|error| error.to_string());
@@ -55,7 +55,7 @@ pub(crate) fn hold_to(copy: &Path, message: &Message) -> Result<(), String> {
         .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
     let is_other = size.is_some_and(|size| size != bytes.len() as u64)
         || digest.is_some_and(|digest| digest != found);
-    if is_other && !broken(M::DigestUnchecked) {
+    if is_other && !broken(DigestUnchecked) {
         drop(fs::remove_file(copy));
         return Err("it is not what was announced".to_owned());
     }
@@ -84,7 +84,7 @@ fn judge(path: &str, roots: Option<&[PathBuf]>) -> Result<File, String> {
             .iter()
             .filter_map(|root| root.canonicalize().ok())
             .any(|root| real.starts_with(root));
-        if !inside && !broken(M::FileRootsUnchecked) {
+        if !inside && !broken(FileRootsUnchecked) {
             return Err("it lies outside the allowed folders".to_owned());
         }
     }
@@ -110,11 +110,7 @@ fn write_copy(file: File, copy: &Path) -> Result<(), String> {
 /// Makes a folder that only its owner enters ([file.6]).
 pub(crate) fn private_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new()
-        .mode(if broken(M::ExchangeLeft) {
-            0o755
-        } else {
-            0o700
-        })
+        .mode(if broken(ExchangeLeft) { 0o755 } else { 0o700 })
         .create(path)
 }
 

@@ -12,7 +12,7 @@ use crate::message::{Fault, Message};
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Session};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// Where a message belongs ([turn.6], [turn.9]).
 #[derive(Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Relay {
             }
             Err(Fault::Unknown(session)) => {
                 self.counters.unknown += 1;
-                if broken(M::UnknownTypeFatal)
+                if broken(UnknownTypeFatal)
                     && let Some(id) = session.and_then(|id| self.owner(number, &id))
                 {
                     let end = End::failed("protocol", "a message of an unknown type");
@@ -102,20 +102,20 @@ impl Relay {
 
     /// The session of the hub that a session of the wire stands for.
     fn owner(&self, number: u64, id: &str) -> Option<String> {
-        if broken(M::OutputToLast) && !self.last.is_empty() {
+        if broken(OutputToLast) && !self.last.is_empty() {
             return Some(self.last.clone());
         }
         let process = self.processes.get(&number)?;
         let found = process.wire.get(id).cloned();
-        if broken(M::IdNormalised) && found.is_none() {
+        if broken(IdNormalised) && found.is_none() {
             return process
                 .wire
                 .iter()
                 .find(|(known, _)| known.to_lowercase() == id)
                 .map(|(_, id)| id.clone());
         }
-        let guessed = broken(M::UnknownIdDelivered) && !process.used.contains(id)
-            || broken(M::MissingIdGuessed) && id.is_empty();
+        let guessed = broken(UnknownIdDelivered) && !process.used.contains(id)
+            || broken(MissingIdGuessed) && id.is_empty();
         found.or_else(|| {
             if guessed {
                 process.wire.values().next().cloned()
@@ -146,7 +146,7 @@ impl Relay {
                 Exts::NONE
             };
             wire.agreed = Some(agreed);
-            if broken(M::ReadyAfterAgent) {
+            if broken(ReadyAfterAgent) {
                 self.say_ready(session, session.hub != Exts::NONE);
             }
             if !session.restrictions.is_empty() && !self.enforce(session, &message) {
@@ -157,7 +157,7 @@ impl Relay {
             return;
         }
         let Some(wire) = &session.wire else { return };
-        let agreed = if broken(M::UnagreedPassed) {
+        let agreed = if broken(UnagreedPassed) {
             Exts::ALL
         } else {
             wire.agreed()
@@ -215,8 +215,8 @@ impl Relay {
         };
         if running.is_some_and(|turn| {
             turn.wire_id == id
-                || broken(M::LateOutputAdopted) && message.kind != "turn.complete"
-                || broken(M::LateCompleteEnds) && message.kind == "turn.complete"
+                || broken(LateOutputAdopted) && message.kind != "turn.complete"
+                || broken(LateCompleteEnds) && message.kind == "turn.complete"
         }) {
             return Place::Running;
         }
@@ -288,7 +288,7 @@ impl Relay {
                 if kind == "error" {
                     message.remove("options");
                 }
-                if let Some(large) = message.remove("large").filter(|_| !broken(M::LargeUnread)) {
+                if let Some(large) = message.remove("large").filter(|_| !broken(LargeUnread)) {
                     self.fill(session, &mut message, &large);
                 }
                 self.say(session, &message);

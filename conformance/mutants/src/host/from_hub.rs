@@ -13,7 +13,7 @@ use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session, Stop, Turn};
 use crate::starts::{RESTRICTIONS, Ready};
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// Inputs that wait in one session; further ones are refused as `busy`.
 const MAX_INPUTS: usize = 64;
@@ -56,7 +56,7 @@ impl Relay {
             "session.start" => self.open(message),
             _ => {
                 let id = message.session.clone();
-                if broken(M::SendsAfterClose) && !self.sessions.contains_key(&id) {
+                if broken(SendsAfterClose) && !self.sessions.contains_key(&id) {
                     self.write_anyway(&message);
                 }
                 let known = self.with(&id, |relay, session| {
@@ -95,7 +95,7 @@ impl Relay {
             None => Some(0),
             Some(name) => self.agents.iter().position(|agent| agent.name == *name),
         };
-        let agent = if broken(M::UnknownAgentDefault) {
+        let agent = if broken(UnknownAgentDefault) {
             agent.or(Some(0))
         } else {
             agent
@@ -131,7 +131,7 @@ impl Relay {
             strays: 0,
             overtaken: None,
         };
-        if !broken(M::ReadyAfterAgent) {
+        if !broken(ReadyAfterAgent) {
             self.say_ready(&mut session, !offered.is_empty());
         }
         if version < 1.0 {
@@ -142,8 +142,8 @@ impl Relay {
             self.close_by_itself(&mut session, "unknown_agent", "other", &text);
         } else if let Some(text) = widened(&session.start) {
             self.close_by_itself(&mut session, "refused", "permission_denied", &text);
-        } else if !varied(V::Vh08)
-            && !broken(M::FileBeforeStart)
+        } else if !varied(Vh08)
+            && !broken(FileBeforeStart)
             && let Ready::Never(why) = self.ensure_wire(&mut session)
         {
             self.report(&mut session, "process_exit", &why);
@@ -159,7 +159,7 @@ impl Relay {
         }
         let mut names = session.hub.names();
         let offer = session.start.strings("extensions").unwrap_or_default();
-        if broken(M::JournalAgreed) && offer.iter().any(|name| name == "journal") {
+        if broken(JournalAgreed) && offer.iter().any(|name| name == "journal") {
             names.push("journal");
         }
         let mut ready = Message::up("session.ready", &session.id)
@@ -180,18 +180,18 @@ impl Relay {
     }
 
     fn serve(&mut self, session: &mut Session, message: &Message) {
-        let frozen = broken(M::StopFreezes)
+        let frozen = broken(StopFreezes)
             && session
                 .turn
                 .as_ref()
                 .is_some_and(|turn| turn.stop.is_some())
-            || broken(M::PausedUnstoppable)
+            || broken(PausedUnstoppable)
                 && message.kind == "stop"
                 && self.hub.is_paused(session.key)
-            || broken(M::TurnUnstoppable)
+            || broken(TurnUnstoppable)
                 && session.turn.is_some()
                 && matches!(message.kind, "stop" | "session.close");
-        let jammed = broken(M::CommandsWait)
+        let jammed = broken(CommandsWait)
             && session.wire.as_ref().is_some_and(|wire| {
                 self.processes
                     .get(&wire.process)
@@ -209,7 +209,7 @@ impl Relay {
             "stop" => self.stop(session, message),
             "session.close" => self.close(session),
             "permission.response" | "input.response" => {
-                if broken(M::RequestsGlobal) {
+                if broken(RequestsGlobal) {
                     self.answer_anywhere(message);
                 }
                 self.answer(session, message);
@@ -246,9 +246,9 @@ impl Relay {
             .iter()
             .filter(|held| matches!(held, Held::Input(_)))
             .count();
-        if broken(M::SecondInputLost) && session.turn.is_some()
-            || broken(M::LongQueueLost) && waiting >= 3
-            || broken(M::EmptyInputLost) && empty
+        if broken(SecondInputLost) && session.turn.is_some()
+            || broken(LongQueueLost) && waiting >= 3
+            || broken(EmptyInputLost) && empty
         {
             return;
         }
@@ -257,16 +257,16 @@ impl Relay {
             .text("turn_id")
             .unwrap_or_else(|| format!("turn-{}", session.minted));
         let turn = Turn::new(id, message.clone());
-        if broken(M::OutputToLast) {
+        if broken(OutputToLast) {
             self.last.clone_from(&session.id);
         }
         if let Some(why) = session.ended.clone() {
-            if !broken(M::EndedSessionSilent) {
+            if !broken(EndedSessionSilent) {
                 self.say_end(session, &turn, &End::failed("other", why));
             }
             return;
         }
-        if varied(V::Vh12) && empty {
+        if varied(Vh12) && empty {
             self.say_end(
                 session,
                 &turn,
@@ -289,7 +289,7 @@ impl Relay {
             return;
         }
         session.held.push_back(Held::Input(turn));
-        if varied(V::Vh20) {
+        if varied(Vh20) {
             let progress =
                 Message::up("progress", &session.id).with("message", "the input is accepted");
             self.say(session, &progress);
@@ -326,7 +326,7 @@ impl Relay {
             );
             return;
         }
-        if broken(M::FileCut)
+        if broken(FileCut)
             && let Ok(file) = std::fs::File::options().write(true).open(&copy)
         {
             // Without a length there is nothing to cut, and nothing to tell.
@@ -334,7 +334,7 @@ impl Relay {
                 .metadata()
                 .and_then(|known| file.set_len(known.len() / 2));
         }
-        let announced = if broken(M::FileRelative) {
+        let announced = if broken(FileRelative) {
             base
         } else {
             copy.to_string_lossy().into_owned()
@@ -386,20 +386,20 @@ impl Relay {
             return;
         };
         let wire_id = turn.wire_id.clone();
-        let due = broken(M::StopAfterOutput) || broken(M::StopBehindInput) && !turn.answered;
+        let due = broken(StopAfterOutput) || broken(StopBehindInput) && !turn.answered;
         let stop = Stop {
             at: Instant::now(),
             reason: reason.map(str::to_owned),
             due,
         };
         turn.stop = Some(stop);
-        if !due && !broken(M::StopUnwritten) {
+        if !due && !broken(StopUnwritten) {
             self.say_stop(session, &wire_id, reason);
         }
         self.settle(session, "stopped", |request| {
             request.turn.as_deref() == Some(wire_id.as_str())
         });
-        if broken(M::StopEndsAtOnce) {
+        if broken(StopEndsAtOnce) {
             self.end_turn(session, &End::stopped("user"));
         }
     }
@@ -409,12 +409,12 @@ impl Relay {
         if let Some(reason) = reason {
             stop.set("reason", quote(reason));
         }
-        if broken(M::StopCloses) {
+        if broken(StopCloses) {
             stop = Message::down("session.close", &session.id);
         }
         let times = match () {
-            () if broken(M::StopRepeated) => 3,
-            () if varied(V::Vh17) => 2,
+            () if broken(StopRepeated) => 3,
+            () if varied(Vh17) => 2,
             () => 1,
         };
         for _ in 0..times {
@@ -425,7 +425,7 @@ impl Relay {
 
 /// What a session asks for beyond what the host was given ([ext.7]).
 fn widened(start: &Message) -> Option<String> {
-    if broken(M::OptionsUnenforced) {
+    if broken(OptionsUnenforced) {
         return None;
     }
     let mode = start.text("permission_mode").unwrap_or_default();

@@ -3,7 +3,7 @@
 use trunkline_conformance_mutants::json;
 
 use crate::schema::{DOWN, Exts, Kind, Shape, UP, of_the_pipe, typed};
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// The longest identifier, in bytes ([msg.1], [msg.6]).
 const MAX_ID: usize = 256;
@@ -149,11 +149,11 @@ impl Message {
             "stop",
             "session.close",
         ];
-        if varied(V::Vh02) && down.contains(&self.kind) {
+        if varied(Vh02) && down.contains(&self.kind) {
             members.push("\"user_id\":\"u-1\",\"exit_code\":null".to_owned());
         }
         let mut line = format!("{{{}}}\n", members.join(","));
-        if varied(V::Vh03) {
+        if varied(Vh03) {
             line = json::ascii(&line);
         }
         line.into_bytes()
@@ -174,7 +174,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
     let lossy;
     let text = match std::str::from_utf8(line) {
         Ok(text) => text,
-        Err(_) if broken(M::InvalidUtf8Passed) => {
+        Err(_) if broken(InvalidUtf8Passed) => {
             lossy = String::from_utf8_lossy(line).into_owned();
             &lossy
         }
@@ -200,7 +200,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         Some(member) if member.raw.starts_with('"') && !json::decode(member.raw).1 => {
             json::decode(member.raw).0
         }
-        _ if broken(M::TypeGuessed) => "output".to_owned(),
+        _ if broken(TypeGuessed) => "output".to_owned(),
         _ => return Err(bad("a message without a type")),
     };
     let Some(shape) = table.iter().find(|shape| shape.kind == kind) else {
@@ -208,7 +208,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
     };
     let session = match &session {
         Some(id) if id.is_empty() == of_the_pipe(&kind) => id.clone(),
-        _ if broken(M::MissingIdGuessed) && !of_the_pipe(&kind) => String::new(),
+        _ if broken(MissingIdGuessed) && !of_the_pipe(&kind) => String::new(),
         _ => return Err(bad(&format!("{kind} without a good session_id"))),
     };
     let mut message = Message {
@@ -240,7 +240,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
             // [permission.6]
             None if shape.kind == "permission.request"
                 && matches!(name, "description" | "resource")
-                && !(deep || broken(M::IncompleteRequestDropped)) =>
+                && !(deep || broken(IncompleteRequestDropped)) =>
             {
                 let tool = message.text("tool").filter(|_| name == "description");
                 message.set(
@@ -248,32 +248,32 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
                     json::quote(&tool.map(|tool| tool + " asks").unwrap_or_default()),
                 );
             }
-            None if required && broken(M::ContentInvented) => message.set(name, "\"\"".to_owned()),
+            None if required && broken(ContentInvented) => message.set(name, "\"\"".to_owned()),
             None if required || deep => {
                 return Err(bad(&format!("{} without a good {name}", shape.kind)));
             }
-            None if here && broken(M::WrongOptionalBad) => {
+            None if here && broken(WrongOptionalBad) => {
                 return Err(bad(&format!("{} without a good {name}", shape.kind)));
             }
             None => {}
         }
     }
     if let Some(meta) = take("_meta")
-        && (meta.raw.starts_with('{') && meta.raw.len() <= MAX_META || broken(M::MetaUnchecked))
-        && !broken(M::MetaDropped)
+        && (meta.raw.starts_with('{') && meta.raw.len() <= MAX_META || broken(MetaUnchecked))
+        && !broken(MetaDropped)
     {
         message
             .fields
             .push(("_meta".to_owned(), Exts::SOME, json::clean(meta.raw)));
     }
-    if broken(M::UnknownFieldsPassed) {
+    if broken(UnknownFieldsPassed) {
         for member in &members {
             message
                 .fields
                 .push((member.key.clone(), Exts::NONE, json::clean(member.raw)));
         }
     }
-    if broken(M::UnknownFieldsBad) && !members.is_empty() {
+    if broken(UnknownFieldsBad) && !members.is_empty() {
         return Err(Fault::Unknown(Some(message.session)));
     }
     Ok(message)
@@ -285,7 +285,7 @@ fn identifier(raw: &str, of_a_session: bool) -> Option<String> {
         return None;
     }
     let (id, lone) = json::decode(raw);
-    let limit = if broken(M::LongIdTaken) {
+    let limit = if broken(LongIdTaken) {
         usize::MAX
     } else {
         MAX_ID
@@ -293,7 +293,7 @@ fn identifier(raw: &str, of_a_session: bool) -> Option<String> {
     if lone || id.len() > limit {
         return None;
     }
-    Some(if of_a_session && broken(M::IdNormalised) {
+    Some(if of_a_session && broken(IdNormalised) {
         id.trim().to_lowercase()
     } else {
         id

@@ -7,7 +7,7 @@ use std::time::Duration;
 use trunkline_conformance_mutants::lines::{Fault as ReadFault, LONGEST, Line, Lines};
 use trunkline_conformance_mutants::outbox::{Fault, Outbox};
 
-use crate::switches::{Mutant as M, Variant as V, broken, find_fault, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 
 /// What a reader with a fixed buffer takes.
 const FIXED: usize = 1024 * 1024 + 64 * 1024;
@@ -15,30 +15,28 @@ const FIXED: usize = 1024 * 1024 + 64 * 1024;
 /// The lines of a pipe that are not blank.
 pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
     let faults = [
-        (M::ChunkDecoded, ReadFault::DecodesReads),
-        (M::ReadIsLine, ReadFault::ReadIsLine),
-        (M::OneLinePerRead, ReadFault::LinesPerRead(16)),
-        (M::SplitsAtU2028, ReadFault::SplitsAtUnicode),
-        (M::BomRefused, ReadFault::KeepsBom),
+        (ChunkDecoded, ReadFault::DecodesReads),
+        (ReadIsLine, ReadFault::ReadIsLine),
+        (OneLinePerRead, ReadFault::LinesPerRead(16)),
+        (SplitsAtU2028, ReadFault::SplitsAtUnicode),
+        (BomRefused, ReadFault::KeepsBom),
     ];
-    let longest = if broken(M::LineUnbounded) {
+    let longest = if broken(LineUnbounded) {
         usize::MAX
     } else {
         LONGEST
     };
     let lines = Lines::new(pipe, longest, find_fault(faults)).map_while(Result::ok);
     let lines =
-        until_too_long(lines).filter(|line| !broken(M::Line64k) || line.bytes().len() <= 64 * 1024);
+        until_too_long(lines).filter(|line| !broken(Line64k) || line.bytes().len() <= 64 * 1024);
     let lines = lines.map(|line| match line {
-        Line::Whole(mut bytes) if broken(M::CrlfRefused) && bytes.last() == Some(&b'\r') => {
+        Line::Whole(mut bytes) if broken(CrlfRefused) && bytes.last() == Some(&b'\r') => {
             bytes.insert(0, b'?');
             Line::Whole(bytes)
         }
         line => line,
     });
-    lines.filter(|line| {
-        broken(M::BlankReported) || !line.bytes().iter().all(u8::is_ascii_whitespace)
-    })
+    lines.filter(|line| broken(BlankReported) || !line.bytes().iter().all(u8::is_ascii_whitespace))
 }
 
 /// What a reader with a fixed buffer hears: at a line that does not fit it reads on without hearing anything.
@@ -46,7 +44,7 @@ fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Lin
     let mut deaf = false;
     lines.filter(move |line| {
         let fits = line.bytes().len() <= FIXED && matches!(line, Line::Whole(_) | Line::Unended(_));
-        deaf |= broken(M::Line1mEnds) && !fits;
+        deaf |= broken(Line1mEnds) && !fits;
         !deaf
     })
 }
@@ -54,9 +52,9 @@ fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Lin
 /// A writer of lines; `written` hears of each write.
 pub(crate) fn writer(pipe: OwnedFd, written: impl Fn(io::Result<()>) + Send + 'static) -> Outbox {
     let faults = [
-        (M::WritesMixed, Fault::Unlocked),
-        (M::WriteBlocks, Fault::PushWaits),
+        (WritesMixed, Fault::Unlocked),
+        (WriteBlocks, Fault::PushWaits),
     ];
-    let slow = varied(V::Vh04).then_some(Fault::Slow(Duration::from_millis(5)));
+    let slow = varied(Vh04).then_some(Fault::Slow(Duration::from_millis(5)));
     Outbox::start(pipe, find_fault(faults).or(slow), written)
 }

@@ -19,7 +19,7 @@ use crate::message::Message;
 use crate::pipes;
 use crate::schema::Exts;
 use crate::session::Session;
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 use crate::upstream::Upstream;
 
 /// How often the clock is looked at.
@@ -64,7 +64,7 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     signals.add(Signal::SIGTERM);
     signals.add(Signal::SIGINT);
     signals.add(Signal::SIGHUP);
-    if !broken(M::TermFatal) {
+    if !broken(TermFatal) {
         // Before any thread starts, so that every one of them inherits it.
         signals.thread_block().map_err(io::Error::other)?;
     }
@@ -81,7 +81,7 @@ pub(crate) fn run(commands: Vec<Vec<String>>) -> io::Result<()> {
     let pipe = pipes::writer(stdout, move |result| {
         let event = match result {
             Ok(()) => Event::Written,
-            Err(_) if broken(M::BrokenStdoutIgnored) => return,
+            Err(_) if broken(BrokenStdoutIgnored) => return,
             Err(_) => Event::End,
         };
         drop(told.send(event));
@@ -163,10 +163,10 @@ impl Relay {
     /// Whether a broken host lets this wait, for a permission or for a timer.
     fn parks(&self, event: &Event) -> bool {
         let from_adapter = matches!(event, Event::Line(..));
-        broken(M::PermissionBlocks)
+        broken(PermissionBlocks)
             && from_adapter
             && self.sessions.values().any(|s| !s.requests.is_empty())
-            || varied(V::Vh11) && from_adapter
+            || varied(Vh11) && from_adapter
     }
 
     /// Handles what waited.
@@ -196,13 +196,13 @@ impl Relay {
 
     fn forget(&mut self, session: &Session) {
         self.hub_closes(session);
-        if !broken(M::ExchangeLeft) {
+        if !broken(ExchangeLeft) {
             drop(std::fs::remove_dir_all(&session.exchange));
         }
     }
 
     fn hub_closes(&mut self, session: &Session) {
-        if broken(M::ClosedIdDelivered)
+        if broken(ClosedIdDelivered)
             && let Some(wire) = &session.wire
         {
             self.forgotten
@@ -226,10 +226,10 @@ impl Relay {
             return;
         }
         if session.hub.has(message.needs)
-            || broken(M::RichToCore)
-            || broken(M::WithdrawalToldCore) && message.kind == "permission.cancel"
+            || broken(RichToCore)
+            || broken(WithdrawalToldCore) && message.kind == "permission.cancel"
         {
-            let allowed = if broken(M::RichToCore) {
+            let allowed = if broken(RichToCore) {
                 Exts::ALL
             } else {
                 session.hub
@@ -254,7 +254,7 @@ impl Relay {
                 let text = error().unwrap_or_else(|| format!("the session has ended: {reason}"));
                 self.say_text(session, "system", &text);
             }
-            "input.request" if !broken(M::QuestionUnfolded) => self.say_text(
+            "input.request" if !broken(QuestionUnfolded) => self.say_text(
                 session,
                 "question",
                 &message.text("prompt").unwrap_or_default(),
@@ -277,7 +277,7 @@ impl Relay {
     /// Tells of a thing that went wrong and ends nothing ([relay.7]).
     pub(crate) fn report(&mut self, session: &mut Session, category: &str, text: &str) {
         let core = !session.hub.has(Exts::EVENTS);
-        if broken(M::RefusalUntold) || broken(M::RefusalUntoldCore) && core {
+        if broken(RefusalUntold) || broken(RefusalUntoldCore) && core {
             return;
         }
         let mut message = Message::up("error", &session.id)
@@ -295,7 +295,7 @@ impl Relay {
 fn cut(message: &Message) -> Vec<Message> {
     let content = message
         .text("content")
-        .filter(|_| varied(V::Vh19) && message.kind == "output");
+        .filter(|_| varied(Vh19) && message.kind == "output");
     let content = content.unwrap_or_default();
     let middle = content.ceil_char_boundary(content.len() / 2);
     if middle == 0 || middle == content.len() {

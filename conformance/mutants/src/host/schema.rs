@@ -7,7 +7,7 @@ use serde_json::Value;
 use Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 
 pub(crate) use self::messages::{DOWN, UP};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// A set of extensions ([ext.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -266,7 +266,7 @@ pub(crate) fn typed(kind: Kind, raw: &str) -> Option<String> {
         }
         OneOf(names) => {
             let name: String = serde_json::from_str(raw).ok()?;
-            let any = broken(M::CategoryUnchecked) && names.contains(&"rate_limit");
+            let any = broken(CategoryUnchecked) && names.contains(&"rate_limit");
             (any || names.contains(&name.as_str())).then(|| raw.to_owned())
         }
         List(_) | Map(_) | Object(_) => {

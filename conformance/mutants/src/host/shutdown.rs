@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 use crate::child::Step;
 use crate::relay::Relay;
 use crate::session::End;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// After the closes, after the end of stdin, after SIGTERM.
 const WAITS: [Duration; 3] = [
@@ -29,15 +29,15 @@ impl Relay {
         let ids: Vec<String> = self.sessions.keys().cloned().collect();
         for id in ids {
             self.with(&id, |relay, session| {
-                if !broken(M::EofTurnsDropped) {
+                if !broken(EofTurnsDropped) {
                     relay.end_all(session, &End::stopped("shutdown"));
                 }
-                relay.close_wire(session, broken(M::KilledAtOnce));
+                relay.close_wire(session, broken(KilledAtOnce));
             });
         }
         self.hub.release();
         for process in self.processes.values_mut() {
-            process.ending = Some(if broken(M::KilledAtOnce) {
+            process.ending = Some(if broken(KilledAtOnce) {
                 (Step::Kill, now)
             } else {
                 (Step::Eof, now + WAITS[0])
@@ -55,7 +55,7 @@ impl Relay {
         match step {
             Step::Eof => {
                 process.stdin.close();
-                let wait = if broken(M::ShutdownLingers) {
+                let wait = if broken(ShutdownLingers) {
                     Duration::from_secs(30)
                 } else {
                     WAITS[1]
@@ -66,7 +66,7 @@ impl Relay {
                 process.signal(Signal::SIGTERM);
                 process.ending = Some((Step::Kill, now + WAITS[2]));
             }
-            Step::Kill if broken(M::NeverKills) => {
+            Step::Kill if broken(NeverKills) => {
                 self.processes.remove(&number);
             }
             Step::Kill => {

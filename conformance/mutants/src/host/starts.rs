@@ -11,7 +11,7 @@ use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{Session, Wire};
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
 pub(crate) const RESTRICTIONS: [&str; 9] = [
@@ -42,7 +42,7 @@ impl Relay {
         }
         let number = match self.ensure_process(session.agent) {
             Ok(number) => number,
-            Err(Ready::Never(why)) if broken(M::SpawnFailureSilent) => {
+            Err(Ready::Never(why)) if broken(SpawnFailureSilent) => {
                 drop(why);
                 return Ready::Later;
             }
@@ -54,7 +54,7 @@ impl Relay {
 
     fn ensure_process(&mut self, agent: usize) -> Result<u64, Ready> {
         if let Some(number) = self.agents[agent].process
-            && !varied(V::Vh05)
+            && !varied(Vh05)
         {
             return Ok(number);
         }
@@ -94,12 +94,9 @@ impl Relay {
         let Some(process) = self.processes.get_mut(&number) else {
             return;
         };
-        let id = if broken(M::IdsShared) {
+        let id = if broken(IdsShared) {
             "session".to_owned()
-        } else if process.used.contains(&session.id)
-            && !broken(M::IdReused)
-            && !broken(M::ClosedGoesOn)
-        {
+        } else if process.used.contains(&session.id) && !broken(IdReused) && !broken(ClosedGoesOn) {
             format!("relay-{minted}-{}", std::process::id())
         } else {
             session.id.clone()
@@ -108,7 +105,7 @@ impl Relay {
         process.wire.insert(id.clone(), session.id.clone());
         let mut wire = Wire::new(number, id.clone());
         let mut start = Message::down("session.start", &id);
-        let fields = if varied(V::Vh18) {
+        let fields = if varied(Vh18) {
             Vec::new()
         } else {
             session.start.fields().collect()
@@ -122,21 +119,21 @@ impl Relay {
             }
         }
         let mut offer = Exts::ALL;
-        if broken(M::OfferFollowsHub) {
+        if broken(OfferFollowsHub) {
             offer = session.hub;
         }
-        if varied(V::Vh18) {
+        if varied(Vh18) {
             offer = Exts::NONE;
             wire.agreed = Some(offer);
         }
         if offer != Exts::NONE {
-            if !broken(M::OfferWithoutProtocol) {
+            if !broken(OfferWithoutProtocol) {
                 start.set("protocol", "1".to_owned());
             }
             start.set("extensions", serde_json::json!(offer.names()).to_string());
         }
         let exchanges = session.exchange.is_dir() || private_folder(&session.exchange).is_ok();
-        if exchanges && !varied(V::Vh18) {
+        if exchanges && !varied(Vh18) {
             start.set("exchange_dir", quote(&session.exchange.to_string_lossy()));
         }
         let resume = if session.restarted {
@@ -149,22 +146,22 @@ impl Relay {
                 .as_ref()
                 .map(|params| format!("\"params\":{params}"));
             let known: Vec<String> = native.into_iter().chain(params).collect();
-            (!known.is_empty() && !broken(M::ResumeForgotten))
+            (!known.is_empty() && !broken(ResumeForgotten))
                 .then(|| format!("{{{}}}", known.join(",")))
         } else {
             session.start.raw("resume").map(str::to_owned)
         };
         wire.owes_context = resume.is_some();
-        if let Some(resume) = resume.filter(|_| !varied(V::Vh18)) {
+        if let Some(resume) = resume.filter(|_| !varied(Vh18)) {
             start.set("resume", resume);
         }
         let told = session.restarted && !wire.owes_context;
-        let silent = broken(M::StartMissing)
-            || broken(M::RestartUnstarted) && session.restarted
-            || broken(M::FileBeforeStart) && session.turn.is_none();
+        let silent = broken(StartMissing)
+            || broken(RestartUnstarted) && session.restarted
+            || broken(FileBeforeStart) && session.turn.is_none();
         session.restrictions = RESTRICTIONS
             .into_iter()
-            .filter(|name| session.start.raw(name).is_some() && !broken(M::OptionsUnenforced))
+            .filter(|name| session.start.raw(name).is_some() && !broken(OptionsUnenforced))
             .map(str::to_owned)
             .collect();
         session.wire = Some(wire);
@@ -175,7 +172,7 @@ impl Relay {
         if !silent {
             self.write(session, &start);
         }
-        if broken(M::UnknownTypeWritten)
+        if broken(UnknownTypeWritten)
             && let Some(process) = self.processes.get(&number)
         {
             process
@@ -198,10 +195,10 @@ impl Relay {
     }
 
     fn say_context(&mut self, session: &mut Session, kept: bool) {
-        if broken(M::ContextUntold) {
+        if broken(ContextUntold) {
             return;
         }
-        for _ in 0..if broken(M::ContextToldTwice) { 2 } else { 1 } {
+        for _ in 0..if broken(ContextToldTwice) { 2 } else { 1 } {
             if session.hub.has(Exts::RESUME) {
                 let context = if kept { "kept" } else { "lost" };
                 let info = Message::up("session.info", &session.id).with("context", context);
@@ -222,36 +219,36 @@ impl Relay {
         let allowed = wire.agreed.unwrap_or(Exts::ALL);
         let mut message = message.clone();
         message.session.clone_from(&wire.id);
-        if broken(M::EmptyContentNull) && message.raw("content") == Some("\"\"") {
+        if broken(EmptyContentNull) && message.raw("content") == Some("\"\"") {
             message.set("content", "0".to_owned());
         }
-        if varied(V::Vh01) && message.raw("content") == Some("\"\"") {
+        if varied(Vh01) && message.raw("content") == Some("\"\"") {
             message.remove("content");
         }
         let mut line = message.encode(allowed);
-        if broken(M::NewlineRaw) {
+        if broken(NewlineRaw) {
             line = String::from_utf8_lossy(&line)
                 .replace("\\n", "\n")
                 .into_bytes();
         }
-        if broken(M::U2028Raw) {
+        if broken(U2028Raw) {
             line = String::from_utf8_lossy(&line)
                 .replace("\\u2028", "\u{2028}")
                 .into_bytes();
         }
-        if broken(M::NulLost) {
+        if broken(NulLost) {
             line = String::from_utf8_lossy(&line)
                 .replace("\\u0000", "")
                 .into_bytes();
         }
-        if broken(M::CrlfWritten) {
+        if broken(CrlfWritten) {
             line.pop();
             line.extend_from_slice(b"\r\n");
         }
         let Some(process) = self.processes.get(&wire.process) else {
             return;
         };
-        if broken(M::WriteUnflushed) && message.kind == "user.input" && session.minted > 1 {
+        if broken(WriteUnflushed) && message.kind == "user.input" && session.minted > 1 {
             let stdin = process.stdin.clone();
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(1500));

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// A process's stdout: read to its end, or to what it holds when the process has exited ([process.3]).
 #[derive(Debug)]
@@ -42,15 +42,15 @@ impl Stdout {
                 Err(error) => return Err(error.into()),
             }
             let exited = !fds[1].revents().is_empty();
-            if exited && !broken(M::GrandchildWaited) && !broken(M::CutHangs) {
+            if exited && !broken(GrandchildWaited) && !broken(CutHangs) {
                 let held = rustix::io::ioctl_fionread(&self.pipe).unwrap_or(0);
-                self.left = Some(if broken(M::TailLost) {
+                self.left = Some(if broken(TailLost) {
                     0
                 } else {
                     usize::try_from(held).unwrap_or(0)
                 });
             } else if !fds[0].revents().is_empty() {
-                if broken(M::TailLost) && std::mem::take(&mut self.fresh) {
+                if broken(TailLost) && std::mem::take(&mut self.fresh) {
                     std::thread::sleep(std::time::Duration::from_millis(30));
                     continue;
                 }

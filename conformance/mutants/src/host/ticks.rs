@@ -7,7 +7,7 @@ use crate::event::Exit;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session};
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 /// From the write of `stop`; then [turn.8].
 const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ impl Relay {
             .sessions
             .values()
             .any(|session| !session.requests.is_empty());
-        if !waiting || varied(V::Vh11) {
+        if !waiting || varied(Vh11) {
             self.unpark();
         }
         let apart: Vec<u64> = self
@@ -38,7 +38,7 @@ impl Relay {
             .map(|(number, _)| *number)
             .collect();
         for number in apart {
-            if !broken(M::EofUnnoticed) {
+            if !broken(EofUnnoticed) {
                 self.process_gone(number, "the adapter closed its stdout");
             }
         }
@@ -47,7 +47,7 @@ impl Relay {
         for id in ids {
             self.with(&id, |relay, session| relay.look_at(session, now));
         }
-        let eager = varied(V::Vh09) && !self.sessions.is_empty() || varied(V::Vh13);
+        let eager = varied(Vh09) && !self.sessions.is_empty() || varied(Vh13);
         if eager && self.end.is_none() {
             self.warm(0);
         }
@@ -75,8 +75,7 @@ impl Relay {
             && let Some(wire) = &session.wire
             && let Some(process) = self.processes.get(&wire.process)
         {
-            let impatient =
-                broken(M::StartImpatient) && now >= process.since + Duration::from_secs(2);
+            let impatient = broken(StartImpatient) && now >= process.since + Duration::from_secs(2);
             if !process.spoke && (now >= process.since + START_TIMEOUT || impatient) {
                 let number = wire.process;
                 self.end_all(
@@ -186,21 +185,21 @@ impl Relay {
         } else {
             format!("{how}; its last words: {words}")
         };
-        if !process.served || varied(V::Vh10) {
+        if !process.served || varied(Vh10) {
             self.agents[agent].count_failure(
                 Instant::now(),
                 &text,
-                exit.code == Some(2) || varied(V::Vh10),
+                exit.code == Some(2) || varied(Vh10),
             );
         }
-        let silent = broken(M::ExitUnnoticed) && exit.signal.is_none() && process.spoke
-            || broken(M::SignalUnnoticed) && exit.signal.is_some()
-            || broken(M::EarlyExitUnnoticed) && !process.spoke;
+        let silent = broken(ExitUnnoticed) && exit.signal.is_none() && process.spoke
+            || broken(SignalUnnoticed) && exit.signal.is_some()
+            || broken(EarlyExitUnnoticed) && !process.spoke;
         if silent {
             return;
         }
         let mut ids: Vec<String> = process.wire.values().cloned().collect();
-        if broken(M::CrashSpreads) {
+        if broken(CrashSpreads) {
             ids = self.sessions.keys().cloned().collect();
         }
         let end = End {
@@ -218,7 +217,7 @@ impl Relay {
         session.wire = None;
         let events = session.hub.has(Exts::EVENTS);
         let idle = session.turn.is_none() && session.held.is_empty();
-        let untold = broken(M::ExitUntold) || broken(M::ExitUntoldCore) && !events;
+        let untold = broken(ExitUntold) || broken(ExitUntoldCore) && !events;
         if (events || idle) && !untold {
             self.report(session, "process_exit", how);
         }
@@ -228,7 +227,7 @@ impl Relay {
         for _ in 0..std::mem::take(&mut session.updates) {
             self.say_facts(session);
         }
-        if broken(M::InputResent)
+        if broken(InputResent)
             && let Some(turn) = session.turn.as_mut()
             && turn.written.take().is_some()
         {
@@ -253,7 +252,7 @@ impl Relay {
     }
 
     fn spoil_by_time(&mut self, session: &mut Session, now: Instant) {
-        if broken(M::SilenceEnds)
+        if broken(SilenceEnds)
             && session.turn.as_ref().is_some_and(|turn| {
                 turn.written.is_some() && now.duration_since(turn.heard) > Duration::from_secs(1)
             })
@@ -264,13 +263,13 @@ impl Relay {
             && let Some(stop) = turn.stop.as_mut().filter(|stop| stop.due)
         {
             let quiet = now.duration_since(turn.heard) > Duration::from_secs(1);
-            if broken(M::StopAfterOutput) && quiet || broken(M::StopBehindInput) && turn.answered {
+            if broken(StopAfterOutput) && quiet || broken(StopBehindInput) && turn.answered {
                 stop.due = false;
                 let wire_id = turn.wire_id.clone();
                 self.say_stop(session, &wire_id, None);
             }
         }
-        if broken(M::ApprovesByDefault) {
+        if broken(ApprovesByDefault) {
             let due: Vec<String> = session
                 .requests
                 .iter()

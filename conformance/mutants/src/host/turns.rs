@@ -9,7 +9,7 @@ use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Held, Session, Turn};
 use crate::starts::Ready;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// How long an update waits for an adapter that has not yet said what it can.
 const UPDATE_WAIT: Duration = Duration::from_secs(2);
@@ -56,7 +56,7 @@ impl Relay {
                         .wire
                         .as_ref()
                         .is_none_or(|wire| wire.agreed.is_some());
-                    if !known && !waited && !broken(M::TypesBeforeReady) {
+                    if !known && !waited && !broken(TypesBeforeReady) {
                         return;
                     }
                     if let Some(Held::Update(update, _)) = session.held.pop_front() {
@@ -81,7 +81,7 @@ impl Relay {
             return false;
         };
         // A broken host that waited forever would serve no core-only adapter, which proves nothing.
-        let hopes = broken(M::WaitsForReady) && wire.since.elapsed() < HOPE;
+        let hopes = broken(WaitsForReady) && wire.since.elapsed() < HOPE;
         if wire.agreed.is_none() && (!session.restrictions.is_empty() || hopes) {
             return false;
         }
@@ -92,7 +92,7 @@ impl Relay {
             session.minted += 1;
             turn.wire_id = format!("turn-{}-{}", session.minted, std::process::id());
         }
-        if broken(M::TurnIdRepeated) {
+        if broken(TurnIdRepeated) {
             turn.wire_id = "turn".to_owned();
         }
         let mut input = turn.input.clone();
@@ -103,7 +103,7 @@ impl Relay {
         if input
             .raw("content")
             .is_some_and(|content| content.len() > longest)
-            && !broken(M::LongInputWritten)
+            && !broken(LongInputWritten)
         {
             let end = End::failed(
                 "oversize",
@@ -116,15 +116,15 @@ impl Relay {
         turn.heard = Instant::now();
         input.remove("mode");
         input.set("turn_id", quote(&turn.wire_id));
-        if broken(M::TurnIdMissing) {
+        if broken(TurnIdMissing) {
             input.remove("turn_id");
         }
-        if broken(M::StartRepeated) || broken(M::FileBeforeStart) {
+        if broken(StartRepeated) || broken(FileBeforeStart) {
             let start = Message::down("session.start", "");
             self.write(session, &start);
         }
         self.write(session, &input);
-        if broken(M::StrayEndsNext) && session.strays > 0 {
+        if broken(StrayEndsNext) && session.strays > 0 {
             session.strays -= 1;
             self.end_turn(session, &End::stopped("user"));
         }
@@ -167,7 +167,7 @@ impl Relay {
         let mut complete = Message::up("turn.complete", &session.id)
             .with_raw("turn_id", quote(&turn.id))
             .with("status", end.status);
-        let explained = !(broken(M::EndUnexplained) && end.category.is_some());
+        let explained = !(broken(EndUnexplained) && end.category.is_some());
         if let Some(reason) = end.reason {
             complete.set("stop_reason", quote(reason));
         }
@@ -191,7 +191,7 @@ impl Relay {
                 Message::up("turn.complete", &session.id).with_raw("turn_id", quote(&turn.id));
         }
         let core = !session.hub.has(Exts::TURNS);
-        if core && end.category.is_some() && !broken(M::EndUnexplainedCore) {
+        if core && end.category.is_some() && !broken(EndUnexplainedCore) {
             self.say_text(session, "system", &end.text);
         }
         self.say(session, &complete);
@@ -239,7 +239,7 @@ impl Relay {
         let Some(turn) = &session.turn else { return };
         let (id, wire_id) = (turn.id.clone(), turn.wire_id.clone());
         for tool in std::mem::take(&mut session.tools) {
-            if broken(M::ToolsLeftOpen) {
+            if broken(ToolsLeftOpen) {
                 continue;
             }
             let end = Message::up("tool.end", &session.id)
@@ -249,7 +249,7 @@ impl Relay {
             self.say(session, &end);
         }
         self.settle(session, reason, |request| {
-            request.turn.as_deref() == Some(wire_id.as_str()) || broken(M::OutsideRequestDenied)
+            request.turn.as_deref() == Some(wire_id.as_str()) || broken(OutsideRequestDenied)
         });
     }
 }

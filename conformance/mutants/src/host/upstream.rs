@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use trunkline_conformance_mutants::outbox::Outbox;
 
 use crate::spool::Spool;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// What a session may write in its turn, in bytes.
 const QUANTUM: i64 = 64 * 1024;
@@ -55,12 +55,12 @@ impl Upstream {
 
     /// Queues a line of a session.
     pub(crate) fn push(&mut self, session: u64, line: Vec<u8>) {
-        let session = if broken(M::UpstreamInTurnByArrival) {
+        let session = if broken(UpstreamInTurnByArrival) {
             0
         } else {
             session
         };
-        if broken(M::FloodInMemory) {
+        if broken(FloodInMemory) {
             self.hoard.push(line.clone());
             self.hoard.push(line.clone());
         }
@@ -69,17 +69,14 @@ impl Upstream {
             .queues
             .entry(session)
             .or_insert_with(|| Queue::new(folder.clone()));
-        if broken(M::FloodDropped)
-            && queue.count > 1000
-            && line.starts_with(b"{\"type\":\"output\"")
-        {
+        if broken(FloodDropped) && queue.count > 1000 && line.starts_with(b"{\"type\":\"output\"") {
             return;
         }
         queue.count += 1;
-        if broken(M::PipeHeld) && queue.paused {
+        if broken(PipeHeld) && queue.paused {
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
-        if broken(M::SpoolOvertaken) && !queue.lines.is_empty() {
+        if broken(SpoolOvertaken) && !queue.lines.is_empty() {
             queue.lines.push_front(line);
         } else if queue.lines.push(line).is_err() {
             crate::note("the disk takes no more: a message for the hub is lost");
@@ -90,10 +87,10 @@ impl Upstream {
 
     /// Holds back a session, or lets it go ([relay.5]).
     pub(crate) fn pause(&mut self, session: u64, paused: bool) {
-        if broken(M::PauseIgnored) {
+        if broken(PauseIgnored) {
             return;
         }
-        let sessions = if broken(M::PauseHoldsAll) {
+        let sessions = if broken(PauseHoldsAll) {
             self.queues.keys().copied().collect()
         } else {
             vec![session]
@@ -115,7 +112,7 @@ impl Upstream {
 
     /// Forgets a session that has closed, and what waits of it ([session.4]).
     pub(crate) fn close(&mut self, session: u64) {
-        if broken(M::CloseReleasesSpool) {
+        if broken(CloseReleasesSpool) {
             self.pause(session, false);
             return;
         }
@@ -159,7 +156,7 @@ impl Upstream {
     /// Writes while the pipe is not too far ahead: deficit round robin.
     pub(crate) fn pump(&mut self) {
         while self.pipe.bytes() < AHEAD {
-            let waits = broken(M::PingQueued) && !self.ring.is_empty();
+            let waits = broken(PingQueued) && !self.ring.is_empty();
             if let Some(line) = if waits {
                 None
             } else {
@@ -185,7 +182,7 @@ impl Upstream {
                 }
                 continue;
             }
-            if queue.credit <= 0 && !broken(M::FloodStarves) {
+            if queue.credit <= 0 && !broken(FloodStarves) {
                 queue.credit += QUANTUM;
                 self.ring.rotate_left(1);
                 continue;

@@ -13,7 +13,7 @@ use crate::{
     message::{Members, Message},
     negotiation::Extension,
     session::{Answer, Choice, Over, Request, Turn, allows},
-    switches::{Mutant, broken},
+    switches::{Mutant::*, broken},
 };
 
 /// What is asked for, and what is done only if it is approved ([permission.2]).
@@ -64,7 +64,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
                 .and_then(Value::as_u64)
                 .map(|ms| Instant::now() + Duration::from_millis(ms)),
         };
-        if broken(Mutant::ActsBeforeAnswer) {
+        if broken(ActsBeforeAnswer) {
             act(&asked);
         }
         if !turn.session.permits(&text("tool"), &text("resource")) {
@@ -73,7 +73,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
         }
         let mut message = Message::new("permission.request").with("tool", text("tool"));
         message = message.with("description", text("description"));
-        if !broken(Mutant::RequestWithoutResource) {
+        if !broken(RequestWithoutResource) {
             message = message.with("resource", asked.resource.clone());
         }
         let choices = choices(&members);
@@ -104,7 +104,7 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
     let silence = Instant::now() + Duration::from_secs(1);
     while !waiting.is_empty() {
         let until = waiting.values().filter_map(|asked| asked.until).min();
-        let until = if broken(Mutant::SilenceApproves) {
+        let until = if broken(SilenceApproves) {
             Some(silence)
         } else {
             until
@@ -115,7 +115,7 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
                     settle(turn, &asked, &answer)?;
                 }
             }
-            None if broken(Mutant::SilenceApproves) => {
+            None if broken(SilenceApproves) => {
                 let approved = Answer {
                     approved: true,
                     ..Answer::default()
@@ -149,7 +149,7 @@ fn answers(turn: &Turn, mut waiting: BTreeMap<String, Asked>) -> Result<(), Over
 }
 
 fn settle(turn: &Turn, asked: &Asked, answer: &Answer) -> Result<(), Over> {
-    if answer.approved || broken(Mutant::DenialActs) {
+    if answer.approved || broken(DenialActs) {
         act(asked);
     }
     let told = json!({ "resource": asked.resource, "approved": answer.approved, "option_id": answer.option_id });
@@ -192,10 +192,10 @@ pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
         .and_then(Value::as_str)
         .unwrap_or_default();
     if !turn.has(Extension::Questions) {
-        if broken(Mutant::QuestionWaitsForCore) {
+        if broken(QuestionWaitsForCore) {
             return turn.next_answer(None).map(|_| ());
         }
-        let shown = if broken(Mutant::QuestionNotShown) {
+        let shown = if broken(QuestionNotShown) {
             Ok(())
         } else {
             turn.emit(shown(prompt))

@@ -6,7 +6,7 @@ use crate::{
     message::{Members, Message},
     negotiation::Extension as E,
     session::{Over, Turn},
-    switches::{Mutant, broken},
+    switches::{Mutant::*, broken},
 };
 
 /// What a required member is.
@@ -70,13 +70,13 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
     {
         return Ok(());
     }
-    if !turn.has(*extension) && !broken(Mutant::EventsToCore) {
+    if !turn.has(*extension) && !broken(EventsToCore) {
         return match members.get("message").and_then(Value::as_str) {
             Some(text) if *kind == "error" => turn.emit(Message::system(text)),
             _ => Ok(()),
         };
     }
-    if broken(Mutant::ZeroLeftOut) {
+    if broken(ZeroLeftOut) {
         members.retain(|_, value| value.as_f64() != Some(0.0));
     }
     let text = |name: &str| {

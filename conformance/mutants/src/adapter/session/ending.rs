@@ -8,7 +8,7 @@ use super::{Phase, Session, State};
 use crate::{
     message::{Members, Message},
     negotiation::{Extension, tells_native_ids},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
     world::Memory,
 };
 
@@ -62,7 +62,7 @@ impl End {
     }
 
     pub(crate) fn failed(category: &str, message: &str) -> Self {
-        let category = if broken(Mutant::CategoryInvented) {
+        let category = if broken(CategoryInvented) {
             "something_else"
         } else {
             category
@@ -133,7 +133,7 @@ impl Session {
             .with("reason", reason)
             .with_some("error", error);
         let with_control = self.has(Extension::Control);
-        if with_control && broken(Mutant::ClosedBeforeEnds) {
+        if with_control && broken(ClosedBeforeEnds) {
             self.send(&mut state, closed.clone());
         }
         let running = state.running.take();
@@ -162,12 +162,12 @@ impl Session {
         state.queued_bytes = 0;
         state.settle(false);
         if with_control {
-            if !broken(Mutant::ClosedBeforeEnds) {
+            if !broken(ClosedBeforeEnds) {
                 self.send(&mut state, closed);
             }
             state.phase = Phase::Closed;
         } else {
-            if idle && !broken(Mutant::FailureSilent) {
+            if idle && !broken(FailureSilent) {
                 self.send(&mut state, Message::system(&text));
             }
             state.phase = Phase::Told(text);
@@ -184,16 +184,16 @@ impl Session {
     /// The host's last word ([session.4]).
     pub(crate) fn close(self: &Arc<Self>) {
         let mut state = self.lock();
-        if broken(Mutant::CloseCompletesRunning)
+        if broken(CloseCompletesRunning)
             && let Some(running) = &state.running
         {
             let turn_id = running.turn_id.clone();
             self.send_end(&mut state, turn_id, End::stopped());
         }
-        if broken(Mutant::CloseCompletesIdle) && !state.ledger.has_inputs() {
+        if broken(CloseCompletesIdle) && !state.ledger.has_inputs() {
             self.send_end(&mut state, None, End::completed());
         }
-        if broken(Mutant::ReusedIdRemembers) {
+        if broken(ReusedIdRemembers) {
             let values = state.values.clone();
             self.process
                 .world
@@ -204,8 +204,8 @@ impl Session {
                 .world
                 .remember(self.native_id.clone(), Self::memory(&mut state));
         }
-        let said = broken(Mutant::CloseCompletesRunning) || broken(Mutant::CloseCompletesIdle);
-        match said || broken(Mutant::CloseReleasesPaused) {
+        let said = broken(CloseCompletesRunning) || broken(CloseCompletesIdle);
+        match said || broken(CloseReleasesPaused) {
             true => {
                 state.phase = Phase::Closed;
                 state.pauses = 0;
@@ -213,7 +213,7 @@ impl Session {
             }
             false => self.fall_silent(&mut state),
         }
-        state.settle(broken(Mutant::CloseKeepsRequests));
+        state.settle(broken(CloseKeepsRequests));
         drop(state);
         self.remove_folder();
     }
@@ -221,7 +221,7 @@ impl Session {
     /// Says nothing more, not even what waits.
     pub(super) fn fall_silent(&self, state: &mut State) {
         state.phase = Phase::Closed;
-        if !broken(Mutant::SpeaksAfterClose) {
+        if !broken(SpeaksAfterClose) {
             state.running = None;
             state.queue.clear();
             state.out.clear();
@@ -286,7 +286,7 @@ impl Session {
         text: &str,
     ) {
         let told_by_the_end = end.failure().is_some() && !self.has(Extension::Turns);
-        if !told_by_the_end && !broken(Mutant::FailureSilent) {
+        if !told_by_the_end && !broken(FailureSilent) {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
         self.send_end(state, turn_id, end);
@@ -305,19 +305,19 @@ impl Session {
         turn_id: Option<String>,
         mut end: End,
     ) {
-        if broken(Mutant::StatusAlwaysCompleted) {
+        if broken(StatusAlwaysCompleted) {
             end.members.insert("status".to_owned(), json!("completed"));
         }
         let with_turns = self.has(Extension::Turns);
         if !with_turns
-            && !broken(Mutant::FailureSilent)
+            && !broken(FailureSilent)
             && let Some(text) = end.failure()
         {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
         let (usage, resume) = (self.has(Extension::Usage), self.has(Extension::Resume));
         let any = !self.agreed.names().is_empty();
-        let status_to_all = broken(Mutant::StatusToCore) || (broken(Mutant::StatusToAny) && any);
+        let status_to_all = broken(StatusToCore) || (broken(StatusToAny) && any);
         end.members.retain(|name, _| {
             (with_turns && OF_TURNS.contains(&name.as_str()))
                 || (usage && name == "usage")
@@ -329,13 +329,13 @@ impl Session {
                 .entry("native_session_id")
                 .or_insert_with(|| self.native_id.clone().into());
         }
-        if resume && varied(Variant::ResumesByParams) {
+        if resume && varied(ResumesByParams) {
             let params = json!({ "from": self.native_id });
             end.members.entry("session_params").or_insert(params);
         }
         let complete =
             Message::of("turn.complete", end.members).in_turn(turn_id.filter(|_| with_turns));
-        if broken(Mutant::DoubleEnd) {
+        if broken(DoubleEnd) {
             self.send(state, complete.clone());
         }
         self.send(state, complete);

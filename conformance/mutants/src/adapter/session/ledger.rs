@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::{
     fields::Fields,
-    switches::{Mutant, broken},
+    switches::{Mutant::*, broken},
 };
 
 /// The most that is remembered of each kind.
@@ -43,7 +43,7 @@ impl Announced {
     /// Reads it, whatever it is ([file.2]).
     pub(crate) fn judged(&self) -> Value {
         let mut judged = json!({ "name": self.name, "mime": self.mime, "path": self.path });
-        let path = if broken(Mutant::NameIsPath) {
+        let path = if broken(NameIsPath) {
             &self.name
         } else {
             &self.path

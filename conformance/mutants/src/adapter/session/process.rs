@@ -11,7 +11,7 @@ use trunkline_conformance_mutants::outbox::Outbox;
 use super::{End, Over, Session, Turn};
 use crate::{
     message::Message,
-    switches::{Mutant, broken},
+    switches::{Mutant::*, broken},
     world::World,
 };
 
@@ -95,15 +95,13 @@ impl Process {
 
     /// The end of stdin: stops every turn, lets their ends out, and returns within 3 s ([process.1]).
     pub(crate) fn shut(&self) {
-        if broken(Mutant::IgnoresEof)
-            || (broken(Mutant::EofWaitsForSessions) && !self.sessions().is_empty())
-        {
+        if broken(IgnoresEof) || (broken(EofWaitsForSessions) && !self.sessions().is_empty()) {
             loop {
                 std::thread::park();
             }
         }
         let sessions = self.all();
-        if broken(Mutant::EofWaitsForTurns) {
+        if broken(EofWaitsForTurns) {
             self.world.wait_for_workers(None);
         } else {
             sessions.iter().for_each(|session| session.shut());

@@ -9,7 +9,7 @@ use crate::{
     fields::Fields,
     message::{Members, Message},
     negotiation::{Extension, takes_changed_inputs},
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
 };
 
 /// A way to answer that was offered.
@@ -63,20 +63,17 @@ impl Session {
             let _ = std::fs::write(effect, b"");
         }
         let oldest = || state.requests.keys().next().cloned();
-        let request_id = match broken(Mutant::AnyRequestAnswered) || broken(Mutant::AnswersInOrder)
-        {
+        let request_id = match broken(AnyRequestAnswered) || broken(AnswersInOrder) {
             true => oldest().unwrap_or_else(|| request_id.to_owned()),
             false => request_id.to_owned(),
         };
-        if broken(Mutant::BadApprovalDropped)
-            && !matches!(fields.raw("approved"), Some("true" | "false"))
-        {
+        if broken(BadApprovalDropped) && !matches!(fields.raw("approved"), Some("true" | "false")) {
             return;
         }
         let Some(Request::Permission { choices, effect }) =
             state.requests.get(&request_id).cloned()
         else {
-            if broken(Mutant::UnaskedAnswered) {
+            if broken(UnaskedAnswered) {
                 self.send(&mut state, Message::system("no one asked"));
             }
             return;
@@ -89,7 +86,7 @@ impl Session {
                 ..Answer::default()
             },
         };
-        if broken(Mutant::SecondAnswerCounts) && !answer.approved {
+        if broken(SecondAnswerCounts) && !answer.approved {
             state
                 .stale
                 .extend(effect.map(|effect| (request_id.clone(), effect)));
@@ -119,14 +116,12 @@ impl Session {
             Some(Value::Object(values)) if !fields.is_true("cancelled") => Some(values),
             _ => None,
         };
-        if values.is_none() && !fields.is_true("cancelled") && broken(Mutant::EmptyAnswerHangs) {
+        if values.is_none() && !fields.is_true("cancelled") && broken(EmptyAnswerHangs) {
             return;
         }
         state.requests.remove(request_id);
         let cancelled = values.is_none();
-        let values = values
-            .filter(|_| !broken(Mutant::AnswerLost))
-            .unwrap_or_default();
+        let values = values.filter(|_| !broken(AnswerLost)).unwrap_or_default();
         if let Some(running) = &mut state.running {
             let answer = Answer {
                 values,
@@ -153,7 +148,7 @@ impl Session {
 
     /// Files that it was given.
     pub(crate) fn files(&self) -> Vec<Announced> {
-        if broken(Mutant::SharedFiles) {
+        if broken(SharedFiles) {
             return self
                 .process
                 .all()
@@ -179,7 +174,7 @@ impl Session {
 impl State {
     /// Remembers an id whose answer is still to come, where ids are used again.
     pub(super) fn owe(&mut self, request_id: &str) {
-        if varied(Variant::IdsAgain) {
+        if varied(IdsAgain) {
             self.owed.insert(request_id.to_owned());
         }
     }
@@ -214,13 +209,13 @@ impl State {
 
 fn is_approval(fields: &Fields<'_>) -> bool {
     let approved = fields.raw("approved");
-    if broken(Mutant::TruthyApproves) {
+    if broken(TruthyApproves) {
         return !matches!(approved, None | Some("false" | "0" | "\"\""));
     }
-    if broken(Mutant::AbsentApproves) {
+    if broken(AbsentApproves) {
         return approved != Some("false");
     }
-    if broken(Mutant::ApprovalDenies) {
+    if broken(ApprovalDenies) {
         return false;
     }
     approved == Some("true")
@@ -244,10 +239,9 @@ fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
         .map(|id| choices.iter().find(|choice| choice.id == *id));
     let contradicted = match chosen {
         None => false,
-        Some(None) => !broken(Mutant::UnknownOptionApproves),
+        Some(None) => !broken(UnknownOptionApproves),
         Some(Some(choice)) => {
-            choice.allows.is_some_and(|allows| allows != approved)
-                && !broken(Mutant::RejectOptionApproves)
+            choice.allows.is_some_and(|allows| allows != approved) && !broken(RejectOptionApproves)
         }
     };
     // No tool here has an input that could be changed ([ext.5]).

@@ -9,7 +9,7 @@ use super::{Answer, Over, ROOM, Request, Session};
 use crate::{
     message::Message,
     negotiation::Extension,
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
     world::Values,
 };
 
@@ -32,13 +32,10 @@ impl Turn {
         let mut state = self.session.lock();
         loop {
             match state.going(self.serial) {
-                Err(Over::Stopped) if broken(Mutant::BurstIsDeaf) => {}
+                Err(Over::Stopped) if broken(BurstIsDeaf) => {}
                 going => going?,
             }
-            if state.out_bytes <= ROOM
-                || broken(Mutant::PauseUnbounded)
-                || broken(Mutant::DropsWhenFull)
-            {
+            if state.out_bytes <= ROOM || broken(PauseUnbounded) || broken(DropsWhenFull) {
                 break;
             }
             state = self.session.wait(state, None);
@@ -46,7 +43,7 @@ impl Turn {
         if let Some(running) = &mut state.running {
             running.outputs += usize::from(message.kind == "output");
         }
-        let left_out = broken(Mutant::OutputWithoutTurnId) && message.kind == "output";
+        let left_out = broken(OutputWithoutTurnId) && message.kind == "output";
         let message = if left_out {
             message
         } else {
@@ -89,9 +86,9 @@ impl Turn {
             state = self.session.wait(state, None);
         }
         let request_id = match () {
-            () if broken(Mutant::RequestIdsRepeat) => "r-1".to_owned(),
-            () if broken(Mutant::RequestIdsRestart) => state.free_request_id(false),
-            () if varied(Variant::IdsAgain) => state.free_request_id(true),
+            () if broken(RequestIdsRepeat) => "r-1".to_owned(),
+            () if broken(RequestIdsRestart) => state.free_request_id(false),
+            () if varied(IdsAgain) => state.free_request_id(true),
             () => format!("r-{serial}"),
         };
         let message = message
@@ -114,7 +111,7 @@ impl Turn {
                 effect: Some(effect),
                 ..
             },
-        ) = (broken(Mutant::CancelledApprovalActs), request)
+        ) = (broken(CancelledApprovalActs), request)
         {
             state.stale.insert(request_id.to_owned(), effect);
         }
@@ -135,13 +132,13 @@ impl Turn {
         &self,
         until: Option<Instant>,
     ) -> Result<Option<(String, Answer)>, Over> {
-        let guess = broken(Mutant::EndsBySilence).then(|| Instant::now() + Duration::from_secs(1));
+        let guess = broken(EndsBySilence).then(|| Instant::now() + Duration::from_secs(1));
         let until = guess.or(until);
         let mut state = self.session.lock();
         loop {
             let going = state.going(self.serial);
             if !(going == Err(Over::Stopped)
-                && broken(Mutant::QuestionOutlivesStop)
+                && broken(QuestionOutlivesStop)
                 && !state.requests.is_empty())
             {
                 going?;
@@ -179,7 +176,7 @@ impl Turn {
 
     /// Works on what the session keeps.
     pub(crate) fn with_values<T>(&self, work: impl FnOnce(&mut Values) -> T) -> T {
-        if broken(Mutant::SharedValues) {
+        if broken(SharedValues) {
             return work(&mut self.session.process.world.shared_values());
         }
         work(&mut self.session.lock().values)

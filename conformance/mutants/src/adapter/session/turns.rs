@@ -10,7 +10,7 @@ use super::{Answer, End, Options, Over, Phase, ROOM, Session, State, Turn};
 use crate::{
     message::Message,
     pipes::wait_for_the_rest_of_a_write,
-    switches::{Mutant, Variant, broken, varied},
+    switches::{Mutant::*, Variant::*, broken, varied},
 };
 
 /// The most that the inputs of one session may hold that wait, in bytes. Further ones fail as `busy`.
@@ -61,7 +61,7 @@ impl Session {
             Phase::Closed => return,
             Phase::Told(text) => {
                 let text = text.clone();
-                if !broken(Mutant::EndedSessionSilent) {
+                if !broken(EndedSessionSilent) {
                     self.send_last(
                         &mut state,
                         input.turn_id,
@@ -104,7 +104,7 @@ impl Session {
         turn_id: Option<String>,
         message_id: Option<String>,
     ) {
-        if broken(Mutant::SteerIsTurn) {
+        if broken(SteerIsTurn) {
             return self.take_input(Input {
                 content: Some(content),
                 turn_id,
@@ -118,13 +118,13 @@ impl Session {
             .running
             .as_mut()
             .filter(|running| running.stop.is_none());
-        let mut is_taken = !broken(Mutant::SteerNeverDelivered);
+        let mut is_taken = !broken(SteerNeverDelivered);
         let running = running.map(|running| {
             running.steers += 1;
-            is_taken &= running.steers > 1 || !varied(Variant::SecondSteer);
+            is_taken &= running.steers > 1 || !varied(SecondSteer);
             running.turn_id.clone()
         });
-        let delivered = running.is_some() && is_taken || broken(Mutant::SteerAlwaysDelivered);
+        let delivered = running.is_some() && is_taken || broken(SteerAlwaysDelivered);
         let reason = if running.is_some() {
             "not now"
         } else {
@@ -139,7 +139,7 @@ impl Session {
             state.ledger.input(&content);
         }
         self.send(&mut state, result);
-        if broken(Mutant::SteerCompletes) {
+        if broken(SteerCompletes) {
             self.send_end(&mut state, turn_id, End::completed());
         }
     }
@@ -147,13 +147,13 @@ impl Session {
     /// Ends the running turn, or takes a queued one out ([turn.4], [turn.5], [turn.9]).
     pub(crate) fn stop(self: &Arc<Self>, turn_id: Option<String>, reason: Option<String>) {
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) || broken(Mutant::StopIgnored) {
+        if !matches!(state.phase, Phase::Open) || broken(StopIgnored) {
             return;
         }
-        if broken(Mutant::StopWaitsForResume) && state.pauses > 0 {
+        if broken(StopWaitsForResume) && state.pauses > 0 {
             return;
         }
-        let turn_id = turn_id.filter(|_| !broken(Mutant::StopTakesAnyTurn));
+        let turn_id = turn_id.filter(|_| !broken(StopTakesAnyTurn));
         let running = state
             .running
             .as_ref()
@@ -170,7 +170,7 @@ impl Session {
                     .iter()
                     .position(|input| input.turn_id.as_ref() == Some(&id));
                 let queued = at
-                    .filter(|_| !broken(Mutant::QueuedStopIgnored))
+                    .filter(|_| !broken(QueuedStopIgnored))
                     .and_then(|at| state.queue.remove(at));
                 if let Some(queued) = queued {
                     state.queued_bytes -= queued.len();
@@ -181,14 +181,14 @@ impl Session {
     }
 
     fn stop_idle(self: &Arc<Self>, state: &mut State) {
-        let after = broken(Mutant::IdleStopCompletes) && state.ledger.has_inputs();
-        let before = broken(Mutant::EarlyStopCompletes) && !state.ledger.has_inputs();
-        let just = broken(Mutant::StopRaceCompletes)
+        let after = broken(IdleStopCompletes) && state.ledger.has_inputs();
+        let before = broken(EarlyStopCompletes) && !state.ledger.has_inputs();
+        let just = broken(StopRaceCompletes)
             && state
                 .ended_at
                 .is_some_and(|at| at.elapsed() < Duration::from_millis(20));
         // The first of several stops may have ended the turn before the next one is read.
-        let each = broken(Mutant::EachStopCompletes) && state.stopped;
+        let each = broken(EachStopCompletes) && state.stopped;
         if after || before || just || each {
             self.send_end(state, None, End::completed());
         }
@@ -199,7 +199,7 @@ impl Session {
             return;
         };
         if running.stop.is_some() {
-            if broken(Mutant::EachStopCompletes) {
+            if broken(EachStopCompletes) {
                 let turn_id = running.turn_id.clone();
                 self.send_end(state, turn_id, End::completed());
             }
@@ -207,18 +207,18 @@ impl Session {
         }
         running.stop = Some(reason);
         state.stopped = true;
-        if !broken(Mutant::QuestionOutlivesStop)
+        if !broken(QuestionOutlivesStop)
             || state
                 .requests
                 .values()
                 .all(|request| !request.is_question())
         {
-            state.settle(broken(Mutant::LateApprovalActs));
+            state.settle(broken(LateApprovalActs));
         }
-        if broken(Mutant::StopClearsQueue) {
+        if broken(StopClearsQueue) {
             state.queue.clear();
         }
-        state.deaf = broken(Mutant::StopEndsService);
+        state.deaf = broken(StopEndsService);
         self.changed.notify_all();
     }
 
@@ -240,7 +240,7 @@ impl Session {
                 outputs: 0,
                 steers: 0,
             });
-            if broken(Mutant::ValuesOfOneTurn) {
+            if broken(ValuesOfOneTurn) {
                 state.values.clear();
             }
         }
@@ -279,19 +279,15 @@ impl Session {
 
     fn serve(self: &Arc<Self>) {
         while let Some((turn, input)) = self.next_turn() {
-            let places = if varied(Variant::Serial) {
-                1
-            } else {
-                usize::MAX
-            };
-            if broken(Mutant::AskBlocksAll) {
+            let places = if varied(Serial) { 1 } else { usize::MAX };
+            if broken(AskBlocksAll) {
                 self.process
                     .world
                     .wait_while_asked(&|| turn.over().is_err());
             }
             let ended = match self.process.world.enter(places, &|| turn.over().is_err()) {
                 true => {
-                    if broken(Mutant::OverlapLost) {
+                    if broken(OverlapLost) {
                         // A turn may end between two inputs of one write, and lose neither.
                         wait_for_the_rest_of_a_write();
                     }
@@ -317,7 +313,7 @@ impl Session {
                 self.begin(&mut state);
             }
             let full = state.out_bytes > ROOM;
-            let closed = matches!(state.phase, Phase::Closed) && !broken(Mutant::SpeaksAfterClose);
+            let closed = matches!(state.phase, Phase::Closed) && !broken(SpeaksAfterClose);
             match &mut state.running {
                 Some(running) if !closed && (!full || running.stop.is_some()) => {
                     let content = running.input.take().and_then(|input| input.content);
@@ -342,7 +338,7 @@ impl Session {
 
     /// Ends a turn, by its one `turn.complete`.
     fn finish(self: &Arc<Self>, turn: &Turn, mut end: End) {
-        if varied(Variant::SlowStop) && end.is_stopped() {
+        if varied(SlowStop) && end.is_stopped() {
             std::thread::sleep(Duration::from_secs(4));
         }
         let mut state = self.lock();
@@ -360,20 +356,20 @@ impl Session {
         if let Some(reason) = running.stop {
             end = end.after_stop(reason);
         }
-        if !broken(Mutant::ToolLeftOpen) {
+        if !broken(ToolLeftOpen) {
             self.end_tools(&mut state, &running.tools, &running.turn_id);
         }
-        if broken(Mutant::UpdateForgotten) {
+        if broken(UpdateForgotten) {
             state.options = state.first_options.clone();
         }
-        if broken(Mutant::StartForgotten) {
+        if broken(StartForgotten) {
             state.options = Options::default();
         }
         state.ended_at = Some(Instant::now());
         if !is_forgotten(&end, running.outputs, self.process.world.turn_ends()) {
             self.send_end(&mut state, running.turn_id.clone(), end.clone());
         }
-        if broken(Mutant::PauseEndsWithTurn) {
+        if broken(PauseEndsWithTurn) {
             state.pauses = 0;
             self.schedule(&mut state);
         }
@@ -398,15 +394,15 @@ impl Session {
 
     /// What some say too late or twice.
     fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &End) {
-        if broken(Mutant::OutputAfterEnd) {
+        if broken(OutputAfterEnd) {
             std::thread::sleep(Duration::from_millis(20));
             self.tell(Message::output("one more thing").in_turn(turn_id.clone()));
         }
-        if broken(Mutant::TickAfterStop) && end.is_stopped() {
+        if broken(TickAfterStop) && end.is_stopped() {
             std::thread::sleep(Duration::from_millis(40));
             self.tell(Message::output("tick").in_turn(turn_id.clone()));
         }
-        if broken(Mutant::LateDouble) {
+        if broken(LateDouble) {
             std::thread::sleep(Duration::from_millis(150));
             self.send_end(&mut self.lock(), turn_id, end.clone());
         }
@@ -415,7 +411,7 @@ impl Session {
 
 impl State {
     pub(super) fn going(&self, serial: u64) -> Result<(), Over> {
-        if matches!(self.phase, Phase::Closed) && broken(Mutant::SpeaksAfterClose) {
+        if matches!(self.phase, Phase::Closed) && broken(SpeaksAfterClose) {
             return Ok(());
         }
         match &self.running {
@@ -434,19 +430,19 @@ impl State {
 /// Inputs that some do not see.
 fn is_overlooked(input: &Input, state: &State) -> bool {
     let content = input.content.as_deref().unwrap_or_default();
-    (broken(Mutant::EmptyInputSkipped) && content.is_empty())
-        || (broken(Mutant::BlankInputSkipped) && content.trim().is_empty())
-        || (broken(Mutant::CommandsSwallowed) && content.starts_with('/'))
-        || (broken(Mutant::OverlapLost) && state.running.is_some())
-        || (broken(Mutant::FourthInputLost) && state.ledger.inputs() == 4)
-        || (broken(Mutant::LongQueueLost) && state.queue.len() >= 3)
+    (broken(EmptyInputSkipped) && content.is_empty())
+        || (broken(BlankInputSkipped) && content.trim().is_empty())
+        || (broken(CommandsSwallowed) && content.starts_with('/'))
+        || (broken(OverlapLost) && state.running.is_some())
+        || (broken(FourthInputLost) && state.ledger.inputs() == 4)
+        || (broken(LongQueueLost) && state.queue.len() >= 3)
         || state.deaf
 }
 
 /// Ends that some do not write.
 fn is_forgotten(end: &End, outputs: usize, ends: u64) -> bool {
-    (broken(Mutant::StopWithoutEnd) && end.is_stopped())
-        || (broken(Mutant::FailureWithoutEnd) && end.is_failed())
-        || (broken(Mutant::SilentTurnWithoutEnd) && outputs == 0)
-        || (broken(Mutant::HundredthEndLost) && ends.is_multiple_of(100))
+    (broken(StopWithoutEnd) && end.is_stopped())
+        || (broken(FailureWithoutEnd) && end.is_failed())
+        || (broken(SilentTurnWithoutEnd) && outputs == 0)
+        || (broken(HundredthEndLost) && ends.is_multiple_of(100))
 }

@@ -8,7 +8,7 @@ use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{End, Session};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// What an adapter may tell of itself before it says what became of the context.
 const MAX_INFOS: usize = 16;
@@ -25,32 +25,32 @@ impl Relay {
             channel.as_deref(),
             None | Some("" | "stdout" | "stderr" | "system")
         );
-        if broken(M::ChannelRequired) && channel.is_none()
-            || broken(M::ChannelUnknownLost) && !known
-            || broken(M::OutsideLost) && *place == Place::Outside
+        if broken(ChannelRequired) && channel.is_none()
+            || broken(ChannelUnknownLost) && !known
+            || broken(OutsideLost) && *place == Place::Outside
         {
             return;
         }
         if channel.as_deref() == Some("") {
             message.remove("channel");
         }
-        if broken(M::NulLost)
+        if broken(NulLost)
             && let Some(raw) = message.remove("content")
         {
             message.set("content", raw.replace("\\u0000", ""));
         }
         let empty = message.raw("content") == Some("\"\"");
-        if broken(M::EmptyOutputEnds) && empty {
+        if broken(EmptyOutputEnds) && empty {
             self.end_turn(session, &End::stopped("user"));
         }
-        if broken(M::CompleteOvertakes) {
+        if broken(CompleteOvertakes) {
             session.strays += 1;
             if let Some(before) = session.overtaken.replace(message) {
                 self.say(session, &before);
             }
             return;
         }
-        if broken(M::OrderSwapped) {
+        if broken(OrderSwapped) {
             session.strays += 1;
             if session.strays.is_multiple_of(3) {
                 session.overtaken = Some(message);
@@ -69,10 +69,10 @@ impl Relay {
         mut message: Message,
         place: &Place,
     ) {
-        if broken(M::CompleteUnread) {
+        if broken(CompleteUnread) {
             return;
         }
-        if broken(M::CompleteAnySession) {
+        if broken(CompleteAnySession) {
             let others: Vec<String> = self.sessions.keys().cloned().collect();
             for id in others {
                 self.with(&id, |relay, session| {
@@ -101,20 +101,20 @@ impl Relay {
         if *place == Place::Running {
             let few = session.strays < 20;
             let late = session.overtaken.take();
-            if let Some(late) = late.as_ref().filter(|_| few || broken(M::OrderSwapped)) {
+            if let Some(late) = late.as_ref().filter(|_| few || broken(OrderSwapped)) {
                 self.say(session, late);
             }
             self.complete(session, message);
-            if let Some(late) = late.filter(|_| !few && broken(M::CompleteOvertakes)) {
+            if let Some(late) = late.filter(|_| !few && broken(CompleteOvertakes)) {
                 self.say(session, &late);
             }
             return;
         }
         self.counters.late += 1;
-        if broken(M::StrayEndsNext) {
+        if broken(StrayEndsNext) {
             session.strays = 1;
         }
-        if broken(M::StrayDelivered) {
+        if broken(StrayDelivered) {
             self.say(session, &message);
         }
     }
@@ -123,7 +123,7 @@ impl Relay {
     pub(super) fn hear_file(&mut self, session: &mut Session, mut message: Message) {
         let path = message.text("file_path").unwrap_or_default();
         let base = path.rsplit('/').next().unwrap_or_default().to_owned();
-        if broken(M::FileDefaultsMissing)
+        if broken(FileDefaultsMissing)
             && (message.raw("file_name").is_none() || message.raw("file_mime_type").is_none())
         {
             return;
@@ -141,18 +141,18 @@ impl Relay {
         let store = self.folder.path().join(format!("store-{}", session.key));
         drop(files::private_folder(&store));
         session.files += 1;
-        let copy = if broken(M::FileNameIsPath) {
+        let copy = if broken(FileNameIsPath) {
             store.join(&name)
         } else {
             store.join(session.files.to_string())
         };
-        if broken(M::FileBlocks) {
+        if broken(FileBlocks) {
             std::thread::sleep(std::time::Duration::from_secs(4));
         }
         let taken =
             files::take(&path, &roots, &copy).and_then(|()| files::hold_to(&copy, &message));
         if let Err(why) = taken {
-            if broken(M::FileMissingFatal) {
+            if broken(FileMissingFatal) {
                 std::process::exit(1);
             }
             self.report(
@@ -162,14 +162,14 @@ impl Relay {
             );
             return;
         }
-        if !broken(M::OriginalAnnounced) {
+        if !broken(OriginalAnnounced) {
             message.set("file_path", quote(&copy.to_string_lossy()));
         }
         message.set("file_name", quote(&name));
         if message.raw("file_mime_type").is_none() {
             message.set("file_mime_type", quote("application/octet-stream"));
         }
-        if broken(M::FileMimeLost) {
+        if broken(FileMimeLost) {
             message.set("file_mime_type", quote("text/plain"));
         }
         self.say(session, &message);
@@ -218,7 +218,7 @@ impl Relay {
         message.kind = "session.info";
         let mut seen = message.clone();
         seen.fold(session.hub);
-        if broken(M::FactsUntold) || ready && seen.fields().all(|(name, _)| name == "turn_id") {
+        if broken(FactsUntold) || ready && seen.fields().all(|(name, _)| name == "turn_id") {
             return;
         }
         // The context precedes everything else of the session ([process.5]).
@@ -237,7 +237,7 @@ impl Relay {
     /// The adapter ends a session: nothing more is written for it ([session.8]).
     pub(super) fn hear_closed(&mut self, session: &mut Session, message: &Message) {
         if let Some(wire) = session.wire.take() {
-            if broken(M::ClosedIsClosedAgain)
+            if broken(ClosedIsClosedAgain)
                 && let Some(process) = self.processes.get(&wire.process)
             {
                 process
@@ -253,13 +253,13 @@ impl Relay {
             .unwrap_or_else(|| "the agent ended the session".to_owned());
         self.settle(session, "policy", |_| true);
         self.end_all(session, &End::failed("other", text.clone()));
-        if !broken(M::ClosedUntold) {
+        if !broken(ClosedUntold) {
             self.say(session, message);
         }
         if session.hub.has(Exts::CONTROL) {
             session.gone = true;
             self.hub.finish(session.key);
-        } else if !broken(M::ClosedGoesOn) {
+        } else if !broken(ClosedGoesOn) {
             session.ended = Some(text);
         }
     }

@@ -5,24 +5,24 @@ use trunkline_conformance_mutants::json::session_named_in;
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 impl Relay {
     pub(super) fn spoil_by_noise(&mut self, number: u64, bytes: &[u8]) {
         let Some(process) = self.processes.get(&number) else {
             return;
         };
-        if broken(M::NoiseFatal) || broken(M::BannerFatal) && !process.spoke {
+        if broken(NoiseFatal) || broken(BannerFatal) && !process.spoke {
             process.signal(nix::sys::signal::Signal::SIGKILL);
         }
         let ids: Vec<String> = process.wire.values().cloned().collect();
-        let told = broken(M::NoiseTold) || broken(M::BlankReported) && bytes.is_empty();
+        let told = broken(NoiseTold) || broken(BlankReported) && bytes.is_empty();
         for id in ids {
             let text = String::from_utf8_lossy(bytes).into_owned();
             self.with(&id, |relay, session| {
                 if told {
                     relay.report(session, "protocol", &text);
-                } else if broken(M::NoiseToldCore) && session.hub == Exts::NONE {
+                } else if broken(NoiseToldCore) && session.hub == Exts::NONE {
                     relay.say_text(session, "stdout", &text);
                 }
             });
@@ -32,7 +32,7 @@ impl Relay {
     pub(super) fn spoil_by_bad(&self, number: u64, bytes: &[u8]) {
         let text = String::from_utf8_lossy(bytes);
         if let Some(process) = self.processes.get(&number)
-            && (broken(M::BadRequestApproved) || broken(M::BadRequestDenied))
+            && (broken(BadRequestApproved) || broken(BadRequestDenied))
             && text.contains("permission.request")
             && let Some(session) = session_named_in(bytes)
         {
@@ -44,7 +44,7 @@ impl Relay {
                 .with("request_id", &id)
                 .with_raw(
                     "approved",
-                    if broken(M::BadRequestApproved) {
+                    if broken(BadRequestApproved) {
                         "true"
                     } else {
                         "false"
@@ -56,7 +56,7 @@ impl Relay {
 
     pub(super) fn spoil_by_stranger(&mut self, number: u64, message: &Message) {
         if let Some(process) = self.processes.get(&number)
-            && broken(M::UnknownRequestApproved)
+            && broken(UnknownRequestApproved)
             && let Some(id) = message.raw("request_id")
         {
             let answer = Message::down("permission.response", &message.session)
@@ -64,7 +64,7 @@ impl Relay {
                 .with_raw("approved", "true");
             process.stdin.push(answer.encode(Exts::NONE));
         }
-        if broken(M::ClosedIdDelivered)
+        if broken(ClosedIdDelivered)
             && let Some((key, hub)) = self.forgotten.get(&message.session)
         {
             self.hub.push(*key, message.encode(*hub));

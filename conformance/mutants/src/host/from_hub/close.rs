@@ -8,14 +8,14 @@ use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::Session;
-use crate::switches::{Mutant as M, Variant as V, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
 impl Relay {
     /// The hub closes a session: silence above, `session.close` below ([session.4]).
     pub(super) fn close(&mut self, session: &mut Session) {
         session.gone = true;
         self.hub.close(session.key);
-        if varied(V::Vh06)
+        if varied(Vh06)
             && session
                 .turn
                 .as_ref()
@@ -24,7 +24,7 @@ impl Relay {
             let stop = Message::down("stop", &session.id);
             self.write(session, &stop);
         }
-        let leaked = broken(M::SessionLeaked) && session.minted == 0;
+        let leaked = broken(SessionLeaked) && session.minted == 0;
         self.close_wire(session, leaked);
     }
 
@@ -34,20 +34,20 @@ impl Relay {
         let (number, id) = (wire.process, wire.id.clone());
         if !silent {
             let close = Message::down("session.close", &session.id);
-            for _ in 0..if broken(M::CloseTwice) { 2 } else { 1 } {
+            for _ in 0..if broken(CloseTwice) { 2 } else { 1 } {
                 self.write(session, &close);
             }
         }
         if let Some(process) = self.processes.get_mut(&number) {
             process.wire.remove(&id);
-            if varied(V::Vh05) || broken(M::CloseEndsProcess) {
+            if varied(Vh05) || broken(CloseEndsProcess) {
                 process.ending = Some((crate::child::Step::Eof, Instant::now()));
                 // The next session gets a process of its own.
                 let agent = &mut self.agents[process.agent].process;
                 agent.take_if(|current| *current == number);
             }
         }
-        if !session.gone || !broken(M::ClosedIdDelivered) {
+        if !session.gone || !broken(ClosedIdDelivered) {
             session.wire = None;
         }
     }
@@ -69,7 +69,7 @@ impl Relay {
         let closed = Message::up("session.closed", &session.id)
             .with("reason", reason)
             .with_raw("error", error);
-        if !broken(M::ClosedUntold) {
+        if !broken(ClosedUntold) {
             self.say(session, &closed);
         }
         self.close_wire(session, false);

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{Journal, Message, line_of, members, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// Keeps the file of an entry for as long as the journal: the host below removes its own.
 fn keep_file(folder: &Path, entry: &mut Message, seq: u64) {
@@ -24,7 +24,7 @@ impl Journal {
             return self.take_of_agent(&id, parsed);
         }
         let hub = self.plain.get(&id).copied().unwrap_or_default();
-        if broken(M::SeqToAll) && text(&parsed, "type") == "output" {
+        if broken(SeqToAll) && text(&parsed, "type") == "output" {
             let mut parsed = parsed;
             parsed.insert("seq".to_owned(), 1.into());
             line = line_of(parsed);
@@ -56,22 +56,20 @@ impl Journal {
             if kind != "session.info" || told.is_some() {
                 session.owes_context = false;
                 let context = told.unwrap_or_else(|| "lost".into());
-                if !broken(M::ContextUnsaid) {
+                if !broken(ContextUnsaid) {
                     let fact = json!({"type":"host.fact","fact":"resumed","context":context});
                     session.append(members(fact), epoch);
                 }
             }
         }
         let mut entry = match kind.as_str() {
-            "session.ready" if !broken(M::ReadyNumbered) => return,
+            "session.ready" if !broken(ReadyNumbered) => return,
             "working" => return,
-            "permission.cancel" if !broken(M::CancelPassed) => members(json!({
+            "permission.cancel" if !broken(CancelPassed) => members(json!({
                 "type":"request.decided","request_id":message.get("request_id"),"turn_id":message.get("turn_id"),
                 "cancelled":true,"reason":message.get("reason")
             })),
-            "error"
-                if text(&message, "category") == "process_exit" && !broken(M::ProcessEndRaw) =>
-            {
+            "error" if text(&message, "category") == "process_exit" && !broken(ProcessEndRaw) => {
                 members(
                     json!({"type":"host.fact","fact":"process_ended","message":message.get("message")}),
                 )
@@ -96,7 +94,7 @@ impl Journal {
                 .secret_fields
                 .insert(text(&entry, "request_id").to_owned(), names);
         }
-        if broken(M::InputUnstored)
+        if broken(InputUnstored)
             && let Some(begin) = session.late.take()
         {
             session.append(begin, epoch);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 use super::{Journal, Message, members, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// The longest title of a hub, in bytes.
 const MAX_TITLE: usize = 200;
@@ -31,7 +31,7 @@ impl Journal {
             title.is_some_and(|title| title != session.title)
                 || archived.is_some_and(|archived| archived != session.is_archived)
         });
-        if changes && (error.is_none() || broken(M::EditRefusedWritten)) {
+        if changes && (error.is_none() || broken(EditRefusedWritten)) {
             let by = listener.map(|listener| listener.name.as_str());
             let entry = json!({"type":"session.edited","title":title,"archived":archived,"by":by});
             self.append(id, entry);
@@ -40,7 +40,7 @@ impl Journal {
         let result = json!({
             "type":"session.edit.result","request_id":message.get("request_id"),"error":error
         });
-        if broken(M::EditAnsweredTwice) {
+        if broken(EditAnsweredTwice) {
             self.tell(hub, id, result.clone());
         }
         self.tell(hub, id, result);
@@ -55,7 +55,7 @@ impl Journal {
                 self.attach(hub, message);
             }
             Err(refused) => {
-                if broken(M::ForkRefusedOpened)
+                if broken(ForkRefusedOpened)
                     && !self.sessions.contains_key(&id)
                     && let Ok(session) = Session::create(&self.folder, message)
                 {
@@ -103,7 +103,7 @@ impl Journal {
             "the session was copied while this turn ran",
             self.epoch,
         );
-        if broken(M::ForkMarksSource) {
+        if broken(ForkMarksSource) {
             copied.append(fact, self.epoch);
         }
         Ok(copy)

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 use super::{Journal, Message, line_of, members, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 impl Journal {
     pub(crate) fn take_from_hub(&mut self, hub: u64, mut line: Vec<u8>) {
@@ -42,7 +42,7 @@ impl Journal {
     fn start(&mut self, hub: u64, message: &Message) {
         let id = text(message, "session_id").to_owned();
         let is_known = self.sessions.contains_key(&id);
-        if is_known && !broken(M::KnownIdStarted) {
+        if is_known && !broken(KnownIdStarted) {
             return self.tell(
                 hub,
                 &id,
@@ -145,10 +145,9 @@ impl Journal {
         };
         let request = text(&message, "request_id").to_owned();
         let known = session.decided.get(&request).cloned();
-        let decides =
-            session.requests.contains(&request) || broken(M::BothDecide) && known.is_some();
+        let decides = session.requests.contains(&request) || broken(BothDecide) && known.is_some();
         if !decides {
-            if let Some(mut decided) = known.filter(|_| !broken(M::LateAnswerSilent)) {
+            if let Some(mut decided) = known.filter(|_| !broken(LateAnswerSilent)) {
                 for name in ["seq", "epoch", "time", "turn_id"] {
                     decided.remove(name);
                 }
@@ -159,7 +158,7 @@ impl Journal {
         let mut values = message.get("values").cloned();
         for field in session.secret_fields.get(&request).into_iter().flatten() {
             if let Some(value) = values.as_mut().and_then(|values| values.get_mut(field))
-                && !broken(M::SecretStored)
+                && !broken(SecretStored)
             {
                 *value = json!({"redacted":true});
             }

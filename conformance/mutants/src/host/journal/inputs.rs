@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Journal, Message, line_of, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 impl Journal {
     /// Whether the journal has this input, or another of its id; its sender is answered then.
@@ -13,7 +13,7 @@ impl Journal {
             .sessions
             .get(id)
             .and_then(|session| session.inputs.get(name));
-        let Some(known) = known.filter(|_| !broken(M::ResendRuns)) else {
+        let Some(known) = known.filter(|_| !broken(ResendRuns)) else {
             return false;
         };
         if known.content != text(message, "content") {
@@ -69,16 +69,15 @@ impl Journal {
                 "the session is closed",
             );
         }
-        if !missing.is_empty() && !broken(M::EnvStored) {
+        if !missing.is_empty() && !broken(EnvStored) {
             let why = format!("`{}` must be handed over again", missing.join("` and `"));
             return self.refuse(hub, id, &message, "refused", "other", &why);
         }
-        if broken(M::OpenedLate) && session.last() == 0 {
+        if broken(OpenedLate) && session.last() == 0 {
             session.late = None;
         }
         let named = text(&message, "turn_id").to_owned();
-        let is_new =
-            !named.is_empty() && (!session.used.contains(&named) || broken(M::TurnIdReused));
+        let is_new = !named.is_empty() && (!session.used.contains(&named) || broken(TurnIdReused));
         let turn = if is_new {
             named
         } else {
@@ -89,12 +88,12 @@ impl Journal {
             "content":message.get("content"),"queued":!session.turns.is_empty(),"by":by
         });
         let seq = session.last() + 1;
-        if broken(M::InputUnstored) {
+        if broken(InputUnstored) {
             session.late = Some(super::members(begin));
         } else {
             self.append(id, begin);
         }
-        if broken(M::OpenedLate) && seq == 1 {
+        if broken(OpenedLate) && seq == 1 {
             self.append(id, json!({"type":"host.fact","fact":"opened"}));
         }
         self.result(hub, id, &turn, &message, seq);
@@ -107,7 +106,7 @@ impl Journal {
     fn result(&self, hub: u64, id: &str, turn: &str, message: &Message, seq: u64) {
         let name = message.get("message_id");
         let result = json!({"type":"input.result","turn_id":turn,"message_id":name,"seq":seq});
-        if broken(M::ResultToAll) {
+        if broken(ResultToAll) {
             let hubs = self
                 .hubs
                 .values()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::session::Session;
 use super::{Journal, Message, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// The most sessions of an answer.
 const PAGE: usize = 100;
@@ -15,7 +15,7 @@ impl Journal {
     /// `sessions.list`.
     pub(crate) fn list(&mut self, hub: u64, message: &Message) {
         let result = self.page(message);
-        if broken(M::ListOpens) {
+        if broken(ListOpens) {
             let ids: Vec<String> = self.sessions.keys().cloned().collect();
             ids.iter().for_each(|id| self.wake(id));
         }
@@ -34,7 +34,7 @@ impl Journal {
                 .is_some_and(|(second, _)| second.len() == TO_THE_SECOND)
         };
         if after.as_deref().is_some_and(|cursor| !is_place(cursor)) {
-            if !broken(M::ListCursorAnew) {
+            if !broken(ListCursorAnew) {
                 result["error"] = "the cursor is no `next` of an answer".into();
                 return result;
             }
@@ -44,7 +44,7 @@ impl Journal {
         rows.sort_by(|one, other| other.0.cmp(&one.0));
         if let Some(after) = after {
             // What broken hosts begin with: the last of the page before, or the second one behind it.
-            let (again, lost) = (broken(M::ListDoubles), usize::from(broken(M::ListLoses)));
+            let (again, lost) = (broken(ListDoubles), usize::from(broken(ListLoses)));
             rows.retain(|row| row.0 < after || again && row.0 == after);
             rows.drain(..lost.min(rows.len()));
         }
@@ -52,7 +52,7 @@ impl Journal {
         let limit = message
             .get("limit")
             .and_then(Value::as_u64)
-            .filter(|_| !broken(M::ListUnlimited));
+            .filter(|_| !broken(ListUnlimited));
         let limit = limit
             .and_then(|limit| usize::try_from(limit).ok())
             .unwrap_or(PAGE)
@@ -96,9 +96,9 @@ fn row(session: &Session) -> (String, &Session, Value) {
 /// Whether a session is one of those that are asked for.
 fn fits(message: &Message, session: &Session, row: &Value) -> bool {
     let skipped = |member: &str| match member {
-        "id" => broken(M::ListIdIgnored),
-        "agent_id" => broken(M::ListAgentIgnored),
-        "state" => broken(M::ListStateIgnored),
+        "id" => broken(ListIdIgnored),
+        "agent_id" => broken(ListAgentIgnored),
+        "state" => broken(ListStateIgnored),
         _ => false,
     };
     let same = |(member, shown): (&str, &str)| {
@@ -114,7 +114,7 @@ fn fits(message: &Message, session: &Session, row: &Value) -> bool {
     ];
     let within = |asked: &str| {
         [&session.id, &session.title].into_iter().any(|text| {
-            if broken(M::ListTextExact) {
+            if broken(ListTextExact) {
                 text.contains(asked)
             } else {
                 text.to_lowercase().contains(&asked.to_lowercase())

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{Hub, Journal, Message, line_of, members, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// How far a hub may be behind before its entries wait.
 const AHEAD: usize = 256 * 1024;
@@ -42,22 +42,22 @@ impl Journal {
     /// Lets a hub listen behind an entry.
     pub(crate) fn listen(&mut self, hub: u64, id: &str, after: u64, asked: &Message) {
         self.minted += 1;
-        let lost = u64::from(broken(M::AttachLoses) && after > 0);
+        let lost = u64::from(broken(AttachLoses) && after > 0);
         let mut listener = Listener {
             name: format!("l-{}-{}", self.epoch, self.minted),
-            observes: text(asked, "role") == "observe" && !broken(M::ObserverTaken),
+            observes: text(asked, "role") == "observe" && !broken(ObserverTaken),
             skips: text(asked, "on_slow") == "skip",
             next: after + 1 + lost,
             waited: false,
             before: None,
         };
-        if broken(M::AttachDoubles) && after > 0 {
+        if broken(AttachDoubles) && after > 0 {
             listener.next = after;
         }
         let Some(hub) = self.hubs.get_mut(&hub) else {
             return;
         };
-        if broken(M::SecondAttachKeeps) {
+        if broken(SecondAttachKeeps) {
             listener.before = hub.listens.get(id).map(|before| before.next);
         }
         hub.listens.insert(id.to_owned(), listener);
@@ -71,7 +71,7 @@ impl Journal {
         let Some(session) = self
             .sessions
             .get_mut(&id)
-            .filter(|session| !session.is_closed || !broken(M::ClosedForgotten))
+            .filter(|session| !session.is_closed || !broken(ClosedForgotten))
         else {
             return self.tell(
                 hub,
@@ -87,7 +87,7 @@ impl Journal {
         let differs = number("epoch")
             .zip(session.epoch_at(after))
             .filter(|(asked, known)| asked != known);
-        if let Some((asked, known)) = differs.filter(|_| !broken(M::ForkUnseen)) {
+        if let Some((asked, known)) = differs.filter(|_| !broken(ForkUnseen)) {
             let both = (1..=after)
                 .take_while(|seq| session.epoch_at(*seq) < Some(asked.min(known)))
                 .count();
@@ -105,7 +105,7 @@ impl Journal {
             "queued":turns.collect::<Vec<_>>(),"requests":session.requests,"first_seq":1,"last_seq":last,
             "epoch":self.epoch,"title":Some(&session.title).filter(|title| !title.is_empty())
         });
-        if broken(M::AttachStarts) {
+        if broken(AttachStarts) {
             self.wake(&id);
         }
         self.listen(hub, &id, after, message);
@@ -125,7 +125,7 @@ impl Journal {
 
     /// A hub has left a session.
     pub(crate) fn left(&mut self, id: &str) {
-        if !broken(M::LeavingDenies) {
+        if !broken(LeavingDenies) {
             return;
         }
         let Some(session) = self.sessions.get(id) else {
@@ -158,7 +158,7 @@ impl Journal {
                 .and_then(|at| session.lines.get(at));
             let Some(line) = line else { break };
             bytes += line.len();
-            if bytes > RESULT && !entries.is_empty() && !broken(M::HistoryUnbounded) {
+            if bytes > RESULT && !entries.is_empty() && !broken(HistoryUnbounded) {
                 result["next"] = seq.into();
                 break;
             }
@@ -177,7 +177,7 @@ impl Journal {
                     continue;
                 };
                 while listener.next <= session.last() {
-                    if broken(M::SlowDelaysAll) {
+                    if broken(SlowDelaysAll) {
                         while out.bytes() >= AHEAD && !out.is_broken() {
                             std::thread::sleep(std::time::Duration::from_millis(1));
                         }
@@ -189,7 +189,7 @@ impl Journal {
                     if std::mem::take(&mut listener.waited) && listener.skips {
                         let (from, to) = (listener.next, session.last());
                         let lag = json!({"type":"lag","session_id":id,"from":from,"to":to});
-                        if !broken(M::LagUntold) {
+                        if !broken(LagUntold) {
                             out.push(line_of(members(lag)));
                         }
                         listener.next = to + 1;
@@ -202,7 +202,7 @@ impl Journal {
                         break;
                     };
                     listener.next += 1;
-                    if broken(M::ListenersDiffer) && *number > 0 && listener.next % 3 == 0 {
+                    if broken(ListenersDiffer) && *number > 0 && listener.next % 3 == 0 {
                         continue;
                     }
                     out.push(line.clone());
@@ -213,7 +213,7 @@ impl Journal {
                 }
             }
         }
-        if broken(M::EntriesToAll) {
+        if broken(EntriesToAll) {
             self.tell_strangers();
         }
     }

@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde_json::{Value, json};
 
 use super::{Journal, Message, line_of, members, text};
-use crate::switches::{Mutant as M, broken};
+use crate::switches::{Mutant::*, broken};
 
 /// What the file of a session begins with, and its entries say.
 #[derive(Default)]
@@ -77,7 +77,7 @@ pub(crate) fn next_epoch(folder: &Path) -> io::Result<u64> {
     let before = fs::read_to_string(&path)
         .ok()
         .and_then(|text| text.trim().parse::<u64>().ok());
-    let epoch = if broken(M::EpochFixed) {
+    let epoch = if broken(EpochFixed) {
         1
     } else {
         before.unwrap_or_default() + 1
@@ -92,8 +92,7 @@ impl Journal {
         for entry in fs::read_dir(&self.folder)? {
             let path = entry?.path();
             if path.extension().is_none_or(|end| end != "session") {
-                if broken(M::FilesCleared) && path.extension().is_none() && !path.ends_with("epoch")
-                {
+                if broken(FilesCleared) && path.extension().is_none() && !path.ends_with("epoch") {
                     fs::remove_file(&path)?;
                 }
                 continue;
@@ -115,7 +114,7 @@ impl Journal {
                 let Ok(mut entry) = serde_json::from_slice::<Message>(&line) else {
                     break;
                 };
-                if broken(M::ReplayChanged) {
+                if broken(ReplayChanged) {
                     entry.insert("time".to_owned(), now().into());
                 }
                 session.learn(&entry);
@@ -142,7 +141,7 @@ impl Session {
                 session.needs.push(name.to_owned());
                 session.secrets.insert(name.to_owned(), secret.clone());
             }
-            if !broken(M::EnvStored) {
+            if !broken(EnvStored) {
                 session.start.remove(name);
             }
         }
@@ -155,7 +154,7 @@ impl Session {
         let head = members(json!({"id":session.id,"start":session.start,"needs":session.needs}));
         file.write_all(&line_of(head))?;
         session.file = Some(file);
-        if !broken(M::OpenedLate) {
+        if !broken(OpenedLate) {
             session.late = Some(members(json!({"type":"host.fact","fact":"opened"})));
         }
         Ok(session)
@@ -185,8 +184,8 @@ impl Session {
     pub(crate) fn append(&mut self, entry: Message, epoch: u64) -> u64 {
         let seq = self.last() + 1;
         let shown = match () {
-            () if broken(M::SeqFromZero) => seq - 1,
-            () if broken(M::SeqGap) && seq > 3 => seq + 1,
+            () if broken(SeqFromZero) => seq - 1,
+            () if broken(SeqGap) && seq > 3 => seq + 1,
             () => seq,
         };
         let mut whole = Message::new();
@@ -202,7 +201,7 @@ impl Session {
         let is_end = text(&whole, "type") == "turn.complete";
         let line = line_of(whole);
         self.unstored.extend_from_slice(&line);
-        if !broken(M::EntryUnstored) || is_end {
+        if !broken(EntryUnstored) || is_end {
             self.store();
         }
         self.lines.push(line);
@@ -338,14 +337,14 @@ impl Session {
             .collect();
         for (place, (turn, is_answered)) in turns.into_iter().enumerate() {
             let delivered = match (is_answered, place) {
-                _ if broken(M::DeliveredUnknown) => "unknown",
+                _ if broken(DeliveredUnknown) => "unknown",
                 (true, _) => "yes",
                 (false, 0) => "unknown",
                 (false, _) => "no",
             };
             let error = json!({"category":category,"message":why});
             let end = json!({"type":"turn.complete","turn_id":turn,"status":"failed","error":error,"delivered":delivered});
-            for _ in 0..if broken(M::TwoEnds) { 2 } else { 1 } {
+            for _ in 0..if broken(TwoEnds) { 2 } else { 1 } {
                 self.append(members(end.clone()), epoch);
             }
         }
