@@ -1,6 +1,11 @@
 //! JSON text, read without being converted: a relay passes on what it does not interpret, and an
 //! adapter reads a member only where it needs it ([frame.10]).
 
+use std::fmt;
+
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
 /// One member of the outermost object.
 #[derive(Debug)]
 pub struct Member<'a> {
@@ -12,46 +17,71 @@ pub struct Member<'a> {
     pub depth: usize,
 }
 
-/// The members of a text that is one JSON object; nothing where it is anything else ([frame.6]).
+/// The members of a text that is one JSON object; nothing for anything else ([frame.6]).
 pub fn members(text: &str) -> Option<Vec<Member<'_>>> {
-    let mut scan = Scan::new(text);
     let mut members = Vec::new();
-    scan.space();
-    scan.expect(b'{')?;
-    scan.space();
-    if scan.peek() == Some(b'}') {
-        scan.at += 1;
-    } else {
-        loop {
-            members.push(scan.member()?);
-            match scan.next()? {
-                b',' => {}
-                b'}' => break,
-                _ => return None,
-            }
-        }
-    }
-    scan.space();
-    (scan.at == scan.bytes.len()).then_some(members)
+    read_members(text, &mut members).ok()?;
+    Some(members)
 }
 
-/// How deep a value nests; 0 where the text is not a value.
+/// How deep a valid value nests.
 pub fn depth(value: &str) -> usize {
-    Scan::new(value).value().unwrap_or_default()
+    let mut open = 0_usize;
+    let mut deepest = 0;
+    let mut in_string = false;
+    let mut bytes = value.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'\\' => drop(bytes.next()),
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                open += 1;
+                deepest = deepest.max(open);
+            }
+            b'}' | b']' if !in_string => open = open.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
 }
 
 /// The session that the first bytes of a line name, if they do before anything that is cut off ([frame.5]).
 pub fn session_named_in(head: &[u8]) -> Option<String> {
-    let text = head.utf8_chunks().next()?.valid();
-    let mut scan = Scan::new(text);
-    scan.space();
-    scan.expect(b'{')?;
-    loop {
-        let member = scan.member()?;
-        if member.key == "session_id" {
-            return member.raw.starts_with('"').then(|| decode(member.raw).0);
+    let mut members = Vec::new();
+    // The cut makes it fail, behind the members that are whole.
+    let _ = read_members(head.utf8_chunks().next()?.valid(), &mut members);
+    let id = members
+        .iter()
+        .find(|member| member.key == "session_id")?
+        .raw;
+    id.starts_with('"').then(|| decode(id).0)
+}
+
+/// Adds the members of an object to `members`, one after the other, until the text is not valid.
+fn read_members<'a>(text: &'a str, members: &mut Vec<Member<'a>>) -> serde_json::Result<()> {
+    let mut reader = serde_json::Deserializer::from_str(text);
+    reader.deserialize_map(MemberReader(members))?;
+    reader.end()
+}
+
+struct MemberReader<'m, 'a>(&'m mut Vec<Member<'a>>);
+
+impl<'a> Visitor<'a> for MemberReader<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
+        while let Some((key, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            self.0.push(Member {
+                key: decode(key.get()).0,
+                raw: value.get(),
+                depth: depth(value.get()),
+            });
         }
-        scan.expect(b',')?;
+        Ok(())
     }
 }
 
@@ -112,30 +142,17 @@ pub fn clean(raw: &str) -> String {
     while let Some(at) = rest.find(['\r', '\u{2028}', '\u{2029}', '\\']) {
         out.push_str(&rest[..at]);
         let tail = &rest[at..];
-        let length = match tail.as_bytes()[0] {
-            b'\r' => {
-                out.push(' ');
-                1
-            }
+        let (clean, length) = match tail.as_bytes()[0] {
+            b'\r' => (" ", 1),
             b'\\' => {
                 let (character, length) = escape(tail);
                 let length = length.min(tail.len());
-                out.push_str(if character.is_some() {
-                    &tail[..length]
-                } else {
-                    "\\ufffd"
-                });
-                length
+                (character.map_or("\\ufffd", |_| &tail[..length]), length)
             }
-            _ => {
-                out.push_str(if tail.starts_with('\u{2028}') {
-                    "\\u2028"
-                } else {
-                    "\\u2029"
-                });
-                3
-            }
+            _ if tail.starts_with('\u{2028}') => ("\\u2028", 3),
+            _ => ("\\u2029", 3),
         };
+        out.push_str(clean);
         rest = &tail[length..];
     }
     out.push_str(rest);
@@ -159,187 +176,7 @@ pub fn ascii(json: &str) -> String {
 
 /// A text as a JSON string that may stand on the wire.
 pub fn quote(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' || c == '\u{2028}' || c == '\u{2029}' => {
-                out.push_str(&format!("\\u{:04x}", u32::from(c)));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
-}
-
-struct Scan<'a> {
-    text: &'a str,
-    bytes: &'a [u8],
-    at: usize,
-}
-
-impl<'a> Scan<'a> {
-    fn new(text: &'a str) -> Self {
-        Self {
-            text,
-            bytes: text.as_bytes(),
-            at: 0,
-        }
-    }
-
-    fn peek(&self) -> Option<u8> {
-        self.bytes.get(self.at).copied()
-    }
-
-    fn next(&mut self) -> Option<u8> {
-        let byte = self.peek()?;
-        self.at += 1;
-        Some(byte)
-    }
-
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        (self.next()? == byte).then_some(())
-    }
-
-    fn space(&mut self) {
-        while matches!(self.peek(), Some(b' ' | b'\t' | b'\r' | b'\n')) {
-            self.at += 1;
-        }
-    }
-
-    fn string(&mut self) -> Option<&'a str> {
-        let from = self.at;
-        self.expect(b'"')?;
-        loop {
-            match self.next()? {
-                b'"' => return Some(&self.text[from..self.at]),
-                b'\\' => match self.next()? {
-                    b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't' => {}
-                    b'u' => {
-                        let hex = self.bytes.get(self.at..self.at + 4)?;
-                        if !hex.iter().all(u8::is_ascii_hexdigit) {
-                            return None;
-                        }
-                        self.at += 4;
-                    }
-                    _ => return None,
-                },
-                0..=0x1f => return None,
-                _ => {}
-            }
-        }
-    }
-
-    fn digits(&mut self) -> Option<()> {
-        let from = self.at;
-        while matches!(self.peek(), Some(b'0'..=b'9')) {
-            self.at += 1;
-        }
-        (self.at > from).then_some(())
-    }
-
-    fn number(&mut self) -> Option<()> {
-        if self.peek() == Some(b'-') {
-            self.at += 1;
-        }
-        if self.peek() == Some(b'0') {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.peek() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if matches!(self.peek(), Some(b'e' | b'E')) {
-            self.at += 1;
-            if matches!(self.peek(), Some(b'+' | b'-')) {
-                self.at += 1;
-            }
-            self.digits()?;
-        }
-        Some(())
-    }
-
-    fn word(&mut self, word: &str) -> Option<()> {
-        let end = self.at + word.len();
-        (self.bytes.get(self.at..end)? == word.as_bytes()).then(|| self.at = end)
-    }
-
-    /// Passes one value of any depth, without recursion; yields how deep it nests.
-    fn value(&mut self) -> Option<usize> {
-        let mut open = Vec::new();
-        let mut deepest = 0;
-        loop {
-            self.space();
-            match self.peek()? {
-                b'{' => {
-                    self.at += 1;
-                    open.push(b'}');
-                    self.space();
-                    if self.peek()? != b'}' {
-                        self.key()?;
-                        deepest = deepest.max(open.len());
-                        continue;
-                    }
-                }
-                b'[' => {
-                    self.at += 1;
-                    open.push(b']');
-                    self.space();
-                    if self.peek()? != b']' {
-                        deepest = deepest.max(open.len());
-                        continue;
-                    }
-                }
-                b'"' => drop(self.string()?),
-                b't' => self.word("true")?,
-                b'f' => self.word("false")?,
-                b'n' => self.word("null")?,
-                _ => self.number()?,
-            }
-            deepest = deepest.max(open.len());
-            loop {
-                let Some(&end) = open.last() else {
-                    return Some(deepest);
-                };
-                self.space();
-                match self.next()? {
-                    b',' if end == b']' => break,
-                    b',' => {
-                        self.space();
-                        self.key()?;
-                        break;
-                    }
-                    byte if byte == end => drop(open.pop()),
-                    _ => return None,
-                }
-            }
-        }
-    }
-
-    fn key(&mut self) -> Option<&'a str> {
-        let key = self.string()?;
-        self.space();
-        self.expect(b':')?;
-        Some(key)
-    }
-
-    /// One member of an object, and the space around it.
-    fn member(&mut self) -> Option<Member<'a>> {
-        self.space();
-        let key = decode(self.key()?).0;
-        self.space();
-        let from = self.at;
-        let depth = self.value()?;
-        let raw = &self.text[from..self.at];
-        self.space();
-        Some(Member { key, raw, depth })
-    }
+    clean(&serde_json::Value::from(text).to_string())
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, atomic::Ordering};
 
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 use trunkline_conformance_mutants::{
     json::{clean, depth, session_named_in},
     lines::{LONGEST, Line},
@@ -509,7 +509,9 @@ fn exit_if_whole_is_odd(text: &str) {
     {
         std::process::exit(1);
     }
-    if broken(DeepLineExits) && depth(text) > DEEPEST {
+    if broken(DeepLineExits)
+        && serde_json::from_str::<&RawValue>(text).is_ok_and(|line| depth(line.get()) > DEEPEST)
+    {
         std::process::exit(1);
     }
 }
