@@ -4,6 +4,7 @@
 pub mod json;
 pub mod lines;
 pub mod outbox;
+pub mod schema;
 mod switches;
 
 pub use switches::{adapter, host};

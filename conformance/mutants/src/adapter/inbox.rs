@@ -11,7 +11,8 @@ use trunkline_conformance_mutants::{
 use crate::{
     fields::{Field, Fields},
     message::{Message, pong},
-    negotiation::{Extension, Start, most_sessions},
+    negotiation::{Start, most_sessions},
+    schema::Exts,
     session::{Announced, Input, Process, Session, digest},
     switches::{
         Mutant::{self, *},
@@ -146,8 +147,7 @@ impl Inbox {
             "user.input" => self.input(session, fields)?,
             "file.input" => {
                 let file = file(fields)?;
-                if session.has(Extension::Large) && !broken(DigestUnchecked) && file.differs(fields)
-                {
+                if session.has(Exts::LARGE) && !broken(DigestUnchecked) && file.differs(fields) {
                     session.tell(refused(session, &file.name));
                     return Some(());
                 }
@@ -182,7 +182,7 @@ impl Inbox {
                     all.for_each(|(other, id)| other.answer_permission(&id, fields));
                 }
             }
-            "input.response" if session.has(Extension::Questions) => {
+            "input.response" if session.has(Exts::QUESTIONS) => {
                 session.answer_question(&required(fields.id("request_id"))?, fields);
             }
             "stop" => {
@@ -191,7 +191,7 @@ impl Inbox {
                     .text("reason")
                     .optional()
                     .filter(|reason| is_reason(reason));
-                let reason = reason.filter(|_| session.has(Extension::Turns));
+                let reason = reason.filter(|_| session.has(Exts::TURNS));
                 if broken(StopStopsAll) {
                     self.process
                         .all()
@@ -201,9 +201,9 @@ impl Inbox {
                 session.stop(turn_id, reason);
             }
             "session.close" => self.close(session),
-            "session.update" if session.has(Extension::Options) => session.update(fields),
-            "flow.pause" if session.has(Extension::Flow) => session.pause(),
-            "flow.resume" if session.has(Extension::Flow) => {
+            "session.update" if session.has(Exts::OPTIONS) => session.update(fields),
+            "flow.pause" if session.has(Exts::FLOW) => session.pause(),
+            "flow.resume" if session.has(Exts::FLOW) => {
                 session.resume();
                 if session.is_over() {
                     self.process.forget(session);
@@ -227,7 +227,7 @@ impl Inbox {
             false => content,
         };
         let turn_id = turn_id(session, fields)?;
-        let content = match in_a_file(fields).filter(|_| session.has(Extension::Large)) {
+        let content = match in_a_file(fields).filter(|_| session.has(Exts::LARGE)) {
             Some(Ok(text)) if !broken(LargeUnread) => text,
             Some(Err(why)) if !broken(LargeUnread) => {
                 session.refuse_input(turn_id, &why);
@@ -235,7 +235,7 @@ impl Inbox {
             }
             _ => content,
         };
-        let with_turns = session.has(Extension::Turns);
+        let with_turns = session.has(Exts::TURNS);
         let message_id = if with_turns {
             some_id(fields.optional_id("message_id"))?
         } else {
@@ -270,13 +270,13 @@ impl Inbox {
             return;
         }
         let start = Start::read(fields);
-        if start.agreed.has(Extension::Control) {
+        if start.agreed.has(Exts::CONTROL) {
             self.process
                 .world
                 .knows_control
                 .store(true, Ordering::Relaxed);
         }
-        if start.agreed.has(Extension::Resume) {
+        if start.agreed.has(Exts::RESUME) {
             self.process
                 .world
                 .knows_resume
@@ -423,7 +423,7 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
     reason = "the outer one is whether the message stands"
 )]
 fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
-    match session.has(Extension::Turns) {
+    match session.has(Exts::TURNS) {
         true => some_id(fields.optional_id("turn_id")),
         false => Some(None),
     }
@@ -486,7 +486,7 @@ fn too_long(session: &Session) -> Message {
 
 /// An `error` that ends nothing, or its text if the session does not take events.
 fn report_error(session: &Session, category: &str, text: &str) -> Message {
-    if !session.has(Extension::Events) {
+    if !session.has(Exts::EVENTS) {
         return Message::system(text);
     }
     Message::new("error")

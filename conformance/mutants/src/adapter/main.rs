@@ -19,7 +19,7 @@ use std::{
     time::Duration,
 };
 
-use trunkline_conformance_mutants::adapter as switches;
+use trunkline_conformance_mutants::{adapter as switches, schema};
 
 use crate::{
     inbox::Inbox,

@@ -5,64 +5,12 @@ use serde_json::{Value, json};
 use crate::{
     fields::{Field, Fields},
     message::{Members, Message},
+    schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
 /// The version that this program speaks.
 pub(crate) const PROTOCOL: u64 = 1;
-
-/// An extension, by the order of [ext.5].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Extension {
-    Turns,
-    Events,
-    Usage,
-    Resume,
-    Options,
-    Questions,
-    Flow,
-    Control,
-    Large,
-}
-
-impl Extension {
-    const ALL: [(Self, &'static str); 9] = [
-        (Self::Turns, "turns"),
-        (Self::Events, "events"),
-        (Self::Usage, "usage"),
-        (Self::Resume, "resume"),
-        (Self::Options, "options"),
-        (Self::Questions, "questions"),
-        (Self::Flow, "flow"),
-        (Self::Control, "control"),
-        (Self::Large, "large"),
-    ];
-}
-
-/// The extensions that both sides use in one session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Agreed(u16);
-
-impl Agreed {
-    pub(crate) fn of(offer: &[String]) -> Self {
-        let known = Extension::ALL
-            .iter()
-            .filter(|(_, name)| offer.iter().any(|offered| offered == name));
-        Self(known.fold(0, |bits, (extension, _)| bits | 1 << *extension as u16))
-    }
-
-    pub(crate) fn has(self, extension: Extension) -> bool {
-        self.0 & 1 << extension as u16 != 0
-    }
-
-    pub(crate) fn names(self) -> Vec<&'static str> {
-        Extension::ALL
-            .iter()
-            .filter(|(one, _)| self.has(*one))
-            .map(|(_, name)| *name)
-            .collect()
-    }
-}
 
 /// What `session.start` said.
 #[derive(Debug, Default)]
@@ -71,7 +19,7 @@ pub(crate) struct Start {
     pub(crate) protocol: Option<u64>,
     /// Whether the host speaks of extensions at all. Without, nothing but the core is written.
     pub(crate) offered: bool,
-    pub(crate) agreed: Agreed,
+    pub(crate) agreed: Exts,
     /// The conversation to go on with: absent, or its native id, which may be missing.
     pub(crate) resume: Option<Option<String>>,
     pub(crate) options: Options,
@@ -81,12 +29,12 @@ impl Start {
     /// Reads the fields of extensions; each that is odd is absent ([msg.5]).
     pub(crate) fn read(fields: &Fields<'_>) -> Self {
         let offer = fields.texts("extensions").optional().unwrap_or_default();
-        if broken(UnknownExtensionExits) && offer.len() > Agreed::of(&offer).names().len() {
+        let agreed = Exts::named(&offer);
+        if broken(UnknownExtensionExits) && offer.len() > agreed.names().len() {
             std::process::exit(1);
         }
-        let agreed = Agreed::of(&offer);
         let resume = match fields.value("resume") {
-            Field::Is(Value::Object(resume)) if agreed.has(Extension::Resume) => {
+            Field::Is(Value::Object(resume)) if agreed.has(Exts::RESUME) => {
                 let native = match varied(ResumesByParams) {
                     true => resume.get("params").and_then(|params| params.get("from")),
                     false => resume.get("native_session_id"),
@@ -95,7 +43,7 @@ impl Start {
             }
             _ => None,
         };
-        let options = match agreed.has(Extension::Options) {
+        let options = match agreed.has(Exts::OPTIONS) {
             true => Options::read(fields),
             false => Options::default(),
         };
@@ -124,7 +72,7 @@ impl Start {
         }
         let mut extensions = self.agreed.names();
         if broken(ReadyClaimsAll) {
-            extensions = Extension::ALL.iter().map(|(_, name)| *name).collect();
+            extensions = Exts::ALL.names();
         }
         let asked = self.protocol.unwrap_or(PROTOCOL);
         let protocol = if broken(ProtocolEchoed) {
@@ -142,7 +90,7 @@ impl Start {
         if !varied(DeclaresNothing) {
             ready = ready.with("capabilities", capabilities(self.agreed));
         }
-        if self.agreed.has(Extension::Turns) {
+        if self.agreed.has(Exts::TURNS) {
             ready = ready.with("input_modes", json!(["queue", "steer"]));
         }
         if !varied(LateFacts) {
@@ -150,7 +98,7 @@ impl Start {
                 .members
                 .extend(facts(self.agreed, &self.options, native_id, context));
         }
-        if self.agreed.has(Extension::Options) {
+        if self.agreed.has(Exts::OPTIONS) {
             let applied = match broken(AppliesAllOptions) {
                 true => self.options.asked.clone(),
                 false => self.options.applied(),
@@ -166,19 +114,19 @@ impl Start {
 
 /// What its agent tells of a session, at once or a little later.
 pub(crate) fn facts(
-    agreed: Agreed,
+    agreed: Exts,
     options: &Options,
     native_id: &str,
     context: Option<&str>,
 ) -> Members {
     let mut facts = Members::new();
-    if agreed.has(Extension::Resume) {
+    if agreed.has(Exts::RESUME) {
         if tells_native_ids() {
             facts.insert("native_session_id".to_owned(), native_id.into());
         }
         facts.extend(context.map(|context| ("context".to_owned(), context.into())));
     }
-    if agreed.has(Extension::Options) {
+    if agreed.has(Exts::OPTIONS) {
         facts.extend(options.in_force());
     }
     facts
@@ -203,8 +151,8 @@ pub(crate) fn most_sessions() -> Option<(usize, usize)> {
     }
 }
 
-fn capabilities(agreed: Agreed) -> Value {
-    let resumes = agreed.has(Extension::Resume);
+fn capabilities(agreed: Exts) -> Value {
+    let resumes = agreed.has(Exts::RESUME);
     let mut capabilities = json!({
         "native_session_ids": resumes && !varied(ResumesByParams),
         "turn_completion": true,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
-    negotiation::Extension,
+    schema::Exts,
     session::{End, Over, Turn, hex},
     switches::{Mutant::*, Variant::*, broken, varied},
 };
@@ -119,7 +119,7 @@ impl Names {
         };
         let serial = || turn.session.process.world.serial();
         match () {
-            () if !turn.has(Extension::Events) => Self::default(),
+            () if !turn.has(Exts::EVENTS) => Self::default(),
             () if varied(NamesMessages) => names(serial(), serial()),
             () if broken(MessageIdsRestart) => names(1, serial()),
             () if broken(ToolCallIdsRestart) => names(serial(), 1),
@@ -340,7 +340,7 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
         true => announcement,
         false => announcement.with("file_mime_type", mime),
     };
-    let announcement = match turn.session.has(Extension::Large) {
+    let announcement = match turn.session.has(Exts::LARGE) {
         true => announcement
             .with("size", bytes)
             .with("sha256", hex(&hmac_sha256::Hash::hash(&vec![b'x'; bytes]))),

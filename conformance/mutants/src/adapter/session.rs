@@ -27,7 +27,8 @@ pub(crate) use self::{
 use crate::{
     fields::Fields,
     message::{Members, Message},
-    negotiation::{Agreed, Extension, Options, PROTOCOL, Start, facts},
+    negotiation::{Options, PROTOCOL, Start, facts},
+    schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::{Memory, Values},
 };
@@ -52,7 +53,7 @@ pub(crate) enum Over {
 #[derive(Debug)]
 pub(crate) struct Session {
     pub(crate) id: String,
-    pub(crate) agreed: Agreed,
+    pub(crate) agreed: Exts,
     pub(crate) process: Arc<Process>,
     /// The agent's own id of it.
     native_id: String,
@@ -188,7 +189,7 @@ impl Session {
         session
     }
 
-    pub(crate) fn has(&self, extension: Extension) -> bool {
+    pub(crate) fn has(&self, extension: Exts) -> bool {
         self.agreed.has(extension)
     }
 
@@ -209,7 +210,7 @@ impl Session {
             return;
         }
         self.send(&mut state, Message::output("(at work) "));
-        if self.has(Extension::Options) {
+        if self.has(Exts::OPTIONS) {
             let info = Message::of("session.info", state.options.in_force());
             self.send(&mut state, info);
         }

@@ -141,13 +141,13 @@ impl Relay {
             let named = message.strings("extensions").unwrap_or_default();
             let ready = message.kind == "session.ready";
             let agreed = if ready {
-                Exts::named(named.iter().map(String::as_str))
+                Exts::named(&named)
             } else {
-                Exts::NONE
+                Exts::CORE
             };
             wire.agreed = Some(agreed);
             if broken(ReadyAfterAgent) {
-                self.say_ready(session, session.hub != Exts::NONE);
+                self.say_ready(session, session.hub != Exts::CORE);
             }
             if !session.restrictions.is_empty() && !self.enforce(session, &message) {
                 return;

@@ -80,7 +80,7 @@ impl Relay {
             .values()
             .filter(|process| process.used.contains(&message.session))
         {
-            process.stdin.push(message.encode(Exts::NONE));
+            process.stdin.push(message.encode(Exts::CORE));
         }
     }
 
@@ -89,7 +89,7 @@ impl Relay {
             return;
         }
         let offered = start.strings("extensions").unwrap_or_default();
-        let hub = Exts::named(offered.iter().map(String::as_str));
+        let hub = Exts::named(&offered);
         let wanted = start.text("agent_id");
         let agent = match &wanted {
             None => Some(0),

@@ -20,7 +20,6 @@ mod message;
 mod namespace;
 mod pipes;
 mod relay;
-mod schema;
 mod session;
 mod shutdown;
 mod spool;
@@ -34,7 +33,7 @@ use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use trunkline_conformance_mutants::host as switches;
+use trunkline_conformance_mutants::{host as switches, schema};
 
 /// Writes a line for people to stderr.
 pub(crate) fn note(text: &str) {

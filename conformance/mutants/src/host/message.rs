@@ -51,7 +51,7 @@ impl Message {
         let needs = table
             .iter()
             .find(|shape| shape.kind == kind)
-            .map_or(Exts::NONE, |shape| shape.needs);
+            .map_or(Exts::CORE, |shape| shape.needs);
         Self {
             kind,
             needs,
@@ -82,7 +82,7 @@ impl Message {
                 if name == "_meta" {
                     Exts::SOME
                 } else {
-                    Exts::NONE
+                    Exts::CORE
                 },
                 |field| field.3,
             );
@@ -270,7 +270,7 @@ fn read(table: &'static [Shape], line: &[u8]) -> Result<Message, Fault> {
         for member in &members {
             message
                 .fields
-                .push((member.key.clone(), Exts::NONE, json::clean(member.raw)));
+                .push((member.key.clone(), Exts::CORE, json::clean(member.raw)));
         }
     }
     if broken(UnknownFieldsBad) && !members.is_empty() {

@@ -123,10 +123,10 @@ impl Relay {
             offer = session.hub;
         }
         if varied(Vh18) {
-            offer = Exts::NONE;
+            offer = Exts::CORE;
             wire.agreed = Some(offer);
         }
-        if offer != Exts::NONE {
+        if offer != Exts::CORE {
             if !broken(OfferWithoutProtocol) {
                 start.set("protocol", "1".to_owned());
             }

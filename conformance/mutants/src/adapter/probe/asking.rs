@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::say;
 use crate::{
     message::{Members, Message},
-    negotiation::Extension,
+    schema::Exts,
     session::{Answer, Choice, Over, Request, Turn, allows},
     switches::{Mutant::*, broken},
 };
@@ -77,7 +77,7 @@ pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
             message = message.with("resource", asked.resource.clone());
         }
         let choices = choices(&members);
-        if turn.has(Extension::Control) {
+        if turn.has(Exts::CONTROL) {
             let title = members
                 .get("title")
                 .filter(|title| title.is_string())
@@ -191,7 +191,7 @@ pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
         .get("prompt")
         .and_then(Value::as_str)
         .unwrap_or_default();
-    if !turn.has(Extension::Questions) {
+    if !turn.has(Exts::QUESTIONS) {
         if broken(QuestionWaitsForCore) {
             return turn.next_answer(None).map(|_| ());
         }

@@ -7,7 +7,8 @@ use serde_json::{Value, json};
 use super::{Phase, Session, State};
 use crate::{
     message::{Members, Message},
-    negotiation::{Extension, tells_native_ids},
+    negotiation::tells_native_ids,
+    schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::Memory,
 };
@@ -132,7 +133,7 @@ impl Session {
         let closed = Message::new("session.closed")
             .with("reason", reason)
             .with_some("error", error);
-        let with_control = self.has(Extension::Control);
+        let with_control = self.has(Exts::CONTROL);
         if with_control && broken(ClosedBeforeEnds) {
             self.send(&mut state, closed.clone());
         }
@@ -199,7 +200,7 @@ impl Session {
                 .world
                 .remember(self.id.clone(), Memory { values, cwd: None });
         }
-        if self.has(Extension::Resume) {
+        if self.has(Exts::RESUME) {
             self.process
                 .world
                 .remember(self.native_id.clone(), Self::memory(&mut state));
@@ -285,7 +286,7 @@ impl Session {
         end: End,
         text: &str,
     ) {
-        let told_by_the_end = end.failure().is_some() && !self.has(Extension::Turns);
+        let told_by_the_end = end.failure().is_some() && !self.has(Exts::TURNS);
         if !told_by_the_end && !broken(FailureSilent) {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
@@ -308,14 +309,14 @@ impl Session {
         if broken(StatusAlwaysCompleted) {
             end.members.insert("status".to_owned(), json!("completed"));
         }
-        let with_turns = self.has(Extension::Turns);
+        let with_turns = self.has(Exts::TURNS);
         if !with_turns
             && !broken(FailureSilent)
             && let Some(text) = end.failure()
         {
             self.send(state, Message::system(text).in_turn(turn_id.clone()));
         }
-        let (usage, resume) = (self.has(Extension::Usage), self.has(Extension::Resume));
+        let (usage, resume) = (self.has(Exts::USAGE), self.has(Exts::RESUME));
         let any = !self.agreed.names().is_empty();
         let status_to_all = broken(StatusToCore) || (broken(StatusToAny) && any);
         end.members.retain(|name, _| {

@@ -8,7 +8,8 @@ use super::{Announced, Phase, Session, State};
 use crate::{
     fields::Fields,
     message::{Members, Message},
-    negotiation::{Extension, takes_changed_inputs},
+    negotiation::takes_changed_inputs,
+    schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -79,7 +80,7 @@ impl Session {
             return;
         };
         state.requests.remove(&request_id);
-        let answer = match self.has(Extension::Control) {
+        let answer = match self.has(Exts::CONTROL) {
             true => decision(approved, fields, &choices),
             false => Answer {
                 approved,
@@ -91,7 +92,7 @@ impl Session {
                 .stale
                 .extend(effect.map(|effect| (request_id.clone(), effect)));
         }
-        let ends = self.has(Extension::Control) && !answer.approved && fields.is_true("end_turn");
+        let ends = self.has(Exts::CONTROL) && !answer.approved && fields.is_true("end_turn");
         if let Some(running) = &mut state.running {
             running.answers.push_back((request_id, answer));
         }

@@ -8,7 +8,7 @@ use std::{
 use super::{Answer, Over, ROOM, Request, Session};
 use crate::{
     message::Message,
-    negotiation::Extension,
+    schema::Exts,
     switches::{Mutant::*, Variant::*, broken, varied},
     world::Values,
 };
@@ -115,7 +115,7 @@ impl Turn {
         {
             state.stale.insert(request_id.to_owned(), effect);
         }
-        if !self.has(Extension::Control) {
+        if !self.has(Exts::CONTROL) {
             state.owe(request_id);
         } else {
             let cancel = Message::new("permission.cancel")
@@ -182,7 +182,7 @@ impl Turn {
         work(&mut self.session.lock().values)
     }
 
-    pub(crate) fn has(&self, extension: Extension) -> bool {
+    pub(crate) fn has(&self, extension: Exts) -> bool {
         self.session.has(extension)
     }
 }

@@ -242,7 +242,7 @@ impl Relay {
             {
                 process
                     .stdin
-                    .push(Message::down("session.close", &wire.id).encode(Exts::NONE));
+                    .push(Message::down("session.close", &wire.id).encode(Exts::CORE));
             }
             if let Some(process) = self.processes.get_mut(&wire.process) {
                 process.wire.remove(&wire.id);

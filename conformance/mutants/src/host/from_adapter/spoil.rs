@@ -22,7 +22,7 @@ impl Relay {
             self.with(&id, |relay, session| {
                 if told {
                     relay.report(session, "protocol", &text);
-                } else if broken(NoiseToldCore) && session.hub == Exts::NONE {
+                } else if broken(NoiseToldCore) && session.hub == Exts::CORE {
                     relay.say_text(session, "stdout", &text);
                 }
             });
@@ -50,7 +50,7 @@ impl Relay {
                         "false"
                     },
                 );
-            process.stdin.push(answer.encode(Exts::NONE));
+            process.stdin.push(answer.encode(Exts::CORE));
         }
     }
 
@@ -62,7 +62,7 @@ impl Relay {
             let answer = Message::down("permission.response", &message.session)
                 .with_raw("request_id", id)
                 .with_raw("approved", "true");
-            process.stdin.push(answer.encode(Exts::NONE));
+            process.stdin.push(answer.encode(Exts::CORE));
         }
         if broken(ClosedIdDelivered)
             && let Some((key, hub)) = self.forgotten.get(&message.session)

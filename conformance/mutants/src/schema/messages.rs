@@ -1,17 +1,17 @@
 //! The messages, by direction.
 
-use super::Kind::{Any, Bool, Id, Int, List, Map, Num, OneOf, Str, Uint};
+use super::Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 use super::{
-    C, CAPABILITIES, CATEGORY, CHOICES, CORE, DIFFS, E, ERROR, EVENT, F, Field, L, NUMBERS, O, Q,
-    R, REASON, S, SCOPE, STRINGS, Shape, T, U, USAGE, fields, object, shapes,
+    CAPABILITIES, CATEGORY, CHOICES, DIFFS, ERROR, EVENT, Field, REASON, STRINGS, Shape, USAGE,
+    fields, object, shapes,
 };
 
 /// The description of a session in `session.ready` and `session.info`.
-const INFO: &[Field] = fields! {
-    S { adapter? object! { name! Str, version? Str }, capabilities? CAPABILITIES }
-    T { input_modes? STRINGS }
-    R { native_session_id? Str, display_id? Str, context? OneOf(&["kept", "lost"]) }
-    O {
+pub const INFO: &[Field] = fields! {
+    SOME { adapter? object! { name! Str, version? Str }, capabilities? CAPABILITIES }
+    TURNS { input_modes? STRINGS }
+    RESUME { native_session_id? Str, display_id? Str, context? OneOf(&["kept", "lost"]) }
+    OPTIONS {
         options_applied? STRINGS,
         model? Str,
         reasoning_effort? Str,
@@ -26,11 +26,11 @@ const INFO: &[Field] = fields! {
 };
 
 /// The messages from an adapter to its host.
-pub(crate) const UP: &[Shape] = shapes! {
+pub const UP: &[Shape] = shapes! {
     "output" CORE { content! Str, channel? Str } ..EVENT;
     "turn.complete"
         CORE {}
-        T {
+        TURNS {
             turn_id? Id,
             status? OneOf(&["completed", "stopped", "failed", "refused", "limit"]),
             stop_reason? Str,
@@ -47,16 +47,16 @@ pub(crate) const UP: &[Shape] = shapes! {
             model? Str,
             provider? Str,
         }
-        U { usage? USAGE }
-        R { native_session_id? Str, session_params? Any, clear_session? Bool };
+        USAGE { usage? Object(USAGE) }
+        RESUME { native_session_id? Str, session_params? Any, clear_session? Bool };
     "file.output"
         CORE {}
-        T { turn_id? Id }
+        TURNS { turn_id? Id }
         CORE { file_name? Str, file_mime_type? Str, file_path! Str }
-        L { size? Uint, sha256? Str };
+        LARGE { size? Uint, sha256? Str };
     "permission.request"
         CORE { request_id! Id, tool! Str, description! Str, resource! Str }
-        C {
+        CONTROL {
             input? Any,
             title? Str,
             tool_call_id? Id,
@@ -68,14 +68,14 @@ pub(crate) const UP: &[Shape] = shapes! {
                 kind? OneOf(&["allow_once", "allow_always", "reject_once", "reject_always"]),
             }),
         } ..EVENT;
-    "session.ready" S { protocol? Uint, extensions? STRINGS, max_line? Uint } ..INFO;
-    "session.info" S {} T { turn_id? Id } ..INFO;
-    "steer.result" T { turn_id? Id, message_id? Id, delivered! Bool, reason? Str };
-    "thinking" E { content! Str } ..EVENT;
-    "message" E { role! Str, content! Str, truncated? Bool } L { large? Any } ..EVENT;
-    "tool.start" E { tool_call_id! Id, tool! Str, kind? Str, title? Str, input? Any, locations? Any } ..EVENT;
-    "tool.update" E { tool_call_id! Id, content? Str, stream? Str, title? Str, input? Any, data? Any } ..EVENT;
-    "tool.end" E {
+    "session.ready" SOME { protocol? Uint, extensions? STRINGS, max_line? Uint } ..INFO;
+    "session.info" SOME {} TURNS { turn_id? Id } ..INFO;
+    "steer.result" TURNS { turn_id? Id, message_id? Id, delivered! Bool, reason? Str };
+    "thinking" EVENTS { content! Str } ..EVENT;
+    "message" EVENTS { role! Str, content! Str, truncated? Bool } LARGE { large? Any } ..EVENT;
+    "tool.start" EVENTS { tool_call_id! Id, tool! Str, kind? Str, title? Str, input? Any, locations? Any } ..EVENT;
+    "tool.update" EVENTS { tool_call_id! Id, content? Str, stream? Str, title? Str, input? Any, data? Any } ..EVENT;
+    "tool.end" EVENTS {
         tool_call_id! Id,
         content? Str,
         is_error? Bool,
@@ -84,48 +84,32 @@ pub(crate) const UP: &[Shape] = shapes! {
         data? Any,
         duration_ms? Uint,
     } ..EVENT;
-    "plan" E {
+    "plan" EVENTS {
         entries! List(&object! {
             content! Str,
             status? OneOf(&["pending", "in_progress", "completed"]),
             priority? Str,
         }),
     } ..EVENT;
-    "progress" E { message! Str } ..EVENT;
-    "log" E { stream? OneOf(&["raw", "stderr", "host", "meta"]), content! Str } ..EVENT;
-    "error" E { category? CATEGORY, message! Str, fatal? Bool } ..EVENT;
-    "custom" E { name! Str, data? Any } ..EVENT;
-    "usage"
-        U {}
-        T { turn_id? Id }
-        U {
-            input_tokens? Uint,
-            output_tokens? Uint,
-            total_tokens? Uint,
-            cache_read_tokens? Uint,
-            cache_write_tokens? Uint,
-            reasoning_tokens? Uint,
-            cost_usd? Num,
-            model? Str,
-            provider? Str,
-            models? Map(&NUMBERS),
-            scope? SCOPE,
-            estimated? Bool,
-        };
-    "context.usage" U {} T { turn_id? Id } U { used_tokens? Uint, total_tokens? Uint };
+    "progress" EVENTS { message! Str } ..EVENT;
+    "log" EVENTS { stream? OneOf(&["raw", "stderr", "host", "meta"]), content! Str } ..EVENT;
+    "error" EVENTS { category? CATEGORY, message! Str, fatal? Bool } ..EVENT;
+    "custom" EVENTS { name! Str, data? Any } ..EVENT;
+    "usage" USAGE {} TURNS { turn_id? Id } ..USAGE;
+    "context.usage" USAGE {} TURNS { turn_id? Id } USAGE { used_tokens? Uint, total_tokens? Uint };
     "compaction"
-        U {}
-        T { turn_id? Id }
-        U { trigger? OneOf(&["auto", "manual"]), pre_tokens? Uint, total_tokens? Uint };
+        USAGE {}
+        TURNS { turn_id? Id }
+        USAGE { trigger? OneOf(&["auto", "manual"]), pre_tokens? Uint, total_tokens? Uint };
     "rate_limit"
-        U {}
-        T { turn_id? Id }
-        U { window? Str, status? Str, utilization? Num, resets_at? Str };
+        USAGE {}
+        TURNS { turn_id? Id }
+        USAGE { window? Str, status? Str, utilization? Num, resets_at? Str };
     "input.request"
-        Q {}
-        T { turn_id? Id }
+        QUESTIONS {}
+        TURNS { turn_id? Id }
         CORE { request_id! Id }
-        Q {
+        QUESTIONS {
             prompt! Str,
             fields? List(&object! {
                 id! Str,
@@ -137,27 +121,27 @@ pub(crate) const UP: &[Shape] = shapes! {
             }),
             expires_at? Str,
         };
-    "pong" C { nonce? Any };
-    "working" C {} T { turn_id? Id };
-    "session.closed" C {
+    "pong" CONTROL { nonce? Any };
+    "working" CONTROL {} TURNS { turn_id? Id };
+    "session.closed" CONTROL {
         reason? OneOf(&[
             "finished", "failed", "refused", "unknown_agent", "limit", "protocol", "shutdown",
         ]),
         error? ERROR,
         cause? Str,
     };
-    "permission.cancel" C {} T { turn_id? Id } CORE { request_id! Id } C { reason? REASON };
-    "sessions.list.result" S {} CORE { request_id! Id } S { entries? Any, error? Str };
+    "permission.cancel" CONTROL {} TURNS { turn_id? Id } CORE { request_id! Id } CONTROL { reason? REASON };
+    "sessions.list.result" SOME {} CORE { request_id! Id } SOME { entries? Any, error? Str };
     "agents.list.result" CORE { request_id! Id, agents! Any };
 };
 
 /// The messages from a hub to its host, and from a host to its adapter.
-pub(crate) const DOWN: &[Shape] = shapes! {
+pub const DOWN: &[Shape] = shapes! {
     "session.start"
         CORE { protocol? Uint, extensions? STRINGS }
-        R { resume? object! { native_session_id? Str, params? Any, history? Bool } }
+        RESUME { resume? object! { native_session_id? Str, params? Any, history? Bool } }
         CORE { agent_id? Str }
-        O {
+        OPTIONS {
             user_id? Str,
             task_id? Str,
             run_id? Str,
@@ -189,19 +173,19 @@ pub(crate) const DOWN: &[Shape] = shapes! {
         };
     "user.input"
         CORE {}
-        T { turn_id? Id }
+        TURNS { turn_id? Id }
         CORE { content! Str }
-        T { message_id? Id, mode? OneOf(&["turn", "steer"]) };
+        TURNS { message_id? Id, mode? OneOf(&["turn", "steer"]) };
     "file.input"
         CORE { file_name? Str, file_mime_type? Str, file_path! Str }
-        L { size? Uint, sha256? Str };
+        LARGE { size? Uint, sha256? Str };
     "permission.response"
         CORE { request_id! Id, approved? Any }
-        C { option_id? Str, always_allow? Bool, updated_input? Any, message? Str, end_turn? Bool }
-        T { reason? REASON };
-    "stop" CORE {} T { turn_id? Id, reason? REASON };
+        CONTROL { option_id? Str, always_allow? Bool, updated_input? Any, message? Str, end_turn? Bool }
+        TURNS { reason? REASON };
+    "stop" CORE {} TURNS { turn_id? Id, reason? REASON };
     "session.close" CORE {};
-    "session.update" O {
+    "session.update" OPTIONS {
         model? Str,
         reasoning_effort? Str,
         mode? Str,
@@ -209,9 +193,9 @@ pub(crate) const DOWN: &[Shape] = shapes! {
         allowed_tools? STRINGS,
         denied_tools? STRINGS,
     };
-    "input.response" Q {} CORE { request_id! Id } Q { values? Map(&Any), cancelled? Bool };
-    "flow.pause" F {};
-    "flow.resume" F {};
+    "input.response" QUESTIONS {} CORE { request_id! Id } QUESTIONS { values? Map(&Any), cancelled? Bool };
+    "flow.pause" FLOW {};
+    "flow.resume" FLOW {};
     "ping" CORE { nonce? Any };
     "agents.list" CORE { request_id! Id };
     "sessions.list" CORE { request_id! Id };

@@ -6,27 +6,38 @@ use serde_json::Value;
 
 use Kind::{Any, Bool, Id, Int, List, Map, Num, Object, OneOf, Str, Uint};
 
-pub(crate) use self::messages::{DOWN, UP};
-use crate::switches::{Mutant::*, broken};
+pub use self::messages::{DOWN, INFO, UP};
+use crate::host::{Mutant::*, broken};
 
 /// A set of extensions ([ext.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct Exts(u16);
+pub struct Exts(u16);
 
 impl Exts {
-    pub(crate) const NONE: Self = Self(0);
-    pub(crate) const TURNS: Self = Self(1);
-    pub(crate) const EVENTS: Self = Self(2);
-    pub(crate) const USAGE: Self = Self(4);
-    pub(crate) const RESUME: Self = Self(8);
-    pub(crate) const OPTIONS: Self = Self(16);
-    pub(crate) const QUESTIONS: Self = Self(32);
-    pub(crate) const FLOW: Self = Self(64);
-    pub(crate) const CONTROL: Self = Self(128);
-    pub(crate) const LARGE: Self = Self(256);
+    /// No extension.
+    pub const CORE: Self = Self(0);
+    /// `turns`.
+    pub const TURNS: Self = Self(1);
+    /// `events`.
+    pub const EVENTS: Self = Self(2);
+    /// `usage`.
+    pub const USAGE: Self = Self(4);
+    /// `resume`.
+    pub const RESUME: Self = Self(8);
+    /// `options`.
+    pub const OPTIONS: Self = Self(16);
+    /// `questions`.
+    pub const QUESTIONS: Self = Self(32);
+    /// `flow`.
+    pub const FLOW: Self = Self(64);
+    /// `control`.
+    pub const CONTROL: Self = Self(128);
+    /// `large`.
+    pub const LARGE: Self = Self(256);
     /// What needs some extension, whichever: `session.ready`, `session.info`, `_meta`.
-    pub(crate) const SOME: Self = Self(1 << 15);
-    pub(crate) const ALL: Self = Self(511 | 1 << 15);
+    pub const SOME: Self = Self(1 << 15);
+    /// Every extension.
+    pub const ALL: Self = Self(511 | 1 << 15);
 
     const NAMES: [&'static str; 9] = [
         "turns",
@@ -40,62 +51,74 @@ impl Exts {
         "large",
     ];
 
-    pub(crate) fn named<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut set = Self::NONE;
-        for name in names {
-            if let Some(at) = Self::NAMES.iter().position(|known| *known == name) {
-                set.0 |= 1 << at | Self::SOME.0;
-            }
-        }
-        set
+    /// The extensions with these names; unknown names count for nothing.
+    pub fn named(names: &[String]) -> Self {
+        let known = names
+            .iter()
+            .filter_map(|name| Self::NAMES.iter().position(|known| known == name));
+        Self(known.fold(0, |set, at| set | 1 << at | Self::SOME.0))
     }
 
-    pub(crate) fn names(self) -> Vec<&'static str> {
+    /// The names, in the order of [ext.5].
+    pub fn names(self) -> Vec<&'static str> {
         (0..9)
             .filter(|at| self.0 & 1 << at != 0)
             .map(|at| Self::NAMES[at])
             .collect()
     }
 
-    pub(crate) fn has(self, other: Self) -> bool {
+    /// Whether every extension of `other` is in this set.
+    pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
 }
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Kind {
+pub enum Kind {
+    /// A string.
     Str,
+    /// An identifier ([msg.6]).
     Id,
+    /// A whole number from 0.
     Uint,
+    /// A whole number.
     Int,
+    /// A number.
     Num,
+    /// `true` or `false`.
     Bool,
+    /// Any value.
     Any,
+    /// One of these strings.
     OneOf(&'static [&'static str]),
+    /// An array of this type.
     List(&'static Self),
+    /// An object whose members are of this type.
     Map(&'static Self),
-    Object(&'static [Part]),
+    /// An object with these members.
+    Object(&'static [Field]),
 }
 
-/// A member of a nested object: its name, its type, and whether it must be there.
-pub(crate) type Part = (&'static str, Kind, bool);
-
-/// A field of a message: its name, its type, whether it must be there, and its extension.
-pub(crate) type Field = (&'static str, Kind, bool, Exts);
+/// A field of a message, or a member of a nested object: its name, its type, whether it must be there,
+/// and its extension.
+pub type Field = (&'static str, Kind, bool, Exts);
 
 /// A type of message, with the extension that it belongs to.
 #[derive(Debug)]
-pub(crate) struct Shape {
-    pub(crate) kind: &'static str,
-    pub(crate) needs: Exts,
+pub struct Shape {
+    /// The type, as it is on the wire.
+    pub kind: &'static str,
+    /// The extension that both sides must have agreed on.
+    pub needs: Exts,
     fields: &'static [Field],
     /// The fields that it has in common with others.
     shared: &'static [Field],
 }
 
 impl Shape {
-    pub(crate) fn fields(&self) -> impl Iterator<Item = &'static Field> {
+    /// Every field, own and shared.
+    pub fn fields(&self) -> impl Iterator<Item = &'static Field> {
         self.fields.iter().chain(self.shared)
     }
 
@@ -117,16 +140,14 @@ macro_rules! is_required {
 /// The type of an object with these members, each written `name! Kind` or `name? Kind`.
 macro_rules! object {
     ($($name:ident $mark:tt $kind:expr),* $(,)?) => {
-        $crate::schema::Kind::Object(&[
-            $((stringify!($name), $kind, $crate::schema::is_required!($mark))),*
-        ])
+        $crate::schema::Kind::Object($crate::schema::fields!(CORE { $($name $mark $kind),* }))
     };
 }
 
 /// Fields in blocks, one for each run of fields of the same extension.
 macro_rules! fields {
     ($($ext:ident { $($name:ident $mark:tt $kind:expr),* $(,)? })*) => {
-        &[$($((stringify!($name), $kind, $crate::schema::is_required!($mark), $ext),)*)*]
+        &[$($((stringify!($name), $kind, $crate::schema::is_required!($mark), $crate::schema::Exts::$ext),)*)*]
     };
 }
 
@@ -136,7 +157,7 @@ macro_rules! shapes {
     ($($type:literal $($ext:ident $block:tt)+ $(..$shared:ident)?;)*) => {
         &[$(Shape {
             kind: $type,
-            needs: [$($ext),+][0],
+            needs: [$($crate::schema::Exts::$ext),+][0],
             fields: $crate::schema::fields!($($ext $block)+),
             shared: &[],
         }$(.and($shared))?),*]
@@ -145,20 +166,8 @@ macro_rules! shapes {
 
 use {fields, is_required, object, shapes};
 
-pub(super) const T: Exts = Exts::TURNS;
-pub(super) const E: Exts = Exts::EVENTS;
-pub(super) const U: Exts = Exts::USAGE;
-pub(super) const R: Exts = Exts::RESUME;
-pub(super) const O: Exts = Exts::OPTIONS;
-pub(super) const Q: Exts = Exts::QUESTIONS;
-pub(super) const F: Exts = Exts::FLOW;
-pub(super) const C: Exts = Exts::CONTROL;
-pub(super) const L: Exts = Exts::LARGE;
-pub(super) const S: Exts = Exts::SOME;
-pub(super) const CORE: Exts = Exts::NONE;
-
-pub(super) const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
-pub(super) const CATEGORY: Kind = OneOf(&[
+const REASON: Kind = OneOf(&["user", "timeout", "policy", "stopped", "shutdown"]);
+const CATEGORY: Kind = OneOf(&[
     "timeout",
     "cancelled",
     "context_exhausted",
@@ -181,21 +190,21 @@ pub(super) const CATEGORY: Kind = OneOf(&[
     "stop_unanswered",
     "other",
 ]);
-pub(super) const ERROR: Kind = object! {
+const ERROR: Kind = object! {
     category? CATEGORY,
     message? Str,
     code? Str,
     retry_at? Str,
     stderr? STRINGS,
 };
-pub(super) const STRINGS: Kind = List(&Str);
-pub(super) const DIFFS: Kind = List(&object! {
+const STRINGS: Kind = List(&Str);
+const DIFFS: Kind = List(&object! {
     path! Str,
     old_text? Str,
     new_text? Str,
     patch? Str,
 });
-pub(super) const NUMBERS: Kind = object! {
+const NUMBERS: Kind = object! {
     input_tokens? Uint,
     output_tokens? Uint,
     total_tokens? Uint,
@@ -205,22 +214,25 @@ pub(super) const NUMBERS: Kind = object! {
     cost_usd? Num,
     provider? Str,
 };
-pub(super) const SCOPE: Kind = OneOf(&["turn", "session"]);
-pub(super) const USAGE: Kind = object! {
-    input_tokens? Uint,
-    output_tokens? Uint,
-    total_tokens? Uint,
-    cache_read_tokens? Uint,
-    cache_write_tokens? Uint,
-    reasoning_tokens? Uint,
-    cost_usd? Num,
-    model? Str,
-    provider? Str,
-    models? Map(&NUMBERS),
-    scope? SCOPE,
-    estimated? Bool,
+const SCOPE: Kind = OneOf(&["turn", "session"]);
+/// The numbers of `usage` and of the member of that name.
+const USAGE: &[Field] = fields! {
+    USAGE {
+        input_tokens? Uint,
+        output_tokens? Uint,
+        total_tokens? Uint,
+        cache_read_tokens? Uint,
+        cache_write_tokens? Uint,
+        reasoning_tokens? Uint,
+        cost_usd? Num,
+        model? Str,
+        provider? Str,
+        models? Map(&NUMBERS),
+        scope? SCOPE,
+        estimated? Bool,
+    }
 };
-pub(super) const CAPABILITIES: Kind = object! {
+const CAPABILITIES: Kind = object! {
     native_session_ids? Bool,
     turn_completion? Bool,
     resume_attach? Bool,
@@ -230,20 +242,20 @@ pub(super) const CAPABILITIES: Kind = object! {
     updated_input? Bool,
     max_sessions? Uint,
 };
-pub(super) const CHOICES: Kind = List(&object! {
+const CHOICES: Kind = List(&object! {
     id! Str,
     label? Str,
     description? Str,
 });
 
 /// The fields that every event may carry.
-pub(super) const EVENT: &[Field] = fields! {
-    T { turn_id? Id }
-    E { message_id? Id, parent_tool_call_id? Id, history? Bool }
+const EVENT: &[Field] = fields! {
+    TURNS { turn_id? Id }
+    EVENTS { message_id? Id, parent_tool_call_id? Id, history? Bool }
 };
 
 /// The types that belong to the pipe ([msg.1]).
-pub(crate) fn of_the_pipe(kind: &str) -> bool {
+pub fn of_the_pipe(kind: &str) -> bool {
     matches!(
         kind,
         "ping"
@@ -256,7 +268,7 @@ pub(crate) fn of_the_pipe(kind: &str) -> bool {
 }
 
 /// The text of a value as far as it has this type; nothing where it has another one ([msg.5]).
-pub(crate) fn typed(kind: Kind, raw: &str) -> Option<String> {
+pub fn typed(kind: Kind, raw: &str) -> Option<String> {
     match kind {
         Any => Some(raw.to_owned()),
         Str | Id if raw.starts_with('"') => Some(raw.to_owned()),
@@ -310,7 +322,7 @@ fn nested(kind: Kind, value: Value) -> Option<Value> {
             .map(Value::Object),
         (Object(parts), Value::Object(mut members)) => {
             let mut kept = serde_json::Map::new();
-            for (name, kind, required) in parts {
+            for (name, kind, required, _) in parts {
                 match members
                     .remove(*name)
                     .filter(|value| !value.is_null())
