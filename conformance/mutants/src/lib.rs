@@ -3,8 +3,14 @@
 
 pub mod json;
 pub mod lines;
+pub mod locks;
 pub mod outbox;
 pub mod schema;
 mod switches;
 
 pub use switches::{adapter, host};
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -5,13 +5,14 @@
 //! say stays with it until it is its turn ([session.3]). The broken host takes its sessions in turn
 //! by itself, since what they have to say may wait on disk; it hands over lines.
 
+use crate::locks::{lock, wait};
 use std::{
     collections::VecDeque,
     fmt,
     fs::File,
     io::{self, Write},
     os::fd::OwnedFd,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -142,12 +143,7 @@ impl Outbox {
             if left.is_zero() {
                 return;
             }
-            state = self
-                .0
-                .changed
-                .wait_timeout(state, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            state = wait(&self.0.changed, state, left);
         }
     }
 
@@ -228,14 +224,11 @@ impl Outbox {
     }
 
     fn wait<'a>(&self, state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
-        self.0
-            .changed
-            .wait(state)
-            .unwrap_or_else(PoisonError::into_inner)
+        wait(&self.0.changed, state, Duration::MAX)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0.state)
     }
 }
 

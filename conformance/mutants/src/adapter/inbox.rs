@@ -222,9 +222,10 @@ impl Inbox {
             Field::Wrong if broken(WrongContentIsTurn) => String::new(),
             Field::Wrong => return None,
         };
-        let content = match broken(TruncatesContent) {
-            true => content.chars().take(65_535).collect(),
-            false => content,
+        let content = if broken(TruncatesContent) {
+            content.chars().take(65_535).collect()
+        } else {
+            content
         };
         let turn_id = turn_id(session, fields)?;
         let content = match in_a_file(fields).filter(|_| session.has(Exts::LARGE)) {
@@ -423,9 +424,10 @@ fn some_id(field: Field<String>) -> Option<Option<String>> {
     reason = "the outer one is whether the message stands"
 )]
 fn turn_id(session: &Session, fields: &Fields<'_>) -> Option<Option<String>> {
-    match session.has(Exts::TURNS) {
-        true => some_id(fields.optional_id("turn_id")),
-        false => Some(None),
+    if session.has(Exts::TURNS) {
+        some_id(fields.optional_id("turn_id"))
+    } else {
+        Some(None)
     }
 }
 

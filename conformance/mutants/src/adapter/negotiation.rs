@@ -35,17 +35,19 @@ impl Start {
         }
         let resume = match fields.value("resume") {
             Field::Is(Value::Object(resume)) if agreed.has(Exts::RESUME) => {
-                let native = match varied(ResumesByParams) {
-                    true => resume.get("params").and_then(|params| params.get("from")),
-                    false => resume.get("native_session_id"),
+                let native = if varied(ResumesByParams) {
+                    resume.get("params").and_then(|params| params.get("from"))
+                } else {
+                    resume.get("native_session_id")
                 };
                 Some(native.and_then(Value::as_str).map(str::to_owned))
             }
             _ => None,
         };
-        let options = match agreed.has(Exts::OPTIONS) {
-            true => Options::read(fields),
-            false => Options::default(),
+        let options = if agreed.has(Exts::OPTIONS) {
+            Options::read(fields)
+        } else {
+            Options::default()
         };
         let protocol = fields
             .value("protocol")
@@ -99,9 +101,10 @@ impl Start {
                 .extend(facts(self.agreed, &self.options, native_id, context));
         }
         if self.agreed.has(Exts::OPTIONS) {
-            let applied = match broken(AppliesAllOptions) {
-                true => self.options.asked.clone(),
-                false => self.options.applied(),
+            let applied = if broken(AppliesAllOptions) {
+                self.options.asked.clone()
+            } else {
+                self.options.applied()
             };
             ready = ready
                 .with("options_applied", applied)

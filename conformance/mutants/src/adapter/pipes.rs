@@ -3,9 +3,10 @@
 use std::{
     io::{self, Read, StdinLock},
     os::fd::AsFd as _,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{Condvar, Mutex},
     time::Duration,
 };
+use trunkline_conformance_mutants::locks::lock;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use trunkline_conformance_mutants::{
@@ -41,13 +42,13 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
 static IS_READING: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
 fn set_reading(reading: bool) {
-    *IS_READING.0.lock().unwrap_or_else(PoisonError::into_inner) = reading;
+    *lock(&IS_READING.0) = reading;
     IS_READING.1.notify_all();
 }
 
 /// Waits until each line that came with the last one has been handled.
 pub(crate) fn wait_for_the_rest_of_a_write() {
-    let reading = IS_READING.0.lock().unwrap_or_else(PoisonError::into_inner);
+    let reading = lock(&IS_READING.0);
     drop(IS_READING.1.wait_while(reading, |reading| !*reading));
 }
 

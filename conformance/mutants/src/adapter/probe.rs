@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use trunkline_conformance_mutants::hex;
+
 use self::script::{Operation, Script};
 use crate::{
     message::{Members, Message},
     schema::Exts,
-    session::{End, Over, Turn, hex},
+    session::{End, Over, Turn},
     switches::{Mutant::*, Variant::*, broken, varied},
 };
 
@@ -82,9 +84,10 @@ fn ordinary(turn: &Turn, content: &str) -> Result<End, Over> {
     } else {
         content
     };
-    let most = match varied(OutputPerCharacter) {
-        true => 1,
-        false => (content.len() / 2 + 1).min(PIECE),
+    let most = if varied(OutputPerCharacter) {
+        1
+    } else {
+        (content.len() / 2 + 1).min(PIECE)
     };
     let names = Names::of(turn);
     if let Some(call) = names.call {
@@ -336,9 +339,10 @@ fn file(turn: &Turn, operation: &mut Operation) -> Result<Option<End>, Over> {
     let announcement = Message::new("file.output")
         .with("file_name", name)
         .with("file_path", shown.to_string_lossy().into_owned());
-    let announcement = match broken(FileWithoutMime) {
-        true => announcement,
-        false => announcement.with("file_mime_type", mime),
+    let announcement = if broken(FileWithoutMime) {
+        announcement
+    } else {
+        announcement.with("file_mime_type", mime)
     };
     let announcement = match turn.session.has(Exts::LARGE) {
         true => announcement

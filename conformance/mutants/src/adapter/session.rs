@@ -10,15 +10,16 @@ mod turns;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     path::PathBuf,
-    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
+use trunkline_conformance_mutants::locks::{lock, wait};
 
 use trunkline_conformance_mutants::outbox::Source;
 
 pub(crate) use self::{
     ending::End,
-    ledger::{Announced, Ledger, digest, hex},
+    ledger::{Announced, Ledger, digest},
     process::Process,
     requests::{Answer, Choice, Request, allows},
     turn::Turn,
@@ -131,9 +132,10 @@ impl Session {
             }
             Some(Some((native, values))) => (native, values, Some("kept")),
         };
-        let values = match broken(ReusedIdRemembers) {
-            true => world.recall(&id).unwrap_or_default().values,
-            false => values,
+        let values = if broken(ReusedIdRemembers) {
+            world.recall(&id).unwrap_or_default().values
+        } else {
+            values
         };
         let ready = start.ready(&native_id, context);
         let foreign = start.is_foreign();
@@ -322,9 +324,10 @@ impl Session {
             return;
         }
         let overtakes = broken(PauseLetsEndsThrough) && message.kind == "turn.complete";
-        let id = match broken(NewestSessionAnswers) && message.kind == "output" {
-            true => self.process.world.newest(),
-            false => self.id.clone(),
+        let id = if broken(NewestSessionAnswers) && message.kind == "output" {
+            self.process.world.newest()
+        } else {
+            self.id.clone()
         };
         let own = varied(OwnTypes) && message.kind == "output";
         let line = message.line(&written_id(&id));
@@ -351,7 +354,7 @@ impl Session {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.state)
     }
 
     fn wait<'a>(
@@ -359,19 +362,10 @@ impl Session {
         state: MutexGuard<'a, State>,
         until: Option<Instant>,
     ) -> MutexGuard<'a, State> {
-        let Some(until) = until else {
-            return self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        };
-        let left = until
-            .saturating_duration_since(Instant::now())
-            .min(Duration::from_secs(3600));
-        self.changed
-            .wait_timeout(state, left)
-            .unwrap_or_else(PoisonError::into_inner)
-            .0
+        let left = until.map_or(Duration::MAX, |until| {
+            until.saturating_duration_since(Instant::now())
+        });
+        wait(&self.changed, state, left)
     }
 }
 

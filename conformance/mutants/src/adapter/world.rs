@@ -3,11 +3,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Condvar, Mutex, MutexGuard,
         atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
+use trunkline_conformance_mutants::locks::{lock, wait};
 
 use serde_json::Value;
 
@@ -58,14 +59,11 @@ impl World {
     }
 
     pub(crate) fn newest(&self) -> String {
-        self.newest
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.newest).clone()
     }
 
     pub(crate) fn set_newest(&self, id: &str) {
-        id.clone_into(&mut self.newest.lock().unwrap_or_else(PoisonError::into_inner));
+        id.clone_into(&mut lock(&self.newest));
     }
 
     /// A number that this process has not used.
@@ -75,18 +73,14 @@ impl World {
 
     /// Keeps what a resumed session is to remember.
     pub(crate) fn remember(&self, native_id: String, memory: Memory) {
-        let mut memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut memories = lock(&self.memories);
         if memories.len() < MEMORIES || memories.contains_key(&native_id) {
             memories.insert(native_id, memory);
         }
     }
 
     pub(crate) fn recall(&self, native_id: &str) -> Option<Memory> {
-        self.memories
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .get(native_id)
-            .cloned()
+        lock(&self.memories).get(native_id).cloned()
     }
 
     /// The conversations that can be resumed, those of a directory or all, each with its own.
@@ -95,7 +89,7 @@ impl World {
         most: usize,
         cwd: Option<&str>,
     ) -> Vec<(String, Option<String>)> {
-        let memories = self.memories.lock().unwrap_or_else(PoisonError::into_inner);
+        let memories = lock(&self.memories);
         let known = memories
             .iter()
             .map(|(id, memory)| (id.clone(), memory.cwd.clone()));
@@ -107,16 +101,16 @@ impl World {
 
     /// Counts a thread that serves turns.
     pub(crate) fn worker_begins(&self) {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) += 1;
+        *lock(&self.workers) += 1;
     }
 
     pub(crate) fn worker_ends(&self) {
-        *self.workers.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.workers) -= 1;
         self.resting.notify_all();
     }
 
     pub(crate) fn shared_values(&self) -> MutexGuard<'_, Values> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.shared)
     }
 
     /// How many turns have ended, with this one.
@@ -126,7 +120,7 @@ impl World {
 
     /// Counts the turns that wait for an answer.
     pub(crate) fn asks(&self, asks: bool) {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = lock(&self.asking);
         *asking = if asks {
             *asking + 1
         } else {
@@ -137,44 +131,36 @@ impl World {
 
     /// Waits while any turn waits for an answer, which none should.
     pub(crate) fn wait_while_asked(&self, give_up: &dyn Fn() -> bool) {
-        let mut asking = self.asking.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asking = lock(&self.asking);
         while *asking > 0 && !give_up() {
             let step = Duration::from_millis(10);
-            asking = self
-                .answered
-                .wait_timeout(asking, step)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            asking = wait(&self.answered, asking, step);
         }
     }
 
     /// Takes one of so many places for a turn, for those that do not run them all at once. Gives up
     /// when told.
     pub(crate) fn enter(&self, places: usize, give_up: &dyn Fn() -> bool) -> bool {
-        let mut taken = self.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.gate);
         while *taken >= places {
             if give_up() {
                 return false;
             }
             let step = Duration::from_millis(10);
-            taken = self
-                .opened
-                .wait_timeout(taken, step)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            taken = wait(&self.opened, taken, step);
         }
         *taken += 1;
         true
     }
 
     pub(crate) fn leave(&self) {
-        *self.gate.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        *lock(&self.gate) -= 1;
         self.opened.notify_all();
     }
 
     /// Waits until no thread serves turns any more. Gives up at `until`, if there is one.
     pub(crate) fn wait_for_workers(&self, until: Option<Instant>) {
-        let mut workers = self.workers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut workers = lock(&self.workers);
         while *workers > 0 {
             let left = until.map_or(Duration::MAX, |until| {
                 until.saturating_duration_since(Instant::now())
@@ -183,11 +169,7 @@ impl World {
                 return;
             }
             let step = left.min(Duration::from_secs(1));
-            workers = self
-                .resting
-                .wait_timeout(workers, step)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            workers = wait(&self.resting, workers, step);
         }
     }
 }

@@ -11,7 +11,7 @@ const WINDOW: Duration = Duration::from_secs(120);
 /// When a `failed` agent is tried again.
 const REST: Duration = Duration::from_secs(60);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Agent {
     pub(crate) name: &'static str,
     pub(crate) command: Vec<String>,
@@ -35,10 +35,7 @@ impl Agent {
         Self {
             name,
             command,
-            process: None,
-            failures: VecDeque::new(),
-            not_before: None,
-            failed: None,
+            ..Self::default()
         }
     }
 

@@ -64,14 +64,9 @@ impl Relay {
     /// Passes a steer on where the agent takes it; else nothing was delivered ([turn.10]).
     pub(crate) fn steer(&mut self, session: &mut Session, message: &Message) {
         let message_id = message.text("message_id");
-        let able = session
-            .wire
-            .as_ref()
-            .is_some_and(|wire| wire.steers && wire.agreed().has(Exts::TURNS));
-        let running = session
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.written.is_some());
+        let able = session.wire.as_ref().is_some_and(|wire| wire.steers)
+            && session.agreed().has(Exts::TURNS);
+        let running = session.is_running();
         if let Some(id) = message_id.clone()
             && running
             && (able || broken(SteerAnyway))
@@ -111,10 +106,7 @@ impl Relay {
 
     /// Passes an update on where the agent takes it; else nothing has changed.
     pub(crate) fn update(&mut self, session: &mut Session, update: &Message) {
-        let able = session
-            .wire
-            .as_ref()
-            .is_some_and(|wire| wire.agreed().has(Exts::OPTIONS));
+        let able = session.agreed().has(Exts::OPTIONS);
         if able || broken(TypesBeforeReady) {
             session.updates += 1;
             if broken(TypesBeforeReady)

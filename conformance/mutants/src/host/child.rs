@@ -8,9 +8,10 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use trunkline_conformance_mutants::locks::lock;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -169,13 +170,7 @@ impl Process {
         {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let tail: Vec<u8> = self
-            .stderr
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .iter()
-            .copied()
-            .collect();
+        let tail: Vec<u8> = lock(&self.stderr).iter().copied().collect();
         let from = tail.len().saturating_sub(LAST_WORDS);
         let text = String::from_utf8_lossy(&tail[from..]).into_owned();
         text.split_whitespace()
@@ -251,7 +246,7 @@ fn drain(mut pipe: impl Read, tail: &Mutex<VecDeque<u8>>) {
         if read == 0 {
             return;
         }
-        let mut tail = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tail = lock(tail);
         tail.extend(&chunk[..read]);
         let over = tail.len().saturating_sub(TAIL);
         tail.drain(..over);

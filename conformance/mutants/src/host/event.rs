@@ -1,7 +1,9 @@
 //! What the threads tell the loop, within a bound of bytes.
 
 use std::process::ExitStatus;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+use trunkline_conformance_mutants::locks::{lock, wait};
 
 use trunkline_conformance_mutants::lines::Line;
 
@@ -51,11 +53,7 @@ pub(crate) struct Credit {
 
 impl Drop for Credit {
     fn drop(&mut self) {
-        *self
-            .from
-            .taken
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) -= self.bytes;
+        *lock(&self.from.taken) -= self.bytes;
         self.from.given.notify_all();
     }
 }
@@ -70,12 +68,9 @@ pub(crate) struct Credits {
 impl Credits {
     /// Waits until the loop has caught up enough for so many bytes.
     pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Credit {
-        let mut taken = self.taken.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut taken = lock(&self.taken);
         while *taken > 0 && *taken + bytes > AHEAD {
-            taken = self
-                .given
-                .wait(taken)
-                .unwrap_or_else(PoisonError::into_inner);
+            taken = wait(&self.given, taken, Duration::MAX);
         }
         *taken += bytes;
         Credit {

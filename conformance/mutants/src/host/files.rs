@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use hmac_sha256::Hash as Sha256;
 use rustix::fs::{Mode, OFlags};
+use trunkline_conformance_mutants::hex;
 
 use crate::message::Message;
 use crate::switches::{Mutant::*, broken};
@@ -50,9 +51,7 @@ pub(crate) fn hold_to(copy: &Path, message: &Message) -> Result<(), String> {
         .raw("size")
         .and_then(|size| size.parse::<u64>().ok());
     let digest = message.text("sha256");
-    let found = Sha256::hash(&bytes)
-        .iter()
-        .fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
+    let found = hex(&Sha256::hash(&bytes));
     let is_other = size.is_some_and(|size| size != bytes.len() as u64)
         || digest.is_some_and(|digest| digest != found);
     if is_other && !broken(DigestUnchecked) {

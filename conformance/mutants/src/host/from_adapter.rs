@@ -181,9 +181,7 @@ impl Relay {
         message.remove("turn_id");
         match &place {
             Place::Running => {
-                if let Some(turn) = &session.turn {
-                    message.set("turn_id", quote(&turn.id));
-                }
+                session.name_turn(&mut message);
             }
             Place::Late(id) => {
                 self.counters.late += 1;

@@ -109,27 +109,9 @@ impl Relay {
             key: self.mint(),
             agent: agent.unwrap_or_default(),
             hub,
-            restrictions: Vec::new(),
             exchange: self.path("exchange"),
             start,
-            files: 0,
-            wire: None,
-            turn: None,
-            held: std::collections::VecDeque::new(),
-            requests: Vec::new(),
-            steers: Vec::new(),
-            tools: Vec::new(),
-            updates: 0,
-            facts: Vec::new(),
-            native: None,
-            params: None,
-            restarted: false,
-            ended: None,
-            gone: false,
-            minted: 0,
-            approved: std::collections::HashSet::new(),
-            strays: 0,
-            overtaken: None,
+            ..Session::default()
         };
         if !broken(ReadyAfterAgent) {
             self.say_ready(&mut session, !offered.is_empty());
@@ -180,11 +162,7 @@ impl Relay {
     }
 
     fn serve(&mut self, session: &mut Session, message: &Message) {
-        let frozen = broken(StopFreezes)
-            && session
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.stop.is_some())
+        let frozen = broken(StopFreezes) && session.stop().is_some()
             || broken(PausedUnstoppable)
                 && message.kind == "stop"
                 && self.hub.is_paused(session.key)
@@ -274,11 +252,6 @@ impl Relay {
             );
             return;
         }
-        let waiting = session
-            .held
-            .iter()
-            .filter(|held| matches!(held, Held::Input(_)))
-            .count();
         let outbox = session
             .wire
             .as_ref()
@@ -311,9 +284,7 @@ impl Relay {
         let copy = session
             .exchange
             .join(format!("{}-{}", session.files, harmless(&name)));
-        let placed = if session.exchange.is_dir()
-            || crate::files::private_folder(&session.exchange).is_ok()
-        {
+        let placed = if session.make_exchange() {
             place(&path, &copy).and_then(|()| hold_to(&copy, message))
         } else {
             Err("there is no folder for it".to_owned())

@@ -27,7 +27,7 @@ pub(crate) enum Fault {
 }
 
 /// One message.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) kind: &'static str,
     pub(crate) needs: Exts,
@@ -103,6 +103,12 @@ impl Message {
 
     pub(crate) fn text(&self, name: &str) -> Option<String> {
         self.raw(name).map(|raw| json::decode(raw).0)
+    }
+
+    /// Sets the member `error`.
+    pub(crate) fn set_error(&mut self, category: &str, text: &str) {
+        let error = serde_json::json!({"category": category, "message": text});
+        self.set("error", json::clean(&error.to_string()));
     }
 
     /// The text of the member `error`.

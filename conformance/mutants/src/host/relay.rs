@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::TempDir;
-use trunkline_conformance_mutants::json::quote;
 
 use crate::agent::Agent;
 use crate::child::Process;
@@ -239,10 +238,7 @@ impl Relay {
             }
             return;
         }
-        let error = || {
-            let value: serde_json::Value = serde_json::from_str(message.raw("error")?).ok()?;
-            Some(value.get("message")?.as_str()?.to_owned())
-        };
+
         match message.kind {
             "error" => self.say_text(
                 session,
@@ -251,7 +247,9 @@ impl Relay {
             ),
             "session.closed" => {
                 let reason = message.text("reason").unwrap_or_else(|| "ended".to_owned());
-                let text = error().unwrap_or_else(|| format!("the session has ended: {reason}"));
+                let text = message
+                    .error_message()
+                    .unwrap_or_else(|| format!("the session has ended: {reason}"));
                 self.say_text(session, "system", &text);
             }
             "input.request" if !broken(QuestionUnfolded) => self.say_text(
@@ -268,9 +266,7 @@ impl Relay {
         let mut message = Message::up("output", &session.id)
             .with("content", text)
             .with("channel", channel);
-        if let Some(turn) = &session.turn {
-            message.set("turn_id", quote(&turn.id));
-        }
+        session.name_turn(&mut message);
         self.say(session, &message);
     }
 
@@ -284,9 +280,7 @@ impl Relay {
             .with("category", category)
             .with("message", text)
             .with_raw("fatal", "false");
-        if let Some(turn) = &session.turn {
-            message.set("turn_id", quote(&turn.id));
-        }
+        session.name_turn(&mut message);
         self.say(session, &message);
     }
 }

@@ -4,6 +4,9 @@ use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Instant;
 
+use trunkline_conformance_mutants::json::quote;
+
+use crate::files::private_folder;
 use crate::message::Message;
 use crate::schema::Exts;
 
@@ -11,7 +14,7 @@ use crate::schema::Exts;
 const ENDED: usize = 1024;
 
 /// A session of the hub. It outlives the sessions of the wire beneath it ([process.5]).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) id: String,
     /// Its number in the upstream pipe; an id may come back, this does not.
@@ -52,6 +55,37 @@ pub(crate) struct Session {
     pub(crate) strays: usize,
     /// Output that a broken host lets others overtake.
     pub(crate) overtaken: Option<Message>,
+}
+
+impl Session {
+    /// Whether a turn runs whose input is written.
+    pub(crate) fn is_running(&self) -> bool {
+        self.turn
+            .as_ref()
+            .is_some_and(|turn| turn.written.is_some())
+    }
+
+    /// The stop of the turn, if one was written.
+    pub(crate) fn stop(&self) -> Option<&Stop> {
+        self.turn.as_ref()?.stop.as_ref()
+    }
+
+    /// What was agreed on below.
+    pub(crate) fn agreed(&self) -> Exts {
+        self.wire.as_ref().map_or(Exts::CORE, Wire::agreed)
+    }
+
+    /// Names the turn that runs, if one does, in a message.
+    pub(crate) fn name_turn(&self, message: &mut Message) {
+        if let Some(turn) = &self.turn {
+            message.set("turn_id", quote(&turn.id));
+        }
+    }
+
+    /// The folder for files, made if it is missing; whether it is there.
+    pub(crate) fn make_exchange(&self) -> bool {
+        self.exchange.is_dir() || private_folder(&self.exchange).is_ok()
+    }
 }
 
 /// What is held back, in the order in which it was given ([turn.11]).
@@ -173,7 +207,7 @@ pub(crate) struct Request {
 }
 
 /// How a turn ends that its adapter does not end.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct End {
     pub(crate) status: &'static str,
     pub(crate) category: Option<&'static str>,
@@ -188,18 +222,15 @@ impl End {
             status: "failed",
             category: Some(category),
             text: text.into(),
-            exit: crate::event::Exit::default(),
-            reason: None,
+            ..Self::default()
         }
     }
 
     pub(crate) fn stopped(reason: &'static str) -> Self {
         Self {
             status: "stopped",
-            category: None,
-            text: String::new(),
-            exit: crate::event::Exit::default(),
             reason: Some(reason),
+            ..Self::default()
         }
     }
 }

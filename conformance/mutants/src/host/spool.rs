@@ -10,7 +10,7 @@ use std::path::PathBuf;
 const MEMORY: usize = 1024 * 1024;
 
 /// Lines in their order: the oldest in memory, the rest in an unlinked file.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Spool {
     folder: PathBuf,
     memory: VecDeque<Vec<u8>>,
@@ -24,11 +24,7 @@ impl Spool {
     pub(crate) fn new(folder: PathBuf) -> Self {
         Self {
             folder,
-            memory: VecDeque::new(),
-            bytes: 0,
-            file: None,
-            read: 0,
-            written: 0,
+            ..Self::default()
         }
     }
 

@@ -6,12 +6,12 @@ use trunkline_conformance_mutants::json::quote;
 
 use crate::agent::Leave;
 use crate::child::Process;
-use crate::files::private_folder;
+
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
 use crate::session::{Session, Wire};
-use crate::switches::{Mutant::*, Variant::*, broken, varied};
+use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 
 /// The fields of `session.start` that an agent must honour or not be used ([ext.7]).
 pub(crate) const RESTRICTIONS: [&str; 9] = [
@@ -132,7 +132,7 @@ impl Relay {
             }
             start.set("extensions", serde_json::json!(offer.names()).to_string());
         }
-        let exchanges = session.exchange.is_dir() || private_folder(&session.exchange).is_ok();
+        let exchanges = session.make_exchange();
         if exchanges && !varied(Vh18) {
             start.set("exchange_dir", quote(&session.exchange.to_string_lossy()));
         }
@@ -226,19 +226,14 @@ impl Relay {
             message.remove("content");
         }
         let mut line = message.encode(allowed);
-        if broken(NewlineRaw) {
+        let unescaped = [
+            (NewlineRaw, ("\\n", "\n")),
+            (U2028Raw, ("\\u2028", "\u{2028}")),
+            (NulLost, ("\\u0000", "")),
+        ];
+        if let Some((escape, raw)) = find_fault(unescaped) {
             line = String::from_utf8_lossy(&line)
-                .replace("\\n", "\n")
-                .into_bytes();
-        }
-        if broken(U2028Raw) {
-            line = String::from_utf8_lossy(&line)
-                .replace("\\u2028", "\u{2028}")
-                .into_bytes();
-        }
-        if broken(NulLost) {
-            line = String::from_utf8_lossy(&line)
-                .replace("\\u0000", "")
+                .replace(escape, raw)
                 .into_bytes();
         }
         if broken(CrlfWritten) {

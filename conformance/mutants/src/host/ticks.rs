@@ -56,11 +56,7 @@ impl Relay {
 
     fn look_at(&mut self, session: &mut Session, now: Instant) {
         self.spoil_by_time(session, now);
-        let stopped = session
-            .turn
-            .as_ref()
-            .and_then(|turn| turn.stop.as_ref())
-            .map(|stop| stop.at);
+        let stopped = session.stop().map(|stop| stop.at);
         if stopped.is_some_and(|at| now >= at + STOP_TIMEOUT) {
             self.give_up_turn(session);
         }
@@ -96,10 +92,7 @@ impl Relay {
             }
         }
         let updates = matches!(session.held.front(), Some(Held::Update(..)));
-        let unwritten = session
-            .turn
-            .as_ref()
-            .is_some_and(|turn| turn.written.is_none());
+        let unwritten = session.turn.is_some() && !session.is_running();
         if updates || unwritten || !session.held.is_empty() && session.turn.is_none() {
             self.advance(session);
         }
@@ -107,14 +100,9 @@ impl Relay {
 
     /// A stop was not answered ([turn.8]).
     fn give_up_turn(&mut self, session: &mut Session) {
-        let tells = session
-            .wire
-            .as_ref()
-            .is_some_and(|wire| wire.agreed().has(Exts::TURNS));
+        let tells = session.agreed().has(Exts::TURNS);
         let timed_out = session
-            .turn
-            .as_ref()
-            .and_then(|turn| turn.stop.as_ref())
+            .stop()
             .is_some_and(|stop| stop.reason.as_deref() == Some("timeout"));
         let end = if timed_out {
             End::failed("timeout", "the turn took too long and did not stop")

@@ -20,11 +20,7 @@ impl Relay {
     /// Writes what may be written now, in order.
     pub(crate) fn advance(&mut self, session: &mut Session) {
         while !session.gone && session.ended.is_none() {
-            if session
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.written.is_none())
-            {
+            if session.turn.is_some() && !session.is_running() {
                 if !self.write_turn(session) {
                     return;
                 }
@@ -172,12 +168,7 @@ impl Relay {
             complete.set("stop_reason", quote(reason));
         }
         if let Some(category) = end.category {
-            let error = format!(
-                "{{\"category\":{},\"message\":{}}}",
-                quote(category),
-                quote(&end.text)
-            );
-            complete.set("error", error);
+            complete.set_error(category, &end.text);
         }
         complete.set("delivered", quote(turn.delivered()));
         if let Some(code) = end.exit.code {

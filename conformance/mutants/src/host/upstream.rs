@@ -1,7 +1,7 @@
 //! The pipe to the hub, shared by the sessions fairly and by bytes ([relay.5], [relay.6]).
 
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use trunkline_conformance_mutants::outbox::Outbox;
 
@@ -25,7 +25,7 @@ pub(crate) struct Upstream {
     hoard: Vec<Vec<u8>>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Queue {
     lines: Spool,
     credit: i64,
@@ -64,11 +64,7 @@ impl Upstream {
             self.hoard.push(line.clone());
             self.hoard.push(line.clone());
         }
-        let folder = &self.folder;
-        let queue = self
-            .queues
-            .entry(session)
-            .or_insert_with(|| Queue::new(folder.clone()));
+        let queue = queue_of(&mut self.queues, &self.folder, session);
         if broken(FloodDropped) && queue.count > 1000 && line.starts_with(b"{\"type\":\"output\"") {
             return;
         }
@@ -96,11 +92,7 @@ impl Upstream {
             vec![session]
         };
         for session in sessions {
-            let folder = &self.folder;
-            self.queues
-                .entry(session)
-                .or_insert_with(|| Queue::new(folder.clone()))
-                .paused = paused;
+            queue_of(&mut self.queues, &self.folder, session).paused = paused;
             self.ring_up(session);
         }
         self.pump();
@@ -200,15 +192,10 @@ impl Upstream {
     }
 }
 
-impl Queue {
-    fn new(folder: PathBuf) -> Self {
-        Self {
-            lines: Spool::new(folder),
-            credit: 0,
-            paused: false,
-            ringed: false,
-            count: 0,
-            over: false,
-        }
-    }
+/// The queue of a session, which begins empty.
+fn queue_of<'q>(queues: &'q mut HashMap<u64, Queue>, folder: &Path, session: u64) -> &'q mut Queue {
+    queues.entry(session).or_insert_with(|| Queue {
+        lines: Spool::new(folder.to_owned()),
+        ..Queue::default()
+    })
 }

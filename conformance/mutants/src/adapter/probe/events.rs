@@ -82,9 +82,10 @@ fn output(turn: &Turn, mut members: Members) -> Result<(), Over> {
     if !members.contains_key("content") {
         return Ok(());
     }
-    match members.get("history") == Some(&Value::Bool(true)) {
-        true => turn.emit_outside(Message::of("output", members)),
-        false => turn.emit(Message::of("output", members)),
+    if members.get("history") == Some(&Value::Bool(true)) {
+        turn.emit_outside(Message::of("output", members))
+    } else {
+        turn.emit(Message::of("output", members))
     }
 }
 

@@ -155,9 +155,10 @@ impl Session {
             .into_iter()
             .chain(queued)
         {
-            match with_control {
-                true => self.send_end(&mut state, turn_id, end),
-                false => self.send_last(&mut state, turn_id, end, &text),
+            if with_control {
+                self.send_end(&mut state, turn_id, end)
+            } else {
+                self.send_last(&mut state, turn_id, end, &text)
             }
         }
         state.queued_bytes = 0;

@@ -2,13 +2,13 @@
 
 use std::{
     collections::VecDeque,
-    fmt::Write,
     fs::File,
     io::{self, Read},
 };
 
 use hmac_sha256::Hash as Sha256;
 use serde_json::{Value, json};
+use trunkline_conformance_mutants::hex;
 
 use crate::{
     fields::Fields,
@@ -125,15 +125,6 @@ pub(crate) fn digest(path: &str) -> io::Result<(u64, String)> {
         hash.update(&chunk[..bytes]);
         total += bytes as u64;
     }
-}
-
-/// Bytes as hexadecimal digits.
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 fn keep<T>(list: &mut VecDeque<T>, entry: T) {

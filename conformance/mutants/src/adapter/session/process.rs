@@ -2,9 +2,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
+use trunkline_conformance_mutants::locks::lock;
 
 use trunkline_conformance_mutants::outbox::Outbox;
 
@@ -53,7 +54,7 @@ impl Process {
     }
 
     pub(crate) fn sessions(&self) -> MutexGuard<'_, HashMap<String, Arc<Session>>> {
-        self.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.sessions)
     }
 
     pub(crate) fn find(&self, id: &str) -> Option<Arc<Session>> {

@@ -64,9 +64,10 @@ impl Session {
             let _ = std::fs::write(effect, b"");
         }
         let oldest = || state.requests.keys().next().cloned();
-        let request_id = match broken(AnyRequestAnswered) || broken(AnswersInOrder) {
-            true => oldest().unwrap_or_else(|| request_id.to_owned()),
-            false => request_id.to_owned(),
+        let request_id = if broken(AnyRequestAnswered) || broken(AnswersInOrder) {
+            oldest().unwrap_or_else(|| request_id.to_owned())
+        } else {
+            request_id.to_owned()
         };
         if broken(BadApprovalDropped) && !matches!(fields.raw("approved"), Some("true" | "false")) {
             return;

@@ -2,8 +2,6 @@
 
 use std::time::Instant;
 
-use trunkline_conformance_mutants::json::quote;
-
 use crate::message::Message;
 use crate::relay::Relay;
 use crate::schema::Exts;
@@ -15,12 +13,7 @@ impl Relay {
     pub(super) fn close(&mut self, session: &mut Session) {
         session.gone = true;
         self.hub.close(session.key);
-        if varied(Vh06)
-            && session
-                .turn
-                .as_ref()
-                .is_some_and(|turn| turn.written.is_some())
-        {
+        if varied(Vh06) && session.is_running() {
             let stop = Message::down("stop", &session.id);
             self.write(session, &stop);
         }
@@ -61,14 +54,8 @@ impl Relay {
         category: &str,
         text: &str,
     ) {
-        let error = format!(
-            "{{\"category\":{},\"message\":{}}}",
-            quote(category),
-            quote(text)
-        );
-        let closed = Message::up("session.closed", &session.id)
-            .with("reason", reason)
-            .with_raw("error", error);
+        let mut closed = Message::up("session.closed", &session.id).with("reason", reason);
+        closed.set_error(category, text);
         if !broken(ClosedUntold) {
             self.say(session, &closed);
         }

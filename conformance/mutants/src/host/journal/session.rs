@@ -145,11 +145,7 @@ impl Session {
                 session.start.remove(name);
             }
         }
-        let name: String = session
-            .id
-            .bytes()
-            .map(|byte| format!("{byte:02x}"))
-            .collect();
+        let name = trunkline_conformance_mutants::hex(session.id.as_bytes());
         let mut file = File::create_new(folder.join(format!("{name}.session")))?;
         let head = members(json!({"id":session.id,"start":session.start,"needs":session.needs}));
         file.write_all(&line_of(head))?;
