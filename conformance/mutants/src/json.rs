@@ -4,7 +4,7 @@
 use std::fmt;
 
 use serde::de::{Deserializer as _, MapAccess, Visitor};
-use serde_json::value::RawValue;
+use serde_json::{Map, Value, value::RawValue};
 
 /// One member of the outermost object.
 #[derive(Debug)]
@@ -83,6 +83,20 @@ impl<'a> Visitor<'a> for MemberReader<'_, 'a> {
         }
         Ok(())
     }
+}
+
+/// A member that is text, or the empty string.
+pub fn text<'a>(members: &'a Map<String, Value>, name: &str) -> &'a str {
+    members
+        .get(name)
+        .and_then(Value::as_str)
+        .unwrap_or_default()
+}
+
+/// The halves of a text of two characters or more.
+pub fn halves(text: &str) -> Option<[&str; 2]> {
+    let (first, second) = text.split_at(text.ceil_char_boundary(text.len() / 2));
+    (!first.is_empty() && !second.is_empty()).then_some([first, second])
 }
 
 /// Undoes the escapes of a JSON string; the flag says that it held an unpaired surrogate ([frame.10]).
@@ -176,7 +190,7 @@ pub fn ascii(json: &str) -> String {
 
 /// A text as a JSON string that may stand on the wire.
 pub fn quote(text: &str) -> String {
-    clean(&serde_json::Value::from(text).to_string())
+    clean(&Value::from(text).to_string())
 }
 
 #[cfg(test)]

@@ -14,3 +14,8 @@ pub use switches::{adapter, host};
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+/// Sleeps for so many milliseconds.
+pub fn sleep(milliseconds: u64) {
+    std::thread::sleep(std::time::Duration::from_millis(milliseconds));
+}

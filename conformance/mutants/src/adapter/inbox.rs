@@ -93,10 +93,7 @@ impl Inbox {
                 .send_of_pipe(Message::new("error").with("message", "not JSON").line(""));
         }
         if broken(NoiseStopsTurns) {
-            self.process
-                .all()
-                .iter()
-                .for_each(|session| session.stop(None, None));
+            self.process.stop_all();
         }
     }
 
@@ -193,10 +190,7 @@ impl Inbox {
                     .filter(|reason| is_reason(reason));
                 let reason = reason.filter(|_| session.has(Exts::TURNS));
                 if broken(StopStopsAll) {
-                    self.process
-                        .all()
-                        .iter()
-                        .for_each(|other| other.stop(None, None));
+                    self.process.stop_all();
                 }
                 session.stop(turn_id, reason);
             }
@@ -249,12 +243,8 @@ impl Inbox {
         let mode = fields.text("mode").optional().filter(|_| with_turns);
         match mode.as_deref() {
             Some("steer") => session.steer(content, turn_id, message_id),
-            Some("turn") | None => session.take_input(Input {
-                content: Some(content),
-                turn_id,
-            }),
-            Some(_) if broken(UnknownModeDrops) => {}
-            Some(_) => session.take_input(Input {
+            Some(mode) if mode != "turn" && broken(UnknownModeDrops) => {}
+            _ => session.take_input(Input {
                 content: Some(content),
                 turn_id,
             }),
@@ -271,19 +261,14 @@ impl Inbox {
             return;
         }
         let start = Start::read(fields);
-        if start.agreed.has(Exts::CONTROL) {
-            self.process
-                .world
-                .knows_control
-                .store(true, Ordering::Relaxed);
-        }
-        if start.agreed.has(Exts::RESUME) {
-            self.process
-                .world
-                .knows_resume
-                .store(true, Ordering::Relaxed);
-        }
-        self.process.world.set_newest(&id);
+        let world = &self.process.world;
+        world
+            .knows_control
+            .fetch_or(start.agreed.has(Exts::CONTROL), Ordering::Relaxed);
+        world
+            .knows_resume
+            .fetch_or(start.agreed.has(Exts::RESUME), Ordering::Relaxed);
+        world.set_newest(&id);
         if broken(OneSession) {
             self.process
                 .all()
@@ -303,10 +288,7 @@ impl Inbox {
 
     fn close(&self, session: &Arc<Session>) {
         if broken(CloseStopsAll) {
-            self.process
-                .all()
-                .iter()
-                .for_each(|other| other.stop(None, None));
+            self.process.stop_all();
         }
         if broken(ClosedServed) {
             return;
@@ -329,11 +311,10 @@ impl Inbox {
                 .find(id)
                 .and_then(|session| self.take_of_session(&session, kind, fields));
         }
-        if kind == "session.close" && broken(SecondCloseExits) {
-            std::process::exit(1);
-        }
-        if kind == "stop" && broken(UnknownStopExits) {
-            std::process::exit(1);
+        match kind {
+            "session.close" => exit_if(SecondCloseExits),
+            "stop" => exit_if(UnknownStopExits),
+            _ => {}
         }
         Some(())
     }

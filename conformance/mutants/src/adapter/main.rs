@@ -16,8 +16,8 @@ use std::{
     io::{self, Write},
     process::ExitCode,
     sync::Arc,
-    time::Duration,
 };
+use trunkline_conformance_mutants::sleep;
 
 use trunkline_conformance_mutants::{adapter as switches, schema};
 
@@ -79,7 +79,7 @@ fn begin_oddly(process: &Arc<Process>) {
         let _ = io::stdout().write_all(b"reference adapter, ready\n");
     }
     if varied(SlowStart) {
-        std::thread::sleep(Duration::from_secs(3));
+        sleep(3_000);
     }
     if varied(ChattyStderr) {
         std::thread::spawn(|| {

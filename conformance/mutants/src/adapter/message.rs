@@ -1,7 +1,7 @@
 //! What is written: one message as one line ([frame.1], [frame.2]).
 
 use serde_json::{Map, Value, json};
-use trunkline_conformance_mutants::json::ascii;
+use trunkline_conformance_mutants::json::{ascii, halves, text};
 
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
@@ -57,19 +57,12 @@ impl Message {
 
     /// The two halves of an output that has two characters; else itself alone.
     pub(crate) fn halves(self) -> Vec<Self> {
-        let content = self
-            .members
-            .get("content")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
-        let middle = content.ceil_char_boundary(content.len() / 2);
-        if self.kind != "output" || middle == 0 || middle == content.len() {
-            return vec![self];
+        match halves(text(&self.members, "content")) {
+            Some(halves) if self.kind == "output" => {
+                halves.map(|half| self.clone().with("content", half)).into()
+            }
+            _ => vec![self],
         }
-        let (first, second) = (json!(content[..middle]), json!(content[middle..]));
-        [first, second]
-            .map(|half| self.clone().with("content", half))
-            .into()
     }
 
     pub(crate) fn in_turn(self, turn_id: Option<String>) -> Self {

@@ -4,9 +4,9 @@ use std::{
     io::{self, Read, StdinLock},
     os::fd::AsFd as _,
     sync::{Condvar, Mutex},
-    time::Duration,
 };
 use trunkline_conformance_mutants::locks::lock;
+use trunkline_conformance_mutants::sleep;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use trunkline_conformance_mutants::{
@@ -95,7 +95,7 @@ pub(crate) fn watch_stdout() {
             Err(_) => return,
         }
         // What is not a pipe may report other things, over and over.
-        std::thread::sleep(Duration::from_millis(500));
+        sleep(500);
     }
 }
 

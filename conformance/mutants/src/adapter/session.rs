@@ -14,6 +14,7 @@ use std::{
     time::{Duration, Instant},
 };
 use trunkline_conformance_mutants::locks::{lock, wait};
+use trunkline_conformance_mutants::sleep;
 
 use trunkline_conformance_mutants::outbox::Source;
 
@@ -96,6 +97,16 @@ struct State {
     scheduled: bool,
 }
 
+impl State {
+    fn is_open(&self) -> bool {
+        matches!(self.phase, Phase::Open)
+    }
+
+    fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+}
+
 #[derive(Debug, Default)]
 enum Phase {
     #[default]
@@ -114,23 +125,19 @@ impl Session {
             world.recall(&native).map(|memory| (native, memory.values))
         });
         let (native_id, values, context) = match recalled {
-            None => (format!("native-{}", world.serial()), Values::new(), None),
-            Some(None) => {
-                let context = if broken(ResumeAlwaysKept) {
-                    "kept"
-                } else {
-                    "lost"
-                };
-                (
-                    format!("native-{}", world.serial()),
-                    Values::new(),
-                    Some(context),
-                )
-            }
             Some(Some((native, _))) if broken(ResumeForgets) => {
                 (native, Values::new(), Some("kept"))
             }
             Some(Some((native, values))) => (native, values, Some("kept")),
+            missing => {
+                let lost = if broken(ResumeAlwaysKept) {
+                    "kept"
+                } else {
+                    "lost"
+                };
+                let native = format!("native-{}", world.serial());
+                (native, Values::new(), missing.map(|_| lost))
+            }
         };
         let values = if broken(ReusedIdRemembers) {
             world.recall(&id).unwrap_or_default().values
@@ -196,7 +203,7 @@ impl Session {
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        matches!(self.lock().phase, Phase::Closed)
+        self.lock().is_closed()
     }
 
     /// Sends what belongs to no turn, with no wait.
@@ -208,7 +215,7 @@ impl Session {
     pub(super) fn speak_between_turns(self: &Arc<Self>) {
         let mut state = self.lock();
         let idle = state.begun && state.running.is_none() && state.queue.is_empty();
-        if !idle || state.pauses > 0 || !matches!(state.phase, Phase::Open) {
+        if !idle || state.pauses > 0 || !state.is_open() {
             return;
         }
         self.send(&mut state, Message::output("(at work) "));
@@ -251,7 +258,7 @@ impl Session {
         if varied(SlowUpdates) {
             let session = self.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(1_500));
+                sleep(1_500);
                 session.tell(info);
             });
             return;
@@ -267,14 +274,14 @@ impl Session {
     /// Waits for the turn to end, which no reader of stdin may do.
     pub(crate) fn wait_until_idle(&self) {
         let mut state = self.lock();
-        while state.running.is_some() && !matches!(state.phase, Phase::Closed) {
+        while state.running.is_some() && !state.is_closed() {
             state = self.wait(state, None);
         }
     }
 
     /// Tells what its agent says of it, once the agent has started.
     fn tell_facts_late(self: &Arc<Self>, context: Option<&str>) {
-        std::thread::sleep(Duration::from_millis(200));
+        sleep(200);
         let mut state = self.lock();
         let facts = facts(self.agreed, &state.options, &self.native_id, context);
         if !facts.is_empty() {
@@ -312,7 +319,7 @@ impl Session {
     }
 
     fn send_whole(self: &Arc<Self>, state: &mut State, message: Message) {
-        if matches!(state.phase, Phase::Closed) && !broken(SpeaksAfterClose) {
+        if state.is_closed() && !broken(SpeaksAfterClose) {
             return;
         }
         if broken(DropsWhenFull) && state.out_bytes > ROOM / 2 && message.kind == "output" {

@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use trunkline_conformance_mutants::locks::lock;
+use trunkline_conformance_mutants::sleep;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
@@ -168,7 +169,7 @@ impl Process {
             .is_some_and(|drain| !drain.is_finished())
             && Instant::now() < until
         {
-            std::thread::sleep(Duration::from_millis(1));
+            sleep(1);
         }
         let tail: Vec<u8> = lock(&self.stderr).iter().copied().collect();
         let from = tail.len().saturating_sub(LAST_WORDS);

@@ -22,6 +22,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Map, Value};
+pub(crate) use trunkline_conformance_mutants::json::text;
 use trunkline_conformance_mutants::lines::{LONGEST, Line, Lines};
 use trunkline_conformance_mutants::outbox::Outbox;
 
@@ -202,12 +203,14 @@ impl Journal {
     }
 }
 
-/// A member that is text, or the empty string.
-pub(crate) fn text<'a>(message: &'a Message, member: &str) -> &'a str {
-    message
-        .get(member)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
+/// A member that is a whole number.
+pub(crate) fn number(message: &Message, member: &str) -> Option<u64> {
+    message.get(member)?.as_u64()
+}
+
+/// A member that is text.
+pub(crate) fn optional<'a>(message: &'a Message, member: &str) -> Option<&'a str> {
+    message.get(member)?.as_str()
 }
 
 /// A message as a line.

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use nix::sys::signal::{SigSet, Signal};
 use tempfile::TempDir;
+use trunkline_conformance_mutants::json::halves;
 
 use crate::agent::Agent;
 use crate::child::Process;
@@ -290,13 +291,10 @@ fn cut(message: &Message) -> Vec<Message> {
     let content = message
         .text("content")
         .filter(|_| varied(Vh19) && message.kind == "output");
-    let content = content.unwrap_or_default();
-    let middle = content.ceil_char_boundary(content.len() / 2);
-    if middle == 0 || middle == content.len() {
-        return vec![message.clone()];
+    match content.as_deref().and_then(halves) {
+        Some(halves) => halves
+            .map(|half| message.clone().with("content", half))
+            .into(),
+        None => vec![message.clone()],
     }
-    let (first, second) = content.split_at(middle);
-    [first, second]
-        .map(|half| message.clone().with("content", half))
-        .into()
 }

@@ -1,6 +1,7 @@
 //! Starts processes and opens sessions on their wire ([session.1], [ext.1], [process.5]).
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
+use trunkline_conformance_mutants::sleep;
 
 use trunkline_conformance_mutants::json::quote;
 
@@ -246,7 +247,7 @@ impl Relay {
         if broken(WriteUnflushed) && message.kind == "user.input" && session.minted > 1 {
             let stdin = process.stdin.clone();
             std::thread::spawn(move || {
-                std::thread::sleep(Duration::from_millis(1500));
+                sleep(1500);
                 stdin.push(line);
             });
             return;

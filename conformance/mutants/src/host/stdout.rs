@@ -2,6 +2,7 @@
 
 use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
+use trunkline_conformance_mutants::sleep;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
@@ -51,13 +52,13 @@ impl Stdout {
                 });
             } else if !fds[0].revents().is_empty() {
                 if broken(TailLost) && std::mem::take(&mut self.fresh) {
-                    std::thread::sleep(std::time::Duration::from_millis(30));
+                    sleep(30);
                     continue;
                 }
                 self.fresh = true;
                 return Ok(());
             } else if exited {
-                std::thread::sleep(std::time::Duration::from_millis(20));
+                sleep(20);
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
+use trunkline_conformance_mutants::sleep;
 
 use trunkline_conformance_mutants::outbox::Outbox;
 
@@ -70,7 +71,7 @@ impl Upstream {
         }
         queue.count += 1;
         if broken(PipeHeld) && queue.paused {
-            std::thread::sleep(std::time::Duration::from_millis(20));
+            sleep(20);
         }
         if broken(SpoolOvertaken) && !queue.lines.is_empty() {
             queue.lines.push_front(line);

@@ -7,6 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
+use trunkline_conformance_mutants::json::text;
 
 use super::say;
 use crate::{
@@ -46,13 +47,7 @@ pub(super) fn ask_and_stand_back(turn: &Turn) -> Result<(), Over> {
 pub(super) fn ask(turn: &Turn, requests: Vec<Members>) -> Result<(), Over> {
     let mut waiting = BTreeMap::new();
     for members in requests {
-        let text = |name: &str| {
-            members
-                .get(name)
-                .and_then(Value::as_str)
-                .unwrap_or_default()
-                .to_owned()
-        };
+        let text = |name: &str| text(&members, name).to_owned();
         let asked = Asked {
             resource: text("resource").into(),
             effect: members
@@ -187,10 +182,7 @@ fn choices(members: &Members) -> Vec<Choice> {
 
 /// Asks for values. A host that cannot be asked is shown the question, and no one answers ([ext.3]).
 pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
-    let prompt = members
-        .get("prompt")
-        .and_then(Value::as_str)
-        .unwrap_or_default();
+    let prompt = text(members, "prompt");
     if !turn.has(Exts::QUESTIONS) {
         if broken(QuestionWaitsForCore) {
             return turn.next_answer(None).map(|_| ());

@@ -1,6 +1,7 @@
 //! `event` and `info`: rich messages, folded down to what was agreed on ([ext.3]).
 
 use serde_json::Value;
+use trunkline_conformance_mutants::json::text;
 
 use crate::{
     message::{Members, Message},
@@ -52,13 +53,7 @@ pub(super) fn send(turn: &Turn, mut members: Members) -> Result<(), Over> {
     if broken(ZeroLeftOut) {
         members.retain(|_, value| value.as_f64() != Some(0.0));
     }
-    let text = |name: &str| {
-        members
-            .get(name)
-            .and_then(Value::as_str)
-            .unwrap_or_default()
-            .to_owned()
-    };
+    let text = |name: &str| text(&members, name).to_owned();
     if kind == "permission.cancel" {
         turn.withdraw(&text("request_id"), "policy");
         return Ok(());

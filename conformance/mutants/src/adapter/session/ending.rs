@@ -56,10 +56,7 @@ impl End {
 
     /// The end of a turn that was taken out of the queue.
     pub(crate) fn undelivered(reason: Option<String>) -> Self {
-        let mut end = Self::of(json!({ "status": "stopped", "delivered": "no" }));
-        end.members
-            .extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
-        end
+        Self::of(json!({ "status": "stopped", "delivered": "no" })).with_reason(reason)
     }
 
     pub(crate) fn failed(category: &str, message: &str) -> Self {
@@ -75,14 +72,18 @@ impl End {
 
     /// What it is when the turn was stopped before it.
     pub(super) fn after_stop(self, reason: Option<String>) -> Self {
-        let mut end = if self.status() == "completed" {
+        if self.status() == "completed" {
             Self::stopped()
         } else {
             self
-        };
-        end.members
-            .extend(reason.map(|reason| ("stop_reason".to_owned(), reason.into())));
-        end
+        }
+        .with_reason(reason)
+    }
+
+    fn with_reason(mut self, reason: Option<String>) -> Self {
+        let reason = reason.map(|reason| ("stop_reason".to_owned(), reason.into()));
+        self.members.extend(reason);
+        self
     }
 
     pub(crate) fn is_stopped(&self) -> bool {
@@ -117,7 +118,7 @@ impl Session {
     /// Ends the session from this side ([session.8]).
     pub(crate) fn end(self: &Arc<Self>, reason: &str, error: Option<(&str, String)>) {
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) {
+        if !state.is_open() {
             return;
         }
         let text = error.as_ref().map_or_else(
@@ -138,12 +139,8 @@ impl Session {
             self.send(&mut state, closed.clone());
         }
         let running = state.running.take();
-        for tool_call_id in running.iter().flat_map(|running| running.tools.iter()) {
-            let end = Message::new("tool.end")
-                .with("tool_call_id", tool_call_id.as_str())
-                .with("is_error", true);
-            let turn_id = running.as_ref().and_then(|running| running.turn_id.clone());
-            self.send(&mut state, end.in_turn(turn_id));
+        if let Some(running) = &running {
+            self.end_tools(&mut state, &running.tools, &running.turn_id);
         }
         let idle = running.is_none();
         let queued: Vec<_> = state.queue.drain(..).collect();

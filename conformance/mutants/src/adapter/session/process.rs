@@ -6,6 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 use trunkline_conformance_mutants::locks::lock;
+use trunkline_conformance_mutants::sleep;
 
 use trunkline_conformance_mutants::outbox::Outbox;
 
@@ -65,6 +66,13 @@ impl Process {
         self.sessions().values().cloned().collect()
     }
 
+    /// Stops the turns of every session, which no message may do.
+    pub(crate) fn stop_all(&self) {
+        self.all()
+            .iter()
+            .for_each(|session| session.stop(None, None));
+    }
+
     /// Forgets a session, unless another has its id by now.
     pub(crate) fn forget(&self, session: &Arc<Session>) {
         let mut sessions = self.sessions();
@@ -79,7 +87,7 @@ impl Process {
     /// What an adapter does that says `turn.complete` as a sign of life.
     pub(crate) fn complete_when_idle(&self) -> ! {
         loop {
-            std::thread::sleep(Duration::from_secs(1));
+            sleep(1_000);
             self.all()
                 .iter()
                 .for_each(|session| session.tell(Message::new("turn.complete")));
@@ -89,7 +97,7 @@ impl Process {
     /// What an adapter does that works on without a turn ([turn.6]).
     pub(crate) fn speak_between_turns(&self) -> ! {
         loop {
-            std::thread::sleep(Duration::from_millis(100));
+            sleep(100);
             self.all().iter().for_each(Session::speak_between_turns);
         }
     }

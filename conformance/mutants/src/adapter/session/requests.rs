@@ -4,7 +4,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use serde_json::{Value, json};
 
-use super::{Announced, Phase, Session, State};
+use super::{Announced, Session, State};
 use crate::{
     fields::Fields,
     message::{Members, Message},
@@ -56,7 +56,7 @@ impl Session {
         let mut state = self.lock();
         state.owed.remove(request_id);
         let approved = is_approval(fields);
-        if matches!(state.phase, Phase::Open) {
+        if state.is_open() {
             state.ledger.answer(request_id, approved);
         }
         if approved && let Some(effect) = state.stale.remove(request_id) {
@@ -163,7 +163,7 @@ impl Session {
 
     pub(crate) fn take_file(&self, file: Announced) {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Open) {
+        if state.is_open() {
             state.ledger.file(file);
         }
     }
@@ -191,19 +191,23 @@ impl State {
             .unwrap_or_default()
     }
 
+    /// Keeps the effect of a request that is settled, for an approval that comes too late.
+    pub(super) fn keep_effect(&mut self, request_id: &str, request: Request) {
+        if let Request::Permission {
+            effect: Some(effect),
+            ..
+        } = request
+        {
+            self.stale.insert(request_id.to_owned(), effect);
+        }
+    }
+
     /// Settles what waits as denied; its turn or its session is over ([permission.3]).
     pub(super) fn settle(&mut self, kept: bool) {
         for (request_id, request) in std::mem::take(&mut self.requests) {
             self.owe(&request_id);
-            if let (
-                true,
-                Request::Permission {
-                    effect: Some(effect),
-                    ..
-                },
-            ) = (kept, request)
-            {
-                self.stale.insert(request_id, effect);
+            if kept {
+                self.keep_effect(&request_id, request);
             }
         }
     }

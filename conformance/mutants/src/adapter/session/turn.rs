@@ -105,15 +105,8 @@ impl Turn {
         let Some(request) = state.requests.remove(request_id) else {
             return false;
         };
-        if let (
-            true,
-            Request::Permission {
-                effect: Some(effect),
-                ..
-            },
-        ) = (broken(CancelledApprovalActs), request)
-        {
-            state.stale.insert(request_id.to_owned(), effect);
+        if broken(CancelledApprovalActs) {
+            state.keep_effect(request_id, request);
         }
         if !self.has(Exts::CONTROL) {
             state.owe(request_id);

@@ -5,6 +5,7 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
+use trunkline_conformance_mutants::sleep;
 
 use super::{Answer, End, Options, Over, Phase, ROOM, Session, State, Turn};
 use crate::{
@@ -37,7 +38,7 @@ impl Input {
 }
 
 /// The turn that runs.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Running {
     pub(super) serial: u64,
     pub(super) turn_id: Option<String>,
@@ -111,7 +112,7 @@ impl Session {
             });
         }
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) {
+        if !state.is_open() {
             return;
         }
         let running = state
@@ -147,7 +148,7 @@ impl Session {
     /// Ends the running turn, or takes a queued one out ([turn.4], [turn.5], [turn.9]).
     pub(crate) fn stop(self: &Arc<Self>, turn_id: Option<String>, reason: Option<String>) {
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) || broken(StopIgnored) {
+        if !state.is_open() || broken(StopIgnored) {
             return;
         }
         if broken(StopWaitsForResume) && state.pauses > 0 {
@@ -234,11 +235,7 @@ impl Session {
                 serial: self.process.world.serial(),
                 turn_id: input.turn_id.clone(),
                 input: Some(input),
-                stop: None,
-                answers: VecDeque::new(),
-                tools: BTreeSet::new(),
-                outputs: 0,
-                steers: 0,
+                ..Running::default()
             });
             if broken(ValuesOfOneTurn) {
                 state.values.clear();
@@ -309,11 +306,11 @@ impl Session {
     fn next_turn(self: &Arc<Self>) -> Option<(Turn, Option<String>)> {
         let mut state = self.lock();
         loop {
-            if state.running.is_none() && !matches!(state.phase, Phase::Closed) {
+            if state.running.is_none() && !state.is_closed() {
                 self.begin(&mut state);
             }
             let full = state.out_bytes > ROOM;
-            let closed = matches!(state.phase, Phase::Closed) && !broken(SpeaksAfterClose);
+            let closed = state.is_closed() && !broken(SpeaksAfterClose);
             match &mut state.running {
                 Some(running) if !closed && (!full || running.stop.is_some()) => {
                     let content = running.input.take().and_then(|input| input.content);
@@ -339,7 +336,7 @@ impl Session {
     /// Ends a turn, by its one `turn.complete`.
     fn finish(self: &Arc<Self>, turn: &Turn, mut end: End) {
         if varied(SlowStop) && end.is_stopped() {
-            std::thread::sleep(Duration::from_secs(4));
+            sleep(4_000);
         }
         let mut state = self.lock();
         if state
@@ -378,7 +375,7 @@ impl Session {
         self.speak_after_the_end(running.turn_id, &end);
     }
 
-    fn end_tools(
+    pub(super) fn end_tools(
         self: &Arc<Self>,
         state: &mut State,
         tools: &BTreeSet<String>,
@@ -395,15 +392,15 @@ impl Session {
     /// What some say too late or twice.
     fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &End) {
         if broken(OutputAfterEnd) {
-            std::thread::sleep(Duration::from_millis(20));
+            sleep(20);
             self.tell(Message::output("one more thing").in_turn(turn_id.clone()));
         }
         if broken(TickAfterStop) && end.is_stopped() {
-            std::thread::sleep(Duration::from_millis(40));
+            sleep(40);
             self.tell(Message::output("tick").in_turn(turn_id.clone()));
         }
         if broken(LateDouble) {
-            std::thread::sleep(Duration::from_millis(150));
+            sleep(150);
             self.send_end(&mut self.lock(), turn_id, end.clone());
         }
     }
@@ -411,11 +408,11 @@ impl Session {
 
 impl State {
     pub(super) fn going(&self, serial: u64) -> Result<(), Over> {
-        if matches!(self.phase, Phase::Closed) && broken(SpeaksAfterClose) {
+        if self.is_closed() && broken(SpeaksAfterClose) {
             return Ok(());
         }
         match &self.running {
-            Some(running) if running.serial == serial && !matches!(self.phase, Phase::Closed) => {
+            Some(running) if running.serial == serial && !self.is_closed() => {
                 if running.stop.is_some() {
                     Err(Over::Stopped)
                 } else {

@@ -1,6 +1,7 @@
 //! Messages of an adapter, one type after the other.
 
 use trunkline_conformance_mutants::json::quote;
+use trunkline_conformance_mutants::sleep;
 
 use super::Place;
 use crate::files;
@@ -63,12 +64,7 @@ impl Relay {
         }
     }
 
-    pub(super) fn hear_complete(
-        &mut self,
-        session: &mut Session,
-        mut message: Message,
-        place: &Place,
-    ) {
+    pub(super) fn hear_complete(&mut self, session: &mut Session, message: Message, place: &Place) {
         if broken(CompleteUnread) {
             return;
         }
@@ -80,19 +76,9 @@ impl Relay {
                 });
             }
         }
-        let native = message.remove("native_session_id");
-        let params = message.remove("session_params");
-        let clear = message.remove("clear_session");
-        for (name, raw) in [
-            ("native_session_id", &native),
-            ("session_params", &params),
-            ("clear_session", &clear),
-        ] {
-            if let Some(raw) = raw {
-                message.set(name, raw.clone());
-            }
-        }
-        if clear.as_deref() == Some("true") {
+        let [native, params] = ["native_session_id", "session_params"]
+            .map(|name| message.raw(name).map(str::to_owned));
+        if message.is_true("clear_session") {
             (session.native, session.params) = (None, None);
         } else {
             session.native = native.or(session.native.take());
@@ -147,7 +133,7 @@ impl Relay {
             store.join(session.files.to_string())
         };
         if broken(FileBlocks) {
-            std::thread::sleep(std::time::Duration::from_secs(4));
+            sleep(4_000);
         }
         let taken =
             files::take(&path, &roots, &copy).and_then(|()| files::hold_to(&copy, &message));

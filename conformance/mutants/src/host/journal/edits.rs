@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::{Journal, Message, members, text};
+use super::{Journal, Message, members, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
 /// The longest title of a hub, in bytes.
@@ -14,7 +14,7 @@ impl Journal {
     pub(crate) fn edit(&mut self, hub: u64, message: &Message) {
         let id = text(message, "session_id");
         let listener = self.hubs.get(&hub).and_then(|hub| hub.listens.get(id));
-        let title = message.get("title").and_then(Value::as_str);
+        let title = optional(message, "title");
         let archived = message.get("archived").and_then(Value::as_bool);
         let session = self.sessions.get(id);
         let error = match session {
@@ -77,7 +77,7 @@ impl Journal {
             return Err(refused("unknown"));
         };
         let last = copied.last();
-        let upto = message.get("seq").and_then(Value::as_u64).unwrap_or(last);
+        let upto = number(message, "seq").unwrap_or(last);
         if upto > last {
             return Err(json!({"type":"session.refused","reason":"ahead","last_seq":last}));
         }

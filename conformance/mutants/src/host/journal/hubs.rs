@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::{Journal, Message, line_of, members, text};
+use super::{Journal, Message, line_of, members, optional, text};
 use crate::switches::{Mutant::*, broken};
 
 impl Journal {
@@ -121,10 +121,7 @@ impl Journal {
                 let Some(running) = session.turns.first().map(|turn| turn.id.clone()) else {
                     return;
                 };
-                let named = message
-                    .get("turn_id")
-                    .and_then(Value::as_str)
-                    .unwrap_or(&running);
+                let named = optional(&message, "turn_id").unwrap_or(&running);
                 let stop = json!({"type":"stop.requested","turn_id":named,"reason":"user","by":by});
                 self.append(id, stop);
                 self.below.push(line_of(message));

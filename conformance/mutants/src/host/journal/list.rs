@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::session::Session;
-use super::{Journal, Message, text};
+use super::{Journal, Message, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
 /// The most sessions of an answer.
@@ -24,10 +24,7 @@ impl Journal {
 
     fn page(&self, message: &Message) -> Value {
         let mut result = json!({"type":"sessions.list.result","session_id":"","request_id":message.get("request_id")});
-        let mut after = message
-            .get("cursor")
-            .and_then(Value::as_str)
-            .map(str::to_owned);
+        let mut after = optional(message, "cursor").map(str::to_owned);
         let is_place = |cursor: &str| {
             cursor
                 .split_once('/')
@@ -49,10 +46,7 @@ impl Journal {
             rows.drain(..lost.min(rows.len()));
         }
         rows.retain(|(_, session, row)| fits(message, session, row));
-        let limit = message
-            .get("limit")
-            .and_then(Value::as_u64)
-            .filter(|_| !broken(ListUnlimited));
+        let limit = number(message, "limit").filter(|_| !broken(ListUnlimited));
         let limit = limit
             .and_then(|limit| usize::try_from(limit).ok())
             .unwrap_or(PAGE)
@@ -124,8 +118,5 @@ fn fits(message: &Message, session: &Session, row: &Value) -> bool {
     let archived = message.get("archived").and_then(Value::as_bool);
     members.into_iter().all(same)
         && (message.contains_key("id") || session.is_archived == archived.unwrap_or_default())
-        && message
-            .get("text")
-            .and_then(Value::as_str)
-            .is_none_or(within)
+        && optional(message, "text").is_none_or(within)
 }

@@ -1,8 +1,9 @@
 //! What hubs hear: entries from their place on, what they skip, and what they ask of the past.
 
 use serde_json::{Value, json};
+use trunkline_conformance_mutants::sleep;
 
-use super::{Hub, Journal, Message, line_of, members, text};
+use super::{Hub, Journal, Message, line_of, members, number, text};
 use crate::switches::{Mutant::*, broken};
 
 /// How far a hub may be behind before its entries wait.
@@ -66,8 +67,7 @@ impl Journal {
     /// `session.attach` ([journal.5]).
     pub(crate) fn attach(&mut self, hub: u64, message: &Message) {
         let id = text(message, "session_id").to_owned();
-        let number = |member: &str| message.get(member).and_then(Value::as_u64);
-        let after = number("after").unwrap_or_default();
+        let after = number(message, "after").unwrap_or_default();
         let Some(session) = self
             .sessions
             .get_mut(&id)
@@ -84,7 +84,7 @@ impl Journal {
             let refused = json!({"type":"session.refused","reason":"ahead","last_seq":last});
             return self.tell(hub, &id, refused);
         }
-        let differs = number("epoch")
+        let differs = number(message, "epoch")
             .zip(session.epoch_at(after))
             .filter(|(asked, known)| asked != known);
         if let Some((asked, known)) = differs.filter(|_| !broken(ForkUnseen)) {
@@ -140,7 +140,6 @@ impl Journal {
     /// `session.history` ([journal.9]).
     pub(crate) fn history(&self, hub: u64, message: &Message) {
         let id = text(message, "session_id");
-        let number = |member: &str| message.get(member).and_then(Value::as_u64);
         let mut result =
             json!({"type":"session.history.result","request_id":message.get("request_id")});
         let Some(session) = self.sessions.get(id) else {
@@ -148,8 +147,10 @@ impl Journal {
             return self.tell(hub, id, result);
         };
         let (from, to) = (
-            number("from").unwrap_or(1).max(1),
-            number("to").unwrap_or(u64::MAX).min(session.last()),
+            number(message, "from").unwrap_or(1).max(1),
+            number(message, "to")
+                .unwrap_or(u64::MAX)
+                .min(session.last()),
         );
         let (mut entries, mut bytes) = (Vec::new(), 0);
         for seq in from..=to {
@@ -179,7 +180,7 @@ impl Journal {
                 while listener.next <= session.last() {
                     if broken(SlowDelaysAll) {
                         while out.bytes() >= AHEAD && !out.is_broken() {
-                            std::thread::sleep(std::time::Duration::from_millis(1));
+                            sleep(1);
                         }
                     }
                     if out.bytes() >= AHEAD {

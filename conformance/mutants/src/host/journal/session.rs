@@ -8,7 +8,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use super::{Journal, Message, line_of, members, text};
+use super::{Journal, Message, line_of, members, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
 /// What the file of a session begins with, and its entries say.
@@ -233,12 +233,7 @@ impl Session {
             text(entry, "message_id").to_owned(),
         );
         let seq = self.last() + 1;
-        self.epochs.push(
-            entry
-                .get("epoch")
-                .and_then(Value::as_u64)
-                .unwrap_or_default(),
-        );
+        self.epochs.push(number(entry, "epoch").unwrap_or_default());
         if !NOT_OF_AGENT.contains(&kind)
             && let Some(open) = self.turns.iter_mut().find(|open| open.id == turn)
         {
@@ -282,7 +277,7 @@ impl Session {
             // A copy shares the agent's session with its source.
             "host.fact" if text(entry, "fact") == "forked_from" => self.native = None,
             "session.edited" => {
-                if let Some(title) = entry.get("title").and_then(Value::as_str) {
+                if let Some(title) = optional(entry, "title") {
                     title.clone_into(&mut self.title);
                 }
                 let archived = entry.get("archived").and_then(Value::as_bool);
