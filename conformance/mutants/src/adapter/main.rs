@@ -17,9 +17,8 @@ use std::{
     process::ExitCode,
     sync::Arc,
 };
-use trunkline_conformance_mutants::sleep;
 
-use trunkline_conformance_mutants::{adapter as switches, schema};
+use trunkline_conformance_mutants::{adapter as switches, schema, sleep};
 
 use crate::{
     inbox::Inbox,

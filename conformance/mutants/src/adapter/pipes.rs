@@ -5,13 +5,13 @@ use std::{
     os::fd::AsFd as _,
     sync::{Condvar, Mutex},
 };
-use trunkline_conformance_mutants::locks::lock;
-use trunkline_conformance_mutants::sleep;
 
 use rustix::event::{PollFd, PollFlags, poll};
 use trunkline_conformance_mutants::{
     lines::{self, LONGEST, Lines},
+    locks::lock,
     outbox::{Fault, Outbox},
+    sleep,
 };
 
 use crate::switches::{Mutant::*, broken, find_fault};

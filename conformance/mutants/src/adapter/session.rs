@@ -13,10 +13,12 @@ use std::{
     sync::{Arc, Condvar, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
-use trunkline_conformance_mutants::locks::{lock, wait};
-use trunkline_conformance_mutants::sleep;
 
-use trunkline_conformance_mutants::outbox::Source;
+use trunkline_conformance_mutants::{
+    locks::{lock, wait},
+    outbox::Source,
+    sleep,
+};
 
 pub(crate) use self::{
     ending::End,

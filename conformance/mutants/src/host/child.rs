@@ -11,14 +11,11 @@ use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use trunkline_conformance_mutants::locks::lock;
-use trunkline_conformance_mutants::sleep;
 
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use rustix::process::{WaitId, WaitIdOptions, waitid};
-use trunkline_conformance_mutants::lines::Line;
-use trunkline_conformance_mutants::outbox::Outbox;
+use trunkline_conformance_mutants::{lines::Line, locks::lock, outbox::Outbox, sleep};
 
 use crate::event::{Credits, Event, Exit};
 use crate::pipes;

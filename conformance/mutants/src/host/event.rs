@@ -3,9 +3,11 @@
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
-use trunkline_conformance_mutants::locks::{lock, wait};
 
-use trunkline_conformance_mutants::lines::Line;
+use trunkline_conformance_mutants::{
+    lines::Line,
+    locks::{lock, wait},
+};
 
 /// What one reader may be ahead of the loop.
 const AHEAD: usize = 4 * 1024 * 1024;

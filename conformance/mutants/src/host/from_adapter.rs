@@ -5,8 +5,10 @@ mod spoil;
 
 use std::time::Instant;
 
-use trunkline_conformance_mutants::json::{quote, session_named_in};
-use trunkline_conformance_mutants::lines::Line;
+use trunkline_conformance_mutants::{
+    json::{quote, session_named_in},
+    lines::Line,
+};
 
 use crate::message::{Fault, Message};
 use crate::relay::Relay;

@@ -4,8 +4,7 @@ mod close;
 
 use std::time::Instant;
 
-use trunkline_conformance_mutants::json::quote;
-use trunkline_conformance_mutants::lines::Line;
+use trunkline_conformance_mutants::{json::quote, lines::Line};
 
 use crate::files::{harmless, hold_to, place};
 use crate::message::{Fault, Message};

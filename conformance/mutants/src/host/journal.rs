@@ -23,8 +23,10 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use nix::sys::signal::{SigSet, Signal};
 use serde_json::{Map, Value};
 pub(crate) use trunkline_conformance_mutants::json::text;
-use trunkline_conformance_mutants::lines::{LONGEST, Line, Lines};
-use trunkline_conformance_mutants::outbox::Outbox;
+use trunkline_conformance_mutants::{
+    lines::{LONGEST, Line, Lines},
+    outbox::Outbox,
+};
 
 use self::listen::Listener;
 use self::session::Session;

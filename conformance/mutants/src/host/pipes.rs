@@ -4,8 +4,10 @@ use std::io::{self, Read};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use trunkline_conformance_mutants::lines::{Fault as ReadFault, LONGEST, Line, Lines};
-use trunkline_conformance_mutants::outbox::{Fault, Outbox};
+use trunkline_conformance_mutants::{
+    lines::{Fault as ReadFault, LONGEST, Line, Lines},
+    outbox::{Fault, Outbox},
+};
 
 use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 

@@ -1,9 +1,8 @@
 //! Starts processes and opens sessions on their wire ([session.1], [ext.1], [process.5]).
 
 use std::time::Instant;
-use trunkline_conformance_mutants::sleep;
 
-use trunkline_conformance_mutants::json::quote;
+use trunkline_conformance_mutants::{json::quote, sleep};
 
 use crate::agent::Leave;
 use crate::child::Process;

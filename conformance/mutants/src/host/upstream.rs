@@ -2,9 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::path::{Path, PathBuf};
-use trunkline_conformance_mutants::sleep;
 
-use trunkline_conformance_mutants::outbox::Outbox;
+use trunkline_conformance_mutants::{outbox::Outbox, sleep};
 
 use crate::spool::Spool;
 use crate::switches::{Mutant::*, broken};

@@ -5,10 +5,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
     time::{Duration, Instant},
 };
-use trunkline_conformance_mutants::locks::lock;
-use trunkline_conformance_mutants::sleep;
 
-use trunkline_conformance_mutants::outbox::Outbox;
+use trunkline_conformance_mutants::{locks::lock, outbox::Outbox, sleep};
 
 use super::{End, Over, Session, Turn};
 use crate::{

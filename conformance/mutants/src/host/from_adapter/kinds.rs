@@ -1,7 +1,6 @@
 //! Messages of an adapter, one type after the other.
 
-use trunkline_conformance_mutants::json::quote;
-use trunkline_conformance_mutants::sleep;
+use trunkline_conformance_mutants::{json::quote, sleep};
 
 use super::Place;
 use crate::files;
