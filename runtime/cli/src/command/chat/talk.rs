@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use trunkline_host::{
-    SessionEnd, TurnNo,
+    Cause, SessionEnd, TurnNo,
     protocol::{ClosedReason, SessionStart, SessionUpdate},
 };
 
@@ -315,10 +315,13 @@ impl Talk {
     ) -> Result<Next, CliError> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
+        // The end of a session that is refused may come only after the next prompt.
+        let mut is_refused = false;
         if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)
             && let Some(next) = next_after(end, &chosen.agent, &self.asked)
         {
             self.conversation.screen.remark(&next);
+            is_refused = end.cause == Cause::Refused;
         }
         self.tell_noise();
         let closed = match &outcome {
@@ -327,6 +330,7 @@ impl Talk {
         };
         self.conversation.screen.space();
         Ok(match outcome {
+            Outcome::Ended(_) if is_refused => Next::Leave(exit::USAGE),
             Outcome::Ended(_) => closed.map_or(Next::Talk, |end| Next::Leave(self.code_of(&end))),
             Outcome::Closed(_, end) => Next::Leave(self.code_of(&end)),
             Outcome::Leave(interrupt) => Next::Leave(interrupt.exit_code()),
