@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// Returns true if answers to [`Core::handle_list`] may come.
-    pub(super) fn awaits_list(&self) -> bool {
+    pub(super) fn is_list_open(&self) -> bool {
         !self.process.liveness.lists.is_empty()
     }
 

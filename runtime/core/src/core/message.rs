@@ -65,7 +65,7 @@ impl Core {
         if kind == AdapterKind::Pong && self.process.liveness.was_pinged() {
             return Ok(());
         }
-        if kind == AdapterKind::SessionsListResult && self.awaits_list() {
+        if kind == AdapterKind::SessionsListResult && self.is_list_open() {
             let (body, _) = head.body_of::<AdapterBody>(kind)?;
             if let AdapterBody::SessionsListResult(result) = body {
                 self.listed(result);
