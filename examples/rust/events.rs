@@ -18,8 +18,8 @@ async fn think(turn: &Turn) {
     turn.output("42").await;
 }
 
-/// A tool call: its begin, what it prints, its end. Take the agent's own id of the call, so that
-/// the events pair. Without one, count: a later turn uses another id.
+/// A tool call: its begin, what it prints, its end. Take the agent's own id of the call, so that the events pair. Without
+/// one, count: a later turn uses another id.
 async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     let call = ToolCallId::new(format!("call-{}", CALLS.fetch_add(1, Ordering::Relaxed)))?;
@@ -91,8 +91,7 @@ async fn ask(turn: &Turn) {
     .await;
 }
 
-/// Files: those of the user come with the input, and one is made and sent. `Turn::file` sends one
-/// that is there.
+/// Files: those of the user come with the input, and one is made and sent. `Turn::file` sends one that is there.
 async fn exchange_files(turn: &Turn, input: &Input) -> Result<(), Error> {
     for file in &input.files {
         turn.output(format!("got {}\n", file.file_path)).await;

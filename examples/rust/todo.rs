@@ -1,8 +1,7 @@
-//! A to-do list for each session: state, a permission, a file, a long turn that can be stopped and
-//! steered.
+//! A to-do list for each session: state, a permission, a file, a long turn that can be stopped and steered.
 //!
-//! `add TEXT`, `list`, `clear` (asks first), `export` (sends a file), `work` (does one entry a
-//! second; what the user says meanwhile is added to the list).
+//! `add TEXT`, `list`, `clear` (asks first), `export` (sends a file), `work` (does one entry a second; what the user
+//! says meanwhile is added to the list).
 
 use std::{process::ExitCode, time::Duration};
 
@@ -87,8 +86,7 @@ async fn clear(turn: &Turn, list: &mut List) {
     }
 }
 
-/// Stops between two entries: `stopped` resolves when the user stops the turn, or the session or
-/// process ends.
+/// Stops between two entries: `stopped` resolves when the user stops the turn, or the session or process ends.
 async fn work(turn: &Turn, list: &mut List) -> Result<(), Error> {
     while !list.entries.is_empty() {
         tokio::select! {

@@ -25,8 +25,7 @@ impl Dialect {
         }
     }
 
-    /// The answer to a text that is not a command and has no space: all of it, whatever the session
-    /// heard before.
+    /// The answer to a text that is not a command and has no space: all of it, whatever the session heard before.
     pub(crate) fn answer(self, text: &str) -> String {
         match self {
             Self::Echo => text.to_owned(),
