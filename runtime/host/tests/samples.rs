@@ -152,10 +152,11 @@ fn an_entry_with_a_profile_alone_starts_that_adapter() {
             (spec.args.as_slice(), &spec.config, spec.work_dir),
             (&["adapter".into(), name.into()][..], &None, None)
         );
-        // The object alone names the profile, too.
+        // The object alone names the profile, too: that which the key is called after, if several share it.
         let text = json!({ "agents": [{ "id": "a", (key): {} }] }).to_string();
         let config = Config::parse(text.as_bytes(), &samples()).expect(name);
-        assert_eq!(config.agents[0].profile, Profile::BuiltIn(name.to_owned()));
+        let owner = if key == "acp" { key } else { name };
+        assert_eq!(config.agents[0].profile, Profile::BuiltIn(owner.to_owned()));
     }
 }
 
@@ -218,7 +219,7 @@ fn a_name_that_is_neither_profile_nor_agent_gets_both_lists() {
         neither.contains("agents[1].profile: `clod` is not a profile; "),
         "{neither}"
     );
-    for listed in ["profiles: external, echo, ", "acp; agents: one, two"] {
+    for listed in ["profiles: external, echo, ", "acp, ", "; agents: one, two"] {
         assert!(neither.contains(listed), "{neither}");
     }
     assert!(
