@@ -11,6 +11,9 @@ use crate::{EventKind, Host, OpenError, Session, SessionOptions, link::Command};
 /// Timeout for a list, the start of the adapter's process included.
 const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Timeout for the adapter's declaration of what it can do. One that knows only the core never sends it.
+const DECLARATION_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Why the conversations that an agent keeps were not listed; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -104,19 +107,10 @@ async fn list_by(
     cwd: Option<String>,
     limit: Option<u32>,
 ) -> Option<Result<Vec<SessionEntry>, String>> {
-    loop {
-        match session.next_event().await?.kind {
-            EventKind::Info(info) => match info.capabilities {
-                Some(declared) if declared.lists_sessions == Some(true) => break,
-                Some(_) => return None,
-                None => {}
-            },
-            EventKind::Closed(end) => {
-                let failure = end.error.and_then(|failure| failure.message);
-                return failure.map(Err);
-            }
-            _ => {}
-        }
+    match timeout(DECLARATION_TIMEOUT, lists_sessions(session)).await {
+        Ok(Ok(true)) => {}
+        Ok(Ok(false)) | Err(_) => return None,
+        Ok(Err(reason)) => return Some(Err(reason)),
     }
     let request_id = RequestId::new(uuid::Uuid::new_v4().simple().to_string()).ok()?;
     let (reply, answer) = oneshot::channel();
@@ -135,4 +129,24 @@ async fn list_by(
         Some(reason) => Err(reason),
         None => Ok(result.entries.unwrap_or_default()),
     })
+}
+
+/// Waits for the adapter's declaration, and returns true if it lists its conversations. An error is the reason for which the
+/// session ended; without one the result is false.
+async fn lists_sessions(session: &Session) -> Result<bool, String> {
+    while let Some(event) = session.next_event().await {
+        match event.kind {
+            EventKind::Info(info) => {
+                if let Some(declared) = info.capabilities {
+                    return Ok(declared.lists_sessions == Some(true));
+                }
+            }
+            EventKind::Closed(end) => {
+                let failure = end.error.and_then(|failure| failure.message);
+                return failure.map_or(Ok(false), Err);
+            }
+            _ => {}
+        }
+    }
+    Ok(false)
 }
