@@ -131,8 +131,8 @@ async fn list_by(
     })
 }
 
-/// Waits for the adapter's declaration, and returns true if it lists its conversations. An error is the reason for which the
-/// session ended; without one the result is false.
+/// Waits for the adapter's declaration, and returns true if it lists its conversations. An error is
+/// the reason for which the session ended; without one the result is false.
 async fn lists_sessions(session: &Session) -> Result<bool, String> {
     while let Some(event) = session.next_event().await {
         match event.kind {
