@@ -5,8 +5,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// The longest path of a socket's address, without its zero byte: that of macOS, which is shorter
-/// than Linux's 107.
+/// Limit for the path of a socket's address, without its zero byte. macOS has 103, Linux 107.
 const MAX_ADDRESS_PATH: usize = 103;
 
 /// A path to bind or connect a Unix socket at, short enough for an address.

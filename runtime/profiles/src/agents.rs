@@ -75,7 +75,7 @@ pub(crate) struct AgentFile {
     /// Regular expressions for the agent's own words of failures, by category.
     #[serde(default)]
     failures: BTreeMap<String, Vec<String>>,
-    /// Form of the ids of conversations, which stand in command lines.
+    /// Form of the ids of conversations, which become arguments.
     #[serde(default)]
     session_id: SessionIdForm,
     /// Variables in MCP servers: expanded by the adapter, or left to the agent.
@@ -84,7 +84,7 @@ pub(crate) struct AgentFile {
     /// Dialect of the agent's one-shot runs.
     #[serde(default)]
     pub(crate) oneshot: Option<Oneshot>,
-    /// How the agent speaks the Agent Client Protocol. Absent: its profile is Rust.
+    /// The agent's side of the Agent Client Protocol. Absent: its profile is Rust.
     #[serde(default)]
     pub(crate) acp: Option<AcpSide>,
 }
@@ -137,7 +137,7 @@ enum SessionIdForm {
     Uuid,
 }
 
-/// Who puts in the values of variables that MCP servers name.
+/// The side that expands variables in MCP servers.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum McpVariables {
@@ -160,7 +160,7 @@ pub(crate) enum Oneshot {
     Opencode,
 }
 
-/// How an agent speaks ACP.
+/// An agent's side of ACP.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcpSide {
@@ -184,13 +184,13 @@ pub(crate) struct AcpSide {
     /// Options of the session or of the configuration that the command line takes, in their order.
     #[serde(default)]
     pub(crate) options: Vec<CommandLineOption>,
-    /// How instructions reach the agent.
+    /// Delivery of instructions.
     #[serde(default)]
     pub(crate) system_prompt: SystemPromptWay,
-    /// How skills reach the agent.
+    /// Delivery of skills.
     #[serde(default)]
     pub(crate) skills: SkillsWay,
-    /// How MCP servers reach the agent.
+    /// Delivery of MCP servers.
     #[serde(default)]
     pub(crate) mcp_servers: McpServersWay,
     /// Configuration beside the user's own files: permissions, instructions, skills and temperature go by it.
@@ -233,7 +233,7 @@ pub(crate) struct CommandLineOption {
     pub(crate) since: Option<String>,
 }
 
-/// How instructions reach an agent.
+/// Delivery of instructions to an agent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum SystemPromptWay {
@@ -251,7 +251,7 @@ pub(crate) enum SystemPromptWay {
     InstructionsFolder { variable: String },
 }
 
-/// How skills reach an agent.
+/// Delivery of skills to an agent.
 #[derive(Debug, Default, Deserialize)]
 #[serde(tag = "by", rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum SkillsWay {
@@ -267,7 +267,7 @@ pub(crate) enum SkillsWay {
     },
 }
 
-/// How MCP servers reach an agent.
+/// Delivery of MCP servers to an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum McpServersWay {
@@ -306,7 +306,8 @@ impl AgentFile {
     fn parse(text: &str) -> Result<Self, String> {
         let mut deserializer = serde_json::Deserializer::from_str(text);
         let file: Self = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let (path, why) = (error.path().to_string(), error.inner().to_string());
+            let path = error.path().to_string();
+            let why = error.inner().to_string();
             if path == "." {
                 why
             } else {

@@ -57,10 +57,10 @@ settings! {
     struct Settings, "codex";
     {
         /// When Codex asks: `untrusted`, `on-request` or `never`. Empty: as Codex itself is configured.
-        #[cfg_attr(test, schemars(extend("enum" = policy::Approval::NAMES)))]
+        #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Approval::ALL.map(policy::Approval::name)))))]
         approval_mode: String = String::new(),
         /// What confines commands: `read-only` or `workspace-write`. Empty: as Codex itself is configured.
-        #[cfg_attr(test, schemars(extend("enum" = policy::Sandbox::NAMES)))]
+        #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Sandbox::ALL.map(policy::Sandbox::name)))))]
         sandbox_mode: String = String::new(),
         /// A profile of Codex's own configuration. Such sessions run by `codex exec`, which alone knows profiles.
         profile: String = String::new(),

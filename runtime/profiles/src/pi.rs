@@ -11,8 +11,8 @@ mod translate;
 mod turn;
 
 use trunkline_sdk::{
-    Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, SessionUpdate,
-    Turn,
+    Adapter, Category, Check, Description, Error, Input, Session, SessionInfo, SessionStart,
+    SessionUpdate, Turn,
 };
 
 use self::conversation::Conversation;
@@ -82,9 +82,7 @@ impl Adapter for PiAdapter {
         let (extension, left_out) = McpExtension::new(servers)?;
         warnings.extend(left_out);
         for text in warnings {
-            session
-                .emit(failure::warning(trunkline_sdk::Category::Other, text))
-                .await;
+            session.emit(failure::warning(Category::Other, text)).await;
         }
         Conversation::new(session, self.settings.clone(), options, extension).map(Some)
     }

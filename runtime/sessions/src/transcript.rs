@@ -55,7 +55,7 @@ pub(crate) fn read_transcript(
 /// The newest part of a conversation.
 #[derive(Debug, Default)]
 struct Transcript {
-    /// What the user, the agent or a tool contributed, in order.
+    /// Contributions of the user, the agent and its tools, in order.
     blocks: VecDeque<TranscriptBlock>,
     bytes: usize,
     is_cut: bool,

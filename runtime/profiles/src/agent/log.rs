@@ -224,7 +224,8 @@ impl Counts {
             parts.push(format!("{count} of the agent could not be read"));
         }
         if self.over_bytes > 0 || self.over_lines > 0 {
-            let (count, bytes) = (lines(self.over_lines), self.over_bytes);
+            let count = lines(self.over_lines);
+            let bytes = self.over_bytes;
             parts.push(format!("{count} left out of this log ({bytes} bytes)"));
         }
         if shared > 0 {
@@ -248,11 +249,10 @@ fn explain(end: &mut TurnComplete, raw: &str, stderr: &str) {
         let last = lines[lines.len().saturating_sub(MAX_ERROR_LINES)..].join("\n");
         let last = &last[last.ceil_char_boundary(last.len().saturating_sub(MAX_ERROR_BYTES))..];
         let last = trunkline_sdk::preview::without_escapes(last);
-        let text = error.message.take().unwrap_or_default();
+        let text = error.message.get_or_insert_default();
         if !text.contains(last.trim()) {
-            error.message = Some(format!("{text}; it printed: {}", last.trim()));
-        } else {
-            error.message = Some(text);
+            text.push_str("; it printed: ");
+            text.push_str(last.trim());
         }
     }
 }
@@ -273,11 +273,11 @@ struct Process {
 #[derive(Debug, Default)]
 struct Sessions {
     all: Vec<Weak<SessionLog>>,
-    /// Those that run a turn.
+    /// The sessions that run a turn.
     running: Vec<Weak<SessionLog>>,
 }
 
-/// Adds a session, unless it is there. Returns true if it was not.
+/// Adds a session if it is not in the list yet. Returns true if it was added.
 fn add(sessions: &mut Vec<Weak<SessionLog>>, session: &Arc<SessionLog>) -> bool {
     let is_known = |known: &Weak<SessionLog>| std::ptr::eq(known.as_ptr(), Arc::as_ptr(session));
     let is_new = !sessions.iter().any(is_known);
@@ -298,7 +298,7 @@ impl Drop for SessionLog {
 }
 
 impl ProcessLog {
-    /// The log of a process that is to be started.
+    /// The log of a process that starts next.
     pub(crate) fn new(launch: &Launch) -> Self {
         Self(Arc::new(Process {
             start: start(launch),
@@ -388,9 +388,10 @@ fn start(launch: &Launch) -> Value {
         let is_value = before.starts_with('-')
             && redact::text(&joined) != joined
             && redact::text(&before) == before;
-        args.push(match is_value {
-            true => "[REDACTED:option]".to_owned(),
-            false => text(arg.as_ref().as_ref()),
+        args.push(if is_value {
+            "[REDACTED:option]".to_owned()
+        } else {
+            text(arg.as_ref().as_ref())
         });
         before = arg;
     }

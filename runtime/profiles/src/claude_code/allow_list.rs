@@ -77,7 +77,7 @@ impl AllowList {
     }
 }
 
-/// The patterns that an entry stands for, which may be in Claude's own forms: `Bash(npm run:*)` is
+/// The patterns of an entry, which may be in Claude's own forms: `Bash(npm run:*)` is
 /// a command and anything behind it, `WebFetch(domain:a.org)` is each address of a server,
 /// `mcp__server` is each of its tools.
 fn patterns(entry: &str) -> Vec<String> {

@@ -58,30 +58,15 @@ const MODES: &[(&str, &str, Approval, Sandbox)] = &[
 /// The mode without a sandbox.
 const DANGEROUS: &str = "dangerous-full-access";
 
+/// The values of a key of the configuration, for its schema.
 #[cfg(test)]
-impl Sandbox {
-    /// The values of `sandbox_mode`, for the schema.
-    pub(super) const NAMES: [&str; 4] = [
-        "",
-        Self::ReadOnly.name(),
-        Self::WorkspaceWrite.name(),
-        Self::Danger.name(),
-    ];
-}
-
-#[cfg(test)]
-impl Approval {
-    /// The values of `approval_mode`, for the schema.
-    pub(super) const NAMES: [&str; 5] = [
-        "",
-        Self::Untrusted.name(),
-        Self::OnFailure.name(),
-        Self::OnRequest.name(),
-        Self::Never.name(),
-    ];
+pub(super) fn schema_values<const N: usize>(names: [&'static str; N]) -> Vec<&'static str> {
+    std::iter::once("").chain(names).collect()
 }
 
 impl Sandbox {
+    pub(super) const ALL: [Self; 3] = [Self::ReadOnly, Self::WorkspaceWrite, Self::Danger];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::ReadOnly => "read-only",
@@ -91,7 +76,7 @@ impl Sandbox {
     }
 
     fn of(name: &str) -> Result<Self, Error> {
-        [Self::ReadOnly, Self::WorkspaceWrite, Self::Danger]
+        Self::ALL
             .into_iter()
             .find(|sandbox| sandbox.name() == name)
             .ok_or_else(|| {
@@ -114,6 +99,13 @@ impl Sandbox {
 }
 
 impl Approval {
+    pub(super) const ALL: [Self; 4] = [
+        Self::Untrusted,
+        Self::OnFailure,
+        Self::OnRequest,
+        Self::Never,
+    ];
+
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Untrusted => "untrusted",
@@ -124,15 +116,10 @@ impl Approval {
     }
 
     fn of(name: &str) -> Result<Self, Error> {
-        [
-            Self::Untrusted,
-            Self::OnFailure,
-            Self::OnRequest,
-            Self::Never,
-        ]
-        .into_iter()
-        .find(|approval| approval.name() == name)
-        .ok_or_else(|| unknown("approval policy", name, "untrusted, on-request, never"))
+        Self::ALL
+            .into_iter()
+            .find(|approval| approval.name() == name)
+            .ok_or_else(|| unknown("approval policy", name, "untrusted, on-request, never"))
     }
 }
 

@@ -1,7 +1,5 @@
 //! MCP servers of a session, by an extension of pi: by itself it has none.
 
-use std::path::Path;
-
 use tempfile::NamedTempFile;
 use trunkline_sdk::Error;
 
@@ -48,10 +46,9 @@ impl McpExtension {
 
     /// Adds the extension to a start of pi.
     pub(super) fn add_to(&self, launch: Launch) -> Launch {
-        let extension: &Path = self.extension.path();
         launch
             .arg("--extension")
-            .arg(extension)
+            .arg(self.extension.path())
             .env(CONFIG, self.servers.path())
     }
 }

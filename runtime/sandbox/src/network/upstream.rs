@@ -78,7 +78,7 @@ impl UpstreamProxy {
         }))
     }
 
-    /// Whether a target is reached through this proxy.
+    /// Returns true if a target is reached through this proxy.
     pub(super) fn serves(&self, target: &Target) -> bool {
         let is_local = match &target.host {
             Host::Name(name) => name == LOCALHOST,
