@@ -14,13 +14,13 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use tempfile::NamedTempFile;
 use trunkline_gateway::{Method, StatusCode, ask};
 use trunkline_host::config::state_dir;
 
 use crate::{
     error::CliError,
     journal::{SOCKET, has_host},
+    private_file::write_private,
 };
 
 /// Which daemon.
@@ -127,11 +127,7 @@ impl Folder {
 
     /// Replaces a file of the folder, which is for this user only.
     fn write(&self, file: &Path, value: &impl Serialize) -> io::Result<()> {
-        // A temporary file is for this user only.
-        let mut new = NamedTempFile::new_in(&self.0)?;
-        serde_json::to_writer(&mut new, value)?;
-        new.persist(file)?;
-        Ok(())
+        write_private(file, &serde_json::to_vec(value)?)
     }
 
     /// Forgets it.

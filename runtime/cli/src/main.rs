@@ -29,6 +29,7 @@ mod log;
 mod matching_daemon;
 mod overrides;
 mod paint;
+mod private_file;
 mod reload;
 mod screen;
 mod session_backend;

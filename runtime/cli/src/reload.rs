@@ -17,12 +17,9 @@ use trunkline_host::{
 };
 
 use crate::{
-    daemon::{
-        Folder, Running,
-        launch::{Launch, is_set},
-    },
+    daemon::{Folder, Running, launch::DaemonLaunch},
     error::CliError,
-    target::{self, Chosen, MODEL, Processes, Target},
+    target::{self, Chosen, MODEL, Processes, Target, is_set},
 };
 
 /// What a configuration is read again with, and for whom.
@@ -243,8 +240,8 @@ fn used_variables(config: &Config) -> Vec<String> {
 }
 
 fn note_variables(folder: &Folder, variables: Vec<String>) -> io::Result<()> {
-    match Launch::read(folder)? {
-        Some(launch) => Launch {
+    match DaemonLaunch::read(folder)? {
+        Some(launch) => DaemonLaunch {
             variables,
             ..launch
         }

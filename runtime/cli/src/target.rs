@@ -149,6 +149,11 @@ fn build_with(
     Ok(host)
 }
 
+/// Returns true if the environment has a value for a variable.
+pub(crate) fn is_set(name: &str) -> bool {
+    std::env::var_os(name).is_some_and(|value| !value.is_empty())
+}
+
 /// Lists the variables of the host that the agent of a built-in profile takes its credentials, its model and its way to the
 /// network from. An entry that names one itself has made its choice: another could take precedence over it.
 pub(crate) fn list_variables(agent: &mut AgentConfig) {
@@ -159,7 +164,6 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
         agent.command.env.contains_key(name)
             || agent.env_passthrough.iter().any(|passed| passed == name)
     };
-    let is_set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     let credentials = profile.credentials().map_or_else(Vec::new, |taken| {
         let mut passed = taken.passed(is_set);
         // The folder of the login takes precedence over no credential.

@@ -24,7 +24,7 @@ use trunkline_host::config::Command;
 use trunkline_protocol::{SessionId, Sha256};
 
 use crate::{
-    daemon::{Folder, State, launch::Launch},
+    daemon::{Folder, State, launch::DaemonLaunch},
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
@@ -243,9 +243,10 @@ impl Daemon {
     ///
     /// # Errors
     /// It must not be started, or not with this environment.
-    fn launch(&self, attempt: Attempt) -> Result<Option<Launch>, String> {
+    fn launch(&self, attempt: Attempt) -> Result<Option<DaemonLaunch>, String> {
         let state = self.folder.0.display();
-        let Some(launch) = Launch::read(&self.folder).map_err(|error| error.to_string())? else {
+        let Some(launch) = DaemonLaunch::read(&self.folder).map_err(|error| error.to_string())?
+        else {
             return Ok(None);
         };
         if attempt == Attempt::Again && launch.is_down() {
@@ -362,7 +363,7 @@ fn start(daemon: &Daemon) -> io::Result<()> {
 /// does not end it. Its output until it is ready goes to this process's stdout and stderr; its log is bounded.
 fn up(daemon: &Daemon) -> io::Result<()> {
     let log = daemon.folder.0.join("daemon.log");
-    let died = Launch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
+    let died = DaemonLaunch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
     let mut command = match died {
         Some(launch) => launch.command(&daemon.folder, &log)?,
         None => {

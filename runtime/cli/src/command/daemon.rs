@@ -17,7 +17,7 @@ use trunkline_gateway::Method;
 use crate::{
     daemon::{
         State,
-        launch::{Ending, Launch},
+        launch::{DaemonEnd, DaemonLaunch},
     },
     error::{CliError, CommandResult},
     exit,
@@ -46,7 +46,7 @@ impl Down {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
         let ends = folder.running().ok().map(|running| running.pid);
-        if folder.is_down() && Launch::note_end(&folder, Ending::Down)? {
+        if folder.is_down() && DaemonLaunch::note_end(&folder, DaemonEnd::Down)? {
             writeln!(
                 anstream::stderr(),
                 "no daemon ran in {}; an open `trunkline acp` does not start it again",

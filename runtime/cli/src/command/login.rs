@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::{self, ExitStatus};
 use std::time::{Duration, SystemTime};
@@ -23,6 +22,7 @@ use trunkline_profiles::Credentials;
 
 use super::doctor::installed;
 use crate::error::{CliError, CommandResult};
+use crate::private_file::write_private;
 use crate::terminal::one_line;
 use crate::{advice, exit, target};
 
@@ -46,12 +46,12 @@ const BROWSER_VARIABLES: [&str; 5] = [
 
 /// Logs an agent in, with the agent's own login
 ///
-/// It runs the login of the agent on this terminal, with the variables that the agent gets, and then reports whether the
-/// agent is logged in. The login is kept where the agent keeps it, and nowhere else. An agent that logs in within its own
-/// interface is started, and what to type is shown first.
+/// Runs the agent's login command on this terminal, with the agent's variables, and then reports whether the agent is
+/// logged in. The login stays where the agent stores it. An agent that logs in within its own interface is started, and
+/// what to type is shown first.
 ///
-/// Where no person is, --auth-file and --auth-variable write the file of a login, of mode 0600: `auth.json` of Codex,
-/// say. A newer file is kept.
+/// Without a person, --auth-file and --auth-variable write the agent's login file, such as `auth.json` of Codex, with
+/// mode 0600. A newer file is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -121,24 +121,24 @@ impl Login {
     }
 
     /// The login that the command line hands over.
-    fn auth(&self) -> Result<Option<Auth>, CliError> {
+    fn auth(&self) -> Result<Option<ProvidedLogin>, CliError> {
         match (&self.auth_file, &self.auth_variable) {
-            (Some(path), _) => Auth::read(path).map(Some),
-            (None, Some(name)) => Auth::of_variable(name).map(Some),
+            (Some(path), _) => ProvidedLogin::read(path).map(Some),
+            (None, Some(name)) => ProvidedLogin::of_variable(name).map(Some),
             (None, None) => Ok(None),
         }
     }
 }
 
 /// A login that is handed over: JSON, and its source.
-struct Auth {
+struct ProvidedLogin {
     json: Vec<u8>,
     source: String,
     /// Time of the file's last change. `None` if it comes from a variable.
     modified: Option<SystemTime>,
 }
 
-impl Auth {
+impl ProvidedLogin {
     fn read(path: &Path) -> Result<Self, CliError> {
         let source = path.display().to_string();
         let failed = |error: io::Error| {
@@ -351,7 +351,7 @@ impl LoginAgent {
     }
 
     /// Writes a login to the agent's own file. Returns what was done.
-    fn write_auth(&self, auth: &Auth, replace: bool) -> Result<String, CliError> {
+    fn write_auth(&self, auth: &ProvidedLogin, replace: bool) -> Result<String, CliError> {
         let id = &self.config.id;
         let path = self.credentials.file(|name| self.variable(name));
         let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
@@ -363,7 +363,8 @@ impl LoginAgent {
         };
         // A link to the file stays one.
         let path = path.canonicalize().unwrap_or(path);
-        let (place, source) = (path.display(), &auth.source);
+        let place = path.display();
+        let source = &auth.source;
         let failed =
             |error: io::Error| CliError::failed(anyhow!("failed to write {place}: {error}"));
         let present = match std::fs::metadata(&path) {
@@ -394,20 +395,6 @@ impl LoginAgent {
         write_private(&path, &auth.json).map_err(failed)?;
         Ok(format!("wrote {place} from {source}"))
     }
-}
-
-/// Writes a file of mode 0600 that has its name only once it is complete, in a folder that is made if it is missing.
-fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
-    let mut file = tempfile::NamedTempFile::new_in(folder)?;
-    file.write_all(bytes)?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
 }
 
 /// The login of an agent.

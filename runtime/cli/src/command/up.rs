@@ -40,14 +40,14 @@ use super::usage;
 use crate::{
     daemon::{
         Folder, Running, State,
-        launch::{Ending, Launch, is_set, own_arguments},
+        launch::{DaemonEnd, DaemonLaunch, own_arguments},
     },
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
     journal,
     reload::Reload,
-    target::{Processes, Target},
+    target::{Processes, Target, is_set},
     traces,
 };
 
@@ -227,13 +227,13 @@ impl Up {
 
         let stop = async {
             let ended = tokio::select! {
-                () = stopped => Ending::Signal,
-                _ = stops.recv() => Ending::Down,
+                () = stopped => DaemonEnd::Signal,
+                _ = stops.recv() => DaemonEnd::Down,
                 never = reload.at_each(hangups) => match never {},
             };
             tracing::info!("the daemon ends");
             // Before a client can notice: `trunkline acp` starts a daemon again that just died.
-            if let Err(error) = Launch::note_end(&folder, ended) {
+            if let Err(error) = DaemonLaunch::note_end(&folder, ended) {
                 tracing::warn!("an open `trunkline acp` may start the daemon again: {error}");
             }
             supervisor(NotifyState::Stopping);
@@ -303,7 +303,7 @@ fn passed_on() -> Result<Option<StdListener>, CliError> {
 
 /// Binds the listener of HTTP: for any free port the one of the daemon that died in this folder, if it is free.
 async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
-    let before = Launch::read(folder).ok().flatten();
+    let before = DaemonLaunch::read(folder).ok().flatten();
     let before = before.filter(|it| at.port() == 0 && !it.is_down() && it.http.ip() == at.ip());
     if let Some(before) = before
         && let Ok(listener) = TcpListener::bind(before.http).await
@@ -323,7 +323,7 @@ fn note_launch(
     let arguments = own_arguments().map_err(|argument| {
         io::Error::other(format!("the argument {} is not UTF-8", argument.display()))
     })?;
-    let launch = Launch {
+    let launch = DaemonLaunch {
         arguments,
         folder: std::env::current_dir()?,
         configuration: reload.configuration_to_name(),

@@ -12,11 +12,11 @@ use serde::{Deserialize, Serialize};
 use trunkline_host::config::FILE_VARIABLE;
 
 use super::Folder;
-use crate::target::{AGENT, MODEL};
+use crate::target::{AGENT, MODEL, is_set};
 
 /// The start of a daemon. Its file in the daemon's folder is for this user only.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Launch {
+pub(crate) struct DaemonLaunch {
     /// The arguments of the program.
     pub(crate) arguments: Vec<String>,
     /// The folder in which it was started.
@@ -33,22 +33,23 @@ pub(crate) struct Launch {
     pub(crate) is_supervised: bool,
     /// The cause of an orderly end.
     #[serde(default)]
-    pub(crate) ended: Option<Ending>,
+    pub(crate) ended: Option<DaemonEnd>,
 }
 
 /// The cause of a daemon's orderly end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Ending {
+pub(crate) enum DaemonEnd {
     /// `trunkline down`: only a user starts a daemon after it.
     Down,
+    /// SIGTERM or Ctrl-C.
     Signal,
 }
 
 /// The arguments of this process.
 ///
 /// # Errors
-/// One is not UTF-8.
+/// The argument that is not UTF-8.
 pub(crate) fn own_arguments() -> Result<Vec<String>, OsString> {
     std::env::args_os()
         .skip(1)
@@ -56,12 +57,7 @@ pub(crate) fn own_arguments() -> Result<Vec<String>, OsString> {
         .collect()
 }
 
-/// Whether the environment has a value for a variable.
-pub(crate) fn is_set(name: &str) -> bool {
-    std::env::var_os(name).is_some_and(|value| !value.is_empty())
-}
-
-impl Launch {
+impl DaemonLaunch {
     /// Reads the start of the folder's last daemon. `None` if none was noted.
     ///
     /// # Errors
@@ -85,9 +81,8 @@ impl Launch {
         folder.write(&file(folder), self)
     }
 
-    /// Notes that the daemon ended, or is not to be started again. False if that was known, or no
-    /// start is.
-    pub(crate) fn note_end(folder: &Folder, ended: Ending) -> io::Result<bool> {
+    /// Records the end of the daemon. Returns false if that end was recorded before, or the folder has no launch.
+    pub(crate) fn note_end(folder: &Folder, ended: DaemonEnd) -> io::Result<bool> {
         let Some(launch) = Self::read(folder)?.filter(|it| it.ended != Some(ended)) else {
             return Ok(false);
         };
@@ -96,9 +91,9 @@ impl Launch {
         Ok(true)
     }
 
-    /// Whether `trunkline down` ended the daemon.
+    /// Returns true if `trunkline down` ended the daemon.
     pub(crate) fn is_down(&self) -> bool {
-        self.ended == Some(Ending::Down)
+        self.ended == Some(DaemonEnd::Down)
     }
 
     /// The first variable that the daemon had and this process lacks.

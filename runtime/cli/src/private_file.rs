@@ -1,0 +1,27 @@
+//! Files that are for this user only.
+
+use std::{
+    fs::DirBuilder,
+    io::{self, Write},
+    os::unix::fs::DirBuilderExt,
+    path::Path,
+};
+
+use tempfile::NamedTempFile;
+
+/// Writes a file of mode 0600, and its folder if it is missing. The file has its name only once it is complete on the disk.
+///
+/// # Errors
+/// The folder or the file cannot be written. An earlier file stays as it is.
+pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("/"));
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let mut file = NamedTempFile::new_in(folder)?;
+    file.write_all(bytes)?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    Ok(())
+}
