@@ -4,6 +4,7 @@
 //! adapters themselves only with `--start`.
 
 use std::{
+    collections::HashMap,
     io::Write,
     path::Path,
     time::{Duration, SystemTime},
@@ -38,6 +39,7 @@ mod isolation;
 mod policy;
 mod program;
 mod report;
+mod running;
 mod start;
 mod text;
 
@@ -53,6 +55,7 @@ const CORE_READY: Duration = Duration::from_secs(5);
 /// credentials, never their values; the containment, the limits and the sandbox that it would get, and why not better
 /// ones; its own `--diagnose`, where it is a built-in adapter or marked `sdk: true`. A built-in adapter that wraps an
 /// agent's program looks there for that, its version and its credentials, with the agent's configuration and variables.
+/// If the daemon or a host with a journal runs, the health of its agent of this name is shown, and why its last turns failed.
 ///
 /// No adapter is started without --start, and nothing is left behind. Any other program is only looked at: it would
 /// take a flag for a run. A few well-known programs (node, python3, …) are asked for their `--version`.
@@ -181,9 +184,14 @@ impl Doctor {
         let means = tokio::task::spawn_blocking(Means::look).await;
         let means = means.map_err(|error| CliError::failed(anyhow!(error)))?;
 
+        let running = match self.adapter {
+            Some(_) => HashMap::new(),
+            None => running::health(file, self.timeout()).await,
+        };
+
         let mut reports = Vec::with_capacity(agents.len());
         for ((agent, unresolved), narrowed) in agents.iter().zip(unresolved).zip(narrowed) {
-            let checks = match (unknown_profile(agent), narrowed, spec_of(&host, &agent.id)) {
+            let mut checks = match (unknown_profile(agent), narrowed, spec_of(&host, &agent.id)) {
                 (Some(unknown), ..) => vec![unknown],
                 (None, Ok(narrowed), Ok(spec)) => {
                     let mut checks = self.agent(agent, spec, unresolved, &means).await;
@@ -195,6 +203,7 @@ impl Doctor {
                 }
                 (None, Err(refused), _) => [unresolved, refused].concat(),
             };
+            checks.extend(running.get(&agent.id).and_then(running::check));
             let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
             reports.push(AgentReport::new(
                 &agent.id,

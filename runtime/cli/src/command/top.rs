@@ -95,20 +95,8 @@ impl Top {
     }
 
     /// Prints one answer of the host.
-    async fn print(&self, folder: &Path, mut link: Link) -> CommandResult {
-        link.ask();
-        let answered = timeout(ANSWER, async {
-            loop {
-                match link.report().await {
-                    Some(HostReport::List { agents, sessions }) => return Ok((agents, sessions)),
-                    Some(_) => {}
-                    None => return Err(no_host(folder)),
-                }
-            }
-        });
-        let (agents, sessions) = answered
-            .await
-            .map_err(|_| CliError::failed(anyhow!("the host does not answer")))??;
+    async fn print(&self, folder: &Path, link: Link) -> CommandResult {
+        let (agents, sessions) = answer(folder, link).await?;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
         if self.json {
             let sessions: Vec<_> = sessions
@@ -123,6 +111,38 @@ impl Top {
         }
         print_text(agents, sessions, titles)
     }
+}
+
+/// Lists the agents of the journal's host, with their health. `None` if no host runs.
+///
+/// # Errors
+/// The host does not answer.
+pub(super) async fn list_agents(folder: &Path) -> Result<Option<Vec<AgentEntry>>, CliError> {
+    let Some(link) = Link::to(folder).await? else {
+        return Ok(None);
+    };
+    let (agents, _) = answer(folder, link).await?;
+    Ok(Some(agents))
+}
+
+/// Asks the host once.
+async fn answer(
+    folder: &Path,
+    mut link: Link,
+) -> Result<(Vec<AgentEntry>, Vec<OpenSession>), CliError> {
+    link.ask();
+    let answered = timeout(ANSWER, async {
+        loop {
+            match link.report().await {
+                Some(HostReport::List { agents, sessions }) => return Ok((agents, sessions)),
+                Some(_) => {}
+                None => return Err(no_host(folder)),
+            }
+        }
+    });
+    answered
+        .await
+        .map_err(|_| CliError::failed(anyhow!("the host does not answer")))?
 }
 
 /// As tables, for people.

@@ -193,7 +193,7 @@ fn an_agent_whose_turns_fail_is_not_fine() {
     home.file("agent.py", NOT_LOGGED_IN);
     home.file(
         "trunkline.json",
-        r#"{ "agents": [ { "id": "mine", "external": { "command": "python3", "args": ["agent.py"] } } ] }"#,
+        r#"{ "runtime": { "journal": "journal" }, "agents": [ { "id": "mine", "external": { "command": "python3", "args": ["agent.py"] } } ] }"#,
     );
     let mut stays = Host::new(&home);
     let host = &mut stays.0;
@@ -211,6 +211,15 @@ fn an_agent_whose_turns_fail_is_not_fine() {
         health["verdict"],
         "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline login mine`"
     );
+    let ran = home.run(["doctor", "mine", "--json"]);
+    let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
+    let checks = report["agents"][0]["checks"].as_array().unwrap();
+    let of_host = checks
+        .iter()
+        .find(|check| check["code"] == "host.unhealthy");
+    let message = of_host.expect("a check of the host")["message"].as_str();
+    let failing = "in the running host: failing: its last 3 turns failed with `auth`";
+    assert!(message.unwrap().starts_with(failing), "{report}");
     end(stays);
 }
 

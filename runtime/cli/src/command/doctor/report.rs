@@ -127,6 +127,8 @@ codes! {
     AdapterDiagnosed = "adapter.diagnosed", Info, "what its own `--diagnose` came to; its checks follow as `adapter:CODE`";
     AdapterSilent = "adapter.silent", Error, "its `--diagnose` did not end in time";
     AdapterUnclear = "adapter.unclear", Error, "its `--diagnose` gave no report";
+    HostHealthy = "host.healthy", Info, "the running host finds nothing wrong with its agent of this name";
+    HostUnhealthy = "host.unhealthy", Warn, "the running host's agent of this name has a problem, such as turns that fail alike";
     StartStarted = "start.started", Info, "with --start: the process started";
     StartFailed = "start.failed", Error, "with --start: it did not";
     StartReady = "start.ready", Info, "with --start: it said that it is ready";
