@@ -72,7 +72,7 @@ impl CliError {
 
     /// Returns the text, without colours and secrets.
     pub(crate) fn text(&self) -> String {
-        redact::text(&chain(&self.error)).into_owned()
+        redact::message(&chain(&self.error)).into_owned()
     }
 
     /// Prints the error to stderr, and returns the exit code. An output that nothing reads is no
@@ -82,9 +82,8 @@ impl CliError {
             return ExitCode::from(exit::OK);
         }
         let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
-        // The text may be another host's.
         let aligned =
-            |text: &str| wrapped(&shown(&redact::text(text)), columns, MARGIN).into_owned();
+            |text: &str| wrapped(&shown(&redact::message(text)), columns, MARGIN).into_owned();
         eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));
         if let Some(next) = &self.next {
             eprintln!("{calm} next:{calm:#} {}", aligned(next));

@@ -2,6 +2,8 @@
 
 #![forbid(unsafe_code)]
 
+use std::borrow::Cow;
+use std::env;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -9,7 +11,7 @@ use clap::{
     Parser,
     error::{ContextKind, ContextValue},
 };
-use trunkline_host::redact;
+use trunkline_host::redact::{self, SecretInputs};
 
 use crate::terminal::{columns, wrapped};
 
@@ -57,21 +59,20 @@ fn main() -> ExitCode {
     }
 }
 
-/// Says what is wrong with the command line. It quotes from it, and so perhaps a secret; such a text loses its colours,
-/// among which a secret might not be found.
+/// Reports what is wrong with the command line. A text that quotes a secret of it is shown without colours, among which
+/// the secret might not be found.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let plain = text.to_string();
+    let clean = without_secrets_of_arguments(&plain);
+    let shown = if clean == plain {
+        text.ansi().to_string()
+    } else {
+        clean
+    };
     let mut stderr = anstream::stderr();
     // A stderr that takes nothing cannot be reported anywhere.
-    let _ = match redact::text(&plain) {
-        clean if *clean == plain => write!(
-            stderr,
-            "{}",
-            wrapped(&text.ansi().to_string(), columns(), 0)
-        ),
-        clean => write!(stderr, "{}", wrapped(&clean, columns(), 0)),
-    };
+    let _ = write!(stderr, "{}", wrapped(&shown, columns(), 0));
     if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("init".to_owned())) {
         let _ = writeln!(
             stderr,
@@ -79,4 +80,17 @@ fn refuse(error: &clap::Error) -> ExitCode {
         );
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// Hides the known secrets in a text, and each argument of the command line that looks like one.
+fn without_secrets_of_arguments(text: &str) -> String {
+    let arguments: Vec<_> = env::args_os().skip(1).collect();
+    SecretInputs::default().arguments(&arguments).register();
+    let mut text = redact::message(text).into_owned();
+    for argument in arguments.iter().filter_map(|argument| argument.to_str()) {
+        if let Cow::Owned(hidden) = redact::text(argument) {
+            text = text.replace(argument, &hidden);
+        }
+    }
+    text
 }

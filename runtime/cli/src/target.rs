@@ -246,7 +246,7 @@ pub(crate) fn tell(notices: &[String]) {
     for notice in notices {
         eprintln!(
             "{dim} note: {}{dim:#}",
-            wrapped(&redact::text(notice), columns(), 7)
+            wrapped(&redact::message(notice), columns(), 7)
         );
     }
 }

@@ -27,6 +27,7 @@ mod cli {
     #[cfg(feature = "otel")]
     mod otel;
     mod overrides;
+    mod own_words;
     mod pages;
     mod registry;
     mod relay;

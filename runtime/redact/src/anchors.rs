@@ -96,8 +96,17 @@ static SEARCHER: LazyLock<Searcher> = LazyLock::new(|| {
     }
 });
 
+/// The shapes of secrets to look for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Shapes {
+    /// Also the values beside secret names, which can be words of a sentence.
+    All,
+    /// Tokens and passwords of URLs.
+    Unambiguous,
+}
+
 /// Finds what looks like a secret in `text`, in time that grows with its length alone.
-pub(super) fn find(text: &[u8], spans: &mut Vec<Span>) {
+pub(super) fn find(text: &[u8], shapes: Shapes, spans: &mut Vec<Span>) {
     let searcher = &*SEARCHER;
     let mut lower = [0; WINDOW];
     let (mut begin, mut read) = (0, 0);
@@ -110,6 +119,7 @@ pub(super) fn find(text: &[u8], spans: &mut Vec<Span>) {
             let at = begin + found.start()..begin + found.end();
             let from = at.start;
             read += match searcher.leads[found.pattern().as_usize()] {
+                Lead::Name if shapes == Shapes::Unambiguous => 0,
                 Lead::Name => field::find(text, at, spans),
                 Lead::Token => token::find(text, from, spans),
                 Lead::Url => url::find(text, at.end, spans),
@@ -147,7 +157,7 @@ mod tests {
         for before in WINDOW - 64..WINDOW + 64 {
             let text = format!("{}ghp_{}", " ".repeat(before), "a".repeat(20));
             let mut spans = Vec::new();
-            find(text.as_bytes(), &mut spans);
+            find(text.as_bytes(), Shapes::All, &mut spans);
             assert_eq!(spans[0].hidden, before..before + 24);
         }
     }

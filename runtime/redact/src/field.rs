@@ -135,6 +135,12 @@ fn hidden(text: &[u8], at: usize, join: Join, meaning: Meaning) -> Option<Range<
         Meaning::Authorization => credentials(text, range, quoted),
         _ => range,
     };
+    let may_be_word = quoted.is_none()
+        && matches!(join, Join::Header | Join::Field)
+        && (matches!(meaning, Meaning::Secret | Meaning::Token) || text.get(at) == Some(&b'['));
+    if may_be_word && value::is_in_sentence(text, &range) {
+        return None;
+    }
     let value = &text[range.clone()];
     let is_secret = match meaning {
         Meaning::Token => !value::is_count(value),

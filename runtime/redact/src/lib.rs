@@ -72,6 +72,6 @@ pub use crate::names::is_sensitive;
 pub use crate::redactor::Redactor;
 pub use crate::secret_inputs::SecretInputs;
 pub use crate::sessions::{HeldSecrets, MAX_HELD, MAX_RELEASED, TooManySecrets};
-pub use crate::shared::{MAX_VALUES, bytes, register, register_all, shared, text};
+pub use crate::shared::{MAX_VALUES, bytes, message, register, register_all, shared, text};
 pub use crate::stream::{MAX_PENDING, Stream};
 pub use crate::writer::Writer;

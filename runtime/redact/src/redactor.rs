@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard};
 
-use crate::anchors;
+use crate::anchors::{self, Shapes};
 use crate::forms::parts;
 use crate::placeholder::{PLACEHOLDER, clean_name};
 use crate::span::{Label, Span, merge};
@@ -57,33 +57,33 @@ impl Redactor {
     /// Hides what is secret in a text. A clean text is returned as it is.
     #[must_use]
     pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
-        match self.bytes(text.as_bytes()) {
-            Cow::Borrowed(_) => Cow::Borrowed(text),
-            // A value may begin or end within a letter.
-            Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
-                Ok(text) => text,
-                Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-            }),
-        }
+        into_text(text, self.bytes(text.as_bytes()))
     }
 
     /// The same for bytes, which need not be text.
     #[must_use]
     pub fn bytes<'a>(&self, bytes: &'a [u8]) -> Cow<'a, [u8]> {
-        let spans = self.spans(bytes);
-        if spans.is_empty() {
-            return Cow::Borrowed(bytes);
-        }
-        let mut shown = Vec::with_capacity(bytes.len());
-        write(bytes, &spans, &mut shown);
-        Cow::Owned(shown)
+        shown(bytes, &self.spans(bytes))
+    }
+
+    /// Hides secrets in a message of this program's own: registered values, tokens by their form
+    /// and passwords of URLs. What stands beside a name is no secret there: `token: unknown key` is
+    /// a sentence. Text from elsewhere goes through [`Redactor::text`] before it enters a message.
+    #[must_use]
+    pub fn message<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let spans = self.find(text.as_bytes(), Shapes::Unambiguous);
+        into_text(text, shown(text.as_bytes(), &spans))
     }
 
     /// What is to be hidden, in order, none overlapping another.
     pub(super) fn spans(&self, text: &[u8]) -> Vec<Span> {
+        self.find(text, Shapes::All)
+    }
+
+    fn find(&self, text: &[u8], shapes: Shapes) -> Vec<Span> {
         let mut spans = Vec::new();
         self.values().find(text, &mut spans);
-        anchors::find(text, &mut spans);
+        anchors::find(text, shapes, &mut spans);
         merge(&mut spans);
         spans
     }
@@ -103,6 +103,28 @@ impl Redactor {
             .iter()
             .rposition(|byte| *byte == b'\n')
             .map_or(0, |at| at + 1)
+    }
+}
+
+/// The text with the spans hidden, or as it is if there are none.
+fn shown<'a>(text: &'a [u8], spans: &[Span]) -> Cow<'a, [u8]> {
+    if spans.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut shown = Vec::with_capacity(text.len());
+    write(text, spans, &mut shown);
+    Cow::Owned(shown)
+}
+
+/// What is shown of a text, as text again.
+fn into_text<'a>(text: &'a str, shown: Cow<'a, [u8]>) -> Cow<'a, str> {
+    match shown {
+        Cow::Borrowed(_) => Cow::Borrowed(text),
+        // A value may begin or end within a letter.
+        Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
+        }),
     }
 }
 

@@ -47,6 +47,13 @@ pub fn bytes(bytes: &[u8]) -> Cow<'_, [u8]> {
     shared().bytes(bytes)
 }
 
+/// Hides secrets in a message of this program's own, by the [`shared`] redactor:
+/// [`Redactor::message`].
+#[must_use]
+pub fn message(text: &str) -> Cow<'_, str> {
+    shared().message(text)
+}
+
 /// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known
 /// already costs a look-up.
 ///

@@ -36,6 +36,51 @@ fn check_clean(texts: &[&str]) {
 const A20: &str = "aB3dE6gH9jK2mN5pQ8sT";
 
 #[test]
+fn a_word_of_a_sentence_is_no_value() {
+    check_clean(&[
+        "agents[0].token: unknown key; remove it",
+        "open /etc/passwd: permission denied",
+        "can't open file 'my_token.py': [Errno 2] No such file",
+        "can't open file 'authorization.py': [Errno 2] No such file",
+    ]);
+    check(&[
+        ("password: swordfish", "password: [REDACTED:header]"),
+        (
+            "token: abc123 was refused",
+            "token: [REDACTED:header] was refused",
+        ),
+        (
+            "password: Tr0ub4dor and more",
+            "password: [REDACTED:header] and more",
+        ),
+        (
+            "password='sesame' and more",
+            "password='[REDACTED:assignment]' and more",
+        ),
+    ]);
+}
+
+#[test]
+fn a_message_of_our_own_keeps_its_words_and_loses_secrets() {
+    let redactor = knows(&[("KEY", "correct-horse-battery")]);
+    for text in [
+        "agents[0].token: missing",
+        "no agent is called \"my-token: x\"; there is echo",
+        "failed to read ./secret:abc",
+        "the journal has no session token=abc",
+        "connect amurg --hub URL --token-file token",
+    ] {
+        assert_eq!(redactor.message(text), text);
+    }
+    for (text, shown) in [
+        ("token: correct-horse-battery", "token: [REDACTED:KEY]"),
+        ("--token sk-abcdefghijkl", "--token [REDACTED:sk_key]"),
+    ] {
+        assert_eq!(redactor.message(text), shown);
+    }
+}
+
+#[test]
 fn tokens_are_known_by_their_form() {
     for (name, token) in [
         ("github_pat", format!("github_pat_{A20}_x")),

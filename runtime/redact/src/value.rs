@@ -192,6 +192,25 @@ pub(super) fn is_count(value: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
 }
 
+/// Whether a value without quotes is part of a sentence: it begins with a word of letters, and more
+/// words follow it in its line. `token: unknown key` has no secret, nor has `key.py': [Errno 2] No`.
+pub(super) fn is_in_sentence(text: &[u8], range: &Range<usize>) -> bool {
+    let mut words = text[range.clone()].split(u8::is_ascii_whitespace);
+    let word = words.next().unwrap_or_default();
+    let word = word.strip_prefix(b"[").unwrap_or(word);
+    let word = match word {
+        [word @ .., b',' | b';' | b':' | b'.'] => word,
+        _ => word,
+    };
+    let is_word = (1..20).contains(&word.len())
+        && word
+            .iter()
+            .enumerate()
+            .all(|(at, byte)| byte.is_ascii_lowercase() || (at == 0 && byte.is_ascii_uppercase()));
+    let next = blank(text, range.end);
+    is_word && next > range.end && text.get(next).is_some_and(u8::is_ascii_alphanumeric)
+}
+
 /// Whether a word is not a word of a language.
 pub(super) fn looks_random(value: &[u8]) -> bool {
     value.len() >= 8 && (value.len() >= 20 || value.iter().any(u8::is_ascii_digit))

@@ -113,7 +113,7 @@ pub fn refusal(error: &OpenError) -> SessionClosed {
     };
     SessionClosed {
         reason: Some(reason),
-        error: Some(Failure::new(category, redact::text(&error.to_string()))),
+        error: Some(Failure::new(category, redact::message(&error.to_string()))),
         cause: None,
     }
 }

@@ -117,7 +117,7 @@ impl Check {
                     "max_bytes": config.journal_limits.max_bytes,
                     "max_sessions": config.journal_limits.max_sessions,
                 },
-                "notices": config.notices.iter().map(|notice| redact::text(notice)).collect::<Vec<_>>(),
+                "notices": config.notices.iter().map(|notice| redact::message(notice)).collect::<Vec<_>>(),
             });
             return super::print_json(&facts);
         }
@@ -171,7 +171,7 @@ impl Import {
         }
         let dim = paint::DIM;
         for note in imported.notes.iter().chain(&loaded.notices) {
-            eprintln!("{dim} note: {}{dim:#}", redact::text(note));
+            eprintln!("{dim} note: {}{dim:#}", redact::message(note));
         }
         Ok(exit::OK)
     }

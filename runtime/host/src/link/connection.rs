@@ -380,10 +380,10 @@ fn start_failure(error: &SpawnError) -> Failure {
     failure(category, &text)
 }
 
-/// A failure whose text names programs, folders and variables as they were found, without the
-/// secrets in them.
+/// A failure whose text names programs, folders and variables as they were found, without known
+/// secrets.
 fn failure(category: Category, text: &str) -> Failure {
-    Failure::new(category, redact::text(text))
+    Failure::new(category, redact::message(text))
 }
 
 #[cfg(test)]

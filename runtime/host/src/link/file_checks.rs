@@ -181,7 +181,11 @@ fn refused(check: &FileCheck, why: &str) -> Event {
         check.file.file_name.as_deref(),
         Path::new(&check.file.file_path),
     );
-    let message = redact::text(&format!("{name:?} was not taken: {why}")).into_owned();
+    let message = format!(
+        "{} was not taken: {}",
+        redact::text(&format!("{name:?}")),
+        redact::message(why)
+    );
     let error = ErrorEvent {
         category: Some(Category::FileRefused),
         message,

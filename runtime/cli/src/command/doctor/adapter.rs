@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use trunkline_host::config::{AgentConfig, Profile};
 use trunkline_host::process::{ChildSpec, QueryOutput, query};
+use trunkline_host::redact;
 
 use super::program;
 use super::report::{Check, Code, Level};
@@ -64,7 +65,7 @@ pub(super) async fn version(
             .flatten()
             .collect::<Vec<_>>()
             .join(" ");
-        return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, words));
+        return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, redact::text(&words)));
     }
     if !program::tells_version(&spec.program) {
         return None;
@@ -78,7 +79,7 @@ pub(super) async fn version(
     })?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    Some(Check::new(Code::CommandVersion, line))
+    Some(Check::new(Code::CommandVersion, redact::text(line)))
 }
 
 /// The adapter's own checks. Any program but a built-in one and one on the SDK would take
@@ -170,7 +171,7 @@ impl Own {
             .filter(|c| plain(*c))
             .take(LONGEST_CODE)
             .collect();
-        let mut check = Check::of(format!("adapter:{code}"), self.level, &self.message);
+        let mut check = Check::of_adapter(format!("adapter:{code}"), self.level, &self.message);
         if let Some(detail) = self.detail {
             check = check.detail(detail);
         }

@@ -141,24 +141,30 @@ codes! {
 impl Check {
     /// What was found, in a sentence of its own.
     pub(super) fn new(code: Code, message: impl AsRef<str>) -> Self {
-        Self::of(code.name().to_owned(), code.level(), message.as_ref())
-    }
-
-    /// A check that an adapter made itself.
-    pub(super) fn of(code: String, level: Level, message: &str) -> Self {
         Self {
-            code,
-            level,
-            message: shown(message),
+            code: code.name().to_owned(),
+            level: code.level(),
+            message: shown(message.as_ref()),
             detail: None,
             hint: None,
         }
     }
 
-    /// Adds what stands behind it.
+    /// A check that an adapter made itself.
+    pub(super) fn of_adapter(code: String, level: Level, message: &str) -> Self {
+        Self {
+            code,
+            level,
+            message: shown_foreign(message),
+            detail: None,
+            hint: None,
+        }
+    }
+
+    /// Adds the words of a program, or of the system, that the check is about.
     pub(super) fn detail(self, detail: impl AsRef<str>) -> Self {
         Self {
-            detail: Some(shown(detail.as_ref())),
+            detail: Some(shown_foreign(detail.as_ref())),
             ..self
         }
     }
@@ -175,9 +181,14 @@ impl Check {
 /// The longest text of a check, in characters: some come from programs that are not trusted.
 const MOST: usize = 2000;
 
-/// A text as it may be shown: without secrets, on one line, without characters that steer a terminal.
+/// A text as it may be shown: without known secrets, on one line, without characters that steer a terminal.
 pub(super) fn shown(text: &str) -> String {
-    plain_line(&redact::text(text.trim()), MOST)
+    plain_line(&redact::message(text.trim()), MOST)
+}
+
+/// The same for a text that this program did not write: what looks like a secret is hidden, too.
+pub(super) fn shown_foreign(text: &str) -> String {
+    shown(&redact::text(text))
 }
 
 /// One agent.
