@@ -27,14 +27,11 @@ use crate::{
     gateway::Shared,
     judge::Folders,
     pass::Pass,
-    tls::Tls,
+    stranger::{Admission, Strangers},
 };
 
 /// How many connections there are at a time over the network, at most.
 const CONNECTIONS: usize = 16 * 1024;
-
-/// How many clients of an entrance may be agreeing on TLS at a time.
-const HANDSHAKES: usize = 512;
 
 /// How many there are on the socket.
 const OWN_CONNECTIONS: usize = 1024;
@@ -57,32 +54,39 @@ const AGAIN: Duration = Duration::from_millis(100);
 /// From where a request comes.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    /// The network: how it came in, and who is at the other end.
-    Network(Arc<Way>, Arc<Caller>),
+    /// The network: how it came in, who is at the other end, and whether that has shown a token.
+    Network(Arc<Way>, Arc<Caller>, Arc<Admission>),
     /// The socket of this user.
     User,
     /// Another host, for who asks there.
     Fellow(Pass),
 }
 
-impl Peer {
-    fn tls(&self) -> Option<Tls> {
-        match self {
-            Self::Network(way, _) => way.tls.clone(),
-            Self::User | Self::Fellow(_) => None,
-        }
-    }
+/// The places that the connections of all entrances share.
+#[derive(Debug, Clone)]
+pub(crate) struct Room {
+    places: Arc<Semaphore>,
+    strangers: Arc<Strangers>,
 }
 
-/// The room that the connections of all entrances share.
-pub(crate) fn room() -> Arc<Semaphore> {
-    Arc::new(Semaphore::new(connections()))
+impl Room {
+    pub(crate) fn new() -> Self {
+        Self::of(connections())
+    }
+
+    /// Half of the places at least are for clients with a token.
+    fn of(places: usize) -> Self {
+        Self {
+            places: Arc::new(Semaphore::new(places)),
+            strangers: Arc::new(Strangers::new(places / 2)),
+        }
+    }
 }
 
 /// Takes connections over TCP until it is stopped.
 pub(crate) async fn network(
     entrance: Entrance,
-    room: Arc<Semaphore>,
+    room: Room,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -92,12 +96,6 @@ pub(crate) async fn network(
         tls,
     } = entrance;
     let way = Arc::new(Way { names, tls });
-    // Who has not agreed on TLS takes no room of those who have.
-    let first = if way.tls.is_some() {
-        Arc::new(Semaphore::new(HANDSHAKES))
-    } else {
-        room.clone()
-    };
     let mut open = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -105,7 +103,7 @@ pub(crate) async fn network(
             // Gone is stopped.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
-            accepted = accept(&listener, &first) => accepted,
+            accepted = accept(&listener, &room.places) => accepted,
         };
         let Some((stream, peer, permit)) = accepted else {
             continue;
@@ -116,26 +114,27 @@ pub(crate) async fn network(
         };
         // A line at a time is said: none waits for more.
         let _ = stream.set_nodelay(true);
-        let from = Peer::Network(way.clone(), Arc::new(Caller::new(peer, own)));
-        let (router, room, mut stopped) = (router.clone(), room.clone(), stopped.clone());
+        let caller = Arc::new(Caller::new(peer, own));
+        let (way, strangers) = (way.clone(), room.strangers.clone());
+        let router = router.clone();
+        let mut stopped = stopped.clone();
         open.spawn(async move {
-            let Some(tls) = from.tls() else {
-                return serve(stream, router, from, stopped, permit).await;
-            };
-            let agreed = async {
-                let stream = tls.shake_hands(stream).await.inspect_err(|error| {
-                    tracing::debug!("a client did not agree on TLS: {error}");
-                });
-                // It keeps its place among those who agree until there is room.
-                Some((stream.ok()?, room.acquire_owned().await.ok()?))
-            };
-            let agreed = tokio::select! {
-                agreed = agreed => agreed,
+            let stream = tokio::select! {
+                stream = strangers.admit(stream, permit) => stream,
                 _ = stopped.changed() => return,
             };
-            drop(permit);
-            if let Some((stream, permit)) = agreed {
-                serve(stream, router, from, stopped, permit).await;
+            let tls = way.tls.clone();
+            let from = Peer::Network(way, caller, stream.admission());
+            let Some(tls) = tls else {
+                return serve(stream, router, from, stopped, ()).await;
+            };
+            let agreed = tokio::select! {
+                agreed = tls.shake_hands(stream) => agreed,
+                _ = stopped.changed() => return,
+            };
+            match agreed {
+                Ok(stream) => serve(stream, router, from, stopped, ()).await,
+                Err(error) => tracing::debug!("a client did not agree on TLS: {error}"),
             }
         });
     }
@@ -276,11 +275,15 @@ fn service(
         let (mut router, from) = (router.clone(), from.clone());
         async move {
             let mut request = request.map(Body::new);
-            request.extensions_mut().insert(from);
-            Ok(router
-                .call(request)
-                .await
-                .unwrap_or_else(|never| match never {}))
+            request.extensions_mut().insert(from.clone());
+            let admission = match &from {
+                Peer::Network(_, _, admission) => Some(admission),
+                Peer::User | Peer::Fellow(_) => None,
+            };
+            admission.inspect(|it| it.asks());
+            let answer = router.call(request).await;
+            admission.inspect(|it| it.answered());
+            Ok(answer.unwrap_or_else(|never| match never {}))
         }
     })
 }

@@ -189,7 +189,7 @@ impl Gateway {
     ) {
         let shared = &self.shared;
         let router = &self.router;
-        let room = accept::room();
+        let room = accept::Room::new();
         let network = entrances.into_iter().map(|entrance| {
             accept::network(
                 entrance,

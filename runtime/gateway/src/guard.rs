@@ -23,7 +23,7 @@ pub(crate) async fn from_here(
     next: Next,
 ) -> Response {
     let checked = match peer(request.extensions()) {
-        Ok(Peer::Network(way, _)) => check(&shared, &request, &way),
+        Ok(Peer::Network(way, ..)) => check(&shared, &request, &way),
         // What another host passes on was looked at there.
         Ok(Peer::User | Peer::Fellow(_)) => Ok(None),
         Err(problem) => Err(problem),
@@ -162,8 +162,9 @@ pub(crate) async fn must_pass(
 pub(crate) async fn enter(shared: &Shared, peer: &Peer, token: &str) -> Result<Pass, Problem> {
     let unknown = || Problem::unauthorized("this token is not known, was revoked, or has expired");
     let pass = shared.passes.find(token).ok_or_else(unknown)?;
-    if let Peer::Network(_, caller) = peer {
+    if let Peer::Network(_, caller, admission) = peer {
         caller.check().await?;
+        admission.accept();
     }
     Ok(pass)
 }

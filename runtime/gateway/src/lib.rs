@@ -40,6 +40,7 @@ mod pass;
 mod problem;
 mod routes;
 mod session_client;
+mod stranger;
 mod tls;
 mod token;
 mod uploads;

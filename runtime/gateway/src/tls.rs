@@ -16,7 +16,10 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, pem::PemObject},
     server::ParsedCertificate,
 };
-use tokio::{net::TcpStream, time::timeout};
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    time::timeout,
+};
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// How long a client may take to agree on a connection.
@@ -124,7 +127,10 @@ impl Tls {
     }
 
     /// Agrees with a client on a connection, in the time that it has for that.
-    pub(crate) async fn shake_hands(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub(crate) async fn shake_hands<S>(&self, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
         let agreed = TlsAcceptor::from(self.now().config).accept(stream);
         timeout(HANDSHAKE, agreed)
             .await

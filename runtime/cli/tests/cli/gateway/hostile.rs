@@ -296,6 +296,55 @@ fn a_message_of_100_mb_is_refused_before_it_is_there() {
     daemon.down();
 }
 
+/// Clients without a token, each with a message of 15 MiB of which a part has come.
+fn strangers(daemon: &Daemon<'_>, count: usize) -> Vec<BufReader<TcpStream>> {
+    let head = format!(
+        "GET /v1/pipe HTTP/1.1\r\nHost: {}\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+         Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n",
+        daemon.stranger().http
+    );
+    let mut frame = vec![0x81, 0xff];
+    frame.extend((15u64 << 20).to_be_bytes());
+    frame.resize(128 * 1024, b' ');
+    let opened = |_| {
+        let stream = daemon.stranger().raw(head.as_bytes());
+        stream.get_ref().set_nonblocking(true).unwrap();
+        let _ = stream.get_ref().write_all(&frame);
+        stream
+    };
+    (0..count).map(opened).collect()
+}
+
+#[test]
+fn a_thousand_clients_without_a_token_cost_little_and_keep_none_out() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    client.turn(&id, "before");
+    let before = resident(&daemon);
+    let some = strangers(&daemon, 1000);
+    let mut most = 0;
+    for _ in 0..20 {
+        client.turn(&id, "among them");
+        most = most.max(resident(&daemon));
+    }
+    let more = most.saturating_sub(before);
+    assert!(
+        more < 64 * 1024,
+        "{more} kB more for {} strangers",
+        some.len()
+    );
+    // Past the limit the oldest make room, and a client with a token is none of them.
+    let waiting = client.events(&id, 0);
+    let others = strangers(&daemon, 300);
+    let mut waiting = waiting;
+    waiting.until("turn.complete");
+    client.turn(&id, "still here");
+    drop((some, others));
+    daemon.down();
+}
+
 #[test]
 fn connections_of_the_network_leave_room_for_this_user() {
     let home = Home::new();
