@@ -1,55 +1,18 @@
-// Package wave lets Wave run its steps on trunkline: Runner is an AdapterRunner.
-package wave
+package adapter
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"fmt"
 	"io"
-	"time"
 )
 
-// The types up to StreamEvent are Wave's own: leave them out where this package becomes a part of Wave.
+// Wave's own types, for the tests here. They stay behind when the bridge is copied. What changed since March 2026 is in
+// config.go and config_march.go.
 
-// AdapterRunner is what a step is run by.
 type AdapterRunner interface {
 	Run(ctx context.Context, cfg AdapterRunConfig) (*AdapterResult, error)
 }
 
-// AdapterRunConfig is a step.
-type AdapterRunConfig struct {
-	Adapter             string
-	Persona             string
-	WorkspacePath       string
-	Prompt              string
-	SystemPrompt        string
-	Timeout             time.Duration
-	Env                 []string
-	Temperature         float64
-	AllowedTools        []string
-	DenyTools           []string
-	OutputFormat        string
-	Debug               bool
-	Model               string
-	SandboxEnabled      bool
-	AllowedDomains      []string
-	EnvPassthrough      []string
-	SandboxBackend      string
-	DockerImage         string
-	SkillCommandsDir    string
-	ResolvedSkills      []SkillRef
-	MaxConcurrentAgents int
-	ContractPrompt      string
-	OnStreamEvent       func(StreamEvent)
-}
-
-// SkillRef is a skill, and the folder that it is in.
-type SkillRef struct {
-	Name       string
-	SourcePath string
-}
-
-// AdapterResult is what came of a step.
 type AdapterResult struct {
 	ExitCode      int
 	Stdout        io.Reader
@@ -62,7 +25,6 @@ type AdapterResult struct {
 	Subtype       string
 }
 
-// StreamEvent is what happens meanwhile.
 type StreamEvent struct {
 	Type      string
 	ToolName  string
@@ -73,60 +35,18 @@ type StreamEvent struct {
 	Subtype   string
 }
 
-// message is what is read of one line of the host.
-type message struct {
-	Type           string          `json:"type"`
-	SessionID      string          `json:"session_id"`
-	TurnID         string          `json:"turn_id"`
-	Content        string          `json:"content"`
-	Channel        string          `json:"channel"`
-	Tool           string          `json:"tool"`
-	ToolCallID     string          `json:"tool_call_id"`
-	Input          json.RawMessage `json:"input"`
-	Title          string          `json:"title"`
-	IsError        bool            `json:"is_error"`
-	RequestID      string          `json:"request_id"`
-	Resource       string          `json:"resource"`
-	FileName       string          `json:"file_name"`
-	FilePath       string          `json:"file_path"`
-	Message        string          `json:"message"`
-	OptionsApplied []string        `json:"options_applied"`
-	Scope          string          `json:"scope"`
-	usage
-	Status    string          `json:"status"`
-	Error     *failure        `json:"error"`
-	ExitCode  *int            `json:"exit_code"`
-	Summary   string          `json:"summary"`
-	Artifacts json.RawMessage `json:"artifacts"`
-	Result    json.RawMessage `json:"result"`
-	Usage     *usage          `json:"usage"`
+type StepError struct {
+	FailureReason string
+	TokensUsed    int
+	Subtype       string
+	Remediation   string
+	Cause         error
 }
 
-type failure struct {
-	Category string `json:"category"`
-	Message  string `json:"message"`
-}
+func (e *StepError) Error() string { return fmt.Sprintf("%s: %v", e.FailureReason, e.Cause) }
 
-type usage struct {
-	InputTokens     *int `json:"input_tokens"`
-	OutputTokens    *int `json:"output_tokens"`
-	CacheReadTokens *int `json:"cache_read_tokens"`
-}
+func (e *StepError) Unwrap() error { return e.Cause }
 
-type fields = map[string]any
-
-// step is what is known of a running step.
-type step struct {
-	cfg       AdapterRunConfig
-	host      *pipe
-	log       func(string)
-	asked     []string // options that are not known to be honoured
-	tools     map[string]string
-	unknown   map[string]int // what came and Wave has no place for
-	answer    bytes.Buffer
-	left      int // bytes of the answer that are left out
-	in, out   int
-	estimated bool
-	artifacts []string
-	end       *message
+func NewStepError(reason string, cause error, tokensUsed int, subtype string) *StepError {
+	return &StepError{FailureReason: reason, TokensUsed: tokensUsed, Subtype: subtype, Cause: cause}
 }
