@@ -2,13 +2,8 @@ package adapter
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 )
 
 const (
@@ -24,8 +19,11 @@ type runningStep struct {
 	unapplied []string          // options of the session that the agent does not declare to honour
 	errors    []string          // what it reports meanwhile, such as an option that is not applied
 	tools     map[string]string // names by the ids of running calls
-	answer    bytes.Buffer
-	dropped   int // bytes of the answer beyond maxAnswer
+	text      bytes.Buffer      // all messages of the turn
+	answerAt  int               // where the last message begins
+	messageID string            // of the last message
+	isBetween bool              // a tool was called after it
+	dropped   int               // bytes beyond maxAnswer
 	tokensIn  int
 	tokensOut int
 	artifacts []string
@@ -69,11 +67,12 @@ func (s *runningStep) take(m hostMessage) bool {
 			s.warn(m.Channel + ": " + m.Content)
 			break
 		}
-		kept := min(len(m.Content), maxAnswer-s.answer.Len())
-		s.dropped += len(m.Content) - kept
-		s.answer.WriteString(m.Content[:kept])
 		s.emit(StreamEvent{Type: "text", Content: m.Content})
+		if m.ParentToolCallID == "" { // a sub-agent's text is no answer
+			s.addText(m.MessageID, m.Content)
+		}
 	case "tool.start":
+		s.isBetween = true
 		s.tools[m.ToolCallID] = m.Tool
 		s.emit(StreamEvent{Type: "tool_use", ToolName: m.Tool, ToolInput: toolTarget(m)})
 	case "tool.end":
@@ -112,6 +111,18 @@ func (s *runningStep) take(m hostMessage) bool {
 	return false
 }
 
+// addText adds a piece of a message. Another id or a tool call before it begins a message, and the last one is the answer.
+func (s *runningStep) addText(messageID, piece string) {
+	if s.text.Len() > 0 && (s.isBetween || messageID != s.messageID) {
+		s.text.WriteString("\n\n")
+		s.answerAt = s.text.Len()
+	}
+	s.messageID, s.isBetween = messageID, false
+	kept := min(len(piece), max(0, maxAnswer-s.text.Len()))
+	s.dropped += len(piece) - kept
+	s.text.WriteString(piece[:kept])
+}
+
 // count takes the tokens of the turn so far. Wave counts no input that was read from a cache.
 func (s *runningStep) count(u tokenUsage) {
 	if u.InputTokens != nil {
@@ -120,38 +131,4 @@ func (s *runningStep) count(u tokenUsage) {
 	if u.OutputTokens != nil {
 		s.tokensOut = *u.OutputTokens
 	}
-}
-
-// keepFile copies a file of the agent into the workspace, and overwrites none: the host's copy ends with the session.
-func (s *runningStep) keepFile(from, name string) error {
-	if name = filepath.Base(filepath.Clean("/" + name)); name == "/" {
-		name = filepath.Base(from)
-	}
-	source, err := os.Open(from)
-	if err != nil {
-		return err
-	}
-	defer source.Close()
-	target, err := os.OpenFile(filepath.Join(s.cfg.WorkspacePath, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return err
-	}
-	if _, err = io.Copy(target, source); err != nil {
-		target.Close()
-		return err
-	}
-	s.artifacts = append(s.artifacts, name)
-	return target.Close()
-}
-
-// toolTarget is what a call acts on, for people.
-func toolTarget(m hostMessage) string {
-	var input map[string]any
-	json.Unmarshal(m.Input, &input)
-	for _, name := range strings.Fields("file_path url pattern command query notebook_path description path") {
-		if text, ok := input[name].(string); ok && text != "" {
-			return text
-		}
-	}
-	return m.Title
 }

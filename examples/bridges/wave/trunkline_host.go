@@ -21,21 +21,23 @@ type jsonObject = map[string]any
 
 // hostMessage has the members that are read of a message of the host.
 type hostMessage struct {
-	Type           string          `json:"type"`
-	TurnID         string          `json:"turn_id"`
-	Content        string          `json:"content"`
-	Channel        string          `json:"channel"`
-	Tool           string          `json:"tool"`
-	ToolCallID     string          `json:"tool_call_id"`
-	Input          json.RawMessage `json:"input"`
-	Title          string          `json:"title"`
-	RequestID      string          `json:"request_id"`
-	Resource       string          `json:"resource"`
-	FileName       string          `json:"file_name"`
-	FilePath       string          `json:"file_path"`
-	Message        string          `json:"message"`
-	OptionsApplied []string        `json:"options_applied"`
-	Scope          string          `json:"scope"`
+	Type             string          `json:"type"`
+	TurnID           string          `json:"turn_id"`
+	Content          string          `json:"content"`
+	Channel          string          `json:"channel"`
+	Tool             string          `json:"tool"`
+	ToolCallID       string          `json:"tool_call_id"`
+	ParentToolCallID string          `json:"parent_tool_call_id"`
+	MessageID        string          `json:"message_id"`
+	Input            json.RawMessage `json:"input"`
+	Title            string          `json:"title"`
+	RequestID        string          `json:"request_id"`
+	Resource         string          `json:"resource"`
+	FileName         string          `json:"file_name"`
+	FilePath         string          `json:"file_path"`
+	Message          string          `json:"message"`
+	OptionsApplied   []string        `json:"options_applied"`
+	Scope            string          `json:"scope"`
 	tokenUsage
 	Status    string          `json:"status"`
 	Delivered string          `json:"delivered"`

@@ -6,6 +6,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 )
@@ -28,12 +31,12 @@ func (s *runningStep) result(err error) *AdapterResult {
 	if end.Error.Message != "" {
 		s.warn(end.Error.Category + ": " + end.Error.Message)
 	}
-	answer := s.answer.Bytes()
-	result := &AdapterResult{Stdout: bytes.NewReader(answer), TokensIn: s.tokensIn, TokensOut: s.tokensOut,
+	text, answer := s.text.Bytes(), s.text.Bytes()[s.answerAt:]
+	result := &AdapterResult{Stdout: bytes.NewReader(text), TokensIn: s.tokensIn, TokensOut: s.tokensOut,
 		TokensUsed: s.tokensIn + s.tokensOut, Artifacts: append(s.artifacts, namedArtifacts(end.Artifacts, answer)...)}
-	if result.TokensUsed == 0 && len(answer) > 0 {
-		result.TokensUsed = len(answer) / 4
-		s.warn("the agent reports no tokens: they are estimated from the answer's length")
+	if result.TokensUsed == 0 && len(text) > 0 {
+		result.TokensUsed = len(text) / 4
+		s.warn("the agent reports no tokens: they are estimated from the length of its text")
 	}
 	result.Subtype, result.FailureReason = classifyEnd(end, err)
 	switch {
@@ -85,7 +88,7 @@ func classifyEnd(end *hostMessage, err error) (subtype, reason string) {
 
 var jsonBlock = regexp.MustCompile("(?s)```json\\s*(.*?)\\s*```")
 
-// answerContent is the answer as data if the agent gave it so, else the JSON block in its text, else its text, else its summary.
+// answerContent is the answer as data if the agent gave it so, else a JSON block in its text, else its text, else its summary.
 func answerContent(end *hostMessage, answer string) string {
 	if data := string(end.Result); data != "" && data != "null" {
 		var text string
@@ -124,4 +127,26 @@ func namedArtifacts(list json.RawMessage, answer []byte) (names []string) {
 		}
 	}
 	return names
+}
+
+// keepFile copies a file of the agent into the workspace, and overwrites none: the host's copy ends with the session.
+func (s *runningStep) keepFile(from, name string) error {
+	if name = filepath.Base(filepath.Clean("/" + name)); name == "/" {
+		name = filepath.Base(from)
+	}
+	source, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer source.Close()
+	target, err := os.OpenFile(filepath.Join(s.cfg.WorkspacePath, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	if _, err = io.Copy(target, source); err != nil {
+		target.Close()
+		return err
+	}
+	s.artifacts = append(s.artifacts, name)
+	return target.Close()
 }

@@ -59,6 +59,13 @@ func answer(ctx context.Context, t *trunkline.Turn) error {
 			"usage": trunkline.Fields{"input_tokens": 210, "cache_read_tokens": 60, "output_tokens": 20}})
 	case "warn": // as Claude's adapter does
 		t.Send("error", trunkline.Fields{"message": "`temperature` is not applied: claude takes none", "fatal": false})
+	case "messages": // as Claude reports what it writes before a tool, in a sub-agent, and at last
+		t.Send("output", trunkline.Fields{"content": "I will look.", "message_id": "m1"})
+		t.Send("output", trunkline.Fields{"content": "Inside.", "message_id": "m2", "parent_tool_call_id": "c"})
+		t.Send("output", trunkline.Fields{"content": "It ", "message_id": "m3"})
+		t.Send("output", trunkline.Fields{"content": "is so.", "message_id": "m3"})
+		_, end := t.Tool("Read", trunkline.Fields{})
+		end("no text follows", false)
 	case "data":
 		t.Output("as data:")
 		t.Finish(trunkline.Fields{"result": trunkline.Fields{"ok": true}})
@@ -164,8 +171,8 @@ func equal(t *testing.T, got, wanted any) {
 func TestAResultHasAllThatTheTurnReported(t *testing.T) {
 	b := newBench(t, "full")
 	result := b.run("work")
-	equal(t, stdout(t, result), "first second")
-	equal(t, result.ResultContent, "first second")
+	equal(t, stdout(t, result), "first \n\nsecond")
+	equal(t, result.ResultContent, "second")
 	equal(t, []int{result.ExitCode, result.TokensIn, result.TokensOut, result.TokensUsed}, []int{0, 150, 20, 170})
 	equal(t, result.Artifacts, []string{"report.txt", "plan.md", "out/a.bin"})
 	equal(t, []string{result.Subtype, result.FailureReason}, []string{"success", ""})

@@ -1,6 +1,7 @@
 package adapter
 
 import (
+	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
@@ -68,3 +69,15 @@ func matchesGlob(pattern, text string, isWide bool) bool {
 }
 
 var globPart = regexp.MustCompile(`(?s)\*\*|\[[^\]]+\]|.`)
+
+// toolTarget is what a call acts on, for people.
+func toolTarget(m hostMessage) string {
+	var input map[string]any
+	json.Unmarshal(m.Input, &input)
+	for _, name := range strings.Fields("file_path url pattern command query notebook_path description path") {
+		if text, ok := input[name].(string); ok && text != "" {
+			return text
+		}
+	}
+	return m.Title
+}
