@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"fmt"
 	"slices"
+	"time"
 )
 
 const (
 	maxAnswer    = 64 << 20 // bytes
 	maxEventText = 200      // characters
+
+	minUpdateInterval = time.Second // between two events about updates of tools
 )
 
 // runningStep collects what the host reports of a step.
@@ -24,6 +27,7 @@ type runningStep struct {
 	messageID string            // of the last message
 	isBetween bool              // a tool was called after it
 	dropped   int               // bytes beyond maxAnswer
+	updatedAt time.Time // of the last event about an update
 	tokensIn  int
 	tokensOut int
 	artifacts []string
@@ -51,7 +55,7 @@ func (s *runningStep) emit(event StreamEvent) {
 }
 
 // take handles a message and reports whether it ended the turn. Each sign of the agent's work becomes an event: Wave's
-// `stall_timeout` counts them. `working` is no such sign, a timer sends it.
+// `stall_timeout` counts them. `working` is no such sign: a timer sends it.
 func (s *runningStep) take(m hostMessage) bool {
 	if s.cfg.Debug {
 		s.log("debug: " + m.Type + " " + m.Tool)
@@ -75,6 +79,11 @@ func (s *runningStep) take(m hostMessage) bool {
 		s.isBetween = true
 		s.tools[m.ToolCallID] = m.Tool
 		s.emit(StreamEvent{Type: "tool_use", ToolName: m.Tool, ToolInput: toolTarget(m)})
+	case "tool.update": // a tool that goes on is progress to Wave, as a new call is
+		if time.Since(s.updatedAt) >= minUpdateInterval {
+			s.updatedAt = time.Now()
+			s.emit(StreamEvent{Type: "tool_use", ToolName: s.tools[m.ToolCallID]})
+		}
 	case "tool.end":
 		s.emit(StreamEvent{Type: "tool_result", ToolName: s.tools[m.ToolCallID], Content: m.Content})
 		delete(s.tools, m.ToolCallID)

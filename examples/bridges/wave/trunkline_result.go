@@ -56,11 +56,7 @@ func (s *runningStep) result(err error) *AdapterResult {
 	case "rate_limit":
 		result.ResultContent = end.Error.Message // Wave shows it, and writes no artifact
 	}
-	shown := end.Summary
-	if shown == "" {
-		shown = result.ResultContent
-	}
-	s.emit(StreamEvent{Type: "result", Content: shown, Subtype: result.Subtype})
+	s.emit(StreamEvent{Type: "result", Content: result.ResultContent, Subtype: result.Subtype})
 	return result
 }
 

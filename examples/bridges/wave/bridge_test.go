@@ -47,7 +47,10 @@ func answer(ctx context.Context, t *trunkline.Turn) error {
 		t.Send("thinking", trunkline.Fields{"content": "so"})
 		t.Output("first ")
 		t.Send("usage", trunkline.Fields{"input_tokens": 100, "cache_read_tokens": 60, "output_tokens": 5})
-		_, end := t.Tool("Read", trunkline.Fields{"file_path": "/srv/notes.txt"})
+		id, end := t.Tool("Read", trunkline.Fields{"file_path": "/srv/notes.txt"})
+		for range [3]int{} {
+			t.Send("tool.update", trunkline.Fields{"tool_call_id": id, "content": "a line"})
+		}
 		end("3 lines", false)
 		report := filepath.Join(os.TempDir(), "report.txt")
 		if err := os.WriteFile(report, []byte("done"), 0o600); err != nil {
@@ -180,12 +183,13 @@ func TestAResultHasAllThatTheTurnReported(t *testing.T) {
 	equal(t, string(kept), "done")
 	equal(t, err, nil)
 	equal(t, b.lines, []string(nil))
-	// Thinking is an event, since Wave's stall_timeout counts events.
+	// Thinking and updates of a tool are events, since Wave's stall_timeout counts events.
 	equal(t, b.events, []StreamEvent{{Type: "system"}, {Type: "system", Content: "thinking"}, {Type: "text", Content: "first "},
 		{Type: "tool_use", ToolName: "Read", ToolInput: "/srv/notes.txt", TokensIn: 40, TokensOut: 5},
+		{Type: "tool_use", ToolName: "Read", TokensIn: 40, TokensOut: 5}, // of the updates
 		{Type: "tool_result", ToolName: "Read", Content: "3 lines", TokensIn: 40, TokensOut: 5},
 		{Type: "text", Content: "second", TokensIn: 40, TokensOut: 5},
-		{Type: "result", Content: "read the notes", TokensIn: 150, TokensOut: 20, Subtype: "success"}})
+		{Type: "result", Content: "second", TokensIn: 150, TokensOut: 20, Subtype: "success"}})
 }
 
 func TestTheArtifactIsTheAnswer(t *testing.T) {
