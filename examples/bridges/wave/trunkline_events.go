@@ -27,7 +27,7 @@ type runningStep struct {
 	messageID string            // of the last message
 	isBetween bool              // a tool was called after it
 	dropped   int               // bytes beyond maxAnswer
-	updatedAt time.Time // of the last event about an update
+	updatedAt time.Time         // of the last event about an update
 	tokensIn  int
 	tokensOut int
 	artifacts []string
