@@ -64,11 +64,11 @@ func answer(ctx context.Context, t *trunkline.Turn) error {
 		t.Send("error", trunkline.Fields{"message": "`temperature` is not applied: claude takes none", "fatal": false})
 	case "messages": // as Claude reports what it writes before a tool, in a sub-agent, and at last
 		t.Send("output", trunkline.Fields{"content": "I will look.", "message_id": "m1"})
-		t.Send("output", trunkline.Fields{"content": "Inside.", "message_id": "m2", "parent_tool_call_id": "c"})
 		t.Send("output", trunkline.Fields{"content": "It ", "message_id": "m3"})
 		t.Send("output", trunkline.Fields{"content": "is so.", "message_id": "m3"})
 		_, end := t.Tool("Read", trunkline.Fields{})
-		end("no text follows", false)
+		end("no text of its own follows", false)
+		t.Send("output", trunkline.Fields{"content": "Inside.", "message_id": "m2", "parent_tool_call_id": "c"})
 	case "data":
 		t.Output("as data:")
 		t.Finish(trunkline.Fields{"result": trunkline.Fields{"ok": true}})
@@ -86,6 +86,8 @@ func answer(ctx context.Context, t *trunkline.Turn) error {
 		t.Output("half an ")
 		category, text, _ := strings.Cut(rest, " ")
 		return trunkline.Failure{Category: category, Message: text}
+	case "refuse": // as Claude does without the programs of its sandbox
+		return trunkline.Failure{Category: "other", Message: "no socat"}
 	case "where":
 		folder, err := os.Getwd()
 		t.Output(folder)
@@ -197,6 +199,7 @@ func TestTheArtifactIsTheAnswer(t *testing.T) {
 	for prompt, content := range map[string]string{
 		"data":       `{"ok":true}`,
 		"plain text": "plain text",
+		"messages":   "It is so.",
 		"Here:\n```json\n{\"done\": true}\n```\nBye.":  `{"done": true}`,
 		"Here:\n```json\n{\"done\": oops}\n```":        "Here:\n```json\n{\"done\": oops}\n```",
 		"``` is no block of data, ```json neither ```": "``` is no block of data, ```json neither ```",
@@ -376,8 +379,13 @@ func TestFailuresHaveTheirReason(t *testing.T) {
 		equal(t, stdout(t, result), "half an ")
 	}
 	equal(t, b.hasLogged("auth: no login"), true)
-	result := b.run("die")
-	equal(t, []any{result.FailureReason, result.Subtype, result.ExitCode}, []any{"general_error", "error_process_exit", 3})
+	// Wave would take such a step for completed.
+	for prompt, text := range map[string]string{"refuse": "no socat", "die": "last words"} {
+		b.config.Prompt = prompt
+		result, err := b.Run(context.Background(), b.config)
+		equal(t, err != nil && strings.Contains(err.Error(), "did nothing") && strings.Contains(err.Error(), text), true)
+		equal(t, result.ExitCode, map[string]int{"refuse": 1, "die": 3}[prompt])
+	}
 }
 
 // processes are the ids of the host and of what it started, if their command line has the word.

@@ -33,7 +33,7 @@ func NewTrunklineAdapter(agent string) *TrunklineAdapter {
 }
 
 // Run runs a step to its end. A step that failed has a result with its FailureReason and no error. A step that was cancelled, ran
-// out of time, lost its host or never reached the agent has an error as well; one that cannot be started has only an error.
+// out of time, lost its host or failed before the agent did anything has an error as well; one that cannot start has only an error.
 func (a *TrunklineAdapter) Run(ctx context.Context, cfg AdapterRunConfig) (*AdapterResult, error) {
 	step := &runningStep{log: a.Log, tools: map[string]string{}}
 	if step.log == nil {
@@ -72,11 +72,11 @@ func (a *TrunklineAdapter) Run(ctx context.Context, cfg AdapterRunConfig) (*Adap
 		step.warn(fmt.Sprintf("the host ended with %v: %s", ended, &step.host.stderr))
 	}
 	result := step.result(err)
-	switch end := step.end; {
+	switch {
 	case err != nil:
 		err = NewStepError(result.FailureReason, err, result.TokensUsed, result.Subtype)
-	case result.FailureReason == "general_error" && end.Delivered == "no":
-		err = fmt.Errorf("the step did not reach the agent: %s", end.Error.Message)
+	case result.FailureReason == "general_error" && step.text.Len() == 0 && !step.isBetween:
+		err = fmt.Errorf("the agent did nothing: %s", step.end.Error.Message) // Wave would go on to the contract
 	}
 	return result, err
 }

@@ -40,7 +40,6 @@ type hostMessage struct {
 	Scope            string          `json:"scope"`
 	tokenUsage
 	Status    string          `json:"status"`
-	Delivered string          `json:"delivered"`
 	Error     turnError       `json:"error"`
 	ExitCode  *int            `json:"exit_code"`
 	Summary   string          `json:"summary"`
