@@ -3,7 +3,7 @@
  *
  * @module
  */
-import { spawn } from "node:child_process";
+import { spawn, type ChildProcess } from "node:child_process";
 import { statSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { connect as dial } from "node:net";
@@ -78,11 +78,13 @@ export interface SpawnOptions {
   env?: NodeJS.ProcessEnv;
   /** Gets each line of its stderr, which else is this process's. */
   onStderr?: (line: string) => void;
+  /** Gets the process once it runs: its id, and a way to end it from outside. */
+  onSpawn?: (child: ChildProcess) => void;
 }
 
 /** A relay as a child, such as `spawned("trunkline", ["serve"])`. Its end is that of the sessions; one that does not end is killed. */
 export function spawned(command: string, args: readonly string[] = [], options: SpawnOptions = {}): Connect {
-  const { onStderr, ...where } = options;
+  const { onStderr, onSpawn, ...where } = options;
   const connect: Connect = (events) =>
     new Promise((resolve, reject) => {
       const child = spawn(command, args, { ...where, stdio: ["pipe", "pipe", onStderr ? "pipe" : "inherit"] });
@@ -98,7 +100,7 @@ export function spawned(command: string, args: readonly string[] = [], options: 
         return ended.finally(() => clearTimeout(late));
       };
       const send = sender((line) => void child.stdin!.write(line + "\n"), events);
-      child.on("spawn", () => resolve({ send, close }));
+      child.on("spawn", () => (onSpawn?.(child), resolve({ send, close })));
     });
   connect.once = true;
   connect.file = readHere;
