@@ -1,7 +1,7 @@
 // The command line's part of the adapter: for `cli/src/adapters/registry.ts`. Prints a run as it goes.
 import { type } from "./index.js";
 import type { CLIAdapterModule, TranscriptEntry } from "./types.js";
-import { parseStdoutLine } from "./ui.js";
+import { parseStdoutLine } from "./ui-parser.js";
 
 const COLOURS = { red: 31, green: 32, yellow: 33, blue: 34, cyan: 36, gray: 90 };
 type Colour = keyof typeof COLOURS;

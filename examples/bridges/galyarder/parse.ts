@@ -1,71 +1,144 @@
-// What a run has come to, and what the next one needs to go on.
+// What a run has come to, and what the next one needs to resume its session.
 import { constants } from "node:os";
-import { asString, parseObject } from "./server-utils.js";
-import type { AdapterExecutionResult, AdapterSessionCodec, Ran, Saved, Settings } from "./types.js";
+import type { InputRequestMessage } from "@trunkline/sdk";
+import { resolveBilling } from "./billing.js";
+import { asNumber, asString, parseObject } from "./server-utils.js";
+import type { AdapterExecutionResult, AdapterQuestion, AdapterSessionCodec } from "./types.js";
+import type { RunOutcome, SavedSession, Settings, UsageSummary } from "./types.js";
+
+const LONGEST_SUMMARY = 64 * 1024; // characters: the server stores it, and comments with it on the issue
 
 export const sessionCodec: AdapterSessionCodec = {
-  deserialize: (raw) => savedOf(raw) as Record<string, unknown> | null,
-  serialize: (params) => savedOf(params) as Record<string, unknown> | null,
+  deserialize: (raw) => readSession(raw) as Record<string, unknown> | null,
+  serialize: (params) => readSession(params) as Record<string, unknown> | null,
   getDisplayId: (params) => asString(params?.["sessionId"], "") || null,
 };
 
-/** A conversation as it was stored; null where an agent could not go on with it. */
-export function savedOf(raw: unknown): Saved | null {
-  const { sessionId, cwd, agent, params } = parseObject(raw);
+/** A conversation as it was stored; null if an agent could not resume it. */
+export function readSession(raw: unknown): SavedSession | null {
+  const { sessionId, cwd, agent, params, usage } = parseObject(raw);
   const saved = {
     sessionId: asString(sessionId, ""),
     cwd: asString(cwd, ""),
     agent: asString(agent, ""),
     params: params ?? undefined,
+    usage: readUsage(usage),
   };
-  return saved.sessionId === "" && saved.params === undefined ? null : (JSON.parse(JSON.stringify(saved)) as Saved);
+  return saved.sessionId === "" && saved.params === undefined ? null : (JSON.parse(JSON.stringify(saved)) as SavedSession);
 }
 
-/** Whether a run failed because the agent does not know the session that it was to go on with. */
+function readUsage(raw: unknown): Required<UsageSummary> {
+  const count = (name: string) => Math.max(0, asNumber(parseObject(raw)[name], 0));
+  return {
+    inputTokens: count("inputTokens"),
+    outputTokens: count("outputTokens"),
+    cachedInputTokens: count("cachedInputTokens"),
+  };
+}
+
+/** Whether a run failed because the agent does not know the session that it was to resume. */
 export const isTrunklineUnknownSessionError = (error: { category?: string } | undefined): boolean =>
   error?.category === "session_not_found";
 
-export function resultOf(ran: Ran, settings: Settings): AdapterExecutionResult {
-  const { end, text } = ran;
+/** The result of a run that did not begin. */
+export function failedResult({ message }: Error): AdapterExecutionResult {
+  return { exitCode: null, signal: null, timedOut: false, errorMessage: message, errorCode: "configuration" };
+}
+
+export function resultOf(
+  outcome: RunOutcome,
+  { settings, cwd, env }: { settings: Settings; cwd: string; env: Record<string, string> },
+  resumed: SavedSession | null,
+  { isStale = false } = {},
+): AdapterExecutionResult {
+  const { end, text, question } = outcome;
   const isDone = end !== undefined && (end.status ?? "completed") === "completed";
-  const timedOut = ran.timedOut && !isDone;
-  const saved = savedOf({ sessionId: ran.sessionId, cwd: settings.cwd, agent: settings.agent, params: end?.session_params });
-  const { usage = {} } = end ?? {};
-  const { input_tokens, output_tokens, cache_read_tokens, cache_write_tokens } = usage;
-  const cached = (cache_read_tokens ?? 0) + (cache_write_tokens ?? 0); // trunkline counts these among the input
+  const stopped = isDone ? undefined : outcome.stopped;
+  const turn = turnUsage(outcome);
+  const isSame = resumed !== null && (outcome.sessionId === "" || outcome.sessionId === resumed.sessionId);
+  const usage = addUsage(isSame ? resumed.usage : readUsage(undefined), turn);
+  const saved = readSession({
+    sessionId: outcome.sessionId || (isSame ? resumed.sessionId : ""),
+    cwd,
+    agent: settings.agent,
+    params: end?.session_params ?? (isSame ? resumed.params : undefined),
+    usage,
+  });
+  const model = end?.model ?? end?.usage?.model ?? (outcome.model || settings.model || null);
+  const summary = summaryOf(end?.summary ?? text, question);
   return {
-    exitCode: timedOut || end?.signal !== undefined ? null : isDone ? (end.exit_code ?? 0) : end?.exit_code || 1,
-    signal: nameOf(end?.signal),
-    timedOut,
-    ...(isDone ? {} : { errorMessage: timedOut ? `Timed out after ${settings.timeoutSec}s` : whyOf(ran) }),
-    ...(input_tokens === undefined || output_tokens === undefined
-      ? {}
-      : {
-          usage: {
-            inputTokens: Math.max(0, input_tokens - cached),
-            outputTokens: output_tokens,
-            ...(cache_read_tokens === undefined ? {} : { cachedInputTokens: cache_read_tokens }),
-          },
-        }),
-    sessionId: ran.sessionId || null,
+    exitCode: stopped || end?.signal !== undefined ? null : isDone ? (end.exit_code ?? 0) : end?.exit_code || 1,
+    signal: stopped ? "SIGTERM" : signalName(end?.signal),
+    timedOut: stopped === "timeout",
+    ...(isDone ? {} : failureOf(outcome, settings)),
+    ...(turn || hasTokens(usage) ? { usage } : {}),
+    sessionId: saved?.sessionId || null,
     sessionParams: saved as Record<string, unknown> | null,
-    sessionDisplayId: ran.displayId || ran.sessionId || null,
-    provider: end?.provider ?? usage.provider ?? null,
-    model: end?.model ?? usage.model ?? (ran.model || settings.model || null),
-    costUsd: usage.cost_usd ?? null,
-    resultJson: { ...end, ...(isDone ? {} : { stdout: ran.stdout, stderr: ran.stderr }) },
-    summary: end?.summary ?? (text || null),
-    clearSession: ran.isLost || end?.clear_session === true,
+    sessionDisplayId: outcome.displayId || saved?.sessionId || null,
+    model,
+    ...resolveBilling(outcome, settings, env),
+    costUsd: end?.usage?.cost_usd ?? null,
+    resultJson: {
+      ...end,
+      ...(summary ? { summary } : {}),
+      ...(question ? { question } : {}),
+      ...(isDone ? {} : { stdout: outcome.stdout, stderr: outcome.stderr }),
+    },
+    summary,
+    question: question ?? null,
+    // The server would forget a new session, too, which takes the place of the stale one by itself.
+    clearSession: (end?.clear_session === true && !outcome.isReplaced) || (isStale && saved === null),
   };
 }
 
-function whyOf({ end, error }: Ran): string {
-  const { category, message } = end?.error ?? error ?? {};
-  const why = message || end?.stop_reason || end?.status || "the run has no end";
-  return category && category !== "other" ? `${why} (${category})` : why;
+// The tokens of this turn, if the agent has counted them. trunkline counts cached ones among the input, Galyarder does not.
+function turnUsage({ end }: RunOutcome): Required<UsageSummary> | undefined {
+  const { input_tokens, output_tokens, cache_read_tokens = 0, cache_write_tokens = 0 } = end?.usage ?? {};
+  if (input_tokens === undefined || output_tokens === undefined) return undefined;
+  const inputTokens = Math.max(0, input_tokens - cache_read_tokens - cache_write_tokens);
+  return { inputTokens, outputTokens: output_tokens, cachedInputTokens: cache_read_tokens };
 }
 
-function nameOf(signal: number | undefined): string | null {
+function addUsage(one: Required<UsageSummary>, other = readUsage(undefined)): Required<UsageSummary> {
+  return {
+    inputTokens: one.inputTokens + other.inputTokens,
+    outputTokens: one.outputTokens + other.outputTokens,
+    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
+  };
+}
+
+const hasTokens = (usage: Required<UsageSummary>): boolean => Object.values(usage).some((count) => count > 0);
+
+function failureOf({ end, error, stopped }: RunOutcome, { timeoutSec }: Settings): Partial<AdapterExecutionResult> {
+  if (stopped === "timeout") return { errorMessage: `Timed out after ${timeoutSec}s`, errorCode: "timeout" };
+  if (stopped === "cancelled") return { errorMessage: "Cancelled by Galyarder", errorCode: "cancelled" };
+  const { message, ...meta } = end?.error ?? error ?? {};
+  const why = message || end?.stop_reason || end?.status || "the run has no end";
+  const category = meta.category === "other" ? undefined : meta.category;
+  return {
+    errorMessage: category ? `${why} (${category})` : why,
+    errorCode: category ?? null,
+    ...(Object.keys(meta).length > 0 ? { errorMeta: meta } : {}),
+  };
+}
+
+function signalName(signal: number | undefined): string | null {
   if (signal === undefined) return null;
   return Object.entries(constants.signals).find(([, number]) => number === signal)?.[0] ?? `signal ${signal}`;
+}
+
+/** A question of the agent, as the server takes it: its first field with choices has the choices. */
+export function questionOf({ prompt, fields = [] }: InputRequestMessage): AdapterQuestion {
+  const choices = fields.find((field) => (field.choices ?? []).length > 0)?.choices ?? [];
+  return {
+    prompt,
+    choices: choices.map(({ id, label, description }) => ({ key: id, label: label ?? id, ...(description ? { description } : {}) })),
+  };
+}
+
+// The server comments with it on the issue, so a question reaches a person there.
+function summaryOf(text: string, question: AdapterQuestion | undefined): string | null {
+  const choices = question?.choices.map(({ key, label }) => `- ${key}: ${label}`) ?? [];
+  const asked = question ? [`Question: ${question.prompt}`, ...choices].join("\n") : "";
+  return [text.slice(0, LONGEST_SUMMARY), asked].filter((part) => part !== "").join("\n\n") || null;
 }

@@ -1,38 +1,44 @@
-// Stands for `@galyarder/adapter-utils/server-utils`: there, import that.
-import { stat } from "node:fs/promises";
-import { isAbsolute } from "node:path";
-import { parseObject } from "./values.js";
+// The helpers of the server that runs this adapter, by `@galyarder-framework/adapter-utils/server-utils`. They come from the
+// server's own copy: its cancel looks into `runningProcesses` of that module, so a second copy would stop nothing.
+import { existsSync, readFileSync, realpathSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { fileURLToPath, pathToFileURL } from "node:url";
+import type { ServerUtils } from "./types.js";
 
-export * from "./values.js";
+const SERVER = "@galyarder-framework/server";
+const UTILS = "@galyarder-framework/adapter-utils";
 
-/** Who the agent is, and where the server is, as environment. */
-export function buildGalyarderEnv(agent: { id: string; companyId: string }): Record<string, string> {
-  const { GALYARDER_API_URL, HOST = "localhost", PORT = "3100" } = process.env;
-  return {
-    GALYARDER_AGENT_ID: agent.id,
-    GALYARDER_COMPANY_ID: agent.companyId,
-    GALYARDER_API_URL: GALYARDER_API_URL ?? `http://${HOST}:${PORT}`,
-  };
+/** The folder of a package as the file `from` finds it. */
+function findPackage(name: string, from: string): string | undefined {
+  const folders = createRequire(from).resolve.paths(name) ?? [];
+  const found = folders.map((folder) => join(folder, name)).find((folder) => existsSync(join(folder, "package.json")));
+  return found && realpathSync(found);
 }
 
-/** Fills in `{{path.to.value}}`; what is not there is empty. */
-export function renderTemplate(template: string, data: Record<string, unknown>): string {
-  return template.replace(/{{\s*([\w.-]+)\s*}}/g, (_, path: string) => {
-    let value: unknown = data;
-    for (const name of path.split(".")) value = Object.hasOwn(parseObject(value), name) ? parseObject(value)[name] : undefined;
-    if (value === undefined || value === null) return "";
-    return typeof value === "object" ? JSON.stringify(value) : String(value);
-  });
+function findUtils(): string {
+  const { GALYARDER_ADAPTER_UTILS } = process.env;
+  if (GALYARDER_ADAPTER_UTILS) return GALYARDER_ADAPTER_UTILS;
+  const own = fileURLToPath(import.meta.url);
+  const program = process.argv[1] && existsSync(process.argv[1]) ? realpathSync(process.argv[1]) : own;
+  const server = findPackage(SERVER, program);
+  const callers = [...(server ? [join(server, "package.json")] : []), program, own];
+  const found = callers.map((from) => findPackage(UTILS, from)).find((folder) => folder !== undefined);
+  if (found) return found;
+  throw new Error(`${UTILS} of the Galyarder server not found from ${program}; set GALYARDER_ADAPTER_UTILS to its folder`);
 }
 
-export function redactEnvForLogs(env: Record<string, string>): Record<string, string> {
-  const isSecret = (name: string) => /(key|token|secret|password|authorization|cookie)/i.test(name);
-  return Object.fromEntries(Object.entries(env).map(([name, value]) => [name, isSecret(name) ? "***REDACTED***" : value]));
+function entryFile(folder: string): string {
+  const { exports = {} } = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+  const pattern = exports["./*"];
+  const path: unknown = typeof pattern === "string" ? pattern : pattern?.import;
+  if (typeof path !== "string") throw new Error(`${folder} does not export server-utils; is it ${UTILS}?`);
+  return join(folder, path.replace("*", "server-utils"));
 }
 
-/** Throws where it is not an absolute path of a folder that is there. */
-export async function ensureAbsoluteDirectory(cwd: string): Promise<void> {
-  if (!isAbsolute(cwd)) throw new Error(`the working directory must be an absolute path: "${cwd}"`);
-  const found = await stat(cwd).catch(() => undefined);
-  if (!found?.isDirectory()) throw new Error(`the working directory is not there: "${cwd}"`);
-}
+const utils = (await import(pathToFileURL(entryFile(findUtils())).href)) as ServerUtils;
+
+export const { asBoolean, asNumber, asString, asStringArray, parseJson, parseObject } = utils;
+export const { buildGalyarderEnv, ensureAbsoluteDirectory, redactEnvForLogs, runningProcesses } = utils;
+export const { joinPromptSections, renderGalyarderWakePrompt, renderTemplate, stringifyGalyarderWakePayload } = utils;
+export const { readGalyarderRuntimeSkillEntries, resolveGalyarderDesiredSkillNames } = utils;

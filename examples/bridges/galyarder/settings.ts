@@ -1,17 +1,30 @@
-// What an agent's configuration and a run's context say.
-import type { AdapterExecutionContext, Saved, Settings } from "./types.js";
-import { asBoolean, asNumber, asString, asStringArray, buildGalyarderEnv, parseObject } from "./server-utils.js";
+// An agent's configuration: how it is read, and the form of the page that writes it.
+import type { AdapterConfigSchema, Settings } from "./types.js";
+import { asBoolean, asNumber, asString, asStringArray, parseObject } from "./server-utils.js";
 
 const PROMPT = "You are agent {{agent.id}} ({{agent.name}}). Continue your Galyarder Framework work.";
 const SERVE = ["serve", "--session-may", "cwd,env,extra_args,skills,mode,permission_mode"];
 const DANGEROUS = ["dangerouslySkipPermissions", "dangerouslyBypassApprovalsAndSandbox", "dangerouslyBypassSandbox"];
+// Keys that the server keeps in a configuration, or adds to it for a run.
+const OF_THE_SERVER = [
+  "galyarderRuntimeSkills",
+  "galyarderSkillSync",
+  "instructionsBundleMode",
+  "instructionsEntryFile",
+  "instructionsRootPath",
+  "workspaceRuntime",
+  "workspaceStrategy",
+];
+// Other keys of Galyarder's forms for the reasoning effort.
+const EFFORTS = ["reasoningEffort", "thinkingEffort", "effort", "modelReasoningEffort"];
+const GRACE = 15; // seconds
 
-/** Reads a configuration; what has another type counts as absent. Throws for what must not be left out. */
-export function settingsOf(config: Record<string, unknown>): Settings {
+/** Reads a configuration; a value of another type counts as absent. Throws for what must not be left out. */
+export function readSettings(config: Record<string, unknown>): Settings {
   const dangerous = DANGEROUS.filter((name) => asBoolean(config[name], false));
   if (dangerous.length > 0)
     throw new Error(`${dangerous.join(", ")} cannot be carried: allow tools in the agent's policy of trunkline instead`);
-  const args = asStringArray(config["args"]);
+  const args = readList(config["args"]);
   const model = asString(config["model"], "");
   const settings = {
     agent: asString(config["agent"], ""),
@@ -20,84 +33,74 @@ export function settingsOf(config: Record<string, unknown>): Settings {
     cwd: asString(config["cwd"], ""),
     folder: asString(config["folder"], "session"),
     promptTemplate: asString(config["promptTemplate"], PROMPT),
+    bootstrapPromptTemplate: asString(config["bootstrapPromptTemplate"], ""),
+    instructionsFilePath: asString(config["instructionsFilePath"], "").trim(),
     systemPrompt: asString(config["systemPrompt"], ""),
+    systemPromptIn: asString(config["systemPromptIn"], "session"),
     model: model === "default" ? "" : model,
-    reasoningEffort: asString(config["reasoningEffort"], ""),
+    reasoningEffort: EFFORTS.map((name) => asString(config[name], "")).find((effort) => effort !== "") ?? "",
     mode: asString(config["mode"], ""),
     permissionMode: asString(config["permissionMode"], ""),
     maxTurnsPerRun: asNumber(config["maxTurnsPerRun"], 0),
-    extraArgs: asStringArray(config["extraArgs"]),
-    skills: asStringArray(config["skills"]),
-    env: envOf(config["env"]),
+    extraArgs: readList(config["extraArgs"]),
+    skills: readList(config["skills"]),
+    env: readEnvironment(config["env"]),
     timeoutSec: Math.max(0, asNumber(config["timeoutSec"], 0)),
-    graceSec: Math.max(0, asNumber(config["graceSec"], 15)),
+    graceSec: Math.max(0, asNumber(config["graceSec"], GRACE)),
+    provider: asString(config["provider"], ""),
+    biller: asString(config["biller"], ""),
+    billingType: asString(config["billingType"], ""),
   };
-  const known = new Set([...Object.keys(settings), ...DANGEROUS]);
+  const known = new Set([...Object.keys(settings), ...DANGEROUS, ...OF_THE_SERVER, ...EFFORTS]);
   return { ...settings, unknown: Object.keys(config).filter((name) => !known.has(name)) };
 }
 
-// A value is a text, or `{ "type": "plain", "value": … }`.
-function envOf(value: unknown): Record<string, string> {
-  const read = (of: unknown) => (typeof of === "string" ? of : parseObject(of)["value"]);
-  const entries = Object.entries(parseObject(value)).map(([name, of]) => [name, read(of)] as const);
-  const lacking = entries.filter(([, of]) => typeof of !== "string").map(([name]) => name);
+/** A list, or the text of a form with commas or line ends between its elements. */
+export function readList(value: unknown): string[] {
+  if (typeof value !== "string") return asStringArray(value);
+  const words = value.split(/[,\n]/).map((word) => word.trim());
+  return words.filter((word) => word !== "");
+}
+
+// A value is a text, or `{ "type": "plain", "value": … }`. The server has replaced references to secrets.
+function readEnvironment(value: unknown): Record<string, string> {
+  const read = (binding: unknown) => (typeof binding === "string" ? binding : parseObject(binding)["value"]);
+  const entries = Object.entries(parseObject(value)).map(([name, binding]) => [name, read(binding)] as const);
+  const lacking = entries.filter(([, text]) => typeof text !== "string").map(([name]) => name);
   if (lacking.length > 0) throw new Error(`variables without a text: ${lacking.join(", ")}`);
   return Object.fromEntries(entries as [string, string][]);
 }
 
-/** The environment of a run: who it is for, why it woke, what the configuration sets, and the token to call back with. */
-export function environmentOf(
-  { agent, runId, context, authToken }: AdapterExecutionContext,
-  own: Record<string, string>,
-): Record<string, string> {
-  const text = (...names: string[]) => names.map((name) => asString(context[name], "")).find((value) => value !== "") ?? "";
-  const woken = {
-    GALYARDER_TASK_ID: text("taskId", "issueId"),
-    GALYARDER_WAKE_REASON: text("wakeReason"),
-    GALYARDER_WAKE_COMMENT_ID: text("wakeCommentId", "commentId"),
-    GALYARDER_APPROVAL_ID: text("approvalId"),
-    GALYARDER_APPROVAL_STATUS: text("approvalStatus"),
-    GALYARDER_LINKED_ISSUE_IDS: asStringArray(context["issueIds"]).join(","),
-  };
-  const said = Object.fromEntries(Object.entries(woken).filter(([, value]) => value !== ""));
-  const env = { ...buildGalyarderEnv(agent), GALYARDER_RUN_ID: runId, ...said, ...own };
-  return authToken && !own["GALYARDER_API_KEY"] ? { ...env, GALYARDER_API_KEY: authToken } : env;
-}
+const choice = (value: string, label: string) => ({ value, label });
 
-/** The variables of a prompt template. */
-export function templateData({ agent, runId, context }: AdapterExecutionContext): Record<string, unknown> {
-  const { id, companyId } = agent;
-  return { agentId: id, companyId, runId, company: { id: companyId }, agent, run: { id: runId }, context };
-}
-
-/** What a run says of its session. */
-export function startOf(
-  settings: Settings,
-  run: AdapterExecutionContext,
-  env: Record<string, string>,
-  saved: Saved | null,
-): Record<string, unknown> {
-  const { agent, cwd, folder, model, systemPrompt, reasoningEffort, mode, permissionMode, maxTurnsPerRun, extraArgs, skills } =
-    settings;
-  const task = env["GALYARDER_TASK_ID"];
-  const resume = saved && {
-    ...(saved.sessionId ? { native_session_id: saved.sessionId } : {}),
-    ...(saved.params === undefined ? {} : { params: saved.params }),
-  };
+/** The fields that the page shows for an agent; what it shows for every adapter, such as the model, is not among them. */
+export function getConfigSchema(): AdapterConfigSchema {
   return {
-    env,
-    run_id: run.runId,
-    ...(task ? { task_id: task } : {}),
-    ...(agent ? { agent_id: agent } : {}),
-    ...(folder === "process" ? {} : { cwd }),
-    ...(model ? { model } : {}),
-    ...(systemPrompt ? { system_prompt: systemPrompt } : {}),
-    ...(reasoningEffort ? { reasoning_effort: reasoningEffort } : {}),
-    ...(mode ? { mode } : {}),
-    ...(permissionMode ? { permission_mode: permissionMode } : {}),
-    ...(maxTurnsPerRun > 0 ? { max_turns: maxTurnsPerRun } : {}),
-    ...(extraArgs.length > 0 ? { extra_args: extraArgs } : {}),
-    ...(skills.length > 0 ? { skills } : {}),
-    ...(resume ? { resume } : {}),
+    fields: [
+      { key: "agent", label: "Agent", type: "text", hint: "Its id in trunkline's configuration. Empty: trunkline's default" },
+      { key: "args", label: "Arguments of trunkline", type: "text", hint: "With commas between. Empty: serve" },
+      {
+        key: "folder",
+        label: "Working directory",
+        type: "select",
+        options: [choice("session", "Set for the session"), choice("process", "The folder in which trunkline starts")],
+        default: "session",
+        hint: "The second is for an agent that knows no working directories",
+      },
+      { key: "systemPrompt", label: "System prompt", type: "textarea" },
+      {
+        key: "systemPromptIn",
+        label: "Instructions go",
+        type: "select",
+        options: [choice("session", "Into the system prompt"), choice("prompt", "Into the first prompt")],
+        default: "session",
+        hint: "The second is for an agent that takes no system prompt",
+      },
+      { key: "mode", label: "Mode", type: "text", hint: "A mode of the agent, such as plan" },
+      { key: "permissionMode", label: "Permission mode", type: "text" },
+      { key: "maxTurnsPerRun", label: "Most turns of the model", type: "number", default: 0, hint: "0: the agent's own limit" },
+      { key: "timeoutSec", label: "Timeout in seconds", type: "number", default: 0, hint: "0: none" },
+      { key: "graceSec", label: "Grace in seconds", type: "number", default: GRACE, hint: "Time to end after a timeout or a cancel" },
+    ],
   };
 }

@@ -1,9 +1,10 @@
 // Whether a configuration would work: what `trunkline doctor` finds.
 import { spawn } from "node:child_process";
+import { basename } from "node:path";
 import { Client, spawned } from "@trunkline/sdk/client";
 import { type } from "./index.js";
-import { ensureAbsoluteDirectory, parseJson, parseObject, asString } from "./server-utils.js";
-import { settingsOf } from "./settings.js";
+import { asString, ensureAbsoluteDirectory, parseJson, parseObject } from "./server-utils.js";
+import { readSettings } from "./settings.js";
 import type {
   AdapterEnvironmentCheck,
   AdapterEnvironmentTestContext,
@@ -21,11 +22,11 @@ const NAMING = ["--config", "--adapter"];
 export async function testEnvironment(ctx: AdapterEnvironmentTestContext): Promise<AdapterEnvironmentTestResult> {
   const checks: AdapterEnvironmentCheck[] = [];
   try {
-    const settings = settingsOf(ctx.config);
+    const settings = readSettings(ctx.config);
     const { unknown } = settings;
     if (unknown.length > 0)
-      checks.push({ code: "config_unknown", level: "warn", message: `these mean nothing here: ${unknown.join(", ")}` });
-    checks.push(await cwdOf(settings), ...(await doctorOf(settings)));
+      checks.push({ code: "config_unknown", level: "warn", message: `not carried to trunkline: ${unknown.join(", ")}` });
+    checks.push(await checkDirectory(settings), ...(await runDoctor(settings)));
   } catch (error) {
     checks.push({ code: "config_refused", level: "error", message: (error as Error).message });
   }
@@ -34,58 +35,57 @@ export async function testEnvironment(ctx: AdapterEnvironmentTestContext): Promi
   return { adapterType: type, status, checks, testedAt: new Date().toISOString() };
 }
 
-async function cwdOf({ cwd }: Settings): Promise<AdapterEnvironmentCheck> {
+async function checkDirectory({ cwd }: Settings): Promise<AdapterEnvironmentCheck> {
+  if (cwd === "") return { code: "cwd_unset", level: "info", message: "each run works in the workspace that the server prepares" };
   try {
     await ensureAbsoluteDirectory(cwd);
-    return { code: "cwd_valid", level: "info", message: `it works in ${cwd}` };
+    return { code: "cwd_valid", level: "info", message: `${cwd} takes the place of the agent's home` };
   } catch (error) {
-    return {
-      code: "cwd_invalid",
-      level: "error",
-      message: (error as Error).message,
-      hint: "set cwd to an absolute path of a folder",
-    };
+    const { message } = error as Error;
+    return { code: "cwd_invalid", level: "error", message, hint: "set cwd to an absolute path of a folder, or leave it out" };
   }
 }
 
-async function doctorOf({ command, args, agent }: Settings): Promise<AdapterEnvironmentCheck[]> {
+async function runDoctor({ command, args, agent }: Settings): Promise<AdapterEnvironmentCheck[]> {
   const named = args.flatMap((word, at) => (NAMING.includes(word) ? args.slice(at, at + 2) : []));
-  const said = await run(command, ["doctor", "--json", ...named, ...(agent ? [agent] : [])]);
-  if (typeof said === "string")
-    return [{ code: "trunkline_missing", level: "error", message: said, hint: "install trunkline, or set command to its path" }];
-  const report = parseJson(said.stdout);
-  if (!report) return [{ code: "doctor_failed", level: "error", message: said.stderr.trim() || "trunkline doctor said nothing" }];
+  const output = await runCommand(command, ["doctor", "--json", ...named, ...(agent ? [agent] : [])]);
+  if (output instanceof Error)
+    return [{ code: "trunkline_missing", level: "error", message: output.message, hint: "install trunkline, or set command to its path" }];
+  const report = parseObject(parseJson(output.stdout));
   const parts = [report["host"], ...(Array.isArray(report["agents"]) ? report["agents"] : [])].map(parseObject);
-  return parts.flatMap(({ checks }) => (Array.isArray(checks) ? checks.map(parseObject).map(checkOf) : []));
+  const checks = parts.flatMap(({ checks }) => (Array.isArray(checks) ? checks.map(parseObject).map(readCheck) : []));
+  if (checks.length > 0) return checks;
+  // A command of one's own, such as a client of a daemon, may have no doctor.
+  const level = basename(command).startsWith("trunkline") ? "error" : "warn";
+  return [{ code: "doctor_failed", level, message: output.stderr.trim() || `${command} doctor printed no report` }];
 }
 
-function checkOf({ code, level, message, detail, hint }: Record<string, unknown>): AdapterEnvironmentCheck {
-  const known = level === "info" || level === "warn" ? level : "error";
+function readCheck({ code, level, message, detail, hint }: Record<string, unknown>): AdapterEnvironmentCheck {
   return {
     code: asString(code, "unknown"),
-    level: known,
+    level: level === "info" || level === "warn" ? level : "error",
     message: asString(message, ""),
     detail: asString(detail, "") || null,
     hint: asString(hint, "") || null,
   };
 }
 
-// A text says why it could not be started.
-function run(command: string, args: readonly string[]): Promise<{ stdout: string; stderr: string } | string> {
+/** Runs a command to its end; an error if it cannot be started. */
+function runCommand(command: string, args: readonly string[]): Promise<{ stdout: string; stderr: string } | Error> {
   return new Promise((resolve) => {
     const child = spawn(command, args, { stdio: ["ignore", "pipe", "pipe"] });
     const late = setTimeout(() => child.kill("SIGKILL"), LONGEST);
-    const said = { stdout: "", stderr: "" };
-    child.on("error", (error) => (clearTimeout(late), resolve(error.message)));
+    const output = { stdout: "", stderr: "" };
+    child.on("error", (error) => (clearTimeout(late), resolve(error)));
     for (const name of ["stdout", "stderr"] as const)
-      child[name].setEncoding("utf8").on("data", (text: string) => (said[name] = (said[name] + text).slice(0, MOST)));
-    child.on("close", () => (clearTimeout(late), resolve(said)));
+      child[name].setEncoding("utf8").on("data", (text: string) => (output[name] = (output[name] + text).slice(0, MOST)));
+    child.on("close", () => (clearTimeout(late), resolve(output)));
   });
 }
 
-/** The models of the agents that `config` names; those that an agent tells only when it runs are not among them. */
+/** The models of the agents that `config` names; those that an agent lists only when it runs are not among them. */
 export async function listModels(config: Record<string, unknown> = {}): Promise<AdapterModel[]> {
-  const { command, args, agent } = settingsOf(config);
+  const { command, args, agent } = readSettings(config);
   const client = await Client.connect(spawned(command, args, { onStderr: () => {} }));
   try {
     const agents = (await client.agents()).filter(({ id }) => agent === "" || id === agent);

@@ -1,7 +1,21 @@
-// The page's part of the adapter: for `ui/src/adapters/registry.ts`. What an agent says is shown, and nothing of it is run.
-import { label, type } from "./index.js";
-import type { CreateConfigValues, TranscriptEntry, UIAdapterModule } from "./types.js";
-import { asNumber, asString, parseJson, parseObject } from "./values.js";
+// The parser of a run's stdout. The server sends this file to the browser as it is, so it imports nothing. Text of an agent is
+// shown, and nothing of it is run.
+import type { TranscriptEntry } from "./types.js";
+
+const asString = (value: unknown, fallback: string): string => (typeof value === "string" && value !== "" ? value : fallback);
+const asNumber = (value: unknown): number => (typeof value === "number" && Number.isFinite(value) ? value : 0);
+const isObject = (value: unknown): value is Record<string, unknown> =>
+  typeof value === "object" && value !== null && !Array.isArray(value);
+const parseObject = (value: unknown): Record<string, unknown> => (isObject(value) ? value : {});
+
+function parseJson(text: string): Record<string, unknown> | null {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : null;
+  } catch {
+    return null;
+  }
+}
 
 /** A line of a run's stdout, which is an entry of trunkline, as entries of its transcript. */
 export function parseStdoutLine(line: string, ts: string): TranscriptEntry[] {
@@ -11,7 +25,9 @@ export function parseStdoutLine(line: string, ts: string): TranscriptEntry[] {
   switch (entry?.["type"]) {
     case "session.ready":
     case "session.info": {
-      const [model, sessionId, context] = [text("model"), text("native_session_id"), text("context")];
+      const model = text("model");
+      const sessionId = text("native_session_id");
+      const context = text("context");
       const init: TranscriptEntry[] = model || sessionId ? [{ kind: "init", ts, model, sessionId }] : [];
       return context ? [...init, ...system(`context ${context}`)] : init;
     }
@@ -58,7 +74,7 @@ export function parseStdoutLine(line: string, ts: string): TranscriptEntry[] {
     case "file.output":
       return system(`file: ${text("file_name") || text("file_path")}`);
     case "compaction":
-      return system(`the context was shortened, from ${asNumber(entry["pre_tokens"], 0)} tokens`);
+      return system(`the context was shortened, from ${asNumber(entry["pre_tokens"])} tokens`);
     case "session.closed":
       return system(`closed: ${text("reason")}`);
     case "turn.complete":
@@ -78,47 +94,22 @@ const planOf = (entries: unknown): string =>
     .map(({ status, content }) => `[${asString(status, "pending")}] ${asString(content, "")}`)
     .join("\n");
 
-// What is not known is 0 here: the transcript knows no other word for it.
+// Input is without cached tokens, as in the ledger. An unknown count is 0: the transcript has no other word for it.
 function resultOf(end: Record<string, unknown>, ts: string): TranscriptEntry {
-  const [usage, error] = [parseObject(end["usage"]), parseObject(end["error"])];
-  const [subtype, message] = [asString(end["status"], "completed"), asString(error["message"], "")];
+  const usage = parseObject(end["usage"]);
+  const cachedTokens = asNumber(usage["cache_read_tokens"]);
+  const subtype = asString(end["status"], "completed");
+  const message = asString(parseObject(end["error"])["message"], "");
   return {
     kind: "result",
     ts,
     text: asString(end["summary"], ""),
-    inputTokens: asNumber(usage["input_tokens"], 0),
-    outputTokens: asNumber(usage["output_tokens"], 0),
-    cachedTokens: asNumber(usage["cache_read_tokens"], 0),
-    costUsd: asNumber(usage["cost_usd"], 0),
+    inputTokens: Math.max(0, asNumber(usage["input_tokens"]) - cachedTokens - asNumber(usage["cache_write_tokens"])),
+    outputTokens: asNumber(usage["output_tokens"]),
+    cachedTokens,
+    costUsd: asNumber(usage["cost_usd"]),
     subtype,
     isError: subtype !== "completed",
     errors: message ? [message] : [],
   };
 }
-
-/** The form of a new agent, as its configuration. */
-export function buildConfig(values: CreateConfigValues): Record<string, unknown> {
-  const words = (text: string) =>
-    text
-      .split(",")
-      .map((word) => word.trim())
-      .filter((word) => word !== "");
-  const pairs = values.envVars.split("\n").map((line) => /^\s*([A-Za-z_]\w*)=(.*)$/.exec(line));
-  const env = Object.fromEntries(pairs.filter((pair) => pair !== null).map(([, name, value]) => [name, value]));
-  return {
-    timeoutSec: 0,
-    graceSec: 15,
-    ...(values.cwd ? { cwd: values.cwd } : {}),
-    ...(values.promptTemplate ? { promptTemplate: values.promptTemplate } : {}),
-    ...(values.model ? { model: values.model } : {}),
-    ...(values.thinkingEffort ? { reasoningEffort: values.thinkingEffort } : {}),
-    ...(values.command ? { command: values.command } : {}),
-    ...(words(values.args).length > 0 ? { args: words(values.args) } : {}),
-    ...(words(values.extraArgs).length > 0 ? { extraArgs: words(values.extraArgs) } : {}),
-    ...(Object.keys(env).length > 0 ? { env } : {}),
-    ...(values.maxTurnsPerRun > 0 ? { maxTurnsPerRun: values.maxTurnsPerRun } : {}),
-    ...(values.dangerouslySkipPermissions ? { dangerouslySkipPermissions: true } : {}), // a run then says that it cannot
-  };
-}
-
-export const trunklineUIAdapter: UIAdapterModule = { type, label, parseStdoutLine, buildAdapterConfig: buildConfig };

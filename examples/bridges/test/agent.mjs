@@ -79,6 +79,11 @@ const does = {
     const { cancelled } = await turn.question({ prompt: "Which one?" });
     await turn.output(`${approved ? "approved" : "denied"}, ${cancelled ? "no answer" : "answered"}`);
   },
+  async choose(turn) {
+    const choices = [{ id: "a", label: "The first", description: "safe" }, { id: "b" }];
+    const { cancelled } = await turn.question({ prompt: "Which one?", fields: [{ id: "which", kind: "choice", choices }] });
+    await turn.output(cancelled ? "no answer" : "answered");
+  },
   fail(_, category = "other") {
     throw new Failure(`it fails: ${category}`, { category });
   },
@@ -95,6 +100,7 @@ await serve({
   }),
   greet({ resume, model = "large-1" }) {
     const id = resume?.native_session_id;
+    if (process.argv.includes("--no-session")) return { model };
     if (id === undefined) return { model, native_session_id: "native-1" };
     return {
       model,
@@ -106,7 +112,8 @@ await serve({
   start: (_, options) => options,
   async turn(turn, { content }) {
     if (turn.state.resume?.native_session_id === "refused") does.fail(turn, "session_not_found");
-    const [name, ...words] = content.split(" ");
+    const [, ...words] = content.split(" ");
+    const [name] = content.split(/\s/);
     if (does[name]) return does[name](turn, ...words);
     return turn.output(content);
   },

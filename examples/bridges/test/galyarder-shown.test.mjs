@@ -2,11 +2,11 @@
 import assert from "node:assert/strict";
 import { readFileSync, rmSync } from "node:fs";
 import { after, describe, test } from "node:test";
-import { trunklineCLIAdapter } from "../dist/galyarder/cli.js";
-import { label } from "../dist/galyarder/index.js";
-import { trunklineAdapter } from "../dist/galyarder/server.js";
-import { buildConfig, trunklineUIAdapter } from "../dist/galyarder/ui.js";
-import { scratch, wake } from "./galyarder.mjs";
+import { trunklineCLIAdapter } from "../galyarder/dist/cli.js";
+import { buildConfig, createUIAdapter } from "../galyarder/dist/ui.js";
+import { parseStdoutLine } from "../galyarder/dist/ui-parser.js";
+import { adapter, scratch, wake } from "./galyarder.mjs";
+import { plugin } from "./galyarder-plugin.mjs";
 import { AGENT, NONE, serving } from "./programs.mjs";
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
@@ -15,7 +15,7 @@ after(() => rmSync(scratch, { recursive: true, force: true }));
 describe("Galyarder, shown", { concurrency: 4 }, () => {
   test("the environment is tested without a run, and twice alike", { skip: NONE }, async () => {
     const tested = async (config) =>
-      trunklineAdapter.testEnvironment({
+      adapter.testEnvironment({
         companyId: "company-1",
         adapterType: "trunkline",
         config: { cwd: scratch, args: serving(AGENT), ...config },
@@ -41,29 +41,78 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
   });
 
   test("a stored session is read as it was written, and nothing else is taken for one", () => {
-    const { deserialize, serialize, getDisplayId } = trunklineAdapter.sessionCodec;
-    const params = { sessionId: "native-1", cwd: "/srv/app", agent: "claude", params: { deep: [1] } };
+    const { deserialize, serialize, getDisplayId } = adapter.sessionCodec;
+    const usage = { inputTokens: 1, outputTokens: 2, cachedInputTokens: 3 };
+    const params = { sessionId: "native-1", cwd: "/srv/app", agent: "claude", params: { deep: [1] }, usage };
     assert.deepEqual(deserialize(JSON.parse(JSON.stringify(serialize(params)))), params);
     assert.deepEqual([getDisplayId(params), getDisplayId(null), getDisplayId({ sessionId: 7 })], ["native-1", null, null]);
     for (const bad of [null, undefined, 7, "native-1", [], {}, { sessionId: 7 }, { sessionId: "" }, { cwd: "/" }])
       assert.equal(deserialize(bad), null, JSON.stringify(bad));
     assert.equal(serialize(null), null);
-    assert.deepEqual(deserialize({ sessionId: "a", cwd: 7, other: 1 }), { sessionId: "a", cwd: "", agent: "" });
+    const none = { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0 };
+    const odd = { sessionId: "a", cwd: 7, other: 1, usage: { inputTokens: -1, outputTokens: "2" } };
+    assert.deepEqual(deserialize(odd), { sessionId: "a", cwd: "", agent: "", usage: none });
+  });
+
+  test("the package is a plugin: its entry, its parser without imports, its form", () => {
+    const folder = new URL("../galyarder/", import.meta.url);
+    const read = (path) => readFileSync(new URL(path, folder), "utf8");
+    const { exports, galyarder, bundleDependencies } = JSON.parse(read("package.json"));
+    assert.deepEqual([exports["."], galyarder.adapterUiParser, bundleDependencies], ["./dist/server.js", "1.0.0", ["@trunkline/sdk"]]);
+    for (const path of Object.values(exports)) assert.ok(read(path).length > 0, path);
+    const parser = read(exports["./ui-parser"]);
+    assert.ok(parser.length < 50 * 1024 && /export function parseStdoutLine/.test(parser));
+    assert.doesNotMatch(parser, /\b(import|require|await|window|process|globalThis)\b/);
+    assert.equal(plugin.createServerAdapter().type, "trunkline");
+    // Each field of the form is a setting, and its default is what counts without it.
+    const { fields } = adapter.getConfigSchema();
+    const settings = read("settings.ts");
+    for (const { key, label, type, options } of fields) {
+      assert.ok(settings.includes(`config["${key}"]`) && label !== "" && type !== "", key);
+      assert.equal(type === "select", options !== undefined, key);
+    }
+    const ConfigFields = () => null;
+    const page = createUIAdapter(ConfigFields);
+    assert.deepEqual([page.type, page.ConfigFields, page.parseStdoutLine], ["trunkline", ConfigFields, parseStdoutLine]);
+  });
+
+  test("the company's skills are listed as a run would get them", async () => {
+    const skill = (name, required) => ({ key: `acme/${name}`, runtimeName: name, source: `/skills/${name}`, required });
+    const config = {
+      galyarderRuntimeSkills: [skill("report", true), skill("deploy", false), skill("review", false)],
+      galyarderSkillSync: { desiredSkills: ["acme/review", "acme/none"] },
+    };
+    const ctx = { agentId: "agent-9", companyId: "company-1", adapterType: "trunkline", config };
+    const snapshot = await adapter.listSkills(ctx);
+    assert.deepEqual(await adapter.syncSkills(ctx, ["acme/review", "acme/none"]), snapshot);
+    const { adapterType, supported, mode, desiredSkills, entries, warnings } = snapshot;
+    assert.deepEqual([adapterType, supported, mode], ["trunkline", true, "ephemeral"]);
+    assert.deepEqual(desiredSkills, ["acme/report", "acme/review", "acme/none"]);
+    assert.deepEqual(
+      entries.map(({ key, state, desired, origin }) => [key, state, desired, origin]),
+      [
+        ["acme/deploy", "available", false, "company_managed"],
+        ["acme/none", "missing", true, "external_unknown"],
+        ["acme/report", "configured", true, "galyarder_required"],
+        ["acme/review", "configured", true, "company_managed"],
+      ],
+    );
+    assert.match(warnings[0], /acme\/none/);
   });
 
   test("the adapter says what it is", () => {
-    const { type, supportsLocalAgentJwt, models, agentConfigurationDoc } = trunklineAdapter;
-    assert.deepEqual([type, supportsLocalAgentJwt, models[0].id, typeof label], ["trunkline", true, "default", "string"]);
+    const { type, supportsLocalAgentJwt, models, agentConfigurationDoc } = adapter;
+    assert.deepEqual([type, supportsLocalAgentJwt, models[0].id, typeof plugin.label], ["trunkline", true, "default", "string"]);
     for (const part of ["Use when:", "Don't use when:", "Core fields:"]) assert.ok(agentConfigurationDoc.includes(part));
     // Each setting is documented.
     const source = readFileSync(new URL("../galyarder/settings.ts", import.meta.url), "utf8");
     const keys = [...source.matchAll(/config\["(\w+)"\]/g)].map(([, key]) => key);
+    keys.push(...["thinkingEffort", "modelReasoningEffort"]);
     assert.ok(keys.length > 14);
     for (const key of keys) assert.ok(agentConfigurationDoc.includes(key), key);
   });
 
   test("a line that is no entry is shown as it is, and one of the wrong types harms nothing", () => {
-    const { parseStdoutLine } = trunklineUIAdapter;
     for (const line of ["plain", "{", "[1]", '{"type":"of a later version"}', '{"type":7}', "null"])
       assert.deepEqual(parseStdoutLine(line, "t"), [{ kind: "stdout", ts: "t", text: line }]);
     const types = [
@@ -120,6 +169,8 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
       args: "",
       extraArgs: "",
       envVars: "",
+      envBindings: {},
+      bootstrapPrompt: "",
       maxTurnsPerRun: 0,
     };
     assert.deepEqual(buildConfig(values), { timeoutSec: 0, graceSec: 15 });
@@ -127,10 +178,13 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
       ...values,
       cwd: scratch,
       promptTemplate: "options",
+      bootstrapPrompt: "",
       model: "large-2",
       thinkingEffort: "high",
       extraArgs: "--a, --b",
       envVars: "A=1\n# no\nB=x=y",
+      envBindings: { C: { type: "plain", value: "z" } },
+      adapterSchemaValues: { agent: "", graceSec: 20, maxTurnsPerRun: 4 },
       maxTurnsPerRun: 4,
       args: serving(AGENT).join(","),
     };
@@ -138,7 +192,7 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
     const { env, ...rest } = config;
     assert.deepEqual(
       [env, rest.extraArgs, rest.maxTurnsPerRun, rest.reasoningEffort],
-      [{ A: "1", B: "x=y" }, ["--a", "--b"], 4, "high"],
+      [{ A: "1", B: "x=y", C: { type: "plain", value: "z" } }, ["--a", "--b"], 4, "high"],
     );
     const given = JSON.parse((await wake(config)).said);
     assert.deepEqual([given.model, given.env.B, given.extra_args], ["large-2", "x=y", ["--a", "--b"]]);
@@ -149,13 +203,14 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
   });
 
   test("a watched run has its colours, and no word over the terminal", () => {
+    const usage = { input_tokens: 9, output_tokens: 6, cache_read_tokens: 3, cache_write_tokens: 1, cost_usd: 0.5 };
     const lines = [
       { type: "session.info", native_session_id: "native-1", model: "large-2" },
       { type: "output", content: "I " },
       { type: "output", content: "look \u001b[2J\u0007\u009b31m" },
       { type: "tool.start", tool: "Bash", tool_call_id: "c", input: { a: 1 } },
       { type: "tool.end", tool_call_id: "c", content: "no", is_error: true },
-      { type: "turn.complete", usage: { input_tokens: 5, output_tokens: 6, cost_usd: 0.5 } },
+      { type: "turn.complete", usage },
     ];
     const watch = (debug) => {
       let printed = "";
@@ -169,7 +224,7 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
       }
       return printed;
     };
-    const result = "completed: tokens in 5, out 6, cached 0, $0.5000";
+    const result = "completed: tokens in 5, out 6, cached 3, $0.5000";
     const plain = ["session native-1 model large-2", "I look [2J31m", 'tool Bash {"a":1}', "tool failed no", result, ""].join(
       "\n",
     );

@@ -2,19 +2,19 @@
 import { mkdtempSync, realpathSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { trunklineAdapter } from "../dist/galyarder/server.js";
-import { trunklineUIAdapter } from "../dist/galyarder/ui.js";
+import { parseStdoutLine } from "../galyarder/dist/ui-parser.js";
+import { plugin } from "./galyarder-plugin.mjs";
 import { AGENT, serving } from "./programs.mjs";
 
 export const scratch = realpathSync(mkdtempSync(join(tmpdir(), "bridge-galyarder-")));
-const registry = new Map([trunklineAdapter].map((adapter) => [adapter.type, adapter]));
+export const adapter = plugin.createServerAdapter();
 const agent = { id: "agent-9", companyId: "company-1", name: "Ada", adapterType: "trunkline", adapterConfig: {} };
 process.env.GALYARDER_API_URL = "http://127.0.0.1:3100"; // the server's own
+let runs = 0;
 export const TOKEN = "jwt-of-this-run-0123456789";
 
 /** Wakes an agent. `stored` is what the database has of the last run, and gets what it is to have of this one. */
-export async function wake(config, { stored = {}, context = {}, onLog, ...more } = {}) {
-  const adapter = registry.get("trunkline");
+export async function wake(config, { stored = {}, context = {}, runId = `run-${++runs}`, onLog, ...more } = {}) {
   const logs = { stdout: [], stderr: [] };
   const [metas, order] = [[], []];
   const params = adapter.sessionCodec.deserialize(JSON.parse(stored.params ?? "null"));
@@ -26,7 +26,7 @@ export async function wake(config, { stored = {}, context = {}, onLog, ...more }
     ...stored.legacy,
   };
   const result = await adapter.execute({
-    runId: "run-1",
+    runId,
     agent,
     runtime,
     config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.say}}", ...config },
@@ -39,7 +39,7 @@ export async function wake(config, { stored = {}, context = {}, onLog, ...more }
   stored.displayId = adapter.sessionCodec.getDisplayId(result.sessionParams);
   const transcript = logs.stdout
     .flatMap((chunk) => chunk.trim().split("\n"))
-    .flatMap((line) => trunklineUIAdapter.parseStdoutLine(line, "now"));
+    .flatMap((line) => parseStdoutLine(line, "now"));
   const said = transcript
     .filter(({ kind }) => kind === "assistant")
     .map(({ text }) => text)

@@ -3,9 +3,11 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { listModels, trunklineAdapter } from "../dist/galyarder/server.js";
-import { say, scratch, TOKEN, wake } from "./galyarder.mjs";
+import { adapter, say, scratch, TOKEN, wake } from "./galyarder.mjs";
+import { plugin, runningProcesses } from "./galyarder-plugin.mjs";
 import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
+
+const WORK = { inputTokens: 150, outputTokens: 80, cachedInputTokens: 1000 }; // of the agent's "work"
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
 
@@ -18,14 +20,17 @@ describe("Galyarder", { concurrency: 4 }, () => {
       exitCode: 0,
       signal: null,
       timedOut: false,
-      usage: { inputTokens: 150, outputTokens: 80, cachedInputTokens: 1000 },
+      usage: WORK,
       sessionId: "native-1",
-      sessionParams: { sessionId: "native-1", cwd: scratch, agent: "adapter", params: { branch: 2 } },
+      sessionParams: { sessionId: "native-1", cwd: scratch, agent: "adapter", params: { branch: 2 }, usage: WORK },
       sessionDisplayId: "native-1",
       provider: "example",
+      biller: "example",
+      billingType: "unknown",
       model: "large-2",
       costUsd: 0.25,
       summary: "looked around",
+      question: null,
       clearSession: false,
     });
     assert.equal(resultJson.num_turns, 3);
@@ -65,7 +70,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
       of("stderr").map(({ text }) => text),
       ["a hiccup"],
     );
-    const sums = { inputTokens: 1200, outputTokens: 80, cachedTokens: 1000, costUsd: 0.25 };
+    const sums = { inputTokens: 150, outputTokens: 80, cachedTokens: 1000, costUsd: 0.25 };
     assert.deepEqual(of("result"), [
       { kind: "result", ts: "now", text: "looked around", ...sums, subtype: "completed", isError: false, errors: [] },
     ]);
@@ -87,7 +92,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
       issueIds: ["i-1", "i-2"],
     };
     const config = { env: { CI: "1", SOME_TOKEN: "of-the-config", PLAIN: { type: "plain", value: "bound" } } };
-    const { said, metas, stderr } = await wake(config, { context: { say: "options", ...woken }, authToken: TOKEN });
+    const { said, metas, stderr } = await wake(config, { context: { say: "options", ...woken }, authToken: TOKEN, runId: "run-1" });
     const given = JSON.parse(said);
     assert.deepEqual(given.env, {
       GALYARDER_AGENT_ID: "agent-9",
@@ -123,9 +128,9 @@ describe("Galyarder", { concurrency: 4 }, () => {
 
   test("the prompt is rendered; what is not there is empty", { skip: NONE }, async () => {
     const promptTemplate =
-      "{{agentId}} {{companyId}}{{company.id}} {{ runId }} {{run.id}} {{agent.name}} [{{context.none.deep}}] [{{agent.constructor}}] {{context.list}}";
-    const { said } = await wake({ promptTemplate }, { context: { list: [1] } });
-    assert.equal(said, "agent-9 company-1company-1 run-1 run-1 Ada [] [] [1]");
+      "{{agentId}} {{companyId}}{{company.id}} {{ runId }} {{run.id}} {{agent.name}} [{{context.none.deep}}] {{context.list}}";
+    const { said } = await wake({ promptTemplate }, { context: { list: [1] }, runId: "run-1" });
+    assert.equal(said, "agent-9 company-1company-1 run-1 run-1 Ada [] [1]");
     assert.equal(
       (await wake({ promptTemplate: 7 })).said,
       "You are agent agent-9 (Ada). Continue your Galyarder Framework work.",
@@ -150,6 +155,8 @@ describe("Galyarder", { concurrency: 4 }, () => {
     );
     assert.match(stderr, /not carried from the configuration: heartbeat$/m);
     assert.match(stderr, /the agent takes no reasoning_effort$/m);
+    const quiet = { galyarderRuntimeSkills: [], galyarderSkillSync: {}, workspaceStrategy: {}, instructionsBundleMode: "managed" };
+    assert.equal((await wake(quiet, say("hello"))).stderr, ""); // facts and the server's own keys are no wishes
   });
 
   test("a session is resumed by the next wake, in its folder and by its agent alone", { skip: NONE }, async () => {
@@ -173,47 +180,87 @@ describe("Galyarder", { concurrency: 4 }, () => {
     });
   });
 
-  test("a session that the agent does not know is cleared, and the run begins anew", { skip: NONE }, async () => {
+  test("a session that the agent does not know is replaced, and the run begins anew", { skip: NONE }, async () => {
     const stored = { params: JSON.stringify({ sessionId: "refused", cwd: scratch }) };
     const { result, metas, stderr } = await wake({}, say("work", { stored }));
-    assert.deepEqual([result.exitCode, result.clearSession, result.sessionId, metas.length], [0, true, "native-1", 2]);
+    // With `clearSession` the server would forget the new session, too.
+    assert.deepEqual([result.exitCode, result.clearSession, result.sessionId, metas.length], [0, false, "native-1", 2]);
     assert.match(stderr, /does not know session refused/);
+    assert.equal(JSON.parse(stored.params).sessionId, "native-1");
     const lost = await wake(
       {},
-      say("work", { stored: { params: JSON.stringify({ sessionId: "of another host", cwd: scratch }) } }),
+      say("work", { stored: { params: JSON.stringify({ sessionId: "of another host", cwd: scratch, usage: WORK }) } }),
     );
     assert.deepEqual(
-      [lost.result.exitCode, lost.result.clearSession, lost.result.sessionId, lost.metas.length],
-      [0, true, "native-2", 1],
+      [lost.result.exitCode, lost.result.clearSession, lost.result.sessionId, lost.metas.length, lost.result.usage],
+      [0, false, "native-2", 1, WORK],
     );
     assert.deepEqual(
       [lost.result.sessionDisplayId, lost.transcript.some(({ text }) => text === "context lost")],
       ["talk of another host", true],
     );
-    // Another failure is no reason to run twice.
+    // Another failure is no reason to run twice, and keeps the session.
     const failed = await wake({}, say("fail", { stored: { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) } }));
-    assert.deepEqual([failed.result.exitCode, failed.result.clearSession, failed.metas.length], [1, false, 1]);
+    assert.deepEqual(
+      [failed.result.exitCode, failed.result.clearSession, failed.metas.length, failed.result.sessionId],
+      [1, false, 1, "native-1"],
+    );
+    // Nothing to resume, and nothing new: the stale session goes.
+    const args = serving(AGENT.replace("agent.mjs", "agent.mjs --no-session"));
+    const gone = await wake({ args }, say("hello", { stored: { params: JSON.stringify({ sessionId: "refused", cwd: scratch }) } }));
+    assert.deepEqual([gone.result.exitCode, gone.result.clearSession, gone.result.sessionParams], [0, true, null]);
+  });
+
+  test("usage is the session's sum: the server subtracts the last run's", { skip: NONE }, async () => {
+    const stored = {};
+    const sum = (times) => Object.fromEntries(Object.entries(WORK).map(([name, count]) => [name, count * times]));
+    const usage = async (text) => (await wake({}, say(text, { stored }))).result.usage;
+    assert.deepEqual(await usage("work"), sum(1));
+    assert.deepEqual(await usage("work"), sum(2));
+    assert.deepEqual(await usage("hello"), sum(2)); // without it the server would count all of the next sum anew
+    assert.deepEqual(await usage("fail"), sum(2));
+    assert.deepEqual(await usage("work"), sum(3));
+    const { result } = await wake({}, say("hello"));
+    assert.equal("usage" in result, false); // unknown is no zero
+  });
+
+  test("the ledger gets provider, biller and billing type; the configuration counts first", { skip: NONE }, async () => {
+    const own = { provider: "acme", biller: "reseller", billingType: "credits" };
+    const { result } = await wake(own, say("work"));
+    assert.deepEqual([result.provider, result.biller, result.billingType], ["acme", "reseller", "credits"]);
+    const { resolveBilling } = await import("../galyarder/dist/billing.js");
+    const none = { provider: "", biller: "", billingType: "" };
+    const bill = (adapter, end, env = {}) => Object.values(resolveBilling({ end, adapter }, none, env));
+    const key = process.env.ANTHROPIC_API_KEY;
+    delete process.env.ANTHROPIC_API_KEY;
+    assert.deepEqual(bill("claude-code", undefined), ["anthropic", "anthropic", "subscription"]);
+    assert.deepEqual(bill("claude-code", undefined, { ANTHROPIC_API_KEY: "k" }), ["anthropic", "anthropic", "api"]);
+    assert.deepEqual(bill("codex", { provider: "fake" }), ["fake", "fake", "unknown"]);
+    assert.deepEqual(bill("gemini-cli", { usage: { provider: "google" } }, { GEMINI_API_KEY: "k" }), ["google", "google", "api"]);
+    assert.deepEqual(bill("some-agent", {}), [null, null, "unknown"]);
+    if (key !== undefined) process.env.ANTHROPIC_API_KEY = key;
   });
 
   test("what fails says why", { skip: NONE }, async () => {
     const of = async (config, more) => {
       const { result, metas } = await wake(config, say("work", more));
-      return [result.exitCode, result.errorMessage, metas.length];
+      return [result.errorCode, result.errorMessage, metas.length];
     };
     assert.match((await of({ dangerouslySkipPermissions: true }))[1], /dangerouslySkipPermissions cannot be carried/);
     assert.match((await of({ cwd: "relative" }))[1], /must be an absolute path/);
-    assert.match((await of({ cwd: join(scratch, "none") }))[1], /is not there/);
-    assert.match((await of({ cwd: 7 }))[1], /must be an absolute path/);
-    assert.match((await of({ env: { A: { secret: "ref" } } }))[1], /variables without a text: A/);
+    assert.match((await of({ cwd: join(AGENT.split(" ").at(-1), "none") }))[1], /ENOTDIR|not a directory|create/);
+    assert.deepEqual(await of({ env: { A: { secret: "ref" } } }), ["configuration", "variables without a text: A", 0]);
     assert.match((await of({ command: "no-such-relay" }))[1], /no-such-relay/);
     assert.match((await of({ args: serving("no-such-program"), folder: "process" }))[1], /no-such-program.*\(not_installed\)/);
     assert.match((await of({ args: serving("no-such-program") }))[1], /not_installed|start/);
     assert.match((await of({ args: ["serve", "--adapter", AGENT] }))[1], /may not set .*\(permission_denied\)/);
     const failed = await wake({}, say("fail rate_limit"));
     assert.deepEqual(
-      [failed.result.exitCode, failed.result.errorMessage, failed.result.timedOut],
-      [1, "it fails: rate_limit (rate_limit)", false],
+      [failed.result.exitCode, failed.result.errorMessage, failed.result.errorCode, failed.result.timedOut],
+      [1, "it fails: rate_limit (rate_limit)", "rate_limit", false],
     );
+    assert.deepEqual(failed.result.errorMeta, { category: "rate_limit" });
+    assert.equal((await wake({}, say("fail"))).result.errorCode, null); // the server's own word then
     assert.match(failed.result.resultJson.stdout, /it fails/);
     assert.deepEqual(failed.transcript.at(-1).errors, ["it fails: rate_limit"]);
     const broken = await wake({}, say("work", { onLog: async () => Promise.reject(new Error("the log is away")) }));
@@ -224,11 +271,21 @@ describe("Galyarder", { concurrency: 4 }, () => {
     const { said, stderr, transcript } = await wake({}, say("ask"));
     assert.equal(said, "denied, no answer");
     assert.match(stderr, /denied: Bash rm -r target/);
-    assert.match(stderr, /no one is there to answer: Which one\?/);
+    assert.match(stderr, /asked, and not answered in this run: Which one\?/);
     assert.deepEqual(
       transcript.filter(({ kind }) => kind === "system").map(({ text }) => text),
       ["denied: Bash rm -r target", "not answered: Which one?"],
     );
+  });
+
+  test("a question is in the result, and in the text that becomes the issue's comment", { skip: NONE }, async () => {
+    const { result } = await wake({}, say("choose"));
+    const choices = [{ key: "a", label: "The first", description: "safe" }, { key: "b", label: "b" }];
+    assert.deepEqual(result.question, { prompt: "Which one?", choices });
+    assert.equal(result.summary, "no answer\n\nQuestion: Which one?\n- a: The first\n- b: b");
+    assert.deepEqual([result.resultJson.summary, result.resultJson.question], [result.summary, result.question]);
+    const { resultJson } = (await wake({}, say("hello"))).result;
+    assert.deepEqual([resultJson.summary, "question" in resultJson], ["hello", false]); // the server comments with it
   });
 
   test("output comes in order, however slow its reader", { skip: NONE }, async () => {
@@ -247,7 +304,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
     const args = serving(`python3 ${example("python/sdk_adapter.py")}`);
     const { said, stderr, result } = await wake({ args, folder: "process" }, say("hello"));
     assert.deepEqual([said, result.exitCode, result.sessionParams], ["hello", 0, null]);
-    assert.match(stderr, /the agent takes no env, run_id/);
+    assert.match(stderr, /the agent takes no env$/m);
     assert.match((await wake({ args }, say("hello"))).result.errorMessage, /does not enforce cwd/);
   });
 
@@ -265,14 +322,14 @@ describe("Galyarder", { concurrency: 4 }, () => {
     const stored = {};
     const { result } = await wake(config, say("FAKE:text", { stored }));
     assert.deepEqual(
-      [result.summary, result.costUsd, result.model],
-      ["Hello from the fake model.", 0.00141, "claude-sonnet-4-5"],
+      [result.summary, result.costUsd, result.model, result.provider, result.biller],
+      ["Hello from the fake model.", 0.00141, "claude-sonnet-4-5", "anthropic", "anthropic"],
     );
     assert.deepEqual(result.usage, { inputTokens: 200, outputTokens: 34, cachedInputTokens: 1000 });
     const again = await wake(config, say("FAKE:text", { stored }));
     assert.deepEqual([again.result.sessionId, again.result.clearSession], [result.sessionId, false]);
     assert.ok(again.transcript.some(({ text }) => text === "context kept"));
-    const { status, checks } = await trunklineAdapter.testEnvironment({
+    const { status, checks } = await adapter.testEnvironment({
       companyId: "company-1",
       adapterType: "trunkline",
       config: { cwd: scratch, ...config },
@@ -281,7 +338,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
       checks.some(({ code }) => code.startsWith("adapter:claude.")),
       JSON.stringify([status, checks]),
     );
-    assert.ok((await listModels(config)).some(({ id, label }) => id === "opus" && label === "Opus"));
+    assert.ok((await plugin.listModels(config)).some(({ id, label }) => id === "opus" && label === "Opus"));
   });
 });
 
@@ -308,7 +365,10 @@ test("a run has its time, and then its grace; nothing of it is left", { skip: NO
     if (chunk.includes('"waiting"')) mock.timers.tick(30_000);
   };
   const { result } = await wake({ timeoutSec: 30 }, say("wait", { onLog }));
-  assert.deepEqual([result.timedOut, result.exitCode, result.errorMessage], [true, null, "Timed out after 30s"]);
+  assert.deepEqual(
+    [result.timedOut, result.exitCode, result.errorMessage, result.errorCode],
+    [true, null, "Timed out after 30s", "timeout"],
+  );
   assert.match(said, /"status":"stopped"/);
 
   const time = `60.${process.pid}`;
