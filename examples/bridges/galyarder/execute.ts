@@ -15,7 +15,7 @@ import type { AdapterExecutionContext, AdapterExecutionResult, RunOutcome, Saved
 import { runEnvironment, workingDirectory } from "./workspace.js";
 
 /** What does not change between the attempts of a run. */
-interface PreparedRun {
+export interface PreparedRun {
   ctx: AdapterExecutionContext;
   settings: Settings;
   cwd: string;

@@ -2,9 +2,11 @@
 import { constants } from "node:os";
 import type { InputRequestMessage } from "@trunkline/sdk";
 import { resolveBilling } from "./billing.js";
-import { asNumber, asString, parseObject } from "./server-utils.js";
+import type { PreparedRun } from "./execute.js";
+import { asString, parseObject } from "./server-utils.js";
 import type { AdapterExecutionResult, AdapterQuestion, AdapterSessionCodec } from "./types.js";
-import type { RunOutcome, SavedSession, Settings, UsageSummary } from "./types.js";
+import type { RunOutcome, SavedSession, Settings } from "./types.js";
+import { readUsage, sumUsage } from "./usage.js";
 
 const LONGEST_SUMMARY = 64 * 1024; // characters: the server stores it, and comments with it on the issue
 
@@ -27,15 +29,6 @@ export function readSession(raw: unknown): SavedSession | null {
   return saved.sessionId === "" && saved.params === undefined ? null : (JSON.parse(JSON.stringify(saved)) as SavedSession);
 }
 
-function readUsage(raw: unknown): Required<UsageSummary> {
-  const count = (name: string) => Math.max(0, asNumber(parseObject(raw)[name], 0));
-  return {
-    inputTokens: count("inputTokens"),
-    outputTokens: count("outputTokens"),
-    cachedInputTokens: count("cachedInputTokens"),
-  };
-}
-
 /** Whether a run failed because the agent does not know the session that it was to resume. */
 export const isTrunklineUnknownSessionError = (error: { category?: string } | undefined): boolean =>
   error?.category === "session_not_found";
@@ -47,23 +40,17 @@ export function failedResult({ message }: Error): AdapterExecutionResult {
 
 export function resultOf(
   outcome: RunOutcome,
-  { settings, cwd, env }: { settings: Settings; cwd: string; env: Record<string, string> },
+  { ctx, settings, cwd, env }: Pick<PreparedRun, "ctx" | "settings" | "cwd" | "env">,
   resumed: SavedSession | null,
   { isStale = false } = {},
 ): AdapterExecutionResult {
   const { end, text, question } = outcome;
   const isDone = end !== undefined && (end.status ?? "completed") === "completed";
   const stopped = isDone ? undefined : outcome.stopped;
-  const turn = turnUsage(outcome);
-  const isSame = resumed !== null && (outcome.sessionId === "" || outcome.sessionId === resumed.sessionId);
-  const usage = addUsage(isSame ? resumed.usage : readUsage(undefined), turn);
-  const saved = readSession({
-    sessionId: outcome.sessionId || (isSame ? resumed.sessionId : ""),
-    cwd,
-    agent: settings.agent,
-    params: end?.session_params ?? (isSame ? resumed.params : undefined),
-    usage,
-  });
+  const kept = resumed && (outcome.sessionId === "" || outcome.sessionId === resumed.sessionId) ? resumed : null;
+  const sessionId = outcome.sessionId || (kept?.sessionId ?? "");
+  const usage = sumUsage({ agentId: ctx.agent.id, sessionId, kept, end });
+  const saved = readSession({ sessionId, cwd, agent: settings.agent, params: end?.session_params ?? kept?.params, usage });
   const model = end?.model ?? end?.usage?.model ?? (outcome.model || settings.model || null);
   const summary = summaryOf(end?.summary ?? text, question);
   return {
@@ -71,10 +58,10 @@ export function resultOf(
     signal: stopped ? "SIGTERM" : signalName(end?.signal),
     timedOut: stopped === "timeout",
     ...(isDone ? {} : failureOf(outcome, settings)),
-    ...(turn || hasTokens(usage) ? { usage } : {}),
-    sessionId: saved?.sessionId || null,
+    ...(usage ? { usage } : {}),
+    sessionId: sessionId || null,
     sessionParams: saved as Record<string, unknown> | null,
-    sessionDisplayId: outcome.displayId || saved?.sessionId || null,
+    sessionDisplayId: sessionId || null, // by it the server finds the last run, and resumes from a run that is chosen
     model,
     ...resolveBilling(outcome, settings, env),
     costUsd: end?.usage?.cost_usd ?? null,
@@ -90,24 +77,6 @@ export function resultOf(
     clearSession: (end?.clear_session === true && !outcome.isReplaced) || (isStale && saved === null),
   };
 }
-
-// The tokens of this turn, if the agent has counted them. trunkline counts cached ones among the input, Galyarder does not.
-function turnUsage({ end }: RunOutcome): Required<UsageSummary> | undefined {
-  const { input_tokens, output_tokens, cache_read_tokens = 0, cache_write_tokens = 0 } = end?.usage ?? {};
-  if (input_tokens === undefined || output_tokens === undefined) return undefined;
-  const inputTokens = Math.max(0, input_tokens - cache_read_tokens - cache_write_tokens);
-  return { inputTokens, outputTokens: output_tokens, cachedInputTokens: cache_read_tokens };
-}
-
-function addUsage(one: Required<UsageSummary>, other = readUsage(undefined)): Required<UsageSummary> {
-  return {
-    inputTokens: one.inputTokens + other.inputTokens,
-    outputTokens: one.outputTokens + other.outputTokens,
-    cachedInputTokens: one.cachedInputTokens + other.cachedInputTokens,
-  };
-}
-
-const hasTokens = (usage: Required<UsageSummary>): boolean => Object.values(usage).some((count) => count > 0);
 
 function failureOf({ end, error, stopped }: RunOutcome, { timeoutSec }: Settings): Partial<AdapterExecutionResult> {
   if (stopped === "timeout") return { errorMessage: `Timed out after ${timeoutSec}s`, errorCode: "timeout" };

@@ -14,7 +14,6 @@ export class AgentTurn {
     error: undefined,
     text: "",
     sessionId: "",
-    displayId: "",
     model: "",
     adapter: "",
     isReplaced: false,
@@ -64,7 +63,6 @@ export class AgentTurn {
     const { outcome } = this;
     if ("native_session_id" in entry && entry.native_session_id) outcome.sessionId = entry.native_session_id;
     if (entry.type === "session.ready" || entry.type === "session.info") {
-      outcome.displayId = entry.display_id ?? outcome.displayId;
       outcome.model = entry.model ?? outcome.model;
       outcome.adapter = entry.adapter?.name ?? outcome.adapter;
       outcome.isReplaced ||= entry.context === "lost" && this.#start["resume"] !== undefined;

@@ -308,7 +308,6 @@ export interface RunOutcome {
   text: string;
   stopped: "timeout" | "cancelled" | undefined;
   sessionId: string;
-  displayId: string;
   model: string;
   adapter: string;
   /** Whether the agent had lost the session, and has begun another one. */

@@ -8,7 +8,7 @@ import { AGENT, serving } from "./programs.mjs";
 
 export const scratch = realpathSync(mkdtempSync(join(tmpdir(), "bridge-galyarder-")));
 export const adapter = plugin.createServerAdapter();
-const agent = { id: "agent-9", companyId: "company-1", name: "Ada", adapterType: "trunkline", adapterConfig: {} };
+export const ADA = { id: "agent-9", companyId: "company-1", name: "Ada", adapterType: "trunkline", adapterConfig: {} };
 process.env.GALYARDER_API_URL = "http://127.0.0.1:3100"; // the server's own
 let runs = 0;
 export const TOKEN = "jwt-of-this-run-0123456789";
@@ -27,7 +27,7 @@ export async function wake(config, { stored = {}, context = {}, runId = `run-${+
   };
   const result = await adapter.execute({
     runId,
-    agent,
+    agent: ADA,
     runtime,
     config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.say}}", ...config },
     context,

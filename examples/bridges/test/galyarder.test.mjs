@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { adapter, say, scratch, TOKEN, wake } from "./galyarder.mjs";
+import { ADA, adapter, say, scratch, TOKEN, wake } from "./galyarder.mjs";
 import { plugin, runningProcesses } from "./galyarder-plugin.mjs";
 import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
 
@@ -197,7 +197,7 @@ describe("Galyarder", { concurrency: 4 }, () => {
     );
     assert.deepEqual(
       [lost.result.sessionDisplayId, lost.transcript.some(({ text }) => text === "context lost")],
-      ["talk of another host", true],
+      ["native-2", true], // the server keys usage by it, and resumes by it
     );
     // Another failure is no reason to run twice, and keeps the session.
     const failed = await wake({}, say("fail", { stored: { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) } }));
@@ -214,14 +214,23 @@ describe("Galyarder", { concurrency: 4 }, () => {
   test("usage is the session's sum: the server subtracts the last run's", { skip: NONE }, async () => {
     const stored = {};
     const sum = (times) => Object.fromEntries(Object.entries(WORK).map(([name, count]) => [name, count * times]));
-    const usage = async (text) => (await wake({}, say(text, { stored }))).result.usage;
+    const agent = { ...ADA, id: "agent-of-usage" };
+    const usage = async (text, more = { stored }) => (await wake({}, say(text, { agent, ...more }))).result.usage;
     assert.deepEqual(await usage("work"), sum(1));
     assert.deepEqual(await usage("work"), sum(2));
     assert.deepEqual(await usage("hello"), sum(2)); // without it the server would count all of the next sum anew
     assert.deepEqual(await usage("fail"), sum(2));
     assert.deepEqual(await usage("work"), sum(3));
-    const { result } = await wake({}, say("hello"));
-    assert.equal("usage" in result, false); // unknown is no zero
+    // A wake without a task has the id only, and the task's next wake knows of it.
+    assert.deepEqual(await usage("work", { stored: { legacy: { sessionId: "native-1" } } }), sum(4));
+    assert.deepEqual(await usage("work"), sum(5));
+    assert.deepEqual(await usage("work", {}), sum(1)); // another session
+    assert.equal(await usage("hello", {}), undefined); // unknown is no zero
+    // A session without an id has no last run to subtract.
+    const args = serving(`${AGENT} --no-session`);
+    const params = JSON.stringify({ params: { branch: 2 }, cwd: scratch, usage: WORK });
+    const { result } = await wake({ args }, say("work", { stored: { params } }));
+    assert.deepEqual([result.usage, result.sessionId], [WORK, null]);
   });
 
   test("the ledger gets provider, biller and billing type; the configuration counts first", { skip: NONE }, async () => {
