@@ -50,7 +50,7 @@ function line(colour: Colour, text: string): void {
   isInText = false;
 }
 
-// An agent's text has no say over the terminal: of its control characters line ends and tabs stay.
+// Text of an agent does not control the terminal: of its control characters line ends and tabs stay.
 function paint(colour: Colour, text: string): string {
   const plain = text.replace(/\r\n/g, "\n").replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f]/g, "");
   const { NO_COLOR, FORCE_COLOR } = process.env;

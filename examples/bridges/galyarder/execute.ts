@@ -43,7 +43,8 @@ async function prepare(ctx: AdapterExecutionContext): Promise<PreparedRun> {
   const settings = readSettings(ctx.config);
   const cwd = workingDirectory(ctx.context, settings);
   await ensureAbsoluteDirectory(cwd, { createIfMissing: true });
-  const notes = settings.unknown.length > 0 ? [`trunkline: not carried from the configuration: ${settings.unknown.join(", ")}`] : [];
+  const { unknown } = settings;
+  const notes = unknown.length > 0 ? [`trunkline: not carried from the configuration: ${unknown.join(", ")}`] : [];
   const instructions = await readInstructions(settings, cwd, (text) => notes.push(text));
   const skills = [...settings.skills, ...(await desiredSkills(ctx.config))];
   for (const note of notes) await ctx.onLog("stderr", `${note}\n`);

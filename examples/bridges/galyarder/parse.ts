@@ -101,7 +101,7 @@ export function questionOf({ prompt, fields = [] }: InputRequestMessage): Adapte
   const choices = fields.find((field) => (field.choices ?? []).length > 0)?.choices ?? [];
   return {
     prompt,
-    choices: choices.map(({ id, label, description }) => ({ key: id, label: label ?? id, ...(description ? { description } : {}) })),
+    choices: choices.map(({ id, label = id, description }) => ({ key: id, label, ...(description ? { description } : {}) })),
   };
 }
 

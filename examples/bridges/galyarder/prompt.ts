@@ -1,4 +1,4 @@
-// What the agent is told in a run: the prompt and, beside it, its instructions.
+// The prompt of a run, and the agent's instructions.
 import { readFile } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import { asString, joinPromptSections, renderGalyarderWakePrompt, renderTemplate } from "./server-utils.js";

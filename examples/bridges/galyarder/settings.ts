@@ -100,7 +100,7 @@ export function getConfigSchema(): AdapterConfigSchema {
       { key: "permissionMode", label: "Permission mode", type: "text" },
       { key: "maxTurnsPerRun", label: "Most turns of the model", type: "number", default: 0, hint: "0: the agent's own limit" },
       { key: "timeoutSec", label: "Timeout in seconds", type: "number", default: 0, hint: "0: none" },
-      { key: "graceSec", label: "Grace in seconds", type: "number", default: GRACE, hint: "Time to end after a timeout or a cancel" },
+      { key: "graceSec", label: "Grace in seconds", type: "number", default: GRACE, hint: "To end in, after a timeout or a cancel" },
     ],
   };
 }

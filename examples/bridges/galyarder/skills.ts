@@ -31,7 +31,8 @@ export async function listSkills({ config }: AdapterSkillContext): Promise<Adapt
   return { adapterType: type, supported: true, mode: "ephemeral", desiredSkills: desired, entries, warnings };
 }
 
-function describeSkill({ key, runtimeName, source, required, requiredReason }: GalyarderSkillEntry, desired: boolean): AdapterSkillEntry {
+function describeSkill(skill: GalyarderSkillEntry, desired: boolean): AdapterSkillEntry {
+  const { key, runtimeName, source, required, requiredReason } = skill;
   return {
     key,
     runtimeName,

@@ -36,7 +36,7 @@ export async function testEnvironment(ctx: AdapterEnvironmentTestContext): Promi
 }
 
 async function checkDirectory({ cwd }: Settings): Promise<AdapterEnvironmentCheck> {
-  if (cwd === "") return { code: "cwd_unset", level: "info", message: "each run works in the workspace that the server prepares" };
+  if (cwd === "") return { code: "cwd_unset", level: "info", message: "a run works in the workspace that the server prepares" };
   try {
     await ensureAbsoluteDirectory(cwd);
     return { code: "cwd_valid", level: "info", message: `${cwd} takes the place of the agent's home` };
@@ -49,8 +49,10 @@ async function checkDirectory({ cwd }: Settings): Promise<AdapterEnvironmentChec
 async function runDoctor({ command, args, agent }: Settings): Promise<AdapterEnvironmentCheck[]> {
   const named = args.flatMap((word, at) => (NAMING.includes(word) ? args.slice(at, at + 2) : []));
   const output = await runCommand(command, ["doctor", "--json", ...named, ...(agent ? [agent] : [])]);
-  if (output instanceof Error)
-    return [{ code: "trunkline_missing", level: "error", message: output.message, hint: "install trunkline, or set command to its path" }];
+  if (output instanceof Error) {
+    const hint = "install trunkline, or set command to its path";
+    return [{ code: "trunkline_missing", level: "error", message: output.message, hint }];
+  }
   const report = parseObject(parseJson(output.stdout));
   const parts = [report["host"], ...(Array.isArray(report["agents"]) ? report["agents"] : [])].map(parseObject);
   const checks = parts.flatMap(({ checks }) => (Array.isArray(checks) ? checks.map(parseObject).map(readCheck) : []));

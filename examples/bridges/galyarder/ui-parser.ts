@@ -21,7 +21,7 @@ function parseJson(text: string): Record<string, unknown> | null {
 export function parseStdoutLine(line: string, ts: string): TranscriptEntry[] {
   const entry = parseJson(line);
   const text = (name: string) => asString(entry?.[name], "");
-  const system = (said: string): TranscriptEntry[] => [{ kind: "system", ts, text: said }];
+  const system = (content: string): TranscriptEntry[] => [{ kind: "system", ts, text: content }];
   switch (entry?.["type"]) {
     case "session.ready":
     case "session.info": {

@@ -1,4 +1,4 @@
-// Drives a real Galyarder server with the built plugin. Started by `galyarder`, which says what it needs.
+// Drives a real Galyarder server with the built plugin. Started by `galyarder`: its help has what is needed.
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { chownSync, existsSync, mkdirSync, openSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
@@ -91,7 +91,7 @@ async function stopServer(server) {
   };
   signal("SIGTERM");
   await Promise.race([server.ended, pause(15_000)]);
-  await pause(1000); // Postgres, which it has told
+  await pause(1000); // Postgres, which it ends
   signal("SIGKILL");
 }
 
@@ -241,14 +241,13 @@ async function scenarios() {
     }
   }
 
-  await check("the project's workspace, the wake, the skills and the environment reach the agent", async () => {
+  await check("the project's workspace, the wake and the environment reach the agent", async () => {
     const workspace = join(scratch, "project");
     mkdirSync(workspace);
     const project = await api("POST", `/companies/${company.id}/projects`, {
       name: "Paint",
       workspace: { cwd: workspace, isPrimary: true },
     });
-    // The template's end is what the agent does: a wake with comments stands before it.
     const agent = await create("Dot", { cwd: scratch, promptTemplate: "echo the prompt" });
     const issue = await api("POST", `/companies/${company.id}/issues`, {
       title: "Paint it",
@@ -277,14 +276,15 @@ async function scenarios() {
     const { resultJson, status } = await ended(second.id);
     assert.equal(status, "succeeded");
     assert.ok(resultJson.summary.includes("Please use the other color."), resultJson.summary);
-    const { supported, entries } = await api("GET", `/agents/${agent.id}/skills`);
-    assert.equal(supported, true);
-    const key = entries[0]?.key;
-    if (key) {
-      const synced = await api("POST", `/agents/${agent.id}/skills/sync`, { desiredSkills: [key] });
-      assert.ok(synced.entries.find((entry) => entry.key === key).desired);
-    }
-    return `${entries.length} skills, comment of ${own.body.length} characters`;
+    assert.ok(own.body.length > 0);
+  });
+
+  await check("the agent calls the server back with its token", async () => {
+    const agent = await create("Fay", { promptTemplate: "options" });
+    const { resultJson } = await ended((await wake(agent)).id);
+    const { GALYARDER_API_URL, GALYARDER_API_KEY } = JSON.parse(resultJson.summary).env;
+    const answer = await fetch(`${GALYARDER_API_URL}/api/agents/me`, { headers: { authorization: `Bearer ${GALYARDER_API_KEY}` } });
+    assert.equal((await answer.json()).id, agent.id);
   });
 }
 
@@ -321,18 +321,29 @@ async function claude() {
       promptTemplate: "FAKE:text",
     },
   });
+  await check("a skill of the company is synced to the agent", async () => {
+    const description = "How the fence of Acme is painted";
+    const markdown = `---\nname: fence\ndescription: ${description}\n---\n\nTwo coats.\n`;
+    const { key } = await api("POST", `/companies/${company.id}/skills`, { name: "Fence", slug: "fence", description, markdown });
+    const { supported, mode, entries } = await api("POST", `/agents/${agent.id}/skills/sync`, { desiredSkills: [key] });
+    assert.deepEqual([supported, mode], [true, "ephemeral"]);
+    const listed = await api("GET", `/agents/${agent.id}/skills`);
+    for (const found of [entries, listed.entries]) assert.equal(found.find((entry) => entry.key === key)?.state, "configured");
+    return key;
+  });
   const issue = await api("POST", `/companies/${company.id}/issues`, { title: "Paint it", assigneeAgentId: agent.id, status: "todo" });
   const nth = (at) => until(`run ${at}`, RUNS, async () => (await runsOf(company, agent))[at]).then(({ id }) => id);
   const comment = (body) => api("POST", `/issues/${issue.id}/comments`, { body });
 
   let session;
-  await check("Claude Code: a run by its issue, with its instructions", async () => {
+  await check("Claude Code: a run by its issue, with its instructions and its skill", async () => {
     const { status, usageJson, sessionIdAfter, stderrExcerpt } = await ended(await nth(0));
     assert.equal(status, "succeeded", stderrExcerpt);
     session = sessionIdAfter;
     assert.ok(session && usageJson.inputTokens > 0);
     assert.equal(usageJson.provider, "anthropic");
-    assert.ok(readFileSync(requests, "utf8").includes("You are the painter of Acme."));
+    for (const text of ["You are the painter of Acme.", "How the fence of Acme is painted"])
+      assert.ok(readFileSync(requests, "utf8").includes(text), text);
     return JSON.stringify(tokens(usageJson));
   });
   await check("Claude Code: two comments resume it, each counted once, and each answered by a comment", async () => {
@@ -343,13 +354,15 @@ async function claude() {
       assert.deepEqual([status, sessionIdBefore, sessionIdAfter], ["succeeded", session, session]);
       assert.deepEqual(tokens(usageJson), first);
     }
-    const bodies = (await api("GET", `/issues/${issue.id}/comments`)).filter(({ authorAgentId }) => authorAgentId === agent.id);
-    assert.equal(bodies.length, 3);
+    await until("a comment of each run", RUNS, async () => {
+      const comments = await api("GET", `/issues/${issue.id}/comments`);
+      return comments.filter(({ authorAgentId }) => authorAgentId === agent.id).length === 3;
+    });
     assert.ok(readFileSync(requests, "utf8").includes("Again, please (2)"));
   });
   await check("Claude Code: cancel ends it", async () => {
     await comment("Slowly, please: FAKE:slow:200:0.5");
-    const { id, processPid } = await running(await nth(3), '"type":"output"');
+    const { id, processPid } = await running(await nth(3), String.raw`\"output\"`);
     const start = performance.now();
     await api("POST", `/heartbeat-runs/${id}/cancel`, {});
     await until("the end of its processes", CANCELS, () => !isAlive(processPid) && processesWith(program).length === 0);

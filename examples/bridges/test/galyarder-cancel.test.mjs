@@ -2,10 +2,10 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
-import { connect } from "node:net";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { say, scratch, wake } from "./galyarder.mjs";
+import { Client, unixSocket } from "@trunkline/sdk/client";
+import { prompted, scratch, wake } from "./galyarder.mjs";
 import { runningProcesses } from "./galyarder-plugin.mjs";
 import { AGENT, NONE, serving } from "./programs.mjs";
 
@@ -18,7 +18,7 @@ async function cancelled(runId, text, config, more = {}) {
     more.onLog = async (_, chunk) => void (text !== undefined && chunk.includes(text) && resolve());
     more.onSpawn = async (meta) => void (spawned.push(meta), text === undefined && resolve());
   });
-  const run = wake(config, { ...say(more.say ?? "wait"), ...more, runId });
+  const run = wake(config, { ...prompted(more.input ?? "wait"), ...more, runId });
   await isSeen;
   const { child, graceSec } = runningProcesses.get(runId);
   const start = performance.now();
@@ -43,7 +43,7 @@ describe("Galyarder, cancelled", { concurrency: 4 }, () => {
   });
 
   test("an agent that ignores the stop ends within the grace", { skip: NONE }, async () => {
-    const { result, spawned, seconds } = await cancelled("run-deaf", '"deaf"', { graceSec: 4 }, { say: "deaf" });
+    const { result, spawned, seconds } = await cancelled("run-deaf", '"deaf"', { graceSec: 4 }, { input: "deaf" });
     assert.deepEqual([result.errorCode, isAlive(spawned[0].pid)], ["cancelled", false]);
     assert.ok(seconds < 5, `${seconds} seconds`);
   });
@@ -56,30 +56,36 @@ describe("Galyarder, cancelled", { concurrency: 4 }, () => {
   });
 
   test("a run that ends by itself leaves no entry, and a later one of the same id keeps its own", { skip: NONE }, async () => {
-    await wake({}, { ...say("hello"), runId: "run-done" });
+    await wake({}, { ...prompted("hello"), runId: "run-done" });
     assert.equal(runningProcesses.has("run-done"), false);
     const other = { child: undefined, graceSec: 1 };
     const onLog = async () => void runningProcesses.set("run-again", other);
-    await wake({}, { ...say("hello"), onLog, runId: "run-again" });
+    await wake({}, { ...prompted("hello"), onLog, runId: "run-again" });
     assert.equal(runningProcesses.get("run-again"), other);
   });
 
   test("the command is a client of a daemon: the turn ends there, and the daemon lives", { skip: NONE }, async () => {
     const socket = join(scratch, "daemon.sock");
-    const [program, ...args] = ["trunkline", ...serving(AGENT), "--listen", `unix:${socket}`];
-    const daemon = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+    const args = [...serving(AGENT), "--journal", join(scratch, "journal"), "--listen", `unix:${socket}`];
+    const daemon = spawn("trunkline", args, { stdio: ["pipe", "pipe", "inherit"] });
     daemon.stdin.end();
-    let entries = "";
     try {
       while (!existsSync(socket)) await new Promise((resolve) => setTimeout(resolve, 20));
-      const client = `const s = require("node:net").connect(${JSON.stringify(socket)}); process.stdin.pipe(s).pipe(process.stdout)`;
-      const onLog = (chunk) => (entries += chunk);
-      const config = { command: process.execPath, args: ["-e", client] };
-      const { result, seconds } = await cancelled("run-daemon", '"waiting"', config, { onLog });
-      assert.deepEqual([result.errorCode, result.resultJson.status], ["cancelled", "stopped"]);
-      assert.ok(seconds < 5, `${seconds} seconds`);
+      const pipe = `const s = require("node:net").connect(${JSON.stringify(socket)}); process.stdin.pipe(s).pipe(process.stdout)`;
+      const config = { command: process.execPath, args: ["-e", pipe], graceSec: 4 };
+      const stopped = await cancelled("run-daemon", '"waiting"', config);
+      assert.deepEqual([stopped.result.errorCode, stopped.result.resultJson.status], ["cancelled", "stopped"]);
+      const deaf = await cancelled("run-daemon-deaf", '"deaf"', config, { input: "deaf" });
+      for (const { seconds } of [stopped, deaf]) assert.ok(seconds < 5, `${seconds} seconds`);
       assert.equal(daemon.exitCode, null);
-      await new Promise((resolve, reject) => connect(socket).on("connect", resolve).on("error", reject));
+      // A pipe that is gone ends no session there.
+      const client = await Client.connect(unixSocket(socket));
+      const { sessions } = await client.sessions();
+      assert.deepEqual(
+        sessions.map(({ state }) => state),
+        ["closed", "closed"],
+      );
+      await client.close();
     } finally {
       daemon.kill();
     }

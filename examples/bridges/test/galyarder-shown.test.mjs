@@ -100,7 +100,7 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
     assert.match(warnings[0], /acme\/none/);
   });
 
-  test("the adapter says what it is", () => {
+  test("the adapter describes itself", () => {
     const { type, supportsLocalAgentJwt, models, agentConfigurationDoc } = adapter;
     assert.deepEqual([type, supportsLocalAgentJwt, models[0].id, typeof plugin.label], ["trunkline", true, "default", "string"]);
     for (const part of ["Use when:", "Don't use when:", "Core fields:"]) assert.ok(agentConfigurationDoc.includes(part));
@@ -194,7 +194,7 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
       [env, rest.extraArgs, rest.maxTurnsPerRun, rest.reasoningEffort],
       [{ A: "1", B: "x=y", C: { type: "plain", value: "z" } }, ["--a", "--b"], 4, "high"],
     );
-    const given = JSON.parse((await wake(config)).said);
+    const given = JSON.parse((await wake(config)).answer);
     assert.deepEqual([given.model, given.env.B, given.extra_args], ["large-2", "x=y", ["--a", "--b"]]);
     assert.match(
       (await wake(buildConfig({ ...full, dangerouslySkipPermissions: true }))).result.errorMessage,
@@ -202,7 +202,7 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
     );
   });
 
-  test("a watched run has its colours, and no word over the terminal", () => {
+  test("a watched run has its colours, and does not control the terminal", () => {
     const usage = { input_tokens: 9, output_tokens: 6, cache_read_tokens: 3, cache_write_tokens: 1, cost_usd: 0.5 };
     const lines = [
       { type: "session.info", native_session_id: "native-1", model: "large-2" },

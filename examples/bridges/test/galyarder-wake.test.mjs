@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
-import { say, scratch, wake } from "./galyarder.mjs";
+import { prompted, scratch, wake } from "./galyarder.mjs";
 import { NONE } from "./programs.mjs";
 
 after(() => rmSync(scratch, { recursive: true, force: true }));
@@ -14,8 +14,8 @@ const folder = (name) => {
   return path;
 };
 const options = async (config, context, more = {}) => {
-  const { said } = await wake(config, { ...more, context: { say: "options", ...context } });
-  return JSON.parse(said);
+  const { answer } = await wake(config, { ...more, context: { input: "options", ...context } });
+  return JSON.parse(answer);
 };
 const comment = { id: "c-1", issueId: "i-1", body: "Please use the other color.", author: { type: "user", id: "u-1" } };
 const issue = { id: "i-1", identifier: "ACM-1", title: "Paint it", status: "in_progress", priority: "high" };
@@ -35,7 +35,7 @@ describe("Galyarder, a wake", { concurrency: 4 }, () => {
     assert.equal((await options({ cwd: undefined }, {})).cwd, process.cwd());
     // A session of the project is not resumed in the agent's home.
     const stored = {};
-    await wake({}, { ...say("work", { stored }), context: { say: "work", galyarderWorkspace: place } });
+    await wake({}, { ...prompted("work", { stored }), context: { input: "work", galyarderWorkspace: place } });
     assert.equal((await options({}, { galyarderWorkspace: place }, { stored: { ...stored } })).resume.native_session_id, "native-1");
     assert.equal((await options({}, { galyarderWorkspace: home }, { stored })).resume, undefined);
   });
@@ -84,23 +84,23 @@ describe("Galyarder, a wake", { concurrency: 4 }, () => {
     assert.deepEqual(names, []);
   });
 
-  test("the prompt has what woke the agent, and less of it in a session that goes on", { skip: NONE }, async () => {
+  test("the prompt has what woke the agent, and less of it in a resumed session", { skip: NONE }, async () => {
     const config = { bootstrapPromptTemplate: "First of {{agent.name}}.", promptTemplate: "Go on, {{agent.name}}." };
     const context = { galyarderWake, galyarderSessionHandoffMarkdown: "The last session did half of it." };
     const first = await wake(config, { context });
     const order = ["First of Ada.", comment.body, "The last session did half of it.", "Go on, Ada."];
-    const places = order.map((part) => first.said.indexOf(part));
-    assert.ok(places.every((place, at) => place >= 0 && (at === 0 || place > places[at - 1])), first.said);
-    assert.match(first.said, /ACM-1 Paint it/);
-    assert.equal(first.metas[0].prompt, first.said);
+    const places = order.map((part) => first.answer.indexOf(part));
+    assert.ok(places.every((place, at) => place >= 0 && (at === 0 || place > places[at - 1])), first.answer);
+    assert.match(first.answer, /ACM-1 Paint it/);
+    assert.equal(first.metas[0].prompt, first.answer);
     const { promptChars, bootstrapPromptChars, sessionHandoffChars } = first.metas[0].promptMetrics;
-    assert.deepEqual([promptChars, bootstrapPromptChars, sessionHandoffChars], [first.said.length, 13, 32]);
+    assert.deepEqual([promptChars, bootstrapPromptChars, sessionHandoffChars], [first.answer.length, 13, 32]);
 
     const stored = { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) };
     const next = await wake(config, { context: { galyarderWake }, stored: { ...stored } });
-    assert.ok(next.said.includes(comment.body) && !/First of|Go on/.test(next.said), next.said);
-    assert.notEqual(next.said.split("\n")[0], first.said.split("\n")[2]); // another heading
-    assert.equal((await wake(config, { stored })).said, "Go on, Ada.");
+    assert.ok(next.answer.includes(comment.body) && !/First of|Go on/.test(next.answer), next.answer);
+    assert.notEqual(next.answer.split("\n")[0], first.answer.split("\n")[2]); // another heading
+    assert.equal((await wake(config, { stored })).answer, "Go on, Ada.");
     // A session that the agent does not know gets the whole prompt.
     const anew = await wake(config, { context, stored: { params: JSON.stringify({ sessionId: "refused", cwd: scratch }) } });
     assert.deepEqual(
@@ -120,12 +120,12 @@ describe("Galyarder, a wake", { concurrency: 4 }, () => {
     assert.equal(relative.system_prompt, system_prompt);
 
     const within = { ...config, systemPromptIn: "prompt", promptTemplate: "Work." };
-    assert.match((await wake(within)).said, /^Be brief\.\n\nBe thorough\.[^]*\n\nWork\.$/);
+    assert.match((await wake(within)).answer, /^Be brief\.\n\nBe thorough\.[^]*\n\nWork\.$/);
     const stored = { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) };
-    assert.equal((await wake(within, { stored })).said, "Work.");
+    assert.equal((await wake(within, { stored })).answer, "Work.");
 
-    const absent = await wake({ instructionsFilePath: join(scratch, "none.md") }, say("options"));
-    assert.deepEqual([absent.result.exitCode, JSON.parse(absent.said).system_prompt], [0, undefined]);
+    const absent = await wake({ instructionsFilePath: join(scratch, "none.md") }, prompted("options"));
+    assert.deepEqual([absent.result.exitCode, JSON.parse(absent.answer).system_prompt], [0, undefined]);
     assert.match(absent.stderr, /the instructions file cannot be read: .*none\.md/);
   });
 

@@ -29,7 +29,7 @@ export async function wake(config, { stored = {}, context = {}, runId = `run-${+
     runId,
     agent: ADA,
     runtime,
-    config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.say}}", ...config },
+    config: { cwd: scratch, args: serving(AGENT), promptTemplate: "{{context.input}}", ...config },
     context,
     onLog: onLog ?? (async (stream, chunk) => void (logs[stream].push(chunk), order.push(chunk))),
     onMeta: async (meta) => void metas.push({ ...meta, before: logs.stdout.length === 0 }),
@@ -40,10 +40,10 @@ export async function wake(config, { stored = {}, context = {}, runId = `run-${+
   const transcript = logs.stdout
     .flatMap((chunk) => chunk.trim().split("\n"))
     .flatMap((line) => parseStdoutLine(line, "now"));
-  const said = transcript
+  const answer = transcript
     .filter(({ kind }) => kind === "assistant")
     .map(({ text }) => text)
     .join("");
-  return { result, metas, transcript, said, stderr: logs.stderr.join(""), order };
+  return { result, metas, transcript, answer, stderr: logs.stderr.join(""), order };
 }
-export const say = (text, more = {}) => ({ context: { say: text }, ...more });
+export const prompted = (text, more = {}) => ({ context: { input: text }, ...more });
