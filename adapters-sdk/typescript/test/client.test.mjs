@@ -85,9 +85,11 @@ test("a relay has ended when its client is closed, even one that does not want t
   const pidFile = join(daemon.scratch, "pid");
   const deaf = `trap "" TERM; echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}' | cat; while :; do read line || sleep 1; done`;
   for (const [command, args] of [["sh", ["-c", `echo $$ >${pidFile}; exec trunkline serve --adapter '${adapter}'`]], ["sh", ["-c", deaf]]]) {
-    const client = await Client.connect(spawned(command, args, { onStderr: () => {} }));
+    let child;
+    const client = await Client.connect(spawned(command, args, { onStderr: () => {}, onSpawn: (started) => (child = started) }));
     await client.agents();
     const pid = Number(readFileSync(pidFile, "utf8"));
+    assert.equal(child.pid, pid);
     process.kill(pid, 0);
     void client.close();
     await client.close(); // the second time, too
