@@ -8,6 +8,7 @@ import type { AdapterExecutionResult, AdapterQuestion, AdapterSessionCodec } fro
 import type { RunOutcome, SavedSession, Settings } from "./types.js";
 import { readUsage, sumUsage } from "./usage.js";
 
+const WORKSPACE = ["workspaceId", "repoUrl", "repoRef"]; // the server compares them when an issue moves to a project
 const LONGEST_SUMMARY = 64 * 1024; // characters: the server stores it, and comments with it on the issue
 
 export const sessionCodec: AdapterSessionCodec = {
@@ -18,13 +19,16 @@ export const sessionCodec: AdapterSessionCodec = {
 
 /** A conversation as it was stored; null if an agent could not resume it. */
 export function readSession(raw: unknown): SavedSession | null {
-  const { sessionId, cwd, agent, params, usage } = parseObject(raw);
+  const stored = parseObject(raw);
+  const { sessionId, cwd, agent, params, usage } = stored;
+  const places = WORKSPACE.map((name) => [name, asString(stored[name], "")]).filter(([, value]) => value !== "");
   const saved = {
     sessionId: asString(sessionId, ""),
     cwd: asString(cwd, ""),
     agent: asString(agent, ""),
     params: params ?? undefined,
     usage: readUsage(usage),
+    ...Object.fromEntries(places),
   };
   return saved.sessionId === "" && saved.params === undefined ? null : (JSON.parse(JSON.stringify(saved)) as SavedSession);
 }
@@ -50,7 +54,9 @@ export function resultOf(
   const kept = resumed && (outcome.sessionId === "" || outcome.sessionId === resumed.sessionId) ? resumed : null;
   const sessionId = outcome.sessionId || (kept?.sessionId ?? "");
   const usage = sumUsage({ agentId: ctx.agent.id, sessionId, kept, end });
-  const saved = readSession({ sessionId, cwd, agent: settings.agent, params: end?.session_params ?? kept?.params, usage });
+  const params = end?.session_params ?? kept?.params;
+  const workspace = parseObject(ctx.context["galyarderWorkspace"]);
+  const saved = readSession({ ...workspace, sessionId, cwd, agent: settings.agent, params, usage });
   const model = end?.model ?? end?.usage?.model ?? (outcome.model || settings.model || null);
   const summary = summaryOf(end?.summary ?? text, question);
   return {

@@ -35,7 +35,10 @@ describe("Galyarder, a wake", { concurrency: 4 }, () => {
     assert.equal((await options({ cwd: undefined }, {})).cwd, process.cwd());
     // A session of the project is not resumed in the agent's home.
     const stored = {};
-    await wake({}, { ...prompted("work", { stored }), context: { input: "work", galyarderWorkspace: place } });
+    const repository = { workspaceId: "w-1", repoUrl: "https://example.org/r.git", repoRef: "main" };
+    await wake({}, { stored, context: { input: "work", galyarderWorkspace: { ...place, ...repository, branchName: "b" } } });
+    const { workspaceId, repoUrl, repoRef, ...rest } = JSON.parse(stored.params);
+    assert.deepEqual([{ workspaceId, repoUrl, repoRef }, "branchName" in rest], [repository, false]);
     assert.equal((await options({}, { galyarderWorkspace: place }, { stored: { ...stored } })).resume.native_session_id, "native-1");
     assert.equal((await options({}, { galyarderWorkspace: home }, { stored })).resume, undefined);
   });

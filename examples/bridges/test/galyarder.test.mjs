@@ -205,6 +205,11 @@ describe("Galyarder", { concurrency: 4 }, () => {
       [failed.result.exitCode, failed.result.clearSession, failed.metas.length, failed.result.sessionId],
       [1, false, 1, "native-1"],
     );
+    const { result: unstarted } = await wake(
+      { args: serving("no-such-program") },
+      prompted("hello", { stored: { params: JSON.stringify({ sessionId: "native-1", cwd: scratch }) } }),
+    );
+    assert.deepEqual([unstarted.exitCode, unstarted.sessionParams.sessionId, unstarted.clearSession], [1, "native-1", false]);
     // Nothing to resume, and nothing new: the stale session goes.
     const args = serving(AGENT.replace("agent.mjs", "agent.mjs --no-session"));
     const gone = await wake({ args }, prompted("hello", { stored: { params: JSON.stringify({ sessionId: "refused", cwd: scratch }) } }));
