@@ -1,7 +1,10 @@
 // What Galyarder shows of the bridge and keeps of it: forms, transcripts, a watched run, stored sessions, diagnostics.
 import assert from "node:assert/strict";
-import { readFileSync, rmSync } from "node:fs";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
 import { after, describe, test } from "node:test";
+import { fileURLToPath } from "node:url";
 import { trunklineCLIAdapter } from "../galyarder/dist/cli.js";
 import { buildConfig, createUIAdapter } from "../galyarder/dist/ui.js";
 import { parseStdoutLine } from "../galyarder/dist/ui-parser.js";
@@ -74,6 +77,40 @@ describe("Galyarder, shown", { concurrency: 4 }, () => {
     const ConfigFields = () => null;
     const page = createUIAdapter(ConfigFields);
     assert.deepEqual([page.type, page.ConfigFields, page.parseStdoutLine], ["trunkline", ConfigFields, parseStdoutLine]);
+  });
+
+  test("the helpers are those of the server that loads the plugin, and no second copy", () => {
+    const root = join(scratch, "server");
+    const put = (path, text) => {
+      mkdirSync(dirname(join(root, path)), { recursive: true });
+      writeFileSync(join(root, path), text);
+    };
+    const plugin = new URL("../galyarder/dist/server-utils.js", import.meta.url).href;
+    const server = "app/node_modules/@galyarder-framework/server";
+    const utils = `${server}/node_modules/@galyarder-framework/adapter-utils`; // as pnpm nests it
+    cpSync(fileURLToPath(new URL("adapter-utils", import.meta.url)), join(root, "utils"), { recursive: true });
+    put(`${server}/package.json`, '{"type":"module","exports":"./index.js"}');
+    put(
+      `${server}/index.js`,
+      `import { runningProcesses } from "@galyarder-framework/adapter-utils/server-utils";
+       const plugin = await import(${JSON.stringify(plugin)});
+       console.log(plugin.runningProcesses === runningProcesses);`,
+    );
+    put("app/cli.mjs", 'import "@galyarder-framework/server";');
+    put("outside.mjs", `await import(${JSON.stringify(plugin)});`);
+    mkdirSync(dirname(join(root, utils)), { recursive: true });
+    symlinkSync(join(root, "utils"), join(root, utils));
+    symlinkSync(join(root, "app/cli.mjs"), join(root, "galyarder")); // as npm links a program
+    const { GALYARDER_ADAPTER_UTILS, ...env } = process.env;
+    const run = (file, more) => spawnSync(process.execPath, [join(root, file)], { env: { ...env, ...more }, encoding: "utf8" });
+    // What a published package exports: by condition.
+    const exports = { "./*": { types: "./*.d.ts", import: "./*.mjs" } };
+    put("utils/package.json", JSON.stringify({ name: "@galyarder-framework/adapter-utils", type: "module", exports }));
+    for (const program of ["app/cli.mjs", "galyarder"]) assert.equal(run(program).stdout, "true\n", run(program).stderr);
+    assert.match(run("outside.mjs").stderr, /adapter-utils of the Galyarder server not found.*GALYARDER_ADAPTER_UTILS/);
+    assert.equal(run("outside.mjs", { GALYARDER_ADAPTER_UTILS: join(root, "utils") }).status, 0);
+    put("utils/package.json", "{}");
+    assert.match(run("outside.mjs", { GALYARDER_ADAPTER_UTILS: join(root, "utils") }).stderr, /does not export server-utils/);
   });
 
   test("the company's skills are listed as a run would get them", async () => {
