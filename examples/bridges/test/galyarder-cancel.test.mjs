@@ -64,30 +64,27 @@ describe("Galyarder, cancelled", { concurrency: 4 }, () => {
     assert.equal(runningProcesses.get("run-again"), other);
   });
 
-  test("the command is a client of a daemon: the turn ends there, and the daemon lives", { skip: NONE }, async () => {
+  test("the command is a client of a daemon: the turn ends there, and the daemon lives", { skip: NONE }, async (t) => {
     const socket = join(scratch, "daemon.sock");
     const args = [...serving(AGENT), "--journal", join(scratch, "journal"), "--listen", `unix:${socket}`];
     const daemon = spawn("trunkline", args, { stdio: ["pipe", "pipe", "inherit"] });
+    t.after(() => daemon.kill());
     daemon.stdin.end();
-    try {
-      while (!existsSync(socket)) await new Promise((resolve) => setTimeout(resolve, 20));
-      const pipe = `const s = require("node:net").connect(${JSON.stringify(socket)}); process.stdin.pipe(s).pipe(process.stdout)`;
-      const config = { command: process.execPath, args: ["-e", pipe], graceSec: 4 };
-      const stopped = await cancelled("run-daemon", '"waiting"', config);
-      assert.deepEqual([stopped.result.errorCode, stopped.result.resultJson.status], ["cancelled", "stopped"]);
-      const deaf = await cancelled("run-daemon-deaf", '"deaf"', config, { input: "deaf" });
-      for (const { seconds } of [stopped, deaf]) assert.ok(seconds < 5, `${seconds} seconds`);
-      assert.equal(daemon.exitCode, null);
-      // A pipe that is gone ends no session there.
-      const client = await Client.connect(unixSocket(socket));
-      const { sessions } = await client.sessions();
-      assert.deepEqual(
-        sessions.map(({ state }) => state),
-        ["closed", "closed"],
-      );
-      await client.close();
-    } finally {
-      daemon.kill();
-    }
+    while (!existsSync(socket)) await new Promise((resolve) => setTimeout(resolve, 20));
+    const pipe = `const s = require("node:net").connect(${JSON.stringify(socket)}); process.stdin.pipe(s).pipe(process.stdout)`;
+    const config = { command: process.execPath, args: ["-e", pipe], graceSec: 4 };
+    const stopped = await cancelled("run-daemon", '"waiting"', config);
+    assert.deepEqual([stopped.result.errorCode, stopped.result.resultJson.status], ["cancelled", "stopped"]);
+    const deaf = await cancelled("run-daemon-deaf", '"deaf"', config, { input: "deaf" });
+    for (const { seconds } of [stopped, deaf]) assert.ok(seconds < 5, `${seconds} seconds`);
+    assert.equal(daemon.exitCode, null);
+    // A pipe that is gone ends no session there.
+    const client = await Client.connect(unixSocket(socket));
+    const { sessions } = await client.sessions();
+    assert.deepEqual(
+      sessions.map(({ state }) => state),
+      ["closed", "closed"],
+    );
+    await client.close();
   });
 });
