@@ -7,7 +7,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, test } from "node:test";
 import { unixSocket } from "@trunkline/sdk/client";
-import { TrunklineAdapter } from "../dist/agent-swarm/trunkline-adapter.js";
+import { TrunklineAdapter } from "../dist/agent-swarm/providers/trunkline/adapter.js";
+import { checkTrunklineCredentials } from "../dist/agent-swarm/providers/trunkline/credentials.js";
 import { AGENT, example, NONE, serving, skipWithout } from "./programs.mjs";
 
 const scratch = mkdtempSync(join(tmpdir(), "bridge-swarm-"));
@@ -60,7 +61,8 @@ describe("agent-swarm", { concurrency: 4 }, () => {
   test("a task goes from prompt to result, and each event has its kind", { skip: NONE }, async () => {
     const config = configOf("work", { model: "large-2", iteration: 2 });
     const { events, of, custom, result, log } = await run(swarm(), config);
-    assert.deepEqual(of("session_init"), [{ type: "session_init", sessionId: "native-1" }]);
+    const variant = { harnessVariant: "agent", harnessVariantMeta: { version: "1" } };
+    assert.deepEqual(of("session_init"), [{ type: "session_init", sessionId: "native-1", ...variant }]);
     assert.deepEqual(
       of("message").map(({ role, content }) => [role, content]),
       [
@@ -77,12 +79,19 @@ describe("agent-swarm", { concurrency: 4 }, () => {
       ["README.md\n"],
     );
     assert.ok(of("raw_stderr").some(({ content }) => content === "a warning of the agent"));
-    assert.deepEqual(custom("trunkline.progress"), [{ message: "half of it" }]);
+    assert.deepEqual(of("progress"), [{ type: "progress", message: "half of it" }]);
     assert.equal(custom("trunkline.plan").length, 1);
     assert.equal(custom("trunkline.rate_limit")[0].window, "five_hour");
     assert.deepEqual(custom("agent.own"), [{ deep: [1] }]);
     assert.deepEqual(of("context_usage"), [
-      { type: "context_usage", contextUsedTokens: 150, contextTotalTokens: 200, contextPercent: 75, outputTokens: 7 },
+      {
+        type: "context_usage",
+        contextUsedTokens: 150,
+        contextTotalTokens: 200,
+        contextPercent: 75,
+        outputTokens: 7,
+        contextFormula: "harness-reported",
+      },
     ]);
     assert.deepEqual(of("compaction"), [
       { type: "compaction", preCompactTokens: 190, compactTrigger: "auto", contextTotalTokens: 200 },
@@ -105,16 +114,18 @@ describe("agent-swarm", { concurrency: 4 }, () => {
       isError: false,
     };
     const output = "I look around.Done.";
-    assert.deepEqual(result, {
+    const { rateLimitWindows, ...rest } = result;
+    assert.deepEqual(rest, {
       exitCode: 0,
       sessionId: "native-1",
       cost,
       output,
       isError: false,
-      errorCategory: undefined,
-      failureReason: undefined,
+      appliedReasoningEffort: null,
     });
-    assert.deepEqual(events.at(-1), { type: "result", cost, output, isError: false, errorCategory: undefined });
+    assert.deepEqual(Object.keys(rateLimitWindows), ["five_hour"]);
+    assert.equal(rateLimitWindows.five_hour.status, "allowed");
+    assert.deepEqual(events.at(-1), { type: "result", cost, output, isError: false });
 
     // The log has each event as a line, with a time; what the agent said stands there verbatim.
     const lines = log
@@ -128,7 +139,17 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     for (const { timestamp } of lines) assert.ok(Date.parse(timestamp));
     const raw = of("raw_log").map(({ content }) => JSON.parse(content));
     assert.equal(raw.find(({ type }) => type === "turn.complete").session_params.branch, 2);
-    assert.equal(raw.find(({ type }) => type === "output").content, "I look around.");
+    // Its form is that of a transcript that the swarm's page draws.
+    assert.deepEqual(
+      raw.filter(({ message }) => message?.content).map(({ type, message }) => [type, message.content[0]]),
+      [
+        ["assistant", { type: "thinking", thinking: "Let me see." }],
+        ["assistant", { type: "text", text: "I look around." }],
+        ["assistant", { type: "tool_use", id: "call-1", name: "Bash", input: { command: "ls" } }],
+        ["user", { type: "tool_result", tool_use_id: "call-1", content: "1 file", is_error: false }],
+        ["assistant", { type: "text", text: "Done." }],
+      ],
+    );
   });
 
   test("a session is there at once, however long its agent takes; abort ends it, once and again", { skip: NONE }, async () => {
@@ -282,6 +303,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     const of = async (adapter, prompt, more) => {
       const { result, of: events } = await run(adapter, configOf(prompt, more));
       assert.deepEqual(events("error").at(-1), { type: "error", message: result.failureReason, category: result.errorCategory });
+      assert.equal(result.cost.totalCostUsd, 0); // a row needs a number
       return [result.exitCode, result.isError, result.errorCategory, result.failureReason];
     };
     assert.deepEqual(await of(swarm(), "fail auth"), [1, true, "authentication_failed", "it fails: auth"]);
@@ -313,7 +335,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     );
     for (const { of } of runs) assert.equal(of("message").length, 1);
     const { custom } = await run(adapter, configOf("work"));
-    assert.deepEqual(custom("trunkline.progress"), [{ message: "half of it" }]);
+    assert.equal(custom("trunkline.plan").length, 1);
     assert.equal(await adapter.canResume("native-1"), true);
   });
 
@@ -334,12 +356,12 @@ describe("agent-swarm", { concurrency: 4 }, () => {
         configOf("hello", { systemPrompt: "Be brief.", model: "large-2" }),
       );
       assert.equal(result.output, "Be brief.\n\nhello");
-      assert.deepEqual(custom("trunkline.not_taken"), [{ options: ["task_id", "mcp_servers", "role", "model"] }]);
+      assert.deepEqual(custom("trunkline.not_taken"), [{ options: ["mcp_servers", "model"] }]);
       assert.deepEqual(
         of("session_init").map(({ sessionId }) => sessionId),
         [session.sessionId],
       );
-      assert.deepEqual([result.cost.totalCostUsd, result.cost.inputTokens, result.cost.model], [undefined, undefined, "large-2"]);
+      assert.deepEqual([result.cost.totalCostUsd, result.cost.inputTokens, result.cost.model], [0, undefined, "large-2"]);
       const refused = await run(swarm(serving(`python3 ${example("python/sdk_adapter.py")}`)), configOf("hello"));
       assert.match(refused.result.failureReason, /does not enforce cwd/);
     },
@@ -364,6 +386,143 @@ describe("agent-swarm", { concurrency: 4 }, () => {
         ({ options }) => !options.includes("mcp_servers") && !options.includes("system_prompt"),
       ),
     );
+  });
+
+  test("a task is aborted with a reason, which its result has", { skip: NONE }, async () => {
+    let aborted;
+    const { result } = await run(swarm(), configOf("wait"), ({ type }, session) => {
+      if (type === "session_init") aborted ??= session.abort("graceful_shutdown");
+    });
+    await aborted;
+    assert.deepEqual([result.exitCode, result.failureReason], [130, "aborted: graceful_shutdown"]);
+  });
+
+  test("steering joins the running turn, else it is the next one; the task ends after the last", { skip: NONE }, async () => {
+    const adapter = swarm();
+    assert.deepEqual(adapter.traits, {
+      hasMcp: true,
+      nativeSkillDiscovery: false,
+      hasLocalEnvironment: true,
+      steerModes: ["steer", "queue"],
+    });
+    assert.deepEqual(new TrunklineAdapter({ traits: { hasMcp: false, steerModes: [] } }).traits.steerModes, []);
+    const answers = [];
+    const { result, of, session } = await run(adapter, configOf("steered"), async ({ type }, session) => {
+      if (type !== "progress") return;
+      answers.push(await session.deliverSteering({ mode: "queue", text: "say the end" }));
+      answers.push(await session.deliverSteering({ mode: "steer", text: "tests" }));
+    });
+    assert.deepEqual(answers, [{ delivered: true, mode: "queue" }, { delivered: true, mode: "steer" }]);
+    assert.equal(result.output, "ready, then tests\n\nsay the end");
+    assert.deepEqual([of("result").length, result.cost.inputTokens, result.cost.numTurns], [1, 10, 1]);
+    assert.equal((await session.deliverSteering({ mode: "queue", text: "late" })).delivered, false);
+  });
+
+  test("a cost has its provider, its models and the input as the provider's prices count it", { skip: NONE }, async () => {
+    const costOf = async (prompt, more) => (await run(swarm(undefined, more), configOf(prompt))).result.cost;
+    const large = { model: "large", outputTokens: 50, cacheReadTokens: 600, cacheWriteTokens: 100 };
+    const small = { model: "small", inputTokens: 200, outputTokens: 30, cacheReadTokens: 0, cacheWriteTokens: 0 };
+    const claude = await costOf("bill anthropic");
+    assert.deepEqual(claude.models, [{ ...large, inputTokens: 300 }, small].map((model) => ({ ...model })));
+    assert.deepEqual(
+      [claude.provider, claude.inputTokens, claude.totalCostUsd, claude.reasoningOutputTokens, "numTurns" in claude],
+      ["claude", 500, 0, 20, false],
+    );
+    const codex = await costOf("bill openai");
+    assert.deepEqual([codex.provider, codex.inputTokens, codex.models[0].inputTokens], ["codex", 1200, 1000]);
+    assert.deepEqual([(await costOf("bill mine")).provider, (await costOf("bill mine", { pricedAs: "pi" })).provider], [undefined, "pi"]);
+    for (const value of [claude.inputTokens, claude.durationMs, codex.outputTokens]) assert.ok(Number.isInteger(value));
+  });
+
+  test("context and compaction have numbers, or no member: the swarm's API refuses null", { skip: NONE }, async () => {
+    const { of, custom } = await run(swarm(), configOf("shorten 200"));
+    const formula = { contextFormula: "harness-reported" };
+    assert.deepEqual(of("context_usage"), [
+      { type: "context_usage", contextUsedTokens: 150, ...formula },
+      { type: "context_usage", contextUsedTokens: 170, contextTotalTokens: 200, contextPercent: 85, ...formula },
+    ]);
+    assert.deepEqual(custom("trunkline.compaction"), [{ preCompactTokens: 150, compactTrigger: "manual" }]);
+    assert.deepEqual(of("compaction"), [
+      { type: "compaction", preCompactTokens: 170, compactTrigger: "auto", contextTotalTokens: 200 },
+    ]);
+  });
+
+  test("a rate limit has its window and the time of its end, within the swarm's bounds", { skip: NONE }, async () => {
+    const after = async (seconds) => {
+      const { result } = await run(swarm(), configOf(`limited ${seconds}`));
+      assert.equal(result.failureReason, "[rate-limit] come back later");
+      const { status, utilization, resetsAt } = result.rateLimitWindows.five_hour;
+      assert.deepEqual([status, utilization, Math.abs(resetsAt - Date.now() / 1000 - seconds) < 30], ["rejected", 1, true]);
+      return (Date.parse(result.rateLimitResetAt) - Date.now()) / 1000;
+    };
+    for (const [seconds, bounded] of [
+      [3600, 3600],
+      [1, 60],
+      [40 * 86400, 7 * 86400],
+    ]) {
+      const left = await after(seconds);
+      assert.ok(left <= bounded && left > bounded - 30, `${seconds}: ${left}`);
+    }
+  });
+
+  test("the effort of a task is an option in the agent's words, and the result has what is applied", { skip: NONE }, async () => {
+    const of = async (reasoningEffort, prompt = "options", more) => {
+      const { result } = await run(swarm(undefined, more), configOf(prompt, { reasoningEffort }));
+      return [JSON.parse(result.output).reasoning_effort, result.appliedReasoningEffort];
+    };
+    assert.deepEqual(await of("high"), ["high", "high"]);
+    assert.deepEqual(await of("off", "options", { efforts: { off: "none" } }), ["none", "off"]);
+    assert.deepEqual(await of("max"), ["max", null]); // the agent thinks less hard
+    assert.deepEqual(await of(undefined), [undefined, null]);
+  });
+
+  test("the swarm is told that the session lives, and asked whether it is cancelled", { skip: NONE }, async () => {
+    const requests = [];
+    let cancelled = [];
+    const server = createServer(({ method, url, headers }, answer) => {
+      requests.push(`${method} ${url}`);
+      assert.deepEqual([headers.authorization, headers["x-agent-id"]], ["Bearer key-of-the-swarm-0123456789", "agent-9"]);
+      answer.writeHead(200, { "content-type": "application/json" }).end(JSON.stringify({ cancelled }));
+    });
+    await new Promise((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const config = configOf("cancelled", { apiUrl: `http://127.0.0.1:${server.address().port}` });
+    cancelled = [{ id: "another" }, { id: config.taskId }];
+    const { result } = await run(swarm(), config);
+    assert.deepEqual([result.exitCode, result.failureReason], [130, "aborted: cancelled"]);
+    assert.deepEqual(
+      [...new Set(requests)].sort(),
+      [
+        `GET /cancelled-tasks?taskId=${config.taskId}`,
+        "PUT /api/agents/agent-9/activity",
+        `PUT /api/active-sessions/heartbeat/${config.taskId}`,
+      ].sort(),
+    );
+    server.close();
+    server.closeAllConnections();
+  });
+
+  test("credentials are those that doctor finds; what is missing is named", { skip: NONE }, async () => {
+    assert.deepEqual(await checkTrunklineCredentials({}, { args: serving(AGENT) }), {
+      ready: true,
+      missing: [],
+      satisfiedBy: "sdk-delegated",
+    });
+    const none = await checkTrunklineCredentials({}, { command: "no-such-relay" });
+    assert.deepEqual([none.ready, none.missing, none.hint.includes("no-such-relay")], [false, [], true]);
+    const gone = await checkTrunklineCredentials({}, { args: serving("no-such-program") });
+    assert.deepEqual([gone.ready, gone.missing, gone.hint.includes("no-such-program")], [false, [], true]);
+    const doctor = join(scratch, "doctor");
+    const check = { code: "adapter:claude.auth", level: "error", message: "claude is not logged in", hint: "set MY_API_KEY or run it" };
+    const report = { host: { checks: [] }, agents: [{ checks: [{ code: "x", level: "info" }, check] }] };
+    writeFileSync(doctor, `#!/bin/sh\necho "$@" "$OWN" >&2\necho '${JSON.stringify(report)}'\nexit 1\n`, { mode: 0o755 });
+    assert.deepEqual(await checkTrunklineCredentials({}, { command: doctor }), {
+      ready: false,
+      missing: ["MY_API_KEY"],
+      hint: "claude is not logged in: set MY_API_KEY or run it",
+    });
+    writeFileSync(doctor, '#!/bin/sh\necho "$@" "$OWN" >&2\n', { mode: 0o755 });
+    const { hint } = await checkTrunklineCredentials({ OWN: "variable" }, { command: doctor, agent: "a", args: ["serve", "--config", "f"] });
+    assert.match(hint, /^doctor --json --config f a variable/);
   });
 
   test("the same in Bun", { skip: skipWithout("bun") }, () => {

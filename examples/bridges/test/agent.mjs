@@ -8,6 +8,7 @@ const HONOURED = [
   "iteration",
   "mcp_servers",
   "model",
+  "reasoning_effort",
   "resume",
   "role",
   "run_id",
@@ -70,6 +71,10 @@ const does = {
     await turn.output("waiting");
     await new Promise((resolve) => turn.signal.addEventListener("abort", resolve));
   },
+  async cancelled(turn) {
+    await turn.toolStart("call-1", "Bash", { input: {} });
+    await does.wait(turn);
+  },
   async deaf(turn) {
     await turn.output("deaf");
     await new Promise(() => setInterval(() => {}, 1000));
@@ -84,6 +89,35 @@ const does = {
     const { cancelled } = await turn.question({ prompt: "Which one?", fields: [{ id: "which", kind: "choice", choices }] });
     await turn.output(cancelled ? "no answer" : "answered");
   },
+  // It waits for an addition, and its end is a turn of its own in the bill.
+  async steered(turn) {
+    await turn.progress("ready");
+    await turn.output("ready");
+    for await (const steer of turn.steers()) {
+      steer.accept();
+      await turn.output(`, then ${steer.content}`);
+      break;
+    }
+    turn.end({ usage: { input_tokens: 10, output_tokens: 1 }, num_turns: 1 });
+  },
+  // Two models, of which the provider is one that the swarm has prices for.
+  bill(turn, provider) {
+    const large = { input_tokens: 1000, output_tokens: 50, cache_read_tokens: 600, cache_write_tokens: 100 };
+    const small = { input_tokens: 200, output_tokens: 30 };
+    const usage = { ...large, input_tokens: 1200, output_tokens: 80, reasoning_tokens: 20, models: { large, small } };
+    turn.end({ usage, provider });
+  },
+  async shorten(turn, total) {
+    await turn.contextUsage({ used_tokens: 150 });
+    await turn.compaction({ trigger: "manual" });
+    await turn.contextUsage({ used_tokens: 170, total_tokens: Number(total) });
+    await turn.compaction({});
+  },
+  async limited(turn, seconds) {
+    const resets_at = new Date(Date.now() + 1000 * Number(seconds)).toISOString();
+    await turn.rateLimit({ window: "five_hour", status: "rejected", utilization: 1, resets_at });
+    throw new Failure("come back later", { category: "rate_limit" });
+  },
   fail(_, category = "other") {
     throw new Failure(`it fails: ${category}`, { category });
   },
@@ -94,16 +128,19 @@ await serve({
     name: "agent",
     version: "1",
     resumes: true,
+    steerable: true,
     honours: HONOURED,
     capabilities: { native_session_ids: true },
     commands: [{ name: "review-pr", text: "/skill:review-pr" }],
   }),
-  greet({ resume, model = "large-1" }) {
+  greet({ resume, model = "large-1", reasoning_effort: asked }) {
     const id = resume?.native_session_id;
-    if (process.argv.includes("--no-session")) return { model };
-    if (id === undefined) return { model, native_session_id: "native-1" };
+    const effort = asked === undefined ? {} : { reasoning_effort: asked === "max" ? "high" : asked };
+    if (process.argv.includes("--no-session")) return { model, ...effort };
+    if (id === undefined) return { model, native_session_id: "native-1", ...effort };
     return {
       model,
+      ...effort,
       native_session_id: known.has(id) ? id : "native-2",
       display_id: `talk ${id}`,
       context: known.has(id) ? "kept" : "lost",

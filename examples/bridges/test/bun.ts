@@ -1,5 +1,5 @@
 // A worker in Bun, which runs the bridge from its source.
-import { TrunklineAdapter } from "../agent-swarm/trunkline-adapter.ts";
+import { TrunklineAdapter } from "../agent-swarm/providers/trunkline/adapter.ts";
 
 const [args, config] = process.argv.slice(2).map((argument) => JSON.parse(argument));
 const session = await new TrunklineAdapter({ args }).createSession(config);

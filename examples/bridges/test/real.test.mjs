@@ -6,7 +6,7 @@ import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { TrunklineAdapter } from "../dist/agent-swarm/trunkline-adapter.js";
+import { TrunklineAdapter } from "../dist/agent-swarm/providers/trunkline/adapter.js";
 import { plugin } from "./galyarder-plugin.mjs";
 import { example, NONE } from "./programs.mjs";
 

@@ -1,12 +1,14 @@
-// Where the events of a task go: its log file, then its listeners. Nothing passes here with a secret in it.
+// The way of a task's events: to its log file, then to its listeners. No secret passes here.
 import { closeSync, mkdirSync, openSync, writeSync } from "node:fs";
 import { dirname } from "node:path";
-import { scrubSecrets, secretsOf } from "./secret-scrubber.js";
-import type { ProviderEvent, ProviderSessionConfig } from "./types.js";
+import { scrubSecrets } from "../../utils/secret-scrubber.js";
+import type { ProviderEvent, ProviderSessionConfig } from "../types.js";
+import type { TaskEvent } from "./contract.js";
+import { secretsOf } from "./secrets.js";
 
 type Listener = (event: ProviderEvent) => void;
 
-const EARLY = 10_000; // events that wait for the first listener; the log file has those beyond it
+const MAX_EARLY_EVENTS = 10_000; // that wait for the first listener; the log file has those beyond it
 
 export class Sink {
   readonly #secrets: [string, string][];
@@ -18,7 +20,7 @@ export class Sink {
     this.#secrets = secretsOf({ ...env, API_KEY: apiKey });
   }
 
-  /** Opens the log file, to add to it. Throws where that fails. */
+  /** Opens the log file, to add to it. Throws when that fails. */
   open(path: string): void {
     mkdirSync(dirname(path), { recursive: true });
     this.#log = openSync(path, "a");
@@ -31,24 +33,25 @@ export class Sink {
     for (const event of early) listener(event);
   }
 
-  emit(event: ProviderEvent): void {
+  emit(event: TaskEvent): void {
     const clean = this.clean(event);
     this.#write(JSON.stringify({ ...clean, timestamp: new Date().toISOString() }) + "\n");
-    if (this.#early && this.#early.length < EARLY) this.#early.push(clean);
+    const given = clean as ProviderEvent;
+    if (this.#early && this.#early.length < MAX_EARLY_EVENTS) this.#early.push(given);
     for (const listener of this.#listeners) {
       try {
-        listener(clean);
+        listener(given);
       } catch (error) {
         console.error(error); // one that fails takes nothing from the others
       }
     }
   }
 
-  warn(what: string): void {
-    this.emit({ type: "raw_stderr", content: `trunkline: ${what}` });
+  warn(text: string): void {
+    this.emit({ type: "raw_stderr", content: `trunkline: ${text}` });
   }
 
-  /** The same with secrets hidden, in each of its texts. */
+  /** The same value with secrets hidden in each of its texts. */
   clean<T>(value: T): T {
     if (typeof value === "string") return this.#scrub(value) as T;
     if (Array.isArray(value)) return value.map((element) => this.clean(element)) as T;
@@ -71,7 +74,7 @@ export class Sink {
     try {
       writeSync(this.#log, line);
     } catch (error) {
-      this.close(); // the task goes on, and says that its log does not
+      this.close(); // the task continues without its log, and the listeners learn it
       this.warn(`the log file ends here: ${String(error)}`);
     }
   }
