@@ -227,6 +227,26 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     assert.deepEqual([given.env, given.extra_args, given.cwd], [{ CI: "1" }, ["--fast"], scratch]);
     assert.deepEqual([given.resume, given.task_id], [{ native_session_id: "native-1" }, asked.taskId]);
 
+    // Those of the swarm's API; their secrets are hidden, whatever their names.
+    const header = "value-of-a-header-0123";
+    const servers = [
+      { name: "notes", transport: "stdio", isActive: true, isEnabled: true, command: "notes", args: '["-v"]', resolvedEnv: { A: "b" } },
+      { name: "wiki", transport: "sse", isActive: true, isEnabled: true, url: "http://w/", headers: "{", resolvedHeaders: { X: header } },
+      { name: "off", transport: "stdio", isActive: true, isEnabled: false, command: "off" },
+    ];
+    const api = createServer(({ url }, answer) => {
+      const isList = url === "/api/agents/agent-9/mcp-servers?resolveSecrets=true";
+      answer.writeHead(isList ? 200 : 404).end(JSON.stringify({ servers }));
+    });
+    await new Promise((resolve) => api.listen(0, "127.0.0.1", resolve));
+    const listed = await run(swarm(), configOf("options", { apiUrl: `http://127.0.0.1:${api.address().port}` }));
+    const { notes, wiki, off } = JSON.parse(listed.result.output).mcp_servers;
+    assert.deepEqual([notes, off], [{ command: "notes", args: ["-v"], env: { A: "b" } }, undefined]);
+    assert.deepEqual(wiki, { type: "sse", url: "http://w/", headers: { X: "[REDACTED:X]" } });
+    assert.ok(!listed.log.includes(header));
+    api.close();
+    api.closeAllConnections();
+
     const broken = { mcpServers: async () => Promise.reject(new Error("the list is away")) };
     const without = await run(swarm(undefined, broken), configOf("options"));
     assert.deepEqual(Object.keys(JSON.parse(without.result.output).mcp_servers), ["agent-swarm"]);
@@ -495,6 +515,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
         `GET /cancelled-tasks?taskId=${config.taskId}`,
         "PUT /api/agents/agent-9/activity",
         `PUT /api/active-sessions/heartbeat/${config.taskId}`,
+        "GET /api/agents/agent-9/mcp-servers?resolveSecrets=true",
       ].sort(),
     );
     server.close();

@@ -32,7 +32,7 @@ export interface TrunklineOptions {
   efforts?: Partial<Record<Effort, string>>;
   /** The provider by whose prices the swarm counts. Absent: `claude` for Anthropic's models, `codex` for OpenAI's. */
   pricedAs?: PricedProvider;
-  /** The MCP servers that are installed for this agent of the swarm, by name. Without them a run goes on. */
+  /** The MCP servers of a task by name, besides the swarm's own. Absent: those that the swarm's API lists as installed. */
   mcpServers?: (config: ProviderSessionConfig) => Promise<Record<string, unknown>>;
   /** Answers permissions. Absent: each is denied. */
   onPermission?: (

@@ -5,8 +5,11 @@ const SHORTEST_SECRET = 12; // characters: shorter values stand in ordinary text
 
 /** The values of an environment that are secret by their names, the longest first. */
 export function secretsOf(env: Readonly<Record<string, string | undefined>>): [string, string][] {
-  const secrets = Object.entries(env).filter(
-    (entry): entry is [string, string] => SENSITIVE.test(entry[0]) && (entry[1] ?? "").length >= SHORTEST_SECRET,
-  );
-  return secrets.sort(([, one], [, other]) => other.length - one.length);
+  const named = Object.entries(env).filter(([name]) => SENSITIVE.test(name));
+  return longEnough(named).sort(([, one], [, other]) => other.length - one.length);
+}
+
+/** Those of the values that are long enough to be told from ordinary text. */
+export function longEnough(values: readonly [string, string | undefined][]): [string, string][] {
+  return values.filter((entry): entry is [string, string] => (entry[1] ?? "").length >= SHORTEST_SECRET);
 }

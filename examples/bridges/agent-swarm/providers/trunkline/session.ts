@@ -6,6 +6,7 @@ import { relayOf, startOf } from "./adapter.js";
 import { AgentReport } from "./agent-report.js";
 import { asCostData, known, type SteerDelivery, type SteerOutcome, type TaskConfig, type TaskResult } from "./contract.js";
 import { Translation } from "./events.js";
+import { installedServers, textsOf } from "./mcp-servers.js";
 import type { TrunklineOptions } from "./options.js";
 import { costOf, resultOf, type Ending, type Failure } from "./outcome.js";
 import { Signals } from "./signals.js";
@@ -109,11 +110,14 @@ export class TrunklineSession implements ProviderSession {
     const { logFile, cwd } = this.#config;
     this.#sink.open(logFile);
     this.#signals.start();
-    const servers = this.#options.mcpServers?.(this.#config);
-    const installed = await servers?.catch((error: unknown) =>
-      this.#sink.warn(`the run goes on without installed MCP servers: ${String(error)}`),
-    );
-    const start = startOf(this.#config, this.#options, installed ?? {});
+    const servers = (this.#options.mcpServers ?? installedServers)(this.#config);
+    const installed = await servers.catch((error: unknown) => {
+      this.#sink.warn(`the run goes on without installed MCP servers: ${String(error)}`);
+      return {};
+    });
+    for (const { env, headers } of Object.values(installed) as { env?: unknown; headers?: unknown }[])
+      this.#sink.hide(textsOf([env, headers]));
+    const start = startOf(this.#config, this.#options, installed);
     const connect = relayOf(this.#options, cwd, (content) => this.#sink.emit({ type: "raw_stderr", content }));
     this.#client = await Client.connect(connect, { onPermission: (request) => this.#permit(request) });
     const agent = this.#options.agent === undefined ? {} : { agent_id: this.#options.agent };

@@ -4,7 +4,7 @@ import { dirname } from "node:path";
 import { scrubSecrets } from "../../utils/secret-scrubber.js";
 import type { ProviderEvent, ProviderSessionConfig } from "../types.js";
 import type { TaskEvent } from "./contract.js";
-import { secretsOf } from "./secrets.js";
+import { longEnough, secretsOf } from "./secrets.js";
 
 type Listener = (event: ProviderEvent) => void;
 
@@ -24,6 +24,12 @@ export class Sink {
   open(path: string): void {
     mkdirSync(dirname(path), { recursive: true });
     this.#log = openSync(path, "a");
+  }
+
+  /** Hides these values, too, by their names. */
+  hide(values: readonly [string, string][]): void {
+    this.#secrets.push(...longEnough(values));
+    this.#secrets.sort(([, one], [, other]) => other.length - one.length);
   }
 
   listen(listener: Listener): void {
