@@ -90,6 +90,25 @@ test("an answer is said again until it is stored", async () => {
   await client.close();
 });
 
+test("without a journal a turn has begun when its first message comes", async () => {
+  const connect = played(({ type, mode, turn_id, message_id }) => {
+    if (type === "session.start") return [{ type: "session.ready" }];
+    if (type !== "user.input") return [];
+    if (mode !== "steer") return [{ type: "progress", turn_id, message: "on it" }];
+    return [{ type: "steer.result", turn_id, message_id, delivered: true }];
+  });
+  const client = await Client.connect(connect);
+  const session = await client.open({}, { listen: true });
+  assert.equal(await session.steer("too early"), false);
+  const lost = assert.rejects(session.turn("work"));
+  for await (const { type } of session.events()) if (type === "progress") break;
+  assert.equal(await session.steer("more"), true);
+  const [turn, steer] = ofType(connect, "user.input");
+  assert.deepEqual([steer.content, steer.turn_id], ["more", turn.turn_id]);
+  await client.close();
+  await lost;
+});
+
 test("what is added to a turn is said again until it is stored, and once", async () => {
   const steered = { type: "input.steered", turn_id: "t", seq: 1, epoch: 1 };
   const connect = played(({ type, message_id }, number) => {

@@ -84,13 +84,13 @@ async function checkTypes(copy, version) {
   const own = version.startsWith("1.70.") ? join(BRIDGE, "../test/agent-swarm-1.70.ts") : join(BRIDGE, "providers/types.ts");
   fs.copyFileSync(own, join(copy, "src/providers/trunkline/shapes.ts"));
   // `provider` of `session_init` names the swarm's providers, which the bridge does not send.
+  // A type is the other's if each can be assigned to the other, and theirs has no member that ours lacks.
   const names = "CostData ProviderEvent ProviderSessionConfig ProviderSession ProviderResult ProviderAdapter".split(" ");
   if (!version.startsWith("1.70.")) names.push("ProviderTraits", "SteerDelivery", "SteerDeliveryResult", "CredStatus");
   const lines = names.flatMap((name) => [
     `export const ${name}Here: Without<theirs.${name}> = {} as Without<ours.${name}>;`,
     `export const ${name}There: Without<ours.${name}> = {} as Without<theirs.${name}>;`,
-    `export const ${name}Members: Exclude<Keys<theirs.${name}>, Keys<ours.${name}> | "provider"> = undefined as never;`,
-    `export const ${name}Known: [Exclude<Keys<theirs.${name}>, Keys<ours.${name}> | "provider">] extends [never] ? true : false = true;`,
+    `export const ${name}Members: [Exclude<Keys<theirs.${name}>, Keys<ours.${name}> | "provider">] extends [never] ? true : false = true;`,
   ]);
   const head = [
     'import type * as theirs from "../types";',
@@ -251,7 +251,17 @@ async function drive(checkout) {
   else if (await swarm.startWorker("claude", config)) await claudeTasks(swarm, isOld);
   for (const child of [swarm.worker, swarm.api, model]) await end(child);
   await types;
+  runTheirTests(copy, version);
   if (failed > 0 && process.env.TRUNKLINE_KEEP) fs.cpSync(swarm.folder, process.env.TRUNKLINE_KEEP, { recursive: true });
+}
+
+// Tests of the swarm that judge every provider.
+function runTheirTests(copy, version) {
+  const files = ["provider-steering-capabilities", "provider-command-format", "secret-scrubber"].map((name) => `src/tests/${name}.test.ts`);
+  const tests = files.filter((file) => fs.existsSync(join(copy, file)));
+  const env = { ...process.env, ANONYMIZED_TELEMETRY: "false", HOME: join(SCRATCH, `state-${version}`, "home") };
+  const run = spawnSync(TRUNKLINE_BUN, ["test", ...tests], { cwd: copy, env, encoding: "utf8" });
+  check(`${version}: ${tests.length} test files of the swarm pass`, run.status === 0 && tests.length > 0, run.stderr.slice(-1500));
 }
 
 async function mockTasks(swarm, isOld) {
@@ -263,7 +273,9 @@ async function mockTasks(swarm, isOld) {
   const ends = {};
   for (const name of cases) ends[name] = await swarm.endOf(ids[name]);
 
-  is("a task completes, with its output", ends.plain?.status === "completed" && ends.plain.output === "Hi from the agent.", ends.plain);
+  // The runner of 1.70 takes the output from the task's progress, which an agent stores by the swarm's MCP server.
+  const isAnswered = (task, output) => task?.status === "completed" && (isOld || task.output === output);
+  is("a task completes, with its output", isAnswered(ends.plain, "Hi from the agent."), ends.plain);
   const logs = swarm.rows("SELECT * FROM session_logs WHERE taskId = ?", ids.plain);
   is("its log is a transcript by trunkline", logs.some(({ cli, content }) => cli === "trunkline" && content.includes('"type":"text","text":"Hi')), logs);
   is("no option that is a fact is warned of", !logs.some(({ content }) => /takes no .*(task_id|role|iteration)/.test(content)), logs);
@@ -271,12 +283,11 @@ async function mockTasks(swarm, isOld) {
   const [plain, ...others] = swarm.costs(ids.plain);
   is("it has one row of cost", plain?.totalCostUsd === 0.25 && plain.inputTokens === 200 && plain.outputTokens === 80 && others.length === 0, plain);
   const [price] = swarm.costs(ids.price);
-  const input = isOld ? 200 : 1200; // 1.70 has no providers
-  const isRow = price?.totalCostUsd === 0 && price.outputTokens === 80 && price.model === "gpt-of-the-test";
-  is("a row without a price has tokens, model and 0", isRow && [200, input].includes(price.inputTokens), price);
+  const isRow = price?.totalCostUsd === 0 && price.inputTokens === 1200 && price.outputTokens === 80;
+  is("a row without a price has tokens, model and 0", isRow && price.model === "gpt-of-the-test", price);
   for (const name of cases.filter((name) => swarm.costs(ids[name]).length !== 1)) is(`${name} has a row of cost`, false, swarm.costs(ids[name]));
 
-  is("a denied tool ends well", ends.denied?.status === "completed" && ends.denied.output === "Then not.", ends.denied);
+  is("a denied tool ends well", isAnswered(ends.denied, "Then not."), ends.denied);
   const context = swarm.rows("SELECT * FROM task_context_snapshots WHERE taskId = ? AND eventType != 'completion'", ids.context);
   is("a context without its size is stored", context.some((row) => row.contextUsedTokens === 150), context);
   is("a compaction is stored", context.some((row) => row.eventType === "compaction" && row.preCompactTokens === 190), context);
@@ -294,6 +305,8 @@ async function mockTasks(swarm, isOld) {
   const cancelled = await swarm.begin("Say hi: case-cancel");
   await until(() => swarm.task(cancelled)?.status === "in_progress", 30_000);
   await until(() => swarm.rows("SELECT * FROM session_logs WHERE taskId = ?", cancelled).length > 0, 30_000);
+  const beat = () => swarm.rows("SELECT * FROM active_sessions WHERE taskId = ? AND lastHeartbeatAt > startedAt", cancelled)[0];
+  is("its session is reported as alive", await until(beat, 45_000), beat());
   await swarm.ask("POST", `/api/tasks/${cancelled}/cancel`, { reason: "not wanted" });
   const row = await until(() => swarm.costs(cancelled)[0], 60_000);
   is("a cancelled task is cancelled, and its session ends with a row", swarm.task(cancelled)?.status === "cancelled" && row?.isError === 1, [swarm.task(cancelled), row]);
@@ -302,7 +315,7 @@ async function mockTasks(swarm, isOld) {
 
   const child = await swarm.begin("Say hi: case-child", { parentTaskId: ids.plain });
   const ended = await swarm.endOf(child);
-  is("a child task completes", ended?.status === "completed" && ended.output === "The child's answer.", ended);
+  is("a child task completes", isAnswered(ended, "The child's answer."), ended);
 
   if (isOld) return;
   const steered = await swarm.begin("Say hi: case-steer");
@@ -319,7 +332,7 @@ async function claudeTasks(swarm, isOld) {
   const is = (name, isGood, found) => check(`${swarm.version}: Claude: ${name}`, isGood, found);
   const [plain, denied, limited] = [await swarm.begin("FAKE:text"), await swarm.begin("FAKE:bash:touch made;;"), await swarm.begin("FAKE:err:429")];
   const ended = await swarm.endOf(plain);
-  is("a task completes", ended?.status === "completed" && ended.output.includes("Hello from the fake model."), ended);
+  is("a task completes", ended?.status === "completed" && (isOld || ended.output.includes("Hello from the fake model.")), ended);
   const [cost] = swarm.costs(plain);
   is("it has a row of cost", cost?.outputTokens === 34 && cost.inputTokens === 200 && /claude/.test(cost.model), cost);
   is("its own session is the task's", /^[0-9a-f-]{36}$/.test(ended?.claudeSessionId), ended);

@@ -98,6 +98,7 @@ const does = {
       await turn.output(`, then ${steer.content}`);
       break;
     }
+    await turn.usage({ input_tokens: 10 });
     turn.end({ usage: { input_tokens: 10, output_tokens: 1 }, num_turns: 1 });
   },
   // Two models, of which the provider is one that the swarm has prices for.
