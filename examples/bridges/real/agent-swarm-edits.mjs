@@ -1,5 +1,5 @@
-// The edits of a checkout of agent-swarm that `agent-swarm/README.md` lists: in each file, a line that is there, and the lines that
-// go before (`before`), behind (`after`) or in the place of it (`instead`).
+// The edits of a checkout of agent-swarm that `agent-swarm/README.md` lists: in each file, a line of the original, and the lines
+// before it (`before`) and behind it (`after`), or the text in the place of a part of it (`replace`).
 
 const STEER = '["steer", "queue"]';
 
@@ -18,13 +18,19 @@ const EDITS = {
     { line: /Supported: claude, pi, codex, devin, claude-managed, opencode`/, replace: ["opencode`", "opencode, trunkline`"] },
   ],
   "src/types.ts": [
-    { line: /^export const DEFAULT_MODEL_TIER_MAP/, after: ['  trunkline: { smol: "haiku", regular: "sonnet", smart: "opus", ultra: "opus" },'] },
+    {
+      line: /^export const DEFAULT_MODEL_TIER_MAP/,
+      after: ['  trunkline: { smol: "haiku", regular: "sonnet", smart: "opus", ultra: "opus" },'],
+    },
     { line: /^export const ProviderNameSchema = z\.enum\(\[$/, after: ['  "trunkline",'] },
     { line: /^export const PROVIDER_STEER_CAPABILITIES/, after: [`  trunkline: ${STEER},`] },
     { line: /^export type ProviderMetaMap = \{$/, after: ["  trunkline: NoProviderMeta;"] },
   ],
   "src/commands/provider-credentials.ts": [
-    { line: /^import { checkOpencodeCredentials }/, after: ['import { checkTrunklineCredentials } from "../providers/trunkline/credentials";'] },
+    {
+      line: /^import { checkOpencodeCredentials }/,
+      after: ['import { checkTrunklineCredentials } from "../providers/trunkline/credentials";'],
+    },
     { line: /^export type SupportedProvider = /, replace: ['| "pi";', '| "pi" | "trunkline";'] },
     { line: /^export const REQUIRED_CRED_VARS_BY_PROVIDER/, after: ["  trunkline: [],"] },
     {

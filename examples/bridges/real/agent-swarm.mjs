@@ -78,7 +78,10 @@ function copyOf(checkout, version) {
 
 // The compiler judges the bridge with the swarm's own types, and whether the shapes of our fast tests are those.
 async function checkTypes(copy, version) {
-  const compilers = [join(copy, "node_modules/typescript/bin/tsc"), new URL("../node_modules/typescript/bin/tsc", import.meta.url).pathname];
+  const compilers = [
+    join(copy, "node_modules/typescript/bin/tsc"),
+    new URL("../node_modules/typescript/bin/tsc", import.meta.url).pathname,
+  ];
   const tsc = compilers.find((path) => fs.existsSync(path));
   if (!tsc) return skip(`${version}: types`, "no typescript; run `npm ci` in examples/bridges");
   const own = version.startsWith("1.70.") ? join(BRIDGE, "../test/agent-swarm-1.70.ts") : join(BRIDGE, "providers/types.ts");
@@ -105,8 +108,14 @@ async function checkTypes(copy, version) {
   fs.rmSync(join(SCRATCH, "tsc.log"));
   for (const name of ["shapes.ts", "shapes-check.ts"]) fs.rmSync(join(copy, "src/providers/trunkline", name));
   const places = ["src/providers/trunkline/", ...Object.keys(editsOf(version))];
-  const errors = stdout.split("\n").filter((line) => places.some((place) => line.startsWith(place)) || line.includes("trunkline"));
-  check(`${version}: the bridge and the edits compile with the swarm's types`, errors.filter((e) => !e.includes("shapes")).length === 0, errors);
+  const errors = stdout
+    .split("\n")
+    .filter((line) => places.some((place) => line.startsWith(place)) || line.includes("trunkline"));
+  check(
+    `${version}: the bridge and the edits compile with the swarm's types`,
+    errors.filter((e) => !e.includes("shapes")).length === 0,
+    errors,
+  );
   check(`${version}: the shapes of the fast tests are the swarm's`, !errors.some((e) => e.includes("shapes")), errors);
 }
 
@@ -118,11 +127,27 @@ function configuration(base) {
   const turns = [
     // A child's prompt has the text of its parent, too.
     turn("case-child", { output: "The child's answer." }),
-    turn("case-plain", { output: "Hi from the agent." }, { event: { type: "progress", message: "half of it" } }, usage({ cost_usd: 0.25 })),
+    turn(
+      "case-plain",
+      { output: "Hi from the agent." },
+      { event: { type: "progress", message: "half of it" } },
+      usage({ cost_usd: 0.25 }),
+    ),
     turn("case-price", { output: "No price." }, usage({ provider: "openai", model: "gpt-of-the-test" })),
     turn("case-denied", { permission: { tool: "Bash", resource: "rm -r /", denied: [{ output: "Then not." }] } }),
-    turn("case-context", { event: { type: "context.usage", used_tokens: 150 } }, { event: { type: "compaction", pre_tokens: 190, total_tokens: 200 } }, { output: "Shorter." }),
-    turn("case-limit", { fail: { category: "rate_limit", message: "429 too many requests", retry_at: new Date(Date.now() + 7_200_000).toISOString() } }),
+    turn(
+      "case-context",
+      { event: { type: "context.usage", used_tokens: 150 } },
+      { event: { type: "compaction", pre_tokens: 190, total_tokens: 200 } },
+      { output: "Shorter." },
+    ),
+    turn("case-limit", {
+      fail: {
+        category: "rate_limit",
+        message: "429 too many requests",
+        retry_at: new Date(Date.now() + 7_200_000).toISOString(),
+      },
+    }),
     turn("case-cancel", { tool: { tool: "Bash", input: { command: "sleep" }, content: "" } }, "until_stop"),
     turn("case-crash", { output: "It goes well." }, { exit: 3 }),
     turn("case-secret", { output: `the key is ${KEY}` }),
@@ -169,7 +194,14 @@ class Swarm {
       PORT: new URL(this.url).port,
     };
     this.api = start(TRUNKLINE_BUN, ["src/http.ts"], this.copy, this.env, join(this.folder, "api.log"));
-    const isUp = await until(() => fetch(`${this.url}/health`).then((answer) => answer.ok, () => false), 120_000);
+    const isUp = await until(
+      () =>
+        fetch(`${this.url}/health`).then(
+          (answer) => answer.ok,
+          () => false,
+        ),
+      120_000,
+    );
     check(`${this.version}: the API server is up`, isUp, this.tail("api"));
     return isUp;
   }
@@ -190,7 +222,13 @@ class Swarm {
     };
     this.work = join(this.folder, "work");
     fs.mkdirSync(this.work, { recursive: true });
-    this.worker = start(TRUNKLINE_BUN, [join(this.copy, "src/cli.tsx"), "worker"], this.work, env, join(this.folder, `worker-${agent}.log`));
+    this.worker = start(
+      TRUNKLINE_BUN,
+      [join(this.copy, "src/cli.tsx"), "worker"],
+      this.work,
+      env,
+      join(this.folder, `worker-${agent}.log`),
+    );
     const rows = () => this.rows("SELECT status FROM agents WHERE id = ?", this.agentId)[0]?.status;
     const isReady = await until(() => ["idle", "busy"].includes(rows()), 60_000);
     check(`${this.version}: a worker of ${agent} registers`, isReady, [rows(), this.tail(`worker-${agent}`)]);
@@ -222,8 +260,9 @@ class Swarm {
   }
 
   rows(query, ...values) {
-    const script = "const { Database } = await import('bun:sqlite'); const [file, query, ...values] = process.argv.slice(1);"
-      + "console.log(JSON.stringify(new Database(file, { readonly: true }).query(query).all(...values)))";
+    const script =
+      "const { Database } = await import('bun:sqlite'); const [file, query, ...values] = process.argv.slice(1);" +
+      "console.log(JSON.stringify(new Database(file, { readonly: true }).query(query).all(...values)))";
     const read = spawnSync(TRUNKLINE_BUN, ["-e", script, this.database, query, ...values], { encoding: "utf8" });
     if (read.status !== 0) throw new Error(`${query}: ${read.stderr}`);
     return JSON.parse(read.stdout);
@@ -257,11 +296,17 @@ async function drive(checkout) {
 
 // Tests of the swarm that judge every provider.
 function runTheirTests(copy, version) {
-  const files = ["provider-steering-capabilities", "provider-command-format", "secret-scrubber"].map((name) => `src/tests/${name}.test.ts`);
+  const files = ["provider-steering-capabilities", "provider-command-format", "secret-scrubber"].map(
+    (name) => `src/tests/${name}.test.ts`,
+  );
   const tests = files.filter((file) => fs.existsSync(join(copy, file)));
   const env = { ...process.env, ANONYMIZED_TELEMETRY: "false", HOME: join(SCRATCH, `state-${version}`, "home") };
   const run = spawnSync(TRUNKLINE_BUN, ["test", ...tests], { cwd: copy, env, encoding: "utf8" });
-  check(`${version}: ${tests.length} test files of the swarm pass`, run.status === 0 && tests.length > 0, run.stderr.slice(-1500));
+  check(
+    `${version}: ${tests.length} test files of the swarm pass`,
+    run.status === 0 && tests.length > 0,
+    run.stderr.slice(-1500),
+  );
 }
 
 async function mockTasks(swarm, isOld) {
@@ -277,28 +322,57 @@ async function mockTasks(swarm, isOld) {
   const isAnswered = (task, output) => task?.status === "completed" && (isOld || task.output === output);
   is("a task completes, with its output", isAnswered(ends.plain, "Hi from the agent."), ends.plain);
   const logs = swarm.rows("SELECT * FROM session_logs WHERE taskId = ?", ids.plain);
-  is("its log is a transcript by trunkline", logs.some(({ cli, content }) => cli === "trunkline" && content.includes('"type":"text","text":"Hi')), logs);
-  is("no option that is a fact is warned of", !logs.some(({ content }) => /takes no .*(task_id|role|iteration)/.test(content)), logs);
+  is(
+    "its log is a transcript by trunkline",
+    logs.some(({ cli, content }) => cli === "trunkline" && content.includes('"type":"text","text":"Hi')),
+    logs,
+  );
+  is(
+    "no option that is a fact is warned of",
+    !logs.some(({ content }) => /takes no .*(task_id|role|iteration)/.test(content)),
+    logs,
+  );
   if (!isOld) is("its progress is the task's", ends.plain.progress === "half of it", ends.plain.progress);
   const [plain, ...others] = swarm.costs(ids.plain);
-  is("it has one row of cost", plain?.totalCostUsd === 0.25 && plain.inputTokens === 200 && plain.outputTokens === 80 && others.length === 0, plain);
+  is(
+    "it has one row of cost",
+    plain?.totalCostUsd === 0.25 && plain.inputTokens === 200 && plain.outputTokens === 80 && others.length === 0,
+    plain,
+  );
   const [price] = swarm.costs(ids.price);
   const isRow = price?.totalCostUsd === 0 && price.inputTokens === 1200 && price.outputTokens === 80;
   is("a row without a price has tokens, model and 0", isRow && price.model === "gpt-of-the-test", price);
-  for (const name of cases.filter((name) => swarm.costs(ids[name]).length !== 1)) is(`${name} has a row of cost`, false, swarm.costs(ids[name]));
+  for (const name of cases.filter((name) => swarm.costs(ids[name]).length !== 1))
+    is(`${name} has a row of cost`, false, swarm.costs(ids[name]));
 
   is("a denied tool ends well", isAnswered(ends.denied, "Then not."), ends.denied);
   const context = swarm.rows("SELECT * FROM task_context_snapshots WHERE taskId = ? AND eventType != 'completion'", ids.context);
-  is("a context without its size is stored", context.some((row) => row.contextUsedTokens === 150), context);
-  is("a compaction is stored", context.some((row) => row.eventType === "compaction" && row.preCompactTokens === 190), context);
-  is("a rate limit fails the task with its text", ends.limit?.status === "failed" && ends.limit.failureReason.includes("429"), ends.limit);
+  is(
+    "a context without its size is stored",
+    context.some((row) => row.contextUsedTokens === 150),
+    context,
+  );
+  is(
+    "a compaction is stored",
+    context.some((row) => row.eventType === "compaction" && row.preCompactTokens === 190),
+    context,
+  );
+  is(
+    "a rate limit fails the task with its text",
+    ends.limit?.status === "failed" && ends.limit.failureReason.includes("429"),
+    ends.limit,
+  );
   if (!isOld) {
     const log = fs.readFileSync(join(swarm.folder, "worker-mock.log"), "utf8"); // a later success frees the key
     const [, key] = /as rate-limited until (\S+)/.exec(log) ?? [];
     const minutes = (Date.parse(key) - Date.now()) / 60_000;
     is("its key cools down until the limit ends", minutes > 100 && minutes < 121, key);
   }
-  is("a crash fails the task with its exit code", ends.crash?.status === "failed" && /3/.test(ends.crash.failureReason), ends.crash);
+  is(
+    "a crash fails the task with its exit code",
+    ends.crash?.status === "failed" && /3/.test(ends.crash.failureReason),
+    ends.crash,
+  );
   const everything = JSON.stringify([ends.secret, swarm.rows("SELECT content FROM session_logs WHERE taskId = ?", ids.secret)]);
   is("a secret is in no output and no log", ends.secret?.status === "completed" && !everything.includes(KEY), everything);
 
@@ -309,7 +383,11 @@ async function mockTasks(swarm, isOld) {
   is("its session is reported as alive", await until(beat, 45_000), beat());
   await swarm.ask("POST", `/api/tasks/${cancelled}/cancel`, { reason: "not wanted" });
   const row = await until(() => swarm.costs(cancelled)[0], 60_000);
-  is("a cancelled task is cancelled, and its session ends with a row", swarm.task(cancelled)?.status === "cancelled" && row?.isError === 1, [swarm.task(cancelled), row]);
+  is(
+    "a cancelled task is cancelled, and its session ends with a row",
+    swarm.task(cancelled)?.status === "cancelled" && row?.isError === 1,
+    [swarm.task(cancelled), row],
+  );
   const sessions = () => swarm.rows("SELECT * FROM active_sessions WHERE taskId = ?", cancelled);
   is("no session of it is left", await until(() => sessions().length === 0, 20_000), sessions());
 
@@ -323,14 +401,22 @@ async function mockTasks(swarm, isOld) {
   const answer = await swarm.ask("POST", `/api/tasks/${steered}/steer`, { message: "and then case-follow", mode: "steer" });
   const both = await swarm.endOf(steered);
   const [message] = swarm.rows("SELECT * FROM task_steering_messages WHERE task_id = ?", steered);
-  is("steering is delivered to the agent", both?.output === "First.\n\nThe follow-up." && message?.status === "delivered", [both?.output, message, answer]);
+  is("steering is delivered to the agent", both?.output === "First.\n\nThe follow-up." && message?.status === "delivered", [
+    both?.output,
+    message,
+    answer,
+  ]);
   const [agent] = swarm.rows("SELECT * FROM agents WHERE id = ?", swarm.agentId);
   is("its credentials are reported", JSON.stringify(agent).includes("sdk-delegated"), agent);
 }
 
 async function claudeTasks(swarm, isOld) {
   const is = (name, isGood, found) => check(`${swarm.version}: Claude: ${name}`, isGood, found);
-  const [plain, denied, limited] = [await swarm.begin("FAKE:text"), await swarm.begin("FAKE:bash:touch made;;"), await swarm.begin("FAKE:err:429")];
+  const [plain, denied, limited] = [
+    await swarm.begin("FAKE:text"),
+    await swarm.begin("FAKE:bash:touch made;;"),
+    await swarm.begin("FAKE:err:429"),
+  ];
   const ended = await swarm.endOf(plain);
   is("a task completes", ended?.status === "completed" && (isOld || ended.output.includes("Hello from the fake model.")), ended);
   const [cost] = swarm.costs(plain);
@@ -339,13 +425,21 @@ async function claudeTasks(swarm, isOld) {
   const refusal = await swarm.endOf(denied);
   const logs = swarm.rows("SELECT content FROM session_logs WHERE taskId = ?", denied);
   const isDenied = refusal?.status === "completed" && !fs.existsSync(join(swarm.work, "made"));
-  is("a denied tool is denied, and in the log", isDenied && logs.some(({ content }) => content.includes('"is_error":true')), logs);
+  is(
+    "a denied tool is denied, and in the log",
+    isDenied && logs.some(({ content }) => content.includes('"is_error":true')),
+    logs,
+  );
   const limit = await swarm.endOf(limited);
   is("a rate limit fails the task", limit?.status === "failed" && /rate.?limit|429/i.test(limit.failureReason), limit);
   const child = await swarm.endOf(await swarm.begin("FAKE:text", { parentTaskId: plain }));
   is("a child task completes", child?.status === "completed", child);
   if (isOld) is("it resumes the session of its parent", child?.claudeSessionId === ended?.claudeSessionId, [child, ended]);
-  is("every task has a row of cost", [plain, denied, limited].every((id) => swarm.costs(id).length === 1), limited);
+  is(
+    "every task has a row of cost",
+    [plain, denied, limited].every((id) => swarm.costs(id).length === 1),
+    limited,
+  );
 }
 
 process.on("exit", () => {

@@ -230,8 +230,24 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     // Those of the swarm's API; their secrets are hidden, whatever their names.
     const header = "value-of-a-header-0123";
     const servers = [
-      { name: "notes", transport: "stdio", isActive: true, isEnabled: true, command: "notes", args: '["-v"]', resolvedEnv: { A: "b" } },
-      { name: "wiki", transport: "sse", isActive: true, isEnabled: true, url: "http://w/", headers: "{", resolvedHeaders: { X: header } },
+      {
+        name: "notes",
+        transport: "stdio",
+        isActive: true,
+        isEnabled: true,
+        command: "notes",
+        args: '["-v"]',
+        resolvedEnv: { A: "b" },
+      },
+      {
+        name: "wiki",
+        transport: "sse",
+        isActive: true,
+        isEnabled: true,
+        url: "http://w/",
+        headers: "{",
+        resolvedHeaders: { X: header },
+      },
       { name: "off", transport: "stdio", isActive: true, isEnabled: false, command: "off" },
     ];
     const api = createServer(({ url }, answer) => {
@@ -434,7 +450,10 @@ describe("agent-swarm", { concurrency: 4 }, () => {
       if (isFirst) answers.push(await session.deliverSteering({ mode: "queue", text: "steered" }));
       answers.push(await session.deliverSteering({ mode: "steer", text: isFirst ? "tests" : "more" }));
     });
-    const [queued, steered] = [{ delivered: true, mode: "queue" }, { delivered: true, mode: "steer" }];
+    const [queued, steered] = [
+      { delivered: true, mode: "queue" },
+      { delivered: true, mode: "steer" },
+    ];
     assert.deepEqual(answers, [queued, steered, steered]);
     assert.equal(result.output, "ready, then tests\n\nready, then more");
     assert.deepEqual([of("result").length, result.cost.inputTokens, result.cost.numTurns], [1, 20, 2]);
@@ -446,14 +465,20 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     const large = { model: "large", outputTokens: 50, cacheReadTokens: 600, cacheWriteTokens: 100 };
     const small = { model: "small", inputTokens: 200, outputTokens: 30, cacheReadTokens: 0, cacheWriteTokens: 0 };
     const claude = await costOf("bill anthropic");
-    assert.deepEqual(claude.models, [{ ...large, inputTokens: 300 }, small].map((model) => ({ ...model })));
+    assert.deepEqual(
+      claude.models,
+      [{ ...large, inputTokens: 300 }, small].map((model) => ({ ...model })),
+    );
     assert.deepEqual(
       [claude.provider, claude.inputTokens, claude.totalCostUsd, claude.reasoningOutputTokens, "numTurns" in claude],
       ["claude", 500, 0, 20, false],
     );
     const codex = await costOf("bill openai");
     assert.deepEqual([codex.provider, codex.inputTokens, codex.models[0].inputTokens], ["codex", 1200, 1000]);
-    assert.deepEqual([(await costOf("bill mine")).provider, (await costOf("bill mine", { pricedAs: "pi" })).provider], [undefined, "pi"]);
+    assert.deepEqual(
+      [(await costOf("bill mine")).provider, (await costOf("bill mine", { pricedAs: "pi" })).provider],
+      [undefined, "pi"],
+    );
     // A turn that does not report its models would be missing from a row that has any.
     const session = await swarm().createSession(configOf("bill anthropic"));
     await session.deliverSteering({ mode: "queue", text: "work" });
@@ -541,7 +566,12 @@ describe("agent-swarm", { concurrency: 4 }, () => {
     const gone = await checkTrunklineCredentials({}, { args: serving("no-such-program") });
     assert.deepEqual([gone.ready, gone.missing, gone.hint.includes("no-such-program")], [false, [], true]);
     const doctor = join(scratch, "doctor");
-    const check = { code: "adapter:claude.auth", level: "error", message: "claude is not logged in", hint: "set MY_API_KEY or run it" };
+    const check = {
+      code: "adapter:claude.auth",
+      level: "error",
+      message: "claude is not logged in",
+      hint: "set MY_API_KEY or run it",
+    };
     const report = { host: { checks: [] }, agents: [{ checks: [{ code: "x", level: "info" }, check] }] };
     writeFileSync(doctor, `#!/bin/sh\necho "$@" "$OWN" >&2\necho '${JSON.stringify(report)}'\nexit 1\n`, { mode: 0o755 });
     assert.deepEqual(await checkTrunklineCredentials({}, { command: doctor }), {
@@ -550,7 +580,10 @@ describe("agent-swarm", { concurrency: 4 }, () => {
       hint: "claude is not logged in: set MY_API_KEY or run it",
     });
     writeFileSync(doctor, '#!/bin/sh\necho "$@" "$OWN" >&2\n', { mode: 0o755 });
-    const { hint } = await checkTrunklineCredentials({ OWN: "variable" }, { command: doctor, agent: "a", args: ["serve", "--config", "f"] });
+    const { hint } = await checkTrunklineCredentials(
+      { OWN: "variable" },
+      { command: doctor, agent: "a", args: ["serve", "--config", "f"] },
+    );
     assert.match(hint, /^doctor --json --config f a variable/);
   });
 

@@ -26,13 +26,13 @@ export interface TrunklineOptions {
   systemPromptIn?: "option" | "prompt";
   /** How a command is written when the agent has not reported it: `/{name}`. */
   commandForm?: string;
-  /** Traits that differ from those of an agent with MCP on this machine whose skills the system prompt lists. */
+  /** Traits that differ from the default: an agent on this machine, with MCP, whose skills the system prompt lists. */
   traits?: Partial<Traits>;
   /** The agent's words for the swarm's levels of effort, such as `{ off: "none" }`: the same words. */
   efforts?: Partial<Record<Effort, string>>;
   /** The provider by whose prices the swarm counts. Absent: `claude` for Anthropic's models, `codex` for OpenAI's. */
   pricedAs?: PricedProvider;
-  /** The MCP servers of a task by name, besides the swarm's own. Absent: those that the swarm's API lists as installed. */
+  /** The MCP servers of a task by name, besides the swarm's own. Absent: the servers that the swarm's API lists as installed. */
   mcpServers?: (config: ProviderSessionConfig) => Promise<Record<string, unknown>>;
   /** Answers permissions. Absent: each is denied. */
   onPermission?: (

@@ -1,4 +1,4 @@
-// The lines of a session's log, in the form in which the swarm's page draws a transcript: that of Claude's stream.
+// The lines of a session's log, in the form in which the swarm's page draws a transcript: Claude's stream.
 import type { Entry } from "@trunkline/sdk/client";
 
 /** Text, thinking, tool calls and their results as messages; every other entry as it is. */
@@ -15,7 +15,11 @@ export function rawLogOf(entry: Entry): unknown {
     case "thinking":
       return message("assistant", { type: "thinking", thinking: entry.content }, entry);
     case "tool.start":
-      return message("assistant", { type: "tool_use", id: entry.tool_call_id, name: entry.tool, input: entry.input ?? {} }, entry);
+      return message(
+        "assistant",
+        { type: "tool_use", id: entry.tool_call_id, name: entry.tool, input: entry.input ?? {} },
+        entry,
+      );
     case "tool.end": {
       const { tool_call_id, content = "", is_error = false, diffs, data } = entry;
       const details = diffs || data ? { details: { diffs, data } } : {};

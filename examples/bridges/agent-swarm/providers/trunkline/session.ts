@@ -112,7 +112,7 @@ export class TrunklineSession implements ProviderSession {
     this.#signals.start();
     const servers = (this.#options.mcpServers ?? installedServers)(this.#config);
     const installed = await servers.catch((error: unknown) => {
-      this.#sink.warn(`the run goes on without installed MCP servers: ${String(error)}`);
+      this.#sink.warn(`the run continues without installed MCP servers: ${String(error)}`);
       return {};
     });
     for (const { env, headers } of Object.values(installed) as { env?: unknown; headers?: unknown }[])
