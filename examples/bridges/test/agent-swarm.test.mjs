@@ -520,7 +520,7 @@ describe("agent-swarm", { concurrency: 4 }, () => {
 
   test("the effort of a task is an option in the agent's words, and the result has what is applied", { skip: NONE }, async () => {
     const of = async (reasoningEffort, prompt = "options", more) => {
-      const { result } = await run(swarm(undefined, more), configOf(prompt, { reasoningEffort }));
+      const { result } = await run(swarm(serving(`${AGENT} --thinks`), more), configOf(prompt, { reasoningEffort }));
       return [JSON.parse(result.output).reasoning_effort, result.appliedReasoningEffort];
     };
     assert.deepEqual(await of("high"), ["high", "high"]);

@@ -8,7 +8,6 @@ const HONOURED = [
   "iteration",
   "mcp_servers",
   "model",
-  "reasoning_effort",
   "resume",
   "role",
   "run_id",
@@ -16,6 +15,7 @@ const HONOURED = [
   "system_prompt",
   "task_id",
   "temperature",
+  ...(process.argv.includes("--thinks") ? ["reasoning_effort"] : []),
 ];
 const known = new Set(["native-1"]);
 
