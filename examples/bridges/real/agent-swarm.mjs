@@ -3,7 +3,7 @@ import { spawn, spawnSync } from "node:child_process";
 import { randomUUID } from "node:crypto";
 import * as fs from "node:fs";
 import { createServer } from "node:net";
-import { dirname, join } from "node:path";
+import { join, resolve } from "node:path";
 import { edited, editsOf } from "./agent-swarm-edits.mjs";
 
 const { SCRATCH, TRUNKLINE, TRUNKLINE_BUN, TRUNKLINE_CLIS, TRUNKLINE_AGENT_SWARM, TRUNKLINE_AGENT_SWARM_OLD } = process.env;
@@ -180,7 +180,7 @@ class Swarm {
   async startApi() {
     this.url = `http://127.0.0.1:${await freePort()}`;
     this.env = {
-      PATH: `${dirname(TRUNKLINE)}:${dirname(TRUNKLINE_BUN)}:${process.env.PATH}`,
+      PATH: `${join(SCRATCH, "bin")}:${process.env.PATH}`,
       HOME: join(this.folder, "home"),
       LANG: "C.UTF-8",
       NO_PROXY: "*",
@@ -274,6 +274,7 @@ class Swarm {
 }
 
 async function drive(checkout) {
+  if (!fs.existsSync(join(checkout, "node_modules"))) throw new Error(`${checkout} has no packages; run \`bun install\` there`);
   const { version } = JSON.parse(fs.readFileSync(join(checkout, "package.json"), "utf8"));
   const isOld = version.startsWith("1.70.");
   const copy = copyOf(checkout, version);
@@ -446,6 +447,12 @@ process.on("exit", () => {
   for (const child of running) process.kill(-child.pid, "SIGKILL");
 });
 for (const signal of ["SIGINT", "SIGTERM"]) process.on(signal, () => process.exit(1));
+fs.mkdirSync(join(SCRATCH, "bin"));
+for (const [name, program] of [
+  ["trunkline", TRUNKLINE],
+  ["bun", TRUNKLINE_BUN],
+])
+  fs.symlinkSync(resolve(program), join(SCRATCH, "bin", name));
 if (TRUNKLINE_AGENT_SWARM) await drive(TRUNKLINE_AGENT_SWARM);
 else skip("agent-swarm 1.135", "no TRUNKLINE_AGENT_SWARM");
 if (TRUNKLINE_AGENT_SWARM_OLD) await drive(TRUNKLINE_AGENT_SWARM_OLD);
