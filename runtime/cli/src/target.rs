@@ -74,6 +74,10 @@ pub(crate) struct Target {
     #[arg(skip)]
     pub(crate) shows_unread: bool,
 
+    /// True for a command that connects to the hub of an Amurg file: the file's hub and runtime have an effect.
+    #[arg(skip)]
+    pub(crate) serves_hub: bool,
+
     /// What the environment chooses of it.
     #[arg(skip)]
     environment: ByEnvironment,
@@ -85,6 +89,9 @@ struct ByEnvironment {
     agent: Option<String>,
     model: Option<String>,
 }
+
+/// Keys of an Amurg file that have an effect on a command that connects to its hub.
+const HUB_KEYS: [&str; 3] = ["hub", "runtime.id", "runtime.org_id"];
 
 /// The variable that names the agent.
 pub(crate) const AGENT: &str = "TRUNKLINE_AGENT";
@@ -460,7 +467,7 @@ impl Target {
         }
         let document = target.document(file).ok()?;
         let config = document.config(&check).ok()?;
-        let notices = config.notices.clone();
+        let notices = target.notices(&config);
         let (config, agent) = target.meant(config, |_| Ok(())).ok()?;
         let effective = effective::digest(&document, &config)?;
         Some((agent, effective, notices))
@@ -594,8 +601,18 @@ impl Target {
         }
         let document = self.document(file)?;
         let config = parse(&document)?;
-        tell(&config.notices);
+        tell(&self.notices(&config));
         Ok((config, Some(document)))
+    }
+
+    /// What of the configuration has no effect on the command.
+    fn notices(&self, config: &Config) -> Vec<String> {
+        let is_used = |notice: &&String| {
+            let mut keys = HUB_KEYS.iter();
+            self.serves_hub && keys.any(|key| notice.starts_with(&format!("`{key}` ")))
+        };
+        let notices = config.notices.iter().filter(|notice| !is_used(notice));
+        notices.cloned().collect()
     }
 }
 

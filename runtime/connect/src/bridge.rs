@@ -158,12 +158,21 @@ impl Bridge {
         missing.or_else(|| self.agents.is_empty().then(|| "at all".to_owned()))
     }
 
+    /// The hub's id of an agent.
+    fn hub_id(&self, agent: &str) -> String {
+        if self.options.bare_ids {
+            agent.to_owned()
+        } else {
+            format!("{}.{agent}", self.options.runtime_id)
+        }
+    }
+
     /// The first frame of a connection.
     pub(crate) fn hello(&self, token: &str) -> String {
         let agents = self.agents.iter().map(|agent| {
             let caps = agent.capabilities.clone().unwrap_or_default();
             HelloAgent {
-                id: format!("{}.{}", self.options.runtime_id, agent.id),
+                id: self.hub_id(&agent.id),
                 profile: agent
                     .profile
                     .clone()
@@ -171,7 +180,7 @@ impl Bridge {
                 name: agent.name.clone().unwrap_or_else(|| agent.id.clone()),
                 caps: Caps {
                     native_session_ids: caps.native_session_ids.unwrap_or(false),
-                    turn_completion: true,
+                    turn_completion: caps.turn_completion.unwrap_or(true),
                     resume_attach: caps.resume_attach.unwrap_or(false),
                     exec_model: caps.exec_model.unwrap_or_else(|| "interactive".to_owned()),
                 },

@@ -36,9 +36,9 @@ mod settings;
 mod show;
 mod token;
 
-pub use options::{ConnectError, ConnectOptions, Ended};
+pub use options::{ConnectError, ConnectOptions, Ended, ToolDenial};
 pub use run::connect;
-pub use token::{TokenError, TokenFile};
+pub use token::{RuntimeToken, TokenError, TokenFile};
 
 /// The treatment of a request that waits for a person when the connection to the hub breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

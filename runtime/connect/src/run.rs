@@ -9,7 +9,7 @@ use trunkline_client::{Client, tls_config};
 use uuid::Uuid;
 
 use crate::{
-    ConnectError, ConnectOptions, Ended,
+    ConnectError, ConnectOptions, Ended, RuntimeToken,
     bridge::{Bridge, FrameEffect},
     dial::{Socket, SocketEvent, SocketInterest, dial, poll},
     files::Folder,
@@ -95,7 +95,7 @@ struct Connector {
     began: Instant,
     /// The time of the bridge's next tick.
     ticks: Instant,
-    /// A token that could not be written to its file.
+    /// A token that is in no file.
     unsaved: Option<String>,
 }
 
@@ -114,8 +114,9 @@ impl Connector {
                 }
                 ConnectionEnd::Refused(why) => {
                     tracing::error!(
-                        "the hub refuses the runtime: {why}; its token file is read again"
+                        "the hub refuses the runtime: {why}; its configured token is read again"
                     );
+                    self.unsaved = None;
                     wait = MAX_DELAY;
                 }
                 ConnectionEnd::Lost(why, since) => {
@@ -271,7 +272,11 @@ impl Connector {
         self.bridge.begin_calls();
         self.wake();
         if let FrameEffect::Token(token) = &effect {
-            let file = self.bridge.options.token.clone();
+            let RuntimeToken::File(file) = self.bridge.options.token.clone() else {
+                trunkline_redact::register("runtime token", token);
+                self.unsaved = Some(token.clone());
+                return effect;
+            };
             let new = token.clone();
             let written = tokio::task::spawn_blocking(move || file.replace(&new)).await;
             self.unsaved = match written {

@@ -39,6 +39,12 @@ pub(crate) struct Session {
     pub(crate) used: Duration,
     /// Output of the running turn, in bytes.
     pub(crate) output: u64,
+    /// The content of the message that began the running turn, until the agent has begun to work.
+    pub(crate) first_content: Option<String>,
+    /// The text of the last failure that was shown since the running turn began.
+    pub(crate) last_failure: Option<String>,
+    /// True if the agent has worked in it, so that a session that replaces it lacks something.
+    pub(crate) has_context: bool,
     /// The first message, and the number of messages.
     pub(crate) first_prompt: String,
     pub(crate) messages: u64,
@@ -74,6 +80,9 @@ impl Session {
             opened: now,
             used: now,
             output: 0,
+            first_content: None,
+            last_failure: None,
+            has_context: false,
             first_prompt: String::new(),
             messages: 0,
         }

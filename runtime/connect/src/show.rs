@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 use trunkline_client::ClientError;
 use trunkline_protocol::{
-    ClosedReason, Failure, Json, Plan, PlanStatus, Status, ToolEnd, ToolStart, TurnComplete,
+    Category, ClosedReason, Delivered, Failure, Json, Plan, PlanStatus, Status, ToolEnd, ToolStart,
+    TurnComplete,
 };
 
 /// The longest input or result of a tool that is shown, in bytes.
@@ -73,6 +74,13 @@ pub(crate) fn end(complete: &TurnComplete) -> Option<String> {
         .and_then(why)
         .or_else(|| complete.stop_reason.clone());
     Some(why.map_or_else(|| what.to_owned(), |why| format!("{what}: {why}")))
+}
+
+/// Returns true if a turn did not begin since the host has no room for its session.
+pub(crate) fn is_full(complete: &TurnComplete) -> bool {
+    complete.status == Some(Status::Limit)
+        && complete.delivered == Some(Delivered::No)
+        && complete.error.as_ref().and_then(|error| error.category) == Some(Category::Busy)
 }
 
 /// The exit code of a turn: the hub's page marks all but 0.

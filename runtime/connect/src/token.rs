@@ -16,6 +16,15 @@ pub struct TokenFile {
     path: PathBuf,
 }
 
+/// The token of a runtime.
+#[derive(Clone)]
+pub enum RuntimeToken {
+    /// A file has it. A new token of the hub replaces it there.
+    File(TokenFile),
+    /// The configuration has it. A new token of the hub is kept in memory.
+    Value(String),
+}
+
 /// The reason why a token was not read or written. Texts are sentences without a full stop.
 #[derive(Debug, thiserror::Error)]
 pub enum TokenError {
@@ -32,6 +41,9 @@ pub enum TokenError {
     /// Others may read it.
     #[error("others may read the token file {path}: `chmod 600` it", path = .0.display())]
     Open(PathBuf),
+    /// The configuration's token is empty or has characters that none has.
+    #[error("the configuration's token is not one word of visible ASCII characters")]
+    Value,
     /// It holds no token.
     #[error("the token file {path} holds no token on one line", path = .0.display())]
     Empty(PathBuf),
@@ -41,6 +53,37 @@ impl fmt::Debug for TokenFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("TokenFile").field(&self.path).finish()
     }
+}
+
+impl fmt::Debug for RuntimeToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(file) => f.debug_tuple("File").field(file).finish(),
+            Self::Value(_) => f.debug_tuple("Value").finish_non_exhaustive(),
+        }
+    }
+}
+
+impl RuntimeToken {
+    /// Reads the token. Blocks.
+    ///
+    /// # Errors
+    /// The reason why there is none.
+    pub fn read(&self) -> Result<String, TokenError> {
+        match self {
+            Self::File(file) => file.read(),
+            Self::Value(token) if !is_token(token) => Err(TokenError::Value),
+            Self::Value(token) => {
+                trunkline_redact::register("runtime token", token);
+                Ok(token.clone())
+            }
+        }
+    }
+}
+
+/// Returns true if the text can be a token.
+fn is_token(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_graphic())
 }
 
 impl TokenFile {
@@ -76,14 +119,12 @@ impl TokenFile {
             .read_to_string(&mut text)
             .map_err(failed)?;
         let token = text.trim();
-        match token.is_empty() || !token.chars().all(|c| c.is_ascii_graphic()) {
-            true => Err(TokenError::Empty(self.path.clone())),
-            false => {
-                // The redaction of logs knows it from now on.
-                trunkline_redact::register("runtime token", token);
-                Ok(token.to_owned())
-            }
+        if !is_token(token) {
+            return Err(TokenError::Empty(self.path.clone()));
         }
+        // The redaction of logs knows it from now on.
+        trunkline_redact::register("runtime token", token);
+        Ok(token.to_owned())
     }
 
     /// Replaces the token in one step: a reader of the file finds the old or the new one. Blocks.

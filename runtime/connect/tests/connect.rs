@@ -22,7 +22,9 @@ use tokio::{
 };
 use tokio_tungstenite::tungstenite::Message;
 use trunkline_client::{Client, ReconnectPolicy, Streams};
-use trunkline_connect::{ConnectError, ConnectOptions, Ended, TokenFile, WhenLost, connect};
+use trunkline_connect::{
+    ConnectError, ConnectOptions, Ended, RuntimeToken, TokenFile, WhenLost, connect,
+};
 
 use hub::Hub;
 
@@ -55,9 +57,11 @@ impl Connector {
         TokenFile::new(&token).replace("t-1").unwrap();
         let options = ConnectOptions {
             address: address.parse().unwrap(),
-            token: TokenFile::new(&token),
+            token: RuntimeToken::File(TokenFile::new(&token)),
             runtime_id: "r".to_owned(),
             org: Some("o".to_owned()),
+            bare_ids: false,
+            tool_denial: |_| None,
             agents,
             idle: Duration::from_secs(1800),
             lost,

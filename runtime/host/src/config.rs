@@ -105,6 +105,7 @@ mod schema;
 mod session_may;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
+pub use amurg::AmurgHub;
 pub use document::Document;
 pub use env_value::{EnvError, EnvProblem, EnvValue, MAX_ENV_FILE};
 pub use error::{ConfigError, Problem};
@@ -168,6 +169,8 @@ pub struct Config {
     pub journal_limits: JournalLimits,
     /// The limits of unread output.
     pub buffers: Buffers,
+    /// The hub of an Amurg file, for what connects to it; the host does not.
+    pub amurg_hub: Option<AmurgHub>,
     /// The parts of the file that have no effect here, one sentence each, for the operator.
     pub notices: Vec<String>,
     /// The source of this configuration.
@@ -239,6 +242,7 @@ impl Config {
             journal_sync: JournalSync::default(),
             journal_limits: JournalLimits::default(),
             buffers: Buffers::default(),
+            amurg_hub: None,
             notices: Vec::new(),
             source: Source::Given,
         }

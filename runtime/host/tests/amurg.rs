@@ -334,7 +334,50 @@ fn the_words_of_a_profiles_object_mean_what_they_mean_there() {
             "http",
             json!({ "base_url": "http://h", "timeout": "0s" }),
             nothing(),
-            json!({ "base_url": "http://h" }),
+            json!({ "base_url": "http://h", "max_runtime": "60s" }),
+            &[],
+        ),
+        // Less than 0 is the default, too.
+        (
+            "generic-job",
+            "job",
+            json!({ "command": "x", "max_runtime": "-5s" }),
+            nothing(),
+            json!({ "command": "x" }),
+            &[],
+        ),
+        (
+            "generic-http",
+            "http",
+            json!({ "base_url": "http://h", "timeout": -1 }),
+            nothing(),
+            json!({ "base_url": "http://h", "max_runtime": "60s" }),
+            &[],
+        ),
+        // The time for the whole answer. A key of ours has the last word.
+        (
+            "generic-http",
+            "http",
+            json!({ "base_url": "http://h", "timeout": "2s" }),
+            nothing(),
+            json!({ "base_url": "http://h", "timeout": "2s", "max_runtime": "2s" }),
+            &[],
+        ),
+        (
+            "generic-http",
+            "http",
+            json!({ "base_url": "http://h", "timeout": "2s", "max_runtime": "1h" }),
+            nothing(),
+            json!({ "base_url": "http://h", "timeout": "2s", "max_runtime": "1h" }),
+            &[],
+        ),
+        // Keys in any case.
+        (
+            "claude-code",
+            "Claude_Code",
+            json!({ "Model": "m", "MAX_TURNS": 3, "model_": 1 }),
+            nothing(),
+            json!({ "model_": 1, "model": "m", "max_turns": 3 }),
             &[],
         ),
         // Null is absent.
@@ -645,4 +688,100 @@ fn every_kind_of_agent_that_amurg_publishes_loads_at_once() {
             .iter()
             .all(|notice| !notice.contains("t-of-hub"))
     );
+}
+
+#[test]
+fn keys_are_read_in_any_case_and_durations_below_zero_are_the_default() {
+    let text = json!({
+        "Hub": { "URL": "wss://hub.example.org/ws/runtime", "Token": "t-of-hub" },
+        "RUNTIME": { "ID": "r", "Org_ID": "o", "Max_Sessions": 3, "default_timeout": "-1s", "idle_timeout": -1 },
+        "Agents": [{
+            "ID": "a", "Name": "A", "Profile": "external", "ENV_passthrough": ["X"],
+            "External": { "Command": "x", "ARGS": ["y"] },
+            "Limits": { "MAX_sessions": 2, "session_timeout": "-1h" },
+            "Security": { "CWD": "/w" },
+        }],
+    });
+    let config = load(&text.to_string());
+    let agent = &config.agents[0];
+    assert_eq!((&*agent.id, &*agent.name), ("a", "A"));
+    assert_eq!(agent.command.args, ["y"]);
+    assert_eq!(agent.command.work_dir, PathBuf::from("/w"));
+    assert_eq!(
+        (config.max_sessions, agent.limits.max_sessions),
+        (Some(3), Some(2))
+    );
+    assert_eq!(agent.timeouts.turn, Some(Duration::from_secs(30 * 60)));
+    // Of two forms the known one counts, and the other one is noted.
+    let agents = json!([{ "id": "a", "ID": "b", "profile": "echo" }]);
+    let config = load(&whole(&agents, &json!({})));
+    assert_eq!(config.agents[0].id, "a");
+    assert!(
+        config
+            .notices
+            .iter()
+            .any(|note| note.starts_with("`agents[0].ID`"))
+    );
+    // A file of ours has one form, and no duration below zero.
+    for file in [
+        json!({ "agents": [{ "ID": "a", "profile": "echo" }] }),
+        json!({ "agents": [{ "id": "a", "profile": "echo", "turn_timeout": "-1s" }] }),
+    ] {
+        let read = Config::parse(file.to_string().as_bytes(), Path::new("/"));
+        assert!(read.is_err(), "{file}");
+    }
+}
+
+#[test]
+fn the_hub_and_the_runtime_of_a_file_are_kept_for_what_connects_to_it() {
+    let agents = json!([{ "id": "a", "profile": "echo" }]);
+    let config = load(&whole(&agents, &json!({ "id": "r", "org_id": "o" })));
+    let hub = config.amurg_hub.clone().expect("a hub");
+    assert_eq!(
+        (hub.url.as_deref(), hub.token.as_deref()),
+        (Some("ws://hub.example.org/ws/runtime"), Some("t-of-hub"))
+    );
+    assert_eq!(
+        (hub.runtime_id.as_deref(), hub.org.as_deref()),
+        (Some("r"), Some("o"))
+    );
+    assert!(hub.notices.is_empty(), "{:?}", hub.notices);
+    assert!(!format!("{config:?}").contains("t-of-hub"));
+    let text = json!({
+        "hub": { "url": "", "token": 1, "tls_skip_verify": true, "reconnect_interval": "2s", "send_buffer_size": 0 },
+        "agents": agents,
+    });
+    let hub = load(&text.to_string()).amurg_hub.expect("a hub");
+    assert_eq!((hub.url, hub.token, hub.runtime_id), (None, None, None));
+    let notes: Vec<_> = hub
+        .notices
+        .iter()
+        .map(|note| note.split(' ').next())
+        .collect();
+    assert_eq!(
+        notes,
+        [
+            Some("`hub.tls_skip_verify`"),
+            Some("`hub.reconnect_interval`")
+        ]
+    );
+    let ours = json!({ "agents": agents }).to_string();
+    assert_eq!(load(&ours).amurg_hub, None);
+}
+
+#[test]
+fn a_mode_that_asks_for_nothing_is_noted_without_a_hub() {
+    for (mode, notes) in [
+        ("dangerously-skip-permissions", 1),
+        ("bypassPermissions", 1),
+        ("plan", 0),
+    ] {
+        for key in ["claude_code", "config"] {
+            let agents = json!([{ "id": "a", "profile": "claude-code", (key): { "permission_mode": mode } }]);
+            let config = load(&json!({ "agents": agents }).to_string());
+            let place = format!("`agents[0].{key}.permission_mode`: {UNASKED}");
+            let named = config.notices.iter().filter(|note| **note == place);
+            assert_eq!(named.count(), notes, "{key} {mode}: {:?}", config.notices);
+        }
+    }
 }

@@ -52,7 +52,7 @@ use crate::agent::{credentials, describe};
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
 
 /// The options of `session.start` that hold.
-const HONOURED: [&str; 13] = [
+pub(crate) const HONOURED: [&str; 13] = [
     "add_dirs",
     "reasoning_effort",
     "system_prompt_mode",

@@ -61,6 +61,19 @@ impl Profile {
         }
     }
 
+    /// Returns true if its adapter enforces `denied_tools` of a session ([ext.7]).
+    #[must_use]
+    pub fn denies_tools(&self) -> bool {
+        const OPTION: &str = "denied_tools";
+        let mut of_file = self
+            .agent
+            .iter()
+            .flat_map(|agent| &agent.acp)
+            .flat_map(|acp| &acp.honours);
+        of_file.any(|option| option == OPTION)
+            || (self.name == "claude-code" && claude_code::HONOURED.contains(&OPTION))
+    }
+
     /// Facts of the agent that it wraps, if that is a known one.
     #[must_use]
     pub fn wrapped(&self) -> Option<WrappedAgent> {

@@ -16,14 +16,27 @@ impl Bridge {
 
     /// Closes a session at the host, and forgets it. The hub's next message opens it again.
     pub(super) fn close(&mut self, id: &str) {
+        self.close_then(id, |_| ());
+    }
+
+    /// The same, and does something else when the host has closed it.
+    pub(super) fn close_then(&mut self, id: &str, then: impl FnOnce(&mut Self) + Send + 'static) {
         self.flush(id);
-        self.call_session(id, async move |handle| handle.close().await, log_failure);
         let Some(session) = self.sessions.remove(id) else {
             return;
         };
+        let opening = session.handle.clone();
+        let closed_id = id.to_owned();
+        self.host.call(
+            async move { opening.await?.close().await },
+            move |bridge: &mut Self, result| {
+                log_failure(bridge, &closed_id, result);
+                then(bridge);
+            },
+        );
         self.requests.retain(|_, pending| pending.session != id);
         self.files.forget(id);
-        if session.native.is_none() && session.messages > 0 {
+        if session.native.is_none() && session.has_context {
             self.forgotten.push_back(id.to_owned());
             if self.forgotten.len() > MAX_KNOWN_SESSIONS {
                 self.forgotten.pop_front();

@@ -3,7 +3,7 @@
 use base64::{Engine, engine::general_purpose::STANDARD};
 use trunkline_client::{ClientError, Event, EventBody};
 use trunkline_protocol::{
-    AdapterBody, Channel, Context, ErrorEvent, Fact, FileOutput, HostFact, InputRequest,
+    AdapterBody, Channel, Context, Delivered, ErrorEvent, Fact, FileOutput, HostFact, InputRequest,
     InputResponse, OptionKind, Output, PermissionRequest, RelayBody, RequestDecided, RequestId,
     SessionInfo, StopReason, TurnBegin, TurnComplete,
 };
@@ -17,6 +17,7 @@ use crate::{
     ask::Asked,
     files::{Folder, base_name},
     frame::Metadata,
+    session::Turn,
     show,
 };
 
@@ -47,6 +48,13 @@ impl Bridge {
             EventBody::Adapter(body) => {
                 if let Some(session) = self.sessions.get_mut(id) {
                     session.used = self.now;
+                    if !matches!(
+                        body,
+                        AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_)
+                    ) {
+                        session.has_context = true;
+                        session.first_content = None;
+                    }
                 }
                 self.show_adapter(id, event.awaits_answer, body);
             }
@@ -115,7 +123,7 @@ impl Bridge {
                 ..
             }) => {
                 let text = message.unwrap_or_else(|| "the agent's process ended".to_owned());
-                self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
+                self.show_failure(id, text);
             }
             RelayBody::HostFact(HostFact {
                 fact: Some(Fact::Resumed),
@@ -147,6 +155,19 @@ impl Bridge {
             }
             _ => {}
         }
+    }
+
+    /// Shows a failure, unless the end of the turn or of its process has shown it.
+    fn show_failure(&mut self, id: &str, text: String) {
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        let before = session.last_failure.as_ref();
+        if before.is_some_and(|before| before.ends_with(&text) || text.ends_with(before)) {
+            return;
+        }
+        session.last_failure = Some(text.clone());
+        self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
     }
 
     fn output(&mut self, id: &str, output: &Output) {
@@ -255,11 +276,21 @@ impl Bridge {
             }
             return;
         }
+        let content = session.first_content.take();
+        if let (Some(hub), Some(content), true) = (&ended.hub, content, show::is_full(complete))
+            && let Some(oldest) = self.longest_idle(None, Some(id))
+        {
+            return self.resend(id, hub.clone(), content, &oldest);
+        }
+        let Some(session) = self.sessions.get_mut(id) else {
+            return;
+        };
+        session.has_context |= complete.delivered != Some(Delivered::No);
         session.output = 0;
         session.question = None;
         let next = session.turns.front().and_then(|turn| turn.hub.clone());
         if let Some(text) = text {
-            self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
+            self.show_failure(id, text);
         }
         self.flush(id);
         if let Some(hub) = ended.hub {
@@ -269,6 +300,19 @@ impl Bridge {
         if let Some(hub) = next {
             self.put_started(id, &hub);
         }
+    }
+
+    /// Sends the message of a turn again, for which the host had no room, when another session is
+    /// closed. The journal has the id of the message for the turn that has ended.
+    fn resend(&mut self, id: &str, hub: String, content: String, oldest: &str) {
+        if let Some(session) = self.sessions.get_mut(id) {
+            let hub = Some(hub.clone());
+            session.turns.push_front(Turn { handle: None, hub });
+        }
+        let id = id.to_owned();
+        self.close_then(oldest, move |bridge| {
+            bridge.send_input(&id, hub, None, content)
+        });
     }
 
     fn ask_permission(&mut self, id: &str, request: PermissionRequest) {
@@ -295,8 +339,14 @@ impl Bridge {
                 .any(|option| always(option.kind)),
             until: None,
         };
+        let agent = self.sessions.get(id).map(|session| session.agent.clone());
+        let is_denied = agent.is_some_and(|agent| {
+            let settings = self.settings.get(&agent);
+            settings.is_some_and(|settings| settings.denied_tools.contains(&pending.tool))
+        });
         let bytes = pending.tool.len() + pending.description.len() + pending.resource.len();
         let why = match () {
+            () if is_denied => "the hub's administrator has disallowed this tool",
             () if bytes > MAX_REQUEST_BYTES => "the request is too long to be read",
             () if self.requests.len() >= MAX_REQUESTS => "too many requests wait",
             () if self.is_up => return self.put_request(pending),

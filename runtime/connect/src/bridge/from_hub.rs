@@ -7,13 +7,14 @@ use futures_util::FutureExt;
 use tokio::{sync::oneshot, time::timeout};
 use trunkline_client::{ClientError, Events, Input, Session as HostSession, Turn as HostTurn};
 use trunkline_protocol::{
-    FileInput, InputResponse, MessageId, PermissionResponse, Resume, SessionId, SessionStart,
-    SessionUpdate, StopReason, SystemPromptMode,
+    Category, ClosedReason, FileInput, InputResponse, MessageId, PermissionResponse, Resume,
+    SessionId, SessionStart, SessionUpdate, StopReason, SystemPromptMode,
 };
 use uuid::Uuid;
 
 use super::{Bridge, FrameEffect, MAX_SESSIONS, PendingPermission, SessionKey, log_failure};
 use crate::{
+    ToolDenial,
     ask::Answered,
     files::{MAX_FILE, base_name},
     frame::{ConfigUpdate, Create, Decision, File, FromHub, Message, NativeList, ToHub},
@@ -28,6 +29,10 @@ const MAX_TOKEN_BYTES: usize = 4096;
 /// Sessions in a list.
 const MAX_LISTED_SESSIONS: usize = 50;
 
+/// Sessions that are closed to make room for another one: the one that has been idle for the longest
+/// time, then one of the same agent, whose limit it may be.
+const MAX_CLOSED_FOR_ROOM: u8 = 2;
+
 /// Timeout for an agent's answer to a change of its options.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -39,6 +44,16 @@ struct Opening<'a> {
     /// True if its history is shown again.
     history: bool,
     profile: Option<&'a str>,
+}
+
+/// A session on its way to the host.
+struct HostOpening {
+    key: SessionKey,
+    agent: String,
+    start: SessionStart,
+    opened: oneshot::Sender<Result<HostSession, ClientError>>,
+    /// Sessions that were closed to make room for it.
+    closed_for_room: u8,
 }
 
 impl Bridge {
@@ -160,17 +175,19 @@ impl Bridge {
             resume,
             system_prompt: instructions.map(str::to_owned),
             system_prompt_mode: instructions.map(|_| SystemPromptMode::Append),
-            denied_tools: Some(settings.denied_tools).filter(|tools| !tools.is_empty()),
+            denied_tools: Some(settings.denied_tools).filter(|tools| {
+                !tools.is_empty() && self.tool_denial(&agent) == Some(ToolDenial::Adapter)
+            }),
             ..SessionStart::default()
         };
         let (opened, opening_handle) = oneshot::channel();
-        let client = self.client.clone();
-        let key = (id.to_owned(), host_id.clone());
-        let opening_id = host_id.clone();
-        self.host.call(
-            async move { client.open_as(opening_id, start).await },
-            move |bridge: &mut Self, result| bridge.finish_open(&key, result, opened),
-        );
+        self.open_at_host(HostOpening {
+            key: (id.to_owned(), host_id.clone()),
+            agent: agent.clone(),
+            start,
+            opened,
+            closed_for_room: 0,
+        });
         let handle = async move { opening_handle.await.unwrap_or(Err(ClientError::Detached)) };
         let mut session = Session::new(host_id, handle.boxed().shared(), agent, self.now);
         session.native = opening.native;
@@ -180,34 +197,50 @@ impl Bridge {
             self.show(
                 id,
                 "system",
-                "The session had rested and was closed. The agent does not remember it.",
+                "The session was closed meanwhile. The agent does not remember it.",
             );
         }
         Ok(())
     }
 
+    fn open_at_host(&self, opening: HostOpening) {
+        let client = self.client.clone();
+        let host_id = opening.key.1.clone();
+        let start = opening.start.clone();
+        self.host.call(
+            async move { client.open_as(host_id, start).await },
+            move |bridge: &mut Self, result| bridge.finish_open(opening, result),
+        );
+    }
+
     /// Takes the host's answer when a session was opened: its calls begin now.
     fn finish_open(
         &mut self,
-        key: &SessionKey,
+        mut opening: HostOpening,
         result: Result<(HostSession, Events), ClientError>,
-        opened: oneshot::Sender<Result<HostSession, ClientError>>,
     ) {
+        let key = opening.key.clone();
         let id = &*key.0;
         let (handle, events) = match result {
             Ok(session) => session,
+            Err(_) if !self.is_open(&key) => return,
             Err(cause) => {
-                if self.is_open(key) {
-                    self.end_session(id, Some(&show::cause(cause)));
+                let may_have_room =
+                    is_full(&cause) && opening.closed_for_room < MAX_CLOSED_FOR_ROOM;
+                let agent = (opening.closed_for_room > 0).then_some(&*opening.agent);
+                let oldest = self.longest_idle(agent, Some(id));
+                if let Some(oldest) = oldest.filter(|_| may_have_room) {
+                    opening.closed_for_room += 1;
+                    return self.close_then(&oldest, |bridge| bridge.open_at_host(opening));
                 }
-                return;
+                return self.end_session(id, Some(&show::cause(cause)));
             }
         };
         let info = handle.ready().map(|ready| ready.info.clone());
         // A session that the hub has closed meanwhile has the call that closes it.
-        let _ = opened.send(Ok(handle));
+        let _ = opening.opened.send(Ok(handle));
         self.host.watch(key.clone(), events);
-        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(key)) else {
+        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(&key)) else {
             return;
         };
         let is_answered = session.is_answered;
@@ -217,27 +250,44 @@ impl Bridge {
         }
     }
 
-    /// The host's id of an agent that the hub has.
-    fn agent(&self, of_hub: &str) -> Option<String> {
-        let id = of_hub
-            .strip_prefix(&self.options.runtime_id)?
-            .strip_prefix('.')?;
-        self.agents
-            .iter()
-            .find(|agent| agent.id == id)
-            .map(|agent| agent.id.clone())
+    /// The host's id of an agent that the hub has: its own id, or one with the runtime's before it.
+    /// A session keeps the id under which its agent was registered when it was created.
+    fn agent(&self, hub_id: &str) -> Option<String> {
+        let is_known = |id: &str| self.agents.iter().any(|agent| agent.id == id);
+        let prefixed = hub_id
+            .strip_prefix(&self.options.runtime_id)
+            .and_then(|id| id.strip_prefix('.'));
+        let forms = if self.options.bare_ids {
+            [Some(hub_id), prefixed]
+        } else {
+            [prefixed, Some(hub_id)]
+        };
+        let mut forms = forms.into_iter().flatten();
+        forms.find(|id| is_known(id)).map(str::to_owned)
+    }
+
+    /// The way in which an agent's tools are denied.
+    pub(super) fn tool_denial(&self, agent: &str) -> Option<ToolDenial> {
+        let entry = self.agents.iter().find(|entry| entry.id == agent)?;
+        (self.options.tool_denial)(entry.profile.as_deref()?)
+    }
+
+    /// The session that has been idle for the longest time, of an agent or of all.
+    pub(super) fn longest_idle(&self, agent: Option<&str>, except: Option<&str>) -> Option<String> {
+        let is_asked = |id: &String| self.requests.values().any(|pending| pending.session == *id);
+        let idle = self.sessions.iter().filter(|(id, session)| {
+            agent.is_none_or(|agent| session.agent == agent)
+                && except != Some(id.as_str())
+                && session.is_idle()
+                && !is_asked(id)
+        });
+        let oldest = idle.min_by_key(|(_, session)| session.used);
+        oldest.map(|(id, _)| id.clone())
     }
 
     /// Closes the session that has been idle for the longest time.
     fn close_one(&mut self, agent: Option<&str>) -> Result<(), String> {
-        let of = |session: &Session| agent.is_none_or(|agent| session.agent == agent);
-        let is_asked = |id: &String| self.requests.values().any(|pending| pending.session == *id);
-        let resting = self.sessions.iter();
-        let resting =
-            resting.filter(|(id, session)| of(session) && session.is_idle() && !is_asked(id));
-        let oldest = resting
-            .min_by_key(|(_, session)| session.used)
-            .map(|(id, _)| id.clone());
+        let oldest = self.longest_idle(agent, None);
         let oldest = oldest.ok_or("too many sessions work at the same time")?;
         self.close(&oldest);
         Ok(())
@@ -311,8 +361,20 @@ impl Bridge {
         });
         if is_first {
             session.output = 0;
+            session.first_content = Some(content.clone());
+            session.last_failure = None;
             self.put_started(id, &hub);
         }
+        self.send_input(id, hub, message_id, content);
+    }
+
+    pub(super) fn send_input(
+        &mut self,
+        id: &str,
+        hub: String,
+        message_id: Option<MessageId>,
+        content: String,
+    ) {
         let mut input = Input::text(content);
         input.message_id = message_id;
         self.call_session(
@@ -512,6 +574,10 @@ impl Bridge {
 
     fn update(&mut self, update: &ConfigUpdate) {
         let error = self.apply_update(update).err();
+        if let Some(why) = &error {
+            let agent = show::cut(&update.agent_id, 256);
+            tracing::warn!("the hub's settings of the agent {agent:?} are not applied: {why}");
+        }
         let ack = ToHub::ConfigAck {
             agent_id: show::cut(&update.agent_id, 256),
             ok: error.is_none(),
@@ -524,12 +590,19 @@ impl Bridge {
     fn apply_update(&mut self, update: &ConfigUpdate) -> Result<(), String> {
         let agent = self.agent(&update.agent_id);
         let agent = agent.ok_or("this runtime has no such agent")?;
-        let settings = self.settings.entry(agent.clone()).or_default();
-        let before = settings.denied_tools.clone();
+        let before = self.settings.get(&agent).cloned().unwrap_or_default();
+        let mut settings = before.clone();
         settings.apply(update)?;
         let denied = settings.denied_tools.clone();
+        let has_changed = before.denied_tools != denied;
+        let denial = self.tool_denial(&agent);
+        if has_changed {
+            check_denied_tools(&denied, denial)?;
+        }
+        self.settings.insert(agent.clone(), settings);
+        let by_adapter = has_changed && denial == Some(ToolDenial::Adapter);
         let open = self.sessions.iter();
-        for (id, _) in open.filter(|(_, it)| it.agent == agent && before != denied) {
+        for (id, _) in open.filter(|(_, it)| it.agent == agent && by_adapter) {
             let update = SessionUpdate {
                 denied_tools: Some(denied.clone()),
                 ..SessionUpdate::default()
@@ -569,5 +642,37 @@ impl Bridge {
             sessions,
         };
         self.out.push("", Lost::Forgotten, &response);
+    }
+}
+
+/// Returns true if the host did not open a session since a limit of it, or of the agent, is reached.
+fn is_full(cause: &ClientError) -> bool {
+    let ClientError::SessionClosed {
+        reason: Some(ClosedReason::Limit),
+        failure: Some(failure),
+    } = cause
+    else {
+        return false;
+    };
+    failure.category == Some(Category::Busy)
+}
+
+/// Checks that tools can be denied.
+///
+/// # Errors
+/// The reason why not, for the hub's administrator.
+fn check_denied_tools(tools: &[String], denial: Option<ToolDenial>) -> Result<(), String> {
+    let is_pattern = |tool: &&String| tool.contains(['(', '*']);
+    match (denial, tools.iter().find(is_pattern)) {
+        (None, _) => Err(
+            "disallowed_tools is refused: the agent's adapter does not enforce it, nor does it ask \
+             about every call; deny tools in the runtime's own configuration"
+                .to_owned(),
+        ),
+        (Some(ToolDenial::Permission), Some(pattern)) => Err(format!(
+            "disallowed_tools is refused: for this agent it has names of tools, and {} is a pattern",
+            show::cut(pattern, 256)
+        )),
+        (Some(ToolDenial::Permission), None) | (Some(ToolDenial::Adapter), _) => Ok(()),
     }
 }

@@ -15,8 +15,9 @@ use tokio::{
 use trunkline_client::{ReconnectPolicy, Streams};
 
 use super::*;
-use crate::TokenFile;
+use crate::{RuntimeToken, TokenFile, ToolDenial};
 
+mod limits;
 mod lost;
 mod requests;
 mod turns;
@@ -38,9 +39,11 @@ impl Ends {
     async fn with(lost: WhenLost) -> Self {
         let options = ConnectOptions {
             address: "ws://127.0.0.1:1".parse().unwrap(),
-            token: TokenFile::new("none"),
+            token: RuntimeToken::File(TokenFile::new("none")),
             runtime_id: "r".to_owned(),
             org: None,
+            bare_ids: false,
+            tool_denial,
             agents: None,
             idle: Duration::from_secs(60),
             lost,
@@ -193,6 +196,15 @@ impl Ends {
     }
 }
 
+/// `codex` and `echo` stand for agents whose adapter denies tools, and asks about every call.
+fn tool_denial(profile: &str) -> Option<ToolDenial> {
+    match profile {
+        "codex" => Some(ToolDenial::Adapter),
+        "echo" => Some(ToolDenial::Permission),
+        _ => None,
+    }
+}
+
 fn message(id: &str, content: &str) -> Value {
     json!({
         "session_id": "s", "message_id": id, "content": content, "agent_id": "r.a", "user_id": "u",
@@ -203,6 +215,7 @@ fn message(id: &str, content: &str) -> Value {
 fn agent(id: &str) -> AgentEntry {
     AgentEntry {
         id: id.to_owned(),
+        profile: Some(if id == "b" { "echo" } else { "codex" }.to_owned()),
         ..AgentEntry::default()
     }
 }

@@ -4,6 +4,8 @@
 //! default, and the words in a profile's object are Amurg's. The `security` of an agent is read
 //! alike in every file.
 
+use std::fmt;
+
 use serde_json::{Map, Value};
 
 use super::Config;
@@ -34,6 +36,110 @@ const UNASKED: [&str; 3] = ["skip", "bypassPermissions", PUBLISHED];
 /// The published word for them, which the profile `claude-code` takes.
 const PUBLISHED: &str = "dangerously-skip-permissions";
 
+/// Keys of Amurg in the objects of its profiles. It reads them in any case.
+const OWN_KEYS: [&str; 27] = [
+    "command",
+    "args",
+    "work_dir",
+    "env",
+    "spawn_policy",
+    "max_runtime",
+    "base_url",
+    "method",
+    "headers",
+    "timeout",
+    "model",
+    "transport",
+    "permission_mode",
+    "max_turns",
+    "allowed_tools",
+    "disallowed_tools",
+    "denied_tools",
+    "system_prompt",
+    "system_prompt_file",
+    "max_autopilot_continues",
+    "approval_mode",
+    "sandbox_mode",
+    "additional_dirs",
+    "full_auto",
+    "provider",
+    "include_directories",
+    "sandbox",
+];
+
+/// Keys of `hub`, and the reason why one that is set has no effect on what connects to the hub.
+const HUB_KEYS: [(&str, Option<&str>); 6] = [
+    ("url", None),
+    ("token", None),
+    (
+        "tls_skip_verify",
+        Some("the hub's certificate is verified; `SSL_CERT_FILE` names one of your own"),
+    ),
+    ("reconnect_interval", Some(RECONNECTS)),
+    ("max_reconnect_delay", Some(RECONNECTS)),
+    (
+        "send_buffer_size",
+        Some("output waits for the hub, and none of it is dropped"),
+    ),
+];
+
+const RECONNECTS: &str = "a connection that breaks is made again after 1 to 30 s";
+
+/// The timeout of `generic-http` if the file has none, or 0.
+const HTTP_TIMEOUT: &str = "60s";
+
+/// The hub of an Amurg file, and the runtime that the file describes.
+#[derive(Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct AmurgHub {
+    /// `hub.url`: the address of the hub's WebSocket.
+    pub url: Option<String>,
+    /// `hub.token`, a secret.
+    pub token: Option<String>,
+    /// `runtime.id`: the id under which the hub knows the runtime.
+    pub runtime_id: Option<String>,
+    /// `runtime.org_id`: the organisation.
+    pub org: Option<String>,
+    /// The keys of `hub` without effect, one sentence each.
+    pub notices: Vec<String>,
+}
+
+impl fmt::Debug for AmurgHub {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("AmurgHub")
+            .field("url", &self.url)
+            .field("runtime_id", &self.runtime_id)
+            .field("org", &self.org)
+            .finish_non_exhaustive()
+    }
+}
+
+impl AmurgHub {
+    /// Reads the hub of a file after [`without_unknown`].
+    pub(super) fn from_file(file: &Value) -> Self {
+        let text = |section: &str, key: &str| {
+            let text = file.get(section)?.get(key)?.as_str()?;
+            Some(text.to_owned()).filter(|text| !text.is_empty())
+        };
+        let is_set = |key: &str| {
+            let value = file.get("hub").and_then(|hub| hub.get(key));
+            value.is_some_and(|value| !value.is_null() && *value != false && *value != 0)
+        };
+        let unused = HUB_KEYS
+            .iter()
+            .filter_map(|(key, why)| why.filter(|_| is_set(key)).map(|why| (key, why)));
+        Self {
+            url: text("hub", "url"),
+            token: text("hub", "token"),
+            runtime_id: text("runtime", "id"),
+            org: text("runtime", "org_id"),
+            notices: unused
+                .map(|(key, why)| no_effect("hub", key, why))
+                .collect(),
+        }
+    }
+}
+
 /// Which words a file is written in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
@@ -44,7 +150,8 @@ pub(super) enum Dialect {
 impl Dialect {
     /// Amurg needs a `hub` in every file; this host has no use for one.
     pub(super) fn of(file: &Value) -> Self {
-        if file.get("hub").is_some_and(Value::is_object) {
+        let mut members = file.as_object().into_iter().flatten();
+        if members.any(|(key, value)| key.eq_ignore_ascii_case("hub") && value.is_object()) {
             Self::Amurg
         } else {
             Self::Ours
@@ -58,9 +165,17 @@ pub(super) fn without_unknown(file: &Value, notices: &mut Vec<String>) -> Value 
     if let Some(file) = file.as_object_mut() {
         drop_unknown(file, "", &keys_of::<FileKeys>(), notices);
     }
+    if let Some(hub) = file.get_mut("hub").and_then(Value::as_object_mut) {
+        fold_keys(hub, |key| HUB_KEYS.iter().any(|(known, _)| *known == key));
+    }
     if let Some(runtime) = file.get_mut("runtime").and_then(Value::as_object_mut) {
         let known = [keys_of::<RuntimeKeys>(), keys_of::<SharedKeys>()].concat();
         drop_unknown(runtime, "runtime", &known, notices);
+        if let Some(timeout) = runtime.get_mut("default_timeout")
+            && is_negative_duration(timeout)
+        {
+            *timeout = 0.into();
+        }
     }
     let agents = file.get_mut("agents").and_then(Value::as_array_mut);
     for (index, agent) in agents.into_iter().flatten().enumerate() {
@@ -78,13 +193,22 @@ fn of_agent(agent: &mut Map<String, Value>, at: &str, notices: &mut Vec<String>)
         Profile::keys().into_iter().map(str::to_owned).collect(),
     ]
     .concat();
+    let program = ["command", "args"];
+    fold_keys(agent, |key| {
+        known.iter().any(|known| known == key) || program.contains(&key)
+    });
+    for key in Profile::keys() {
+        if let Some(own) = agent.get_mut(key).and_then(Value::as_object_mut) {
+            fold_keys(own, |key| OWN_KEYS.contains(&key));
+        }
+    }
     match agent
         .get("profile")
         .and_then(Value::as_str)
         .and_then(Profile::of_name)
     {
         // Whether it is a plain program is decided later.
-        None => known.extend(["command", "args"].map(str::to_owned)),
+        None => known.extend(program.map(str::to_owned)),
         Some(profile) => {
             let own = profile.key().unwrap_or_default();
             for key in Profile::keys().into_iter().filter(|key| *key != own) {
@@ -119,6 +243,7 @@ fn drop_unknown(
     known: &[String],
     notices: &mut Vec<String>,
 ) {
+    fold_keys(object, |key| known.iter().any(|known| known == key));
     object.retain(|key, _| {
         if known.iter().any(|known| known == key) || nearest(key, &RESTRICTING).is_some() {
             return true;
@@ -126,6 +251,36 @@ fn drop_unknown(
         notices.push(unread(&place(at, &shown(key))));
         false
     });
+}
+
+/// Writes known keys in lower case, as Amurg reads a key in any case, unless the object has both.
+fn fold_keys(object: &mut Map<String, Value>, is_known: impl Fn(&str) -> bool) {
+    let has_capital = |key: &&String| key.contains(|c: char| c.is_ascii_uppercase());
+    for key in object
+        .keys()
+        .filter(has_capital)
+        .cloned()
+        .collect::<Vec<_>>()
+    {
+        let folded = key.to_ascii_lowercase();
+        if is_known(&key) || !is_known(&folded) || object.contains_key(&folded) {
+            continue;
+        }
+        if let Some(value) = object.shift_remove(&key) {
+            object.insert(folded, value);
+        }
+    }
+}
+
+/// Returns true for a duration below 0, which Amurg takes for none.
+fn is_negative_duration(value: &Value) -> bool {
+    match value {
+        Value::String(text) => text
+            .trim()
+            .strip_prefix('-')
+            .is_some_and(|text| parse_duration(text).is_ok()),
+        value => value.as_f64().is_some_and(|seconds| seconds < 0.0),
+    }
 }
 
 fn unread(at: &str) -> String {
@@ -245,7 +400,12 @@ impl Own<'_> {
         let (mode, at) = match set {
             Some(mode) => (mode.to_owned(), place(&self.at_security, "permission_mode")),
             None if dialect == Dialect::Amurg => (self.text(key).to_owned(), place(self.at, key)),
-            None => return,
+            None => {
+                if UNASKED.contains(&self.text(key)) {
+                    self.notices.push(runs_unasked(&place(self.at, key)));
+                }
+                return;
+            }
         };
         let word = match (self.profile, mode.as_str()) {
             (_, "") => return,
@@ -273,9 +433,7 @@ impl Own<'_> {
         }
         let is_unasked = UNASKED.contains(&mode.as_str()) || word == "yolo";
         if is_unasked {
-            self.notices.push(format!(
-                "`{at}`: every tool of this agent runs without asking; use a sandbox"
-            ));
+            self.notices.push(runs_unasked(&at));
         }
         if is_unasked && matches!(self.profile, "gemini-cli" | "github-copilot" | "kilo-code") {
             self.keys.insert("dangerous".to_owned(), true.into());
@@ -312,7 +470,15 @@ impl Own<'_> {
                 self.at
             )),
             "generic-job" => self.wait("max_runtime"),
-            "generic-http" => self.wait("timeout"),
+            "generic-http" => {
+                self.wait("timeout");
+                // There it is the time for the whole answer; here it is the longest silence.
+                if self.keys.contains_key("base_url") {
+                    let timeout = self.keys.get("timeout").cloned();
+                    let timeout = timeout.unwrap_or_else(|| HTTP_TIMEOUT.into());
+                    self.keys.entry("max_runtime").or_insert(timeout);
+                }
+            }
             _ => {}
         }
     }
@@ -361,9 +527,10 @@ impl Own<'_> {
         }
     }
 
-    /// A duration as Go writes it; 0 is the profile's default.
+    /// A duration as Go writes it; 0 and less are the profile's default.
     fn wait(&mut self, key: &str) {
         let wait = match self.keys.get(key) {
+            Some(value) if is_negative_duration(value) => Some(std::time::Duration::ZERO),
             Some(Value::String(text)) => parse_duration(text).ok(),
             Some(Value::Number(seconds)) if seconds.as_f64() == Some(0.0) => {
                 Some(std::time::Duration::ZERO)
@@ -426,6 +593,10 @@ pub(super) fn note_lists(security: &AmurgSecurity, at: &str, notices: &mut Vec<S
 const TOOLS_ALLOWED: &str = "what is approved without asking is `permission.allow`";
 const TOOLS_DENIED: &str = "what is denied without asking is `permission.deny`";
 const PATHS: &str = "what a process may touch is not bounded by a list of paths; use a sandbox";
+
+fn runs_unasked(at: &str) -> String {
+    format!("`{at}`: every tool of this agent runs without asking; use a sandbox")
+}
 
 fn no_effect(at: &str, key: &str, why: &str) -> String {
     format!("`{}` has no effect: {why}", place(at, key))

@@ -58,7 +58,9 @@ pub(super) fn config_of(
         agents: ids(&value),
         notices,
     };
-    read_file(&value, &mut context).map_err(belongs)
+    let mut config = read_file(&value, &mut context).map_err(belongs)?;
+    config.amurg_hub = (dialect == Dialect::Amurg).then(|| amurg::AmurgHub::from_file(&value));
+    Ok(config)
 }
 
 fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigError> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +17,9 @@ use super::hierarchy::{Backend, Controller, Place, Version};
 /// How many taken names are passed over: hosts before this one with the same process number, killed
 /// with SIGKILL.
 const NAMES_TRIED: usize = 1000;
+
+/// The depth of cgroups in a cgroup: a host that runs in one makes its own below it.
+const MAX_NESTED_DEPTH: usize = 16;
 
 /// One child's cgroup: a folder in each hierarchy that limits it, or one that only says who belongs
 /// to it.
@@ -197,9 +200,10 @@ impl Cgroup {
             .unwrap_or(0)
     }
 
-    /// Removes its folders; whether all are gone. The kernel keeps those in which a process still runs.
+    /// Removes its folders, with the cgroups that a host in them has left; whether all are gone. The kernel keeps those
+    /// in which a process still runs.
     pub(crate) fn remove(&mut self) -> bool {
-        self.folders.retain(|folder| !remove_folder(&folder.path));
+        self.folders.retain(|folder| !folder.remove());
         self.folders.is_empty()
     }
 }
@@ -207,19 +211,42 @@ impl Cgroup {
 impl Drop for Cgroup {
     fn drop(&mut self) {
         if !self.remove() {
-            tracing::warn!(folders = ?self.folders, "a cgroup stays behind: processes still run in it");
+            let processes = self.processes();
+            tracing::warn!(folders = ?self.folders, ?processes, "a cgroup stays behind: it could not be removed");
         }
     }
 }
 
 impl Folder {
-    /// Who is in it. Those that this PID namespace does not show are written as 0, and left out.
+    /// The processes in it and in the cgroups below it. Those that this PID namespace does not show are written as 0,
+    /// and left out.
     fn processes(&self) -> BTreeSet<i32> {
-        let text = fs::read_to_string(self.path.join("cgroup.procs")).unwrap_or_default();
-        text.lines()
-            .filter_map(|line| line.parse().ok())
-            .filter(|number| *number > 0)
-            .collect()
+        let mut folders = nested(&self.path);
+        folders.push(self.path.clone());
+        let texts = folders
+            .iter()
+            .map(|folder| fs::read_to_string(folder.join("cgroup.procs")));
+        let numbers = texts.flat_map(|text| {
+            let lines = text.unwrap_or_default();
+            lines
+                .lines()
+                .filter_map(|line| line.parse().ok())
+                .collect::<Vec<i32>>()
+        });
+        numbers.filter(|number| *number > 0).collect()
+    }
+
+    /// Removes it; whether it is gone. What a live host has made below it stays: a cgroup without a process may be one
+    /// that a process is about to join.
+    fn remove(&self) -> bool {
+        if remove_folder(&self.path) {
+            return true;
+        }
+        let nested = nested(&self.path);
+        if nested.is_empty() || !self.processes().is_empty() {
+            return false;
+        }
+        nested.iter().all(|folder| remove_folder(folder)) && remove_folder(&self.path)
     }
 
     fn kill_each(&self, before: &BTreeSet<i32>) {
@@ -290,6 +317,27 @@ pub(crate) fn is_cgroup_of(host: u32, folder: &str) -> bool {
         .strip_prefix("trunkline-")
         .and_then(|rest| rest.split_once('-'))
         .is_some_and(|(pid, number)| pid.parse() == Ok(host) && number.parse::<u64>().is_ok())
+}
+
+/// The cgroups in a cgroup, each behind those that are in it.
+fn nested(path: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    find_nested(path, MAX_NESTED_DEPTH, &mut found);
+    found
+}
+
+fn find_nested(path: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+    // A folder without others has two links, so most cgroups are not listed.
+    let is_leaf = fs::symlink_metadata(path).is_ok_and(|folder| folder.nlink() == 2);
+    if is_leaf || depth == 0 {
+        return;
+    }
+    for entry in fs::read_dir(path).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            find_nested(&entry.path(), depth - 1, found);
+            found.push(entry.path());
+        }
+    }
 }
 
 fn remove_folder(path: &Path) -> bool {

@@ -198,6 +198,8 @@ async fn a_session_that_ends_by_itself_ends_its_turns_and_is_opened_anew() {
     let wire = ends.open().await;
     ends.message("m-1", "one").await;
     ends.message("m-2", "two").await;
+    ends.host(json!({ "type": "thinking", "session_id": wire, "content": "hm" }))
+        .await;
     ends.host(json!({
         "type": "session.closed", "session_id": wire, "reason": "failed", "error": { "message": "out of order" },
     })).await;
@@ -211,7 +213,7 @@ async fn a_session_that_ends_by_itself_ends_its_turns_and_is_opened_anew() {
     assert_eq!(ends.words(), expected);
     ends.lines();
     ends.message("m-3", "three").await;
-    let text = "system: The session had rested and was closed. The agent does not remember it.";
+    let text = "system: The session was closed meanwhile. The agent does not remember it.";
     assert_eq!(ends.words(), [text, "started m-3"]);
 }
 
