@@ -4,7 +4,7 @@ use std::{collections::VecDeque, time::Duration};
 
 use futures_util::future::{BoxFuture, Shared};
 use trunkline_client::{ClientError, Session as HostSession, Turn as HostTurn};
-use trunkline_protocol::SessionId;
+use trunkline_protocol::{SessionId, SessionStart};
 
 use crate::{ask::Asked, joined::Joined};
 
@@ -39,8 +39,10 @@ pub(crate) struct Session {
     pub(crate) used: Duration,
     /// Output of the running turn, in bytes.
     pub(crate) output: u64,
-    /// The content of the message that began the running turn, until the agent has begun to work.
-    pub(crate) first_content: Option<String>,
+    /// The options of its opening.
+    pub(crate) start: SessionStart,
+    /// Sessions that were closed to make room for it.
+    pub(crate) closed_for_room: u8,
     /// The text of the last failure that was shown since the running turn began.
     pub(crate) last_failure: Option<String>,
     /// True if the agent has worked in it, so that a session that replaces it lacks something.
@@ -58,6 +60,8 @@ pub(crate) struct Turn {
     /// The message of the hub that the end answers. `None` while a question of the turn waits: for
     /// the hub that is the end of a turn, and the answer begins another one.
     pub(crate) hub: Option<String>,
+    /// The message, as long as it may have to be sent again.
+    pub(crate) content: Option<String>,
 }
 
 impl Session {
@@ -80,7 +84,8 @@ impl Session {
             opened: now,
             used: now,
             output: 0,
-            first_content: None,
+            start: SessionStart::default(),
+            closed_for_room: 0,
             last_failure: None,
             has_context: false,
             first_prompt: String::new(),

@@ -39,7 +39,7 @@ impl Bridge {
             Ok(Some(event)) => event,
             // Its `session.closed` came before.
             Ok(None) => return,
-            Err(cause) => return self.end_session(id, Some(&show::cause(cause))),
+            Err(cause) => return self.end_opening(id, cause),
         };
         if let EventBody::Adapter(AdapterBody::TurnComplete(complete)) = &event.body {
             return self.end_turn(id, &event, complete);
@@ -53,7 +53,9 @@ impl Bridge {
                         AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_)
                     ) {
                         session.has_context = true;
-                        session.first_content = None;
+                        if let Some(turn) = session.turns.front_mut() {
+                            turn.content = None;
+                        }
                     }
                 }
                 self.show_adapter(id, event.awaits_answer, body);
@@ -80,8 +82,11 @@ impl Bridge {
             AdapterBody::InputRequest(request) if awaits_answer => self.ask_question(id, *request),
             AdapterBody::SessionInfo(info) => self.note_info(id, &info),
             AdapterBody::SessionClosed(closed) => {
-                let why = show::closed(closed.reason, closed.error.as_ref());
-                self.end_session(id, Some(&why));
+                let cause = ClientError::SessionClosed {
+                    reason: closed.reason,
+                    failure: closed.error.map(Box::new),
+                };
+                self.end_opening(id, cause);
             }
             AdapterBody::ToolStart(start) => {
                 self.tool(id, start.history, &show::tool_start(&start))
@@ -276,8 +281,8 @@ impl Bridge {
             }
             return;
         }
-        let content = session.first_content.take();
-        if let (Some(hub), Some(content), true) = (&ended.hub, content, show::is_full(complete))
+        if let (Some(hub), Some(content), true) =
+            (&ended.hub, ended.content, show::is_full(complete))
             && let Some(oldest) = self.longest_idle(None, Some(id))
         {
             return self.resend(id, hub.clone(), content, &oldest);
@@ -306,8 +311,11 @@ impl Bridge {
     /// closed. The journal has the id of the message for the turn that has ended.
     fn resend(&mut self, id: &str, hub: String, content: String, oldest: &str) {
         if let Some(session) = self.sessions.get_mut(id) {
-            let hub = Some(hub.clone());
-            session.turns.push_front(Turn { handle: None, hub });
+            session.turns.push_front(Turn {
+                handle: None,
+                hub: Some(hub.clone()),
+                content: None,
+            });
         }
         let id = id.to_owned();
         self.close_then(oldest, move |bridge| {

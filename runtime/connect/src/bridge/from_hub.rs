@@ -19,7 +19,7 @@ use crate::{
     files::{MAX_FILE, base_name},
     frame::{ConfigUpdate, Create, Decision, File, FromHub, Message, NativeList, ToHub},
     outbox::Lost,
-    session::{MAX_OPEN_TURNS, Session, Turn},
+    session::{MAX_OPEN_TURNS, OpeningSession, Session, Turn},
     show,
 };
 
@@ -46,15 +46,8 @@ struct Opening<'a> {
     profile: Option<&'a str>,
 }
 
-/// A session on its way to the host.
-struct HostOpening {
-    key: SessionKey,
-    agent: String,
-    start: SessionStart,
-    opened: oneshot::Sender<Result<HostSession, ClientError>>,
-    /// Sessions that were closed to make room for it.
-    closed_for_room: u8,
-}
+/// The result of an opening, for the calls that wait for it.
+type OpenedSender = oneshot::Sender<Result<HostSession, ClientError>>;
 
 impl Bridge {
     /// Handles a frame.
@@ -160,8 +153,7 @@ impl Bridge {
         if self.sessions.len() >= MAX_SESSIONS {
             self.close_one(None)?;
         }
-        let host_id = format!("{}.{}", self.options.runtime_id, Uuid::new_v4().simple());
-        let host_id = SessionId::new(host_id).map_err(|error| error.to_string())?;
+        let host_id = self.new_host_id()?;
         let instructions = show::instructions(opening.profile);
         let is_anew = opening.native.is_none() && self.forgotten.iter().any(|before| before == id);
         let resume = opening.native.clone().map(|native| Resume {
@@ -180,18 +172,13 @@ impl Bridge {
             }),
             ..SessionStart::default()
         };
-        let (opened, opening_handle) = oneshot::channel();
-        self.open_at_host(HostOpening {
-            key: (id.to_owned(), host_id.clone()),
-            agent: agent.clone(),
-            start,
-            opened,
-            closed_for_room: 0,
-        });
-        let handle = async move { opening_handle.await.unwrap_or(Err(ClientError::Detached)) };
-        let mut session = Session::new(host_id, handle.boxed().shared(), agent, self.now);
+        let (opened, handle) = opening_handle();
+        let mut session = Session::new(host_id, handle, agent, self.now);
+        session.start = start;
         session.native = opening.native;
+        let key = (id.to_owned(), session.host_id.clone());
         self.sessions.insert(id.to_owned(), session);
+        self.open_at_host(key, opened);
         if is_anew {
             self.forgotten.retain(|before| before != id);
             self.show(
@@ -203,50 +190,93 @@ impl Bridge {
         Ok(())
     }
 
-    fn open_at_host(&self, opening: HostOpening) {
+    fn new_host_id(&self) -> Result<SessionId, String> {
+        let host_id = format!("{}.{}", self.options.runtime_id, Uuid::new_v4().simple());
+        SessionId::new(host_id).map_err(|error| error.to_string())
+    }
+
+    /// Opens a session at the host, unless the hub has closed it meanwhile.
+    fn open_at_host(&self, key: SessionKey, opened: OpenedSender) {
+        let Some(session) = self.sessions.get(&key.0).filter(|_| self.is_open(&key)) else {
+            return;
+        };
         let client = self.client.clone();
-        let host_id = opening.key.1.clone();
-        let start = opening.start.clone();
+        let (host_id, start) = (key.1.clone(), session.start.clone());
         self.host.call(
             async move { client.open_as(host_id, start).await },
-            move |bridge: &mut Self, result| bridge.finish_open(opening, result),
+            move |bridge: &mut Self, result| bridge.finish_open(&key, result, opened),
         );
+    }
+
+    /// Opens a session again that the host did not open since a limit was reached, when another
+    /// session is closed. Its messages are sent again. Returns false if there is no other one, or if
+    /// that did not help.
+    pub(super) fn reopen_with_room(&mut self, id: &str) -> bool {
+        let Some(session) = self.sessions.get(id) else {
+            return false;
+        };
+        if session.has_context || session.closed_for_room >= MAX_CLOSED_FOR_ROOM {
+            return false;
+        }
+        let agent = (session.closed_for_room > 0).then_some(&*session.agent);
+        let Some(oldest) = self.longest_idle(agent, Some(id)) else {
+            return false;
+        };
+        let Ok(host_id) = self.new_host_id() else {
+            return false;
+        };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        let (opened, handle) = opening_handle();
+        session.host_id = host_id.clone();
+        session.handle = handle;
+        session.closed_for_room += 1;
+        let mut messages = Vec::new();
+        for turn in &mut session.turns {
+            turn.handle = None;
+            messages.extend(turn.hub.clone().zip(turn.content.clone()));
+        }
+        let key = (id.to_owned(), host_id);
+        self.close_then(&oldest, |bridge| bridge.open_at_host(key, opened));
+        for (hub, content) in messages {
+            let message_id = MessageId::new(&hub).ok();
+            self.send_input(id, hub, message_id, content);
+        }
+        true
     }
 
     /// Takes the host's answer when a session was opened: its calls begin now.
     fn finish_open(
         &mut self,
-        mut opening: HostOpening,
+        key: &SessionKey,
         result: Result<(HostSession, Events), ClientError>,
+        opened: OpenedSender,
     ) {
-        let key = opening.key.clone();
         let id = &*key.0;
         let (handle, events) = match result {
             Ok(session) => session,
-            Err(_) if !self.is_open(&key) => return,
-            Err(cause) => {
-                let may_have_room =
-                    is_full(&cause) && opening.closed_for_room < MAX_CLOSED_FOR_ROOM;
-                let agent = (opening.closed_for_room > 0).then_some(&*opening.agent);
-                let oldest = self.longest_idle(agent, Some(id));
-                if let Some(oldest) = oldest.filter(|_| may_have_room) {
-                    opening.closed_for_room += 1;
-                    return self.close_then(&oldest, |bridge| bridge.open_at_host(opening));
-                }
-                return self.end_session(id, Some(&show::cause(cause)));
-            }
+            Err(_) if !self.is_open(key) => return,
+            Err(cause) => return self.end_opening(id, cause),
         };
         let info = handle.ready().map(|ready| ready.info.clone());
         // A session that the hub has closed meanwhile has the call that closes it.
-        let _ = opening.opened.send(Ok(handle));
+        let _ = opened.send(Ok(handle));
         self.host.watch(key.clone(), events);
-        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(&key)) else {
+        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(key)) else {
             return;
         };
         let is_answered = session.is_answered;
         self.note_info(id, &info.unwrap_or_default());
         if !is_answered {
             self.put_created(id, Ok(()));
+        }
+    }
+
+    /// Ends a session that the host has ended or did not open, unless it can be opened again.
+    pub(super) fn end_opening(&mut self, id: &str, cause: ClientError) {
+        if !(is_full(&cause) && self.reopen_with_room(id)) {
+            self.end_session(id, Some(&show::cause(cause)));
         }
     }
 
@@ -358,10 +388,10 @@ impl Bridge {
         session.turns.push_back(Turn {
             handle: None,
             hub: Some(hub.clone()),
+            content: (is_first || !session.has_context).then(|| content.clone()),
         });
         if is_first {
             session.output = 0;
-            session.first_content = Some(content.clone());
             session.last_failure = None;
             self.put_started(id, &hub);
         }
@@ -643,6 +673,13 @@ impl Bridge {
         };
         self.out.push("", Lost::Forgotten, &response);
     }
+}
+
+/// The handle of a session that is being opened, and the sender that resolves it.
+fn opening_handle() -> (OpenedSender, OpeningSession) {
+    let (opened, handle) = oneshot::channel();
+    let handle = async move { handle.await.unwrap_or(Err(ClientError::Detached)) };
+    (opened, handle.boxed().shared())
 }
 
 /// Returns true if the host did not open a session since a limit of it, or of the agent, is reached.
