@@ -41,7 +41,9 @@ pub(crate) struct Session {
     pub(crate) output: u64,
     /// The options of its opening.
     pub(crate) start: SessionStart,
-    /// Sessions that were closed to make room for it.
+    /// True if its host keeps a journal: such a session stays when its agent has no room.
+    pub(crate) is_journaled: bool,
+    /// Sessions that were closed to make room for it, since the agent last worked in it.
     pub(crate) closed_for_room: u8,
     /// The text of the last failure that was shown since the running turn began.
     pub(crate) last_failure: Option<String>,
@@ -85,6 +87,7 @@ impl Session {
             used: now,
             output: 0,
             start: SessionStart::default(),
+            is_journaled: false,
             closed_for_room: 0,
             last_failure: None,
             has_context: false,

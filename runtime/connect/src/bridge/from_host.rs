@@ -17,7 +17,6 @@ use crate::{
     ask::Asked,
     files::{Folder, base_name},
     frame::Metadata,
-    session::Turn,
     show,
 };
 
@@ -53,6 +52,7 @@ impl Bridge {
                         AdapterBody::SessionInfo(_) | AdapterBody::SessionClosed(_)
                     ) {
                         session.has_context = true;
+                        session.closed_for_room = 0;
                         if let Some(turn) = session.turns.front_mut() {
                             turn.content = None;
                         }
@@ -281,11 +281,14 @@ impl Bridge {
             }
             return;
         }
-        if let (Some(hub), Some(content), true) =
-            (&ended.hub, ended.content, show::is_full(complete))
-            && let Some(oldest) = self.longest_idle(None, Some(id))
-        {
-            return self.resend(id, hub.clone(), content, &oldest);
+        if show::is_full(complete) && ended.hub.is_some() && ended.content.is_some() {
+            let is_journaled = session.is_journaled;
+            session.turns.push_front(ended);
+            // The end of a session without a journal comes next, and opens it again.
+            if !is_journaled || self.resend_with_room(id) {
+                return;
+            }
+            return self.refuse_first(id, text);
         }
         let Some(session) = self.sessions.get_mut(id) else {
             return;
@@ -307,20 +310,25 @@ impl Bridge {
         }
     }
 
-    /// Sends the message of a turn again, for which the host had no room, when another session is
-    /// closed. The journal has the id of the message for the turn that has ended.
-    fn resend(&mut self, id: &str, hub: String, content: String, oldest: &str) {
-        if let Some(session) = self.sessions.get_mut(id) {
-            session.turns.push_front(Turn {
-                handle: None,
-                hub: Some(hub.clone()),
-                content: None,
-            });
+    /// Ends the first turn, for which the host has no room.
+    fn refuse_first(&mut self, id: &str, why: Option<String>) {
+        let session = self.sessions.get_mut(id);
+        let Some(turn) = session.and_then(|session| session.turns.pop_front()) else {
+            return;
+        };
+        if let Some(why) = why {
+            self.show_failure(id, why);
         }
-        let id = id.to_owned();
-        self.close_then(oldest, move |bridge| {
-            bridge.send_input(&id, hub, None, content)
-        });
+        if let Some(hub) = turn.hub {
+            self.put_completed(id, &hub, 1);
+        }
+        let next = self
+            .sessions
+            .get(id)
+            .and_then(|session| session.turns.front());
+        if let Some(hub) = next.and_then(|turn| turn.hub.clone()) {
+            self.put_started(id, &hub);
+        }
     }
 
     fn ask_permission(&mut self, id: &str, request: PermissionRequest) {

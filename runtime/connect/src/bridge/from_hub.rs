@@ -33,6 +33,9 @@ const MAX_LISTED_SESSIONS: usize = 50;
 /// time, then one of the same agent, whose limit it may be.
 const MAX_CLOSED_FOR_ROOM: u8 = 2;
 
+/// The extension of a session whose host keeps a journal.
+const JOURNAL: &str = "journal";
+
 /// Timeout for an agent's answer to a change of its options.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -215,11 +218,8 @@ impl Bridge {
         let Some(session) = self.sessions.get(id) else {
             return false;
         };
-        if session.has_context || session.closed_for_room >= MAX_CLOSED_FOR_ROOM {
-            return false;
-        }
-        let agent = (session.closed_for_room > 0).then_some(&*session.agent);
-        let Some(oldest) = self.longest_idle(agent, Some(id)) else {
+        let has_all = session.turns.iter().all(|turn| turn.content.is_some());
+        let Some(oldest) = self.session_for_room(id).filter(|_| has_all) else {
             return false;
         };
         let Ok(host_id) = self.new_host_id() else {
@@ -246,6 +246,42 @@ impl Bridge {
         true
     }
 
+    /// Sends the first message of a session again, for which a host with a journal had no room, when
+    /// another session is closed. Returns false if there is no other one, or if that did not help.
+    pub(super) fn resend_with_room(&mut self, id: &str) -> bool {
+        let Some(oldest) = self.session_for_room(id) else {
+            return false;
+        };
+        let Some(session) = self.sessions.get_mut(id) else {
+            return false;
+        };
+        session.closed_for_room += 1;
+        let first = session.turns.front_mut();
+        let Some((hub, content)) = first.and_then(|turn| {
+            turn.handle = None;
+            turn.hub.clone().zip(turn.content.clone())
+        }) else {
+            return false;
+        };
+        let id = id.to_owned();
+        self.close_then(&oldest, move |bridge| {
+            // The journal has the id of the message for the turn that has ended.
+            bridge.send_input(&id, hub, None, content);
+        });
+        true
+    }
+
+    /// The session to close so that another one has room.
+    fn session_for_room(&self, id: &str) -> Option<String> {
+        let session = self.sessions.get(id)?;
+        if session.closed_for_room >= MAX_CLOSED_FOR_ROOM {
+            return None;
+        }
+        // The limit may be that of the agent.
+        let agent = (session.closed_for_room > 0).then_some(&*session.agent);
+        self.longest_idle(agent, Some(id))
+    }
+
     /// Takes the host's answer when a session was opened: its calls begin now.
     fn finish_open(
         &mut self,
@@ -260,12 +296,18 @@ impl Bridge {
             Err(cause) => return self.end_opening(id, cause),
         };
         let info = handle.ready().map(|ready| ready.info.clone());
+        let extensions = handle.ready().and_then(|ready| ready.extensions.as_ref());
+        let is_journaled = extensions.is_some_and(|names| names.iter().any(|name| name == JOURNAL));
         // A session that the hub has closed meanwhile has the call that closes it.
         let _ = opened.send(Ok(handle));
         self.host.watch(key.clone(), events);
-        let Some(session) = self.sessions.get(id).filter(|_| self.is_open(key)) else {
+        if !self.is_open(key) {
+            return;
+        }
+        let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
+        session.is_journaled = is_journaled;
         let is_answered = session.is_answered;
         self.note_info(id, &info.unwrap_or_default());
         if !is_answered {
@@ -418,6 +460,8 @@ impl Bridge {
     fn finish_send(&mut self, id: &str, hub: String, sent: Result<HostTurn, ClientError>) {
         let mut turn = match sent {
             Ok(turn) => turn,
+            // The end of the session comes, and opens it again or ends the turn.
+            Err(cause) if is_full(&cause) => return,
             Err(cause) => return self.refuse_turn(id, &hub, &show::cause(cause)),
         };
         let turns = self.sessions.get_mut(id).map(|session| &mut session.turns);

@@ -116,7 +116,14 @@ async fn make_room(is_ready_first: bool) {
             "type": "session.ready", "session_id": start["session_id"], "protocol": 1, "extensions": ["turns"],
         });
         ends.host(ready).await;
-        assert_eq!(ends.lines()[0]["content"], "hello");
+        let input = ends.lines().remove(0);
+        assert_eq!(input["content"], "hello");
+        ends.host(json!({
+            "type": "turn.complete", "session_id": start["session_id"], "turn_id": input["turn_id"],
+            "status": "limit", "delivered": "no",
+            "error": { "category": "busy", "message": "no more sessions on this host" },
+        }))
+        .await;
     }
     ends.host(full(&start["session_id"])).await;
     let lines = ends.lines.lock().unwrap().clone();
@@ -158,27 +165,47 @@ async fn a_limit_that_stays_is_shown_when_two_sessions_are_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_message_for_which_there_is_no_room_is_sent_again() {
     let mut ends = Ends::new().await;
-    let wires = ends.open_each(&["one", "s"]).await;
-    let turn = ends.message("m-1", "hello").await.unwrap();
-    ends.lines();
-    let error = json!({ "category": "busy", "message": "no more sessions on this host" });
-    let no_room = |turn: &Value| {
-        json!({
-            "type": "turn.complete", "session_id": wires[1], "turn_id": turn, "status": "limit",
-            "delivered": "no", "error": error,
-        })
-    };
-    ends.host(no_room(&json!(turn))).await;
-    let lines = ends.lines();
-    assert_eq!(lines[0]["session_id"], wires[0]);
-    let again = &lines[1];
-    assert_eq!(
-        (&again["type"], &again["content"]),
-        (&json!("user.input"), &json!("hello"))
-    );
-    assert_ne!(again["message_id"], "m-1", "the journal has had that id");
-    assert_eq!(ends.words(), ["started m-1"]);
-    ends.host(no_room(&again["turn_id"])).await;
+    let mut wires = Vec::new();
+    for session in ["one", "s"] {
+        ends.hub("session.create", create(session, "r.a")).await;
+        wires.push(ends.ready(&["turns", "journal"]).await);
+    }
+    ends.words();
+    let mut turn = json!(ends.message("m-1", "hello").await.unwrap());
+    let mut message_id = json!("m-1");
+    for attempt in [1, 3] {
+        ends.host(json!({
+            "type": "turn.begin", "session_id": wires[1], "turn_id": turn, "content": "hello", "seq": attempt,
+            "message_id": message_id,
+        }))
+        .await;
+        ends.host(json!({
+            "type": "turn.complete", "session_id": wires[1], "turn_id": turn, "seq": attempt + 1,
+            "status": "limit", "delivered": "no",
+            "error": { "category": "busy", "message": "no more sessions on this host" },
+        }))
+        .await;
+        if attempt > 1 {
+            break;
+        }
+        assert_eq!(ends.words(), ["started m-1"]);
+        let lines = ends.lines();
+        assert_eq!(
+            (lines.len(), &lines[0]["type"], &lines[0]["session_id"]),
+            (1, &json!("session.close"), &json!(wires[0])),
+            "the host closes it first"
+        );
+        ends.host(json!({ "type": "session.closed", "session_id": wires[0], "seq": 1 }))
+            .await;
+        let again = ends.lines().remove(0);
+        assert_eq!(
+            (&again["type"], &again["content"]),
+            (&json!("user.input"), &json!("hello"))
+        );
+        assert_ne!(again["message_id"], "m-1", "the journal has had that id");
+        turn = again["turn_id"].clone();
+        message_id = again["message_id"].clone();
+    }
     let expected = [
         "system: a limit was reached: no more sessions on this host",
         "completed m-1 1",
