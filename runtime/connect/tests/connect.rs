@@ -52,20 +52,29 @@ impl Connector {
     }
 
     async fn begin(address: &str, lost: WhenLost, agents: Option<Vec<String>>) -> Self {
+        Self::begin_with(address, |options| {
+            options.lost = lost;
+            options.agents = agents;
+        })
+        .await
+    }
+
+    async fn begin_with(address: &str, change: impl FnOnce(&mut ConnectOptions)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let token = folder.path().join("token");
         TokenFile::new(&token).replace("t-1").unwrap();
-        let options = ConnectOptions {
+        let mut options = ConnectOptions {
             address: address.parse().unwrap(),
             token: RuntimeToken::File(TokenFile::new(&token)),
             runtime_id: "r".to_owned(),
             org: Some("o".to_owned()),
             bare_ids: false,
             tool_denial: |_| None,
-            agents,
+            agents: None,
             idle: Duration::from_secs(1800),
-            lost,
+            lost: WhenLost::Deny,
         };
+        change(&mut options);
         let (near, far) = tokio::io::duplex(64 * 1024);
         let (input, output) = tokio::io::split(far);
         let (stop, stopped) = oneshot::channel();
@@ -210,6 +219,66 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
             .unwrap(),
         Ended::Stopped
     );
+}
+
+/// An agent's id is a key of the whole hub: one that two runtimes register is taken over.
+#[tokio::test]
+async fn two_runtimes_with_an_agent_of_one_name_do_not_meet() {
+    let mut registered = Vec::new();
+    let mut ends = Vec::new();
+    for (runtime, bare_ids, session) in [("one", true, "s-1"), ("two", false, "s-2")] {
+        let mut hub = Hub::new().await;
+        let mut connector = Connector::begin_with(&hub.address(), |options| {
+            options.runtime_id = runtime.to_owned();
+            options.bare_ids = bare_ids;
+        })
+        .await;
+        connector.name_agents().await;
+        let hello = hub.accept().await;
+        let agent = hello["agents"][0]["id"].clone();
+        hub.say(
+            "session.create",
+            json!({ "session_id": session, "agent_id": agent, "user_id": "u" }),
+        )
+        .await;
+        registered.push(agent);
+        ends.push((hub, connector));
+    }
+    assert_eq!(registered, ["a", "two.a"]);
+    for (hub, connector) in &mut ends {
+        connector.opened().await;
+        assert_eq!(hub.hears("session.created").await["ok"], true);
+    }
+    for (_, connector) in ends {
+        assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    }
+}
+
+/// A token of the configuration has no file in which a new one could be kept.
+#[tokio::test]
+async fn a_token_of_the_configuration_is_replaced_in_memory() {
+    let mut hub = Hub::new().await;
+    let mut connector = Connector::begin_with(&hub.address(), |options| {
+        options.token = RuntimeToken::Value("t-of-file".to_owned());
+    })
+    .await;
+    connector.name_agents().await;
+    assert_eq!(hub.accept().await["token"], "t-of-file");
+    hub.say("runtime.token_refresh", json!({ "token": "r:1:ab" }))
+        .await;
+    // Behind the next answer it has been taken.
+    hub.say("ping", json!({})).await;
+    hub.hears("pong").await;
+    assert_eq!(TokenFile::new(&connector.token).read().unwrap(), "t-1");
+    hub.drop_connection();
+    connector.name_agents().await;
+    assert_eq!(hub.accept().await["token"], "r:1:ab");
+    assert_eq!(connector.ended().await.unwrap(), Ended::Stopped);
+    for token in ["", "a b", "ä", "a\nb"] {
+        let value = RuntimeToken::Value(token.to_owned());
+        assert!(value.read().is_err(), "{token:?}");
+        assert!(!format!("{value:?}").contains("a b"));
+    }
 }
 
 #[tokio::test]
