@@ -129,7 +129,11 @@ impl Connector {
             "--token-file",
             "token",
         ];
-        let mut command = home.command(arguments.iter().chain(more));
+        Self::begin_with(home, &[&arguments, more].concat())
+    }
+
+    fn begin_with(home: &Home, arguments: &[&str]) -> Self {
+        let mut command = home.command(arguments);
         command
             .env("TRUNKLINE_STATE", home.path().join("state"))
             .env("RUST_LOG", "trace");
@@ -289,6 +293,120 @@ fn a_hub_uses_the_daemon_whose_journal_has_its_sessions() {
     );
     assert!(!log.contains("1d3ac24517acd0ff"), "{log}");
     daemon.down();
+}
+
+/// A session of the hub, with one turn.
+fn answers(hub: &mut Hub, session: &str, agent: &Value) {
+    hub.say(
+        "session.create",
+        json!({ "session_id": session, "agent_id": agent, "user_id": "u" }),
+    );
+    assert_eq!(hub.until("session.created")["ok"], true);
+    hub.say(
+        "user.message",
+        json!({ "session_id": session, "message_id": session, "content": session, "agent_id": agent, "user_id": "u" }),
+    );
+    let said = hub.end(session);
+    assert_eq!(said, [("stdout".to_owned(), session.to_owned())]);
+}
+
+#[test]
+fn a_file_of_amurgs_runtime_is_enough_and_its_agents_keep_their_ids() {
+    let (home, listener) = home();
+    let file = json!({
+        "Hub": {
+            "url": format!("ws://{}/ws/runtime", listener.local_addr().unwrap()),
+            "token": TOKEN,
+            "reconnect_interval": "2s",
+        },
+        "runtime": { "ID": "box", "org_id": "o", "max_sessions": 1 },
+        "agents": [{ "id": "echo", "profile": "echo" }],
+    });
+    let path = home.file("amurg.json", &file.to_string());
+    let command = [
+        "-vvv",
+        "connect",
+        "amurg",
+        "--no-daemon",
+        "--config",
+        "amurg.json",
+    ];
+    for (more, mode, runtime, agent) in [
+        (&[][..], 0o600, "box", "echo"),
+        (&["--runtime-id", "other"], 0o644, "other", "other.echo"),
+    ] {
+        fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+        let connector = Connector::begin_with(&home, &[&command, more].concat());
+        let (mut hub, hello) = Hub::take(&listener);
+        assert_eq!(
+            (&hello["runtime_id"], &hello["token"], &hello["org_id"]),
+            (&json!(runtime), &json!(TOKEN), &json!("o"))
+        );
+        assert_eq!(hello["agents"][0]["id"], agent);
+        // The host's limit is one session.
+        for session in ["s-1", "s-2", "s-1"] {
+            answers(&mut hub, session, &json!(agent));
+        }
+        let log = connector.end();
+        for unused in [
+            "`hub` has no effect",
+            "`runtime.id` has",
+            "`runtime.org_id` has",
+        ] {
+            assert!(!log.contains(unused), "{log}");
+        }
+        assert!(
+            log.contains("`hub.reconnect_interval` has no effect"),
+            "{log}"
+        );
+        assert_eq!(
+            log.contains("others may read amurg.json"),
+            mode == 0o644,
+            "{log}"
+        );
+        assert!(!log.contains("1d3ac24517acd0ff"), "{log}");
+    }
+}
+
+#[test]
+fn what_no_option_and_no_file_has_is_named() {
+    let (home, _) = home();
+    let hub = json!({ "url": "ws://127.0.0.1:9" });
+    let agents = json!([{ "id": "echo", "profile": "echo" }]);
+    for (hub, runtime, says) in [
+        (json!({}), json!({}), "there is no hub"),
+        (hub.clone(), json!({}), "there is no id of the runtime"),
+        (hub.clone(), json!({ "id": "b" }), "there is no token"),
+        (
+            hub,
+            json!({ "id": "a b" }),
+            "`runtime.id` of the configuration",
+        ),
+        (
+            json!({ "url": "x" }),
+            json!({}),
+            "`hub.url` of the configuration",
+        ),
+        (
+            json!({ "url": "ws://10.0.0.1/ws/runtime" }),
+            json!({}),
+            "--insecure",
+        ),
+    ] {
+        let file = json!({ "hub": hub, "runtime": runtime, "agents": agents });
+        home.file("amurg.json", &file.to_string());
+        let ran = home.run(["connect", "amurg", "--config", "amurg.json"]);
+        ran.must_end_with(2).must_say(says);
+    }
+    // A file that no one named is no reason to dial.
+    let file = json!({ "hub": { "url": "ws://127.0.0.1:9", "token": "t" }, "runtime": { "id": "b" }, "agents": agents });
+    home.file("trunkline.json", &file.to_string());
+    home.run(["connect", "amurg"])
+        .must_end_with(2)
+        .must_say("there is no hub");
+    home.run(["connect", "amurg", "--hub", "ws://127.0.0.1:9", "--init"])
+        .must_end_with(2)
+        .must_say("--token-file");
 }
 
 #[test]
