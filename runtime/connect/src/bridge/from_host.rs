@@ -128,7 +128,7 @@ impl Bridge {
                 ..
             }) => {
                 let text = message.unwrap_or_else(|| "the agent's process ended".to_owned());
-                self.show_failure(id, text);
+                self.show_failure(id, &text);
             }
             RelayBody::HostFact(HostFact {
                 fact: Some(Fact::Resumed),
@@ -163,16 +163,16 @@ impl Bridge {
     }
 
     /// Shows a failure, unless the end of the turn or of its process has shown it.
-    fn show_failure(&mut self, id: &str, text: String) {
+    fn show_failure(&mut self, id: &str, text: &str) {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
         let before = session.last_failure.as_ref();
-        if before.is_some_and(|before| before.ends_with(&text) || text.ends_with(before)) {
+        if before.is_some_and(|before| before.ends_with(text) || text.ends_with(before.as_str())) {
             return;
         }
-        session.last_failure = Some(text.clone());
-        self.show(id, "system", &show::cut(&text, MAX_TEXT_BYTES));
+        session.last_failure = Some(text.to_owned());
+        self.show(id, "system", &show::cut(text, MAX_TEXT_BYTES));
     }
 
     fn output(&mut self, id: &str, output: &Output) {
@@ -298,7 +298,7 @@ impl Bridge {
         session.question = None;
         let next = session.turns.front().and_then(|turn| turn.hub.clone());
         if let Some(text) = text {
-            self.show_failure(id, text);
+            self.show_failure(id, &text);
         }
         self.flush(id);
         if let Some(hub) = ended.hub {
@@ -317,7 +317,7 @@ impl Bridge {
             return;
         };
         if let Some(why) = why {
-            self.show_failure(id, why);
+            self.show_failure(id, &why);
         }
         if let Some(hub) = turn.hub {
             self.put_completed(id, &hub, 1);
