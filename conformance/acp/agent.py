@@ -23,10 +23,10 @@ FORM = [
     {"id": "tags", "kind": "choices", "choices": [{"id": "a"}, {"id": "b"}]},
     {"id": "note", "kind": "text"},
 ]
-MODELS = [{"id": "large", "label": "Large"}, {"id": "small"}, {"id": "broken"}]
+MODELS = [{"id": "large", "label": "Large", "description": "thinks longest"}, {"id": "small"}, {"id": "broken"}]
 SPEEDS = [{"id": "fast", "label": "Fast", "description": "answers at once"}, {"id": "slow"}]
 # The host lets no session choose the last one.
-MODES = [{"id": "default", "name": "Asks"}, {"id": "plan", "name": "Plan"}, {"id": "auto"}]
+MODES = [{"id": "default", "name": "Asks", "description": "asks before tools run"}, {"id": "plan", "name": "Plan"}, {"id": "auto"}]
 COMMANDS = [{"name": "review", "description": "Reviews the changes", "hint": "a path", "text": "Review:"}]
 
 
@@ -110,8 +110,8 @@ class Session:
         self.say("tool.start", tool="Edit", kind="edit", title="Edit a.rs", input={"n": 1}, locations=place, **call)
 
         def answered(answer):
-            self.say("tool.update", content="1 line\n", stream="stdout", **call)
-            self.say("tool.end", is_error=not answer["approved"], diffs=[*diffs, patch], data={"n": 2}, **call)
+            self.say("tool.update", content="1 line\n", stream="stdout", locations=[{"path": "/srv/b.rs"}], **call)
+            self.say("tool.end", is_error=not answer["approved"], diffs=[*diffs, patch], data=[{"n": 2}], **call)
             self.ends()
 
         options = [

@@ -278,7 +278,7 @@ pub fn goes_by_file(kind: AdapterKind) -> &'static [&'static str] {
     match kind {
         K::Message | K::Log => &["content"],
         K::ToolStart => &["input", "locations"],
-        K::ToolUpdate => &["input", "data"],
+        K::ToolUpdate => &["input", "locations", "data"],
         K::ToolEnd => &["content", "diffs", "data"],
         K::Custom => &["data"],
         K::TurnComplete => &["result", "artifacts", "summary"],

@@ -13,7 +13,7 @@ const INFO = out(
 const GIVES = new Map<string, { [member: string]: Way }>([
   ["output", { content: "pieces" }],
   ["thinking", { content: "pieces" }],
-  ["tool.update", { content: "pieces", ...out("input", "data", "stream"), title: "end" }],
+  ["tool.update", { content: "pieces", ...out("input", "locations", "data", "stream"), title: "end" }],
   ["tool.start", { ...out("input", "locations", "kind"), title: "end", tool: "end" }],
   ["tool.end", { content: "end", diffs: "out", data: "out" }],
   ["message", { content: "end" }],
@@ -46,7 +46,7 @@ const BY_FILE = new Map([
   ["message", ["content"]],
   ["log", ["content"]],
   ["tool.start", ["input", "locations"]],
-  ["tool.update", ["input", "data"]],
+  ["tool.update", ["input", "locations", "data"]],
   ["tool.end", ["content", "diffs", "data"]],
   ["custom", ["data"]],
   ["turn.complete", ["result", "artifacts", "summary"]],

@@ -307,6 +307,8 @@ export interface ToolUpdateMessage {
   /** The tool's input, as far as it is known. */
   input?: Json;
   large?: { [name: string]: LargeMember };
+  /** The files that it touches, whole each time. */
+  locations?: Json;
   /** The message that it belongs to. */
   message_id?: MessageId;
   /** The tool call of the sub-agent that calls. */
@@ -1240,6 +1242,8 @@ export interface Capabilities {
   exec_model?: string;
   /** True if it can begin a session as a copy of an earlier one, by `resume.fork`. */
   forks_sessions?: boolean;
+  /** True if it reports the models and modes of a session before the first turn, once its agent has started. */
+  lists_choices?: boolean;
   /** True if it lists the agent's earlier sessions, by `sessions.list`. */
   lists_sessions?: boolean;
   /** The most sessions at a time. */
@@ -1433,6 +1437,8 @@ export type MessageId = string;
 export interface Mode {
   /** The value of `mode`. */
   id: string;
+  /** The description. */
+  description?: string;
   /** The text for a person. */
   name?: string;
 }
@@ -1441,6 +1447,8 @@ export interface Mode {
 export interface Model {
   /** The value of `model`. */
   id: string;
+  /** The description. */
+  description?: string;
   /** The text for a person. */
   label?: string;
 }
@@ -1754,7 +1762,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["thinking", ["_meta","content","history","message_id","parent_tool_call_id","session_id","turn_id","type"]],
   ["tool.end", ["_meta","content","data","diffs","duration_ms","history","is_error","large","message_id","parent_tool_call_id","session_id","tool_call_id","truncated","turn_id","type"]],
   ["tool.start", ["_meta","history","input","kind","large","locations","message_id","parent_tool_call_id","session_id","title","tool","tool_call_id","truncated","turn_id","type"]],
-  ["tool.update", ["_meta","content","data","history","input","large","message_id","parent_tool_call_id","session_id","stream","title","tool_call_id","truncated","turn_id","type"]],
+  ["tool.update", ["_meta","content","data","history","input","large","locations","message_id","parent_tool_call_id","session_id","stream","title","tool_call_id","truncated","turn_id","type"]],
   ["turn.begin", ["_meta","by","content","files","message_id","queued","session_id","turn_id","type"]],
   ["turn.complete", ["_meta","artifacts","cause","clear_session","delivered","duration_ms","error","exit_code","large","model","native_session_id","num_turns","provider","result","session_id","session_params","signal","status","stop_reason","summary","truncated","turn_id","type","usage"]],
   ["usage", ["_meta","cache_read_tokens","cache_write_tokens","cost_usd","estimated","input_tokens","model","models","output_tokens","provider","reasoning_tokens","scope","session_id","total_tokens","turn_id","type"]],

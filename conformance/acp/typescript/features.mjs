@@ -51,6 +51,8 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   // What the answer to the opening declares, and what follows it.
   assert.deepEqual(opened.modes.availableModes.map((mode) => mode.id), ["default", "plan", "auto"]);
   assert.equal(opened.modes.currentModeId, "default");
+  assert.equal(opened.modes.availableModes[0].description, "asks before tools run");
+  assert.equal(opened.configOptions[1].options[0].description, "thinks longest");
   assert.deepEqual(opened.configOptions.map((option) => [option.id, option.currentValue]), [["mode", "default"], ["model", "large"], ["speed", "fast"], ["web", false]]);
   const where = JSON.parse(await prompt("where"));
   assert.deepEqual([where.cwd, where.here, where.add_dirs], [cwd, cwd, [other]]);
@@ -111,8 +113,10 @@ await editor(record, target, person, async ({ agent, updates, asked, text, can }
   const [call] = of("tool_call");
   assert.deepEqual([call.kind, call.title, call.rawInput], ["edit", "Edit a.rs", { n: 1 }]);
   assert.deepEqual(call.locations, [{ path: "/srv/a.rs", line: 12 }]);
+  const places = of("tool_call_update").filter((update) => update.locations);
+  assert.deepEqual(places.map((update) => update.locations), [[{ path: "/srv/b.rs" }]]);
   const end = of("tool_call_update").at(-1);
-  assert.deepEqual([end.status, end.rawOutput, end.content[0]], ["completed", { n: 2 }, diff]);
+  assert.deepEqual([end.status, end.rawOutput, end.content[0]], ["completed", [{ n: 2 }], diff]);
   assert.match(end.content[1].content.text, /^```diff\n@@ -1/);
 
   await prompt("plan");

@@ -237,6 +237,7 @@ const CAPABILITIES: Kind = object! {
     turn_completion? Bool,
     resume_attach? Bool,
     lists_sessions? Bool,
+    lists_choices? Bool,
     forks_sessions? Bool,
     exec_model? Str,
     updated_input? Bool,

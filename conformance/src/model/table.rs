@@ -241,13 +241,14 @@ pub(super) const CAPABILITIES: Kind = Object(fields! {
     turn_completion? Bool,
     resume_attach? Bool,
     lists_sessions? Bool,
+    lists_choices? Bool,
     forks_sessions? Bool,
     exec_model? Text,
     updated_input? Bool,
     max_sessions? Uint,
 });
 
-pub(super) const MODELS: Kind = List(fields! { id! Text, label? Text });
+pub(super) const MODELS: Kind = List(fields! { id! Text, label? Text, description? Text });
 
 /// The numbers of a turn, as `usage` and `turn.complete` carry them.
 pub(super) const OF_USAGE: &[Field] = fields! {

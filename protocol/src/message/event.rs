@@ -85,6 +85,8 @@ objects! {
         pub title: Option<String>,
         /// The tool's input, as far as it is known.
         pub input: Option<Json>,
+        /// The files that it touches, whole each time.
+        pub locations: Option<Json>,
         /// The agent's own data.
         pub data: Option<Json>,
         /// True if members were cut or left out, since a line has a longest length ([frame.11]).
@@ -276,6 +278,7 @@ impl ToolUpdate {
             stream: None,
             title: None,
             input: None,
+            locations: None,
             data: None,
             truncated: None,
             message_id: None,

@@ -24,6 +24,9 @@ objects! {
         pub resume_attach: Option<bool>,
         /// True if it lists the agent's earlier sessions, by `sessions.list`.
         pub lists_sessions: Option<bool>,
+        /// True if it reports the models and modes of a session before the first turn, once its
+        /// agent has started.
+        pub lists_choices: Option<bool>,
         /// True if it can begin a session as a copy of an earlier one, by `resume.fork`.
         pub forks_sessions: Option<bool>,
         /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
@@ -41,6 +44,8 @@ objects! {
         pub id: String,
         /// The text for a person.
         pub label: Option<String>,
+        /// The description.
+        pub description: Option<String>,
     }
 
     /// A mode that may be chosen.
@@ -50,6 +55,8 @@ objects! {
         pub id: String,
         /// The text for a person.
         pub name: Option<String>,
+        /// The description.
+        pub description: Option<String>,
     }
 
     /// An option of the agent's own, which `session.update` sets.

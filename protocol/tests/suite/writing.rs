@@ -41,6 +41,7 @@ proptest! {
         let meta = Meta::new(Json::of(&std::collections::BTreeMap::from([(&text, &text)])).unwrap());
         let tool = ToolUpdate {
             tool_call_id: call, content: Some(text.clone()), stream: None, title: None, input: Some(json.clone()),
+            locations: None,
             data: None, truncated: None, message_id: None, parent_tool_call_id: None, history: None,
         };
         let bodies: [(AdapterBody, &str); 4] = [

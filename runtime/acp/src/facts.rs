@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use trunkline_protocol::{
-    AgentOption, AgentOptionKind, Command, ContextUsage, Json, Mode, Model, SessionInfo,
+    AgentOption, AgentOptionKind, Choice, Command, ContextUsage, Json, Mode, Model, SessionInfo,
     SessionUpdate, Usage, UsageScope,
 };
 
@@ -70,6 +70,24 @@ impl Setting {
             Self::Own(id) => id,
         }
     }
+}
+
+/// A value whose name is its id.
+fn unnamed(id: &str) -> Choice {
+    Choice {
+        id: id.to_owned(),
+        ..Choice::default()
+    }
+}
+
+/// A value as ACP lists it. `id` is the member that has the id.
+fn offered_value(value: &Choice, id: &str) -> Value {
+    let name = value.label.as_ref().unwrap_or(&value.id);
+    let mut offered = json!({ id: value.id, "name": name });
+    if let Some(description) = &value.description {
+        offered["description"] = json!(description);
+    }
+    offered
 }
 
 impl Facts {
@@ -147,9 +165,13 @@ impl Facts {
 
     /// The option of this id.
     pub(crate) fn setting(&self, id: &str) -> Option<Setting> {
-        let offered = self.common().map(|(setting, _)| setting);
+        self.settings().find(|setting| setting.id() == id)
+    }
+
+    fn settings(&self) -> impl Iterator<Item = Setting> {
+        let common = self.common().map(|(setting, _)| setting);
         let own = self.own().map(|option| Setting::Own(option.id.clone()));
-        offered.chain(own).find(|setting| setting.id() == id)
+        common.chain(own)
     }
 
     /// The options that are not the agent's own. One of its own for the effort has its values.
@@ -203,27 +225,44 @@ impl Facts {
         text.clone().map(Value::from)
     }
 
-    /// The values that may be chosen, with their names.
-    fn choices(&self, setting: &Setting) -> Vec<(&str, &str)> {
-        fn named<'a>(id: &'a str, name: Option<&'a String>) -> (&'a str, &'a str) {
-            (id, name.map_or(id, String::as_str))
-        }
+    /// The values that the agent lists.
+    fn listed(&self, setting: &Setting) -> Vec<Choice> {
+        let from_mode = |mode: &Mode| Choice {
+            id: mode.id.clone(),
+            label: mode.name.clone(),
+            description: mode.description.clone(),
+        };
+        let from_model = |model: &Model| Choice {
+            id: model.id.clone(),
+            label: model.label.clone(),
+            description: model.description.clone(),
+        };
         match setting {
-            Setting::Mode => {
-                let modes = self.modes.iter();
-                modes.map(|it| named(&it.id, it.name.as_ref())).collect()
-            }
-            Setting::Model => {
-                let models = self.models.iter();
-                models.map(|it| named(&it.id, it.label.as_ref())).collect()
-            }
-            Setting::Effort => EFFORTS.map(|effort| (effort, effort)).into(),
+            Setting::Mode => self.modes.iter().map(from_mode).collect(),
+            Setting::Model => self.models.iter().map(from_model).collect(),
+            Setting::Effort => EFFORTS.map(unnamed).into(),
             Setting::Own(id) => {
-                let choices = self.own_option(id).and_then(|it| it.choices.as_ref());
-                let choices = choices.into_iter().flatten();
-                choices.map(|it| named(&it.id, it.label.as_ref())).collect()
+                let choices = self.own_option(id).and_then(|it| it.choices.clone());
+                choices.unwrap_or_default()
             }
         }
+    }
+
+    /// The values that may be chosen: those that the agent lists, and the one in force. Empty if the
+    /// agent lists none.
+    fn offered(&self, setting: &Setting) -> Vec<Choice> {
+        let mut values = self.listed(setting);
+        if values.is_empty() {
+            return values;
+        }
+        let current = self.value(setting);
+        let current = current.as_ref().and_then(Value::as_str);
+        if let Some(current) = current
+            && values.iter().all(|value| value.id != current)
+        {
+            values.insert(0, unnamed(current));
+        }
+        values
     }
 
     /// Returns true if this value may be set.
@@ -233,9 +272,10 @@ impl Facts {
         if is_boolean {
             return value.is_boolean();
         }
-        let mut choices = self.choices(setting).into_iter();
+        let mut offered = self.offered(setting).into_iter();
         value.is_string()
-            && (self.value(setting).as_ref() == Some(value) || choices.any(|(id, _)| value == id))
+            && (self.value(setting).as_ref() == Some(value)
+                || offered.any(|offered| *value == *offered.id))
     }
 
     /// Replaces a command at the beginning of an input by its text.
@@ -258,8 +298,8 @@ impl Facts {
     pub(crate) fn modes(&self) -> Option<Value> {
         let current = self.mode.as_ref()?;
         (!self.modes.is_empty()).then(|| {
-            let mode = |mode: &Mode| json!({ "id": mode.id, "name": mode.name.as_ref().unwrap_or(&mode.id) });
-            let modes: Vec<_> = self.modes.iter().map(mode).collect();
+            let offered = self.offered(&Setting::Mode).into_iter();
+            let modes: Vec<_> = offered.map(|mode| offered_value(&mode, "id")).collect();
             json!({ "currentModeId": current, "availableModes": modes })
         })
     }
@@ -285,18 +325,7 @@ impl Facts {
     /// An option of the agent's own, unless the editor does not know its kind.
     fn described(&self, own: &AgentOption) -> Option<Value> {
         let mut option = match own.kind? {
-            AgentOptionKind::Select => {
-                let mut option = self.select(&Setting::Own(own.id.clone()))?;
-                let choices = own.choices.iter().flatten();
-                let described = choices.filter_map(|it| Some((&it.id, it.description.as_ref()?)));
-                for (id, description) in described {
-                    let listed = option["options"].as_array_mut().into_iter().flatten();
-                    for value in listed.filter(|value| value["value"] == **id) {
-                        value["description"] = json!(description);
-                    }
-                }
-                option
-            }
+            AgentOptionKind::Select => self.select(&Setting::Own(own.id.clone()))?,
             AgentOptionKind::Boolean => {
                 let value: bool = own.value.as_ref()?.to().ok()?;
                 let option = json!({ "id": own.id, "type": "boolean", "currentValue": value });
@@ -315,24 +344,20 @@ impl Facts {
         Some(option)
     }
 
-    /// An option with choices. The value in force can be chosen, even if the agent does not list it.
+    /// An option with choices.
     fn select(&self, setting: &Setting) -> Option<Value> {
         let current = self.value(setting)?;
         let current = current.as_str()?;
-        let mut choices = self.choices(setting);
-        if choices.is_empty() {
+        let values = self.offered(setting);
+        if values.is_empty() {
             return None;
         }
-        if choices.iter().all(|(id, _)| *id != current) {
-            choices.insert(0, (current, current));
-        }
-        let choices = choices.into_iter();
-        let choices = choices.map(|(id, name)| json!({ "value": id, "name": name }));
+        let values = values.iter().map(|value| offered_value(value, "value"));
         Some(json!({
             "id": setting.id(),
             "type": "select",
             "currentValue": current,
-            "options": choices.collect::<Vec<_>>(),
+            "options": values.collect::<Vec<_>>(),
         }))
     }
 
@@ -410,6 +435,7 @@ mod tests {
             models: Some(vec![Model {
                 id: "old".to_owned(),
                 label: Some("Old".to_owned()),
+                description: None,
             }]),
             commands: Some(vec![Command {
                 name: "/review".to_owned(),
@@ -431,6 +457,38 @@ mod tests {
             json!([{"value": "new", "name": "new"}, {"value": "old", "name": "Old"}])
         );
         assert!(facts().modes().is_none());
+    }
+
+    #[test]
+    fn modes_and_values_are_described() {
+        let mut facts = Facts::default();
+        let text = |text: &str| Some(text.to_owned());
+        facts.apply(
+            &SessionInfo {
+                mode: text("plan"),
+                modes: Some(vec![Mode {
+                    id: "plan".to_owned(),
+                    name: text("Plan"),
+                    description: text("edits nothing"),
+                }]),
+                model: text("large"),
+                models: Some(vec![Model {
+                    id: "large".to_owned(),
+                    description: text("thinks longest"),
+                    ..Model::default()
+                }]),
+                ..SessionInfo::default()
+            },
+            None,
+        );
+        let modes = facts.modes().unwrap();
+        assert_eq!(
+            modes["availableModes"],
+            json!([{"id": "plan", "name": "Plan", "description": "edits nothing"}])
+        );
+        let described = |option: &Value| option["options"][0]["description"].clone();
+        let descriptions: Vec<_> = facts.options().iter().map(described).collect();
+        assert_eq!(descriptions, ["edits nothing", "thinks longest"]);
     }
 
     #[test]

@@ -94,17 +94,17 @@ pub(crate) fn tool_start(start: &ToolStart) -> Value {
     if let Some(input) = start.input.as_ref().and_then(value) {
         update["rawInput"] = input;
     }
-    let locations = start.locations.as_ref().and_then(value);
-    let locations = locations
-        .as_ref()
-        .and_then(Value::as_array)
-        .into_iter()
-        .flatten();
-    let locations: Vec<_> = locations.filter_map(location).collect();
-    if !locations.is_empty() {
-        update["locations"] = json!(locations);
+    if let Some(locations) = locations(start.locations.as_ref()) {
+        update["locations"] = locations;
     }
     update
+}
+
+/// The places of a tool call, without those that name no file. `None` if there are none.
+pub(crate) fn locations(places: Option<&Json>) -> Option<Value> {
+    let places = places.and_then(value)?;
+    let locations: Vec<_> = places.as_array()?.iter().filter_map(location).collect();
+    (!locations.is_empty()).then(|| locations.into())
 }
 
 /// A place in a file: a path, or an object with one.

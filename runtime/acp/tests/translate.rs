@@ -304,8 +304,8 @@ async fn a_turn_comes_whole_and_in_order() {
         json!({"type": "tool.start", "tool_call_id": "c", "tool": "Edit", "input": {"path": "/srv/a"},
             "locations": [{"path": "/srv/a", "line": 3}, {"no": "path"}]}),
         json!({"type": "tool.update", "tool_call_id": "c", "content": "one "}),
-        json!({"type": "tool.update", "tool_call_id": "c", "content": "two"}),
-        json!({"type": "tool.end", "tool_call_id": "c", "diffs": [{"path": "/srv/a", "old_text": "a", "new_text": "b"}]}),
+        json!({"type": "tool.update", "tool_call_id": "c", "content": "two", "data": [1], "locations": ["/srv/b", 7]}),
+        json!({"type": "tool.end", "tool_call_id": "c", "data": [{"n": 2}], "diffs": [{"path": "/srv/a", "old_text": "a", "new_text": "b"}]}),
         json!({"type": "plan", "entries": [{"content": "x", "status": "in_progress", "priority": "urgent"}]}),
         json!({"type": "context.usage", "used_tokens": 5, "total_tokens": 9}),
         json!({"type": "custom", "name": "x", "data": {}}),
@@ -316,12 +316,13 @@ async fn a_turn_comes_whole_and_in_order() {
     {
         stage.entry(&session, seq as u64 + 4, message).await;
     }
+    let mut places = Vec::new();
+    let mut outputs = Vec::new();
     let mut kinds = Vec::new();
     for _ in 0..9 {
         let update = stage.update().await;
-        if update["sessionUpdate"] == "tool_call" {
-            assert_eq!(update["locations"], json!([{"path": "/srv/a", "line": 3}]));
-        }
+        places.extend(update.get("locations").cloned());
+        outputs.extend(update.get("rawOutput").cloned());
         kinds.push(update["sessionUpdate"].as_str().unwrap().to_owned());
         if update["status"] == "completed" {
             let text = &update["content"][1]["content"]["text"];
@@ -345,6 +346,9 @@ async fn a_turn_comes_whole_and_in_order() {
             "usage_update"
         ]
     );
+    let begun = json!([{"path": "/srv/a", "line": 3}]);
+    assert_eq!(places, [begun, json!([{"path": "/srv/b"}])]);
+    assert_eq!(outputs, [json!([1]), json!([{"n": 2}])]);
     let ended: PromptResponse = stage.answer(id).await;
     assert_eq!(json!(ended.stop_reason), "end_turn");
 }

@@ -178,10 +178,12 @@ impl Adapter for ClaudeCode {
         let models = MODELS.iter().map(|(id, label)| Model {
             id: (*id).to_owned(),
             label: Some((*label).to_owned()),
+            description: None,
         });
         let modes = MODES.iter().map(|(id, name)| Mode {
             id: (*id).to_owned(),
             name: Some((*name).to_owned()),
+            description: None,
         });
         describe::wrapped("claude-code", credentials::of("claude-code"), "interactive", Some(true))
             .use_when(

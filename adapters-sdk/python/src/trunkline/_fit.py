@@ -22,7 +22,7 @@ INFO = dict.fromkeys(
 GIVES: dict[str, dict[str, str]] = {
     "output": {"content": PIECES},
     "thinking": {"content": PIECES},
-    "tool.update": {"content": PIECES, "input": WAY, "data": WAY, "stream": WAY, "title": END},
+    "tool.update": {"content": PIECES, "input": WAY, "locations": WAY, "data": WAY, "stream": WAY, "title": END},
     "tool.start": {"input": WAY, "locations": WAY, "kind": WAY, "title": END, "tool": END},
     "tool.end": {"content": END, "diffs": WAY, "data": WAY},
     "message": {"content": END},
@@ -51,7 +51,7 @@ BY_FILE: dict[str, tuple[str, ...]] = {
     "message": ("content",),
     "log": ("content",),
     "tool.start": ("input", "locations"),
-    "tool.update": ("input", "data"),
+    "tool.update": ("input", "locations", "data"),
     "tool.end": ("content", "diffs", "data"),
     "custom": ("data",),
     "turn.complete": ("result", "artifacts", "summary"),

@@ -261,6 +261,7 @@ class ToolUpdate(Stored):
     history: NotRequired[bool]
     input: NotRequired[Json]
     large: NotRequired[dict[str, LargeMember]]
+    locations: NotRequired[Json]
     message_id: NotRequired[MessageId]
     parent_tool_call_id: NotRequired[ToolCallId]
     stream: NotRequired[str]
@@ -978,6 +979,7 @@ class Capabilities(TypedDict):
 
     exec_model: NotRequired[str]
     forks_sessions: NotRequired[bool]
+    lists_choices: NotRequired[bool]
     lists_sessions: NotRequired[bool]
     max_sessions: NotRequired[int]
     native_session_ids: NotRequired[bool]
@@ -1082,6 +1084,7 @@ class Mode(TypedDict):
     """A mode that may be chosen."""
 
     id: str
+    description: NotRequired[str]
     name: NotRequired[str]
 
 
@@ -1089,6 +1092,7 @@ class Model(TypedDict):
     """A model that may be chosen."""
 
     id: str
+    description: NotRequired[str]
     label: NotRequired[str]
 
 
@@ -1230,7 +1234,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "thinking": frozenset(["_meta", "content", "history", "message_id", "parent_tool_call_id", "session_id", "turn_id", "type"]),
     "tool.end": frozenset(["_meta", "content", "data", "diffs", "duration_ms", "history", "is_error", "large", "message_id", "parent_tool_call_id", "session_id", "tool_call_id", "truncated", "turn_id", "type"]),
     "tool.start": frozenset(["_meta", "history", "input", "kind", "large", "locations", "message_id", "parent_tool_call_id", "session_id", "title", "tool", "tool_call_id", "truncated", "turn_id", "type"]),
-    "tool.update": frozenset(["_meta", "content", "data", "history", "input", "large", "message_id", "parent_tool_call_id", "session_id", "stream", "title", "tool_call_id", "truncated", "turn_id", "type"]),
+    "tool.update": frozenset(["_meta", "content", "data", "history", "input", "large", "locations", "message_id", "parent_tool_call_id", "session_id", "stream", "title", "tool_call_id", "truncated", "turn_id", "type"]),
     "turn.begin": frozenset(["_meta", "by", "content", "files", "message_id", "queued", "session_id", "turn_id", "type"]),
     "turn.complete": frozenset(["_meta", "artifacts", "cause", "clear_session", "delivered", "duration_ms", "error", "exit_code", "large", "model", "native_session_id", "num_turns", "provider", "result", "session_id", "session_params", "signal", "status", "stop_reason", "summary", "truncated", "turn_id", "type", "usage"]),
     "usage": frozenset(["_meta", "cache_read_tokens", "cache_write_tokens", "cost_usd", "estimated", "input_tokens", "model", "models", "output_tokens", "provider", "reasoning_tokens", "scope", "session_id", "total_tokens", "turn_id", "type"]),

@@ -19,8 +19,8 @@ pub const INFO: &[Field] = fields! {
         permission_mode? Str,
         allowed_tools? STRINGS,
         denied_tools? STRINGS,
-        models? List(&object! { id! Str, label? Str }),
-        modes? List(&object! { id! Str, name? Str }),
+        models? List(&object! { id! Str, label? Str, description? Str }),
+        modes? List(&object! { id! Str, name? Str, description? Str }),
         commands? List(&object! { name! Str, description? Str, hint? Str, text? Str }),
     }
 };
@@ -74,7 +74,7 @@ pub const UP: &[Shape] = shapes! {
     "thinking" EVENTS { content! Str } ..EVENT;
     "message" EVENTS { role! Str, content! Str, truncated? Bool } LARGE { large? Any } ..EVENT;
     "tool.start" EVENTS { tool_call_id! Id, tool! Str, kind? Str, title? Str, input? Any, locations? Any } ..EVENT;
-    "tool.update" EVENTS { tool_call_id! Id, content? Str, stream? Str, title? Str, input? Any, data? Any } ..EVENT;
+    "tool.update" EVENTS { tool_call_id! Id, content? Str, stream? Str, title? Str, input? Any, locations? Any, data? Any } ..EVENT;
     "tool.end" EVENTS {
         tool_call_id! Id,
         content? Str,

@@ -32,7 +32,7 @@ const INFO: &[Field] = fields! {
         allowed_tools? Strings,
         denied_tools? Strings,
         models? MODELS,
-        modes? List(fields! { id! Text, name? Text }),
+        modes? List(fields! { id! Text, name? Text, description? Text }),
         commands? COMMANDS,
     }
 };
@@ -215,6 +215,7 @@ pub(crate) const TABLES: &[Table] = &[
                 stream? Text,
                 title? Text,
                 input? Any,
+                locations? Any,
                 data? Any,
                 truncated? Bool,
             }

@@ -166,6 +166,9 @@ impl EditorAgent {
         if let Some(title) = &news.title {
             update["title"] = json!(title);
         }
+        if let Some(locations) = update::locations(news.locations.as_ref()) {
+            update["locations"] = locations;
+        }
         for (name, json) in [("rawInput", &news.input), ("rawOutput", &news.data)] {
             if let Some(value) = json.as_ref().and_then(update::value) {
                 update[name] = value;

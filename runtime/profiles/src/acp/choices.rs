@@ -12,7 +12,7 @@ const MOST: usize = 512;
 /// The providers of the agents that name a model as `PROVIDER/MODEL` and are one themselves.
 const GATEWAYS: [&str; 2] = ["kilo", "opencode"];
 
-/// What a session may choose, of one kind.
+/// The values of one kind that a session may choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
     pub(crate) values: Vec<Named>,
@@ -23,8 +23,26 @@ pub(crate) struct Choice {
     beside: Option<(String, Vec<Named>)>,
 }
 
-/// An id, and what a person reads.
-type Named = (String, Option<String>);
+/// A value that may be chosen.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Named {
+    id: String,
+    /// The text for a person.
+    name: Option<String>,
+    description: Option<String>,
+}
+
+impl Named {
+    /// Reads a value whose id is the member `id`.
+    fn read(value: &Value, id: &str) -> Option<Self> {
+        let owned = |member: &str| text(value, member).map(str::to_owned);
+        Some(Self {
+            id: owned(id)?,
+            name: owned("name"),
+            description: owned("description"),
+        })
+    }
+}
 
 /// The most options of an agent that are read.
 const MAX_OPTIONS: usize = 64;
@@ -51,20 +69,20 @@ pub(crate) struct Choosing {
 impl Choice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
     fn find<'v>(values: &'v [Named], asked: &str) -> Option<&'v str> {
-        let ids = || values.iter().map(|(id, _)| id.as_str());
+        let ids = || values.iter().map(|value| value.id.as_str());
         let last = |id: &&str| {
             id.rsplit(['#', '/'])
                 .next()
                 .is_some_and(|last| last.eq_ignore_ascii_case(asked))
         };
-        let named = |(_, name): &&Named| {
-            name.as_deref()
-                .is_some_and(|name| name.eq_ignore_ascii_case(asked))
+        let named = |value: &&Named| {
+            let name = value.name.as_deref();
+            name.is_some_and(|name| name.eq_ignore_ascii_case(asked))
         };
         ids()
             .find(|id| *id == asked)
             .or_else(|| ids().find(|id| id.eq_ignore_ascii_case(asked)))
-            .or_else(|| values.iter().find(named).map(|(id, _)| id.as_str()))
+            .or_else(|| values.iter().find(named).map(|value| value.id.as_str()))
             .or_else(|| ids().filter(|id| id.contains("://")).find(last))
     }
 
@@ -74,23 +92,14 @@ impl Choice {
             .values
             .iter()
             .take(40)
-            .map(|(id, _)| id.as_str())
+            .map(|value| value.id.as_str())
             .collect();
         ids.join(", ")
     }
 
     fn read_list(&mut self, state: &Value, values: &str, id: &str, current: &str) {
-        let read = |one: &Value| {
-            Some((
-                text(one, id)?.to_owned(),
-                text(one, "name").map(str::to_owned),
-            ))
-        };
-        let values: Vec<_> = list(state, values)
-            .iter()
-            .take(MOST)
-            .filter_map(read)
-            .collect();
+        let listed = list(state, values).iter().take(MOST);
+        let values: Vec<_> = listed.filter_map(|value| Named::read(value, id)).collect();
         if !values.is_empty() {
             self.values = values;
             self.option = None;
@@ -101,13 +110,10 @@ impl Choice {
     }
 
     fn read_option(&mut self, option: &Value, id: &str) {
-        let read = |one: &Value| {
-            Some((
-                text(one, "value")?.to_owned(),
-                text(one, "name").map(str::to_owned),
-            ))
-        };
-        let values: Vec<_> = option_values(option).filter_map(read).collect();
+        let values = option_values(option);
+        let values: Vec<_> = values
+            .filter_map(|value| Named::read(value, "value"))
+            .collect();
         if self.values.is_empty() || self.option.is_some() {
             self.option = Some(id.to_owned());
             self.values = values;
@@ -162,14 +168,19 @@ fn own_option(option: &Value, id: &str) -> Option<AgentOption> {
     let (kind, choices) = match text(option, "type") {
         Some("boolean") => (AgentOptionKind::Boolean, None),
         Some("select") | None => {
-            let read = |value: &Value| {
+            let choices = option_values(option).filter_map(|value| {
+                let Named {
+                    id,
+                    name,
+                    description,
+                } = Named::read(value, "value")?;
                 Some(OptionChoice {
-                    id: owned(value, "value")?,
-                    label: owned(value, "name"),
-                    description: owned(value, "description"),
+                    id,
+                    label: name,
+                    description,
                 })
-            };
-            let choices = option_values(option).filter_map(read).collect();
+            });
+            let choices = choices.collect();
             (AgentOptionKind::Select, Some(choices))
         }
         Some(_) => return None,
@@ -297,24 +308,23 @@ impl Choices {
         }
     }
 
-    /// What a host learns of them.
+    /// Reports them to the host.
     pub(crate) fn info(&self) -> SessionInfo {
-        let list = |choice: &Choice| (!choice.values.is_empty()).then(|| choice.values.clone());
+        let modes = self.mode.values.iter().cloned().map(|mode| Mode {
+            id: mode.id,
+            name: mode.name,
+            description: mode.description,
+        });
+        let models = self.model.values.iter().cloned().map(|model| Model {
+            id: model.id,
+            label: model.name,
+            description: model.description,
+        });
         SessionInfo {
             mode: self.mode.current.clone(),
-            modes: list(&self.mode).map(|modes| {
-                modes
-                    .into_iter()
-                    .map(|(id, name)| Mode { id, name })
-                    .collect()
-            }),
+            modes: (!self.mode.values.is_empty()).then(|| modes.collect()),
             model: self.model.current.clone(),
-            models: list(&self.model).map(|models| {
-                models
-                    .into_iter()
-                    .map(|(id, label)| Model { id, label })
-                    .collect()
-            }),
+            models: (!self.model.values.is_empty()).then(|| models.collect()),
             reasoning_effort: self.effort.current.clone(),
             options: (!self.options.is_empty()).then(|| self.options.clone()),
             ..SessionInfo::default()
@@ -352,10 +362,10 @@ mod tests {
     fn modes_are_chosen_by_their_method_or_by_an_option() {
         let mut choices = Choices::default();
         choices.read(&json!({
-            "modes": {"availableModes": [{"id": "https://x/modes#plan", "name": "Plan"}, {"id": 7}], "currentModeId": "https://x/modes#agent"},
+            "modes": {"availableModes": [{"id": "https://x/modes#plan", "name": "Plan", "description": "edits nothing"}, {"id": 7}], "currentModeId": "https://x/modes#agent"},
             "configOptions": [
                 {"id": "mode", "category": "mode", "type": "select", "currentValue": "https://x/modes#agent", "options": [{"value": "other"}]},
-                {"id": "m", "category": "model", "currentValue": "a/b", "options": [{"name": "group", "options": [{"value": "a/b"}, {"value": "a/c", "name": "C"}]}]},
+                {"id": "m", "category": "model", "currentValue": "a/b", "options": [{"name": "group", "options": [{"value": "a/b"}, {"value": "a/c", "name": "C", "description": "c"}]}]},
             ],
         }));
         let mode = choices.choose_mode("s", "plan").unwrap();
@@ -376,7 +386,12 @@ mod tests {
             )
         );
         assert_eq!(choices.choose_effort("s", "high"), None);
-        assert_eq!(choices.info().modes.unwrap().len(), 1);
+        let info = choices.info();
+        let plan =
+            json!([{"id": "https://x/modes#plan", "name": "Plan", "description": "edits nothing"}]);
+        assert_eq!(json!(info.modes), plan);
+        let models = json!([{"id": "a/b"}, {"id": "a/c", "label": "C", "description": "c"}]);
+        assert_eq!(json!(info.models), models);
     }
 
     #[test]

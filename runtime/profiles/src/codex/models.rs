@@ -79,6 +79,7 @@ fn read(answer: &Value, models: &mut Vec<Model>) {
         models.push(Model {
             id: id.to_owned(),
             label: text("displayName").map(str::to_owned),
+            description: text("description").map(str::to_owned),
         });
     }
 }

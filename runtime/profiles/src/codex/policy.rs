@@ -237,6 +237,7 @@ impl Policy {
         let mode = |(id, name, ..): &(&str, &str, Approval, Sandbox)| Mode {
             id: (*id).to_owned(),
             name: Some((*name).to_owned()),
+            description: None,
         };
         MODES
             .iter()

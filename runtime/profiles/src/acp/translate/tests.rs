@@ -210,6 +210,51 @@ fn content_is_told_as_what_is_new_and_whole_at_the_end() {
 }
 
 #[test]
+fn places_and_data_are_reported_when_they_change() {
+    let update = |members: Value| {
+        let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "c" });
+        update
+            .as_object_mut()
+            .unwrap()
+            .extend(members.as_object().unwrap().clone());
+        update
+    };
+    let place = json!([{ "path": "/a", "line": 3 }]);
+    let other = json!([{ "path": "/b" }]);
+    let updates = [
+        update(json!({ "locations": [] })),
+        update(json!({ "locations": place, "rawOutput": [{ "n": 1 }] })),
+        update(json!({ "locations": place, "rawOutput": [{ "n": 1 }] })),
+        update(json!({ "locations": [], "rawOutput": "a text" })),
+        update(
+            json!({ "status": "completed", "locations": other, "rawOutput": [{ "n": 2 }, "b"] }),
+        ),
+    ];
+    for when in [When::Now, When::Before] {
+        let shown = told("x", when, &updates);
+        let found: Vec<_> = shown
+            .iter()
+            .map(|event| {
+                (
+                    event["type"].as_str().unwrap(),
+                    &event["locations"],
+                    &event["data"],
+                )
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("tool.start", &Value::Null, &Value::Null),
+                ("tool.update", &place, &json!([{ "n": 1 }])),
+                ("tool.update", &other, &Value::Null),
+                ("tool.end", &Value::Null, &json!([{ "n": 2 }, "b"])),
+            ]
+        );
+    }
+}
+
+#[test]
 fn diffs_terminals_and_raw_output_become_results() {
     let end = |update: Value| {
         let mut update = update;

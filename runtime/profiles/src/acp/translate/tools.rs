@@ -21,9 +21,17 @@ const LONGEST_TITLE: usize = 1024;
 /// result has its text.
 pub(super) const MAX_DATA_BYTES: usize = 16 * 1024;
 
-/// The agent's own data about a result, unless it is only a text.
+/// The agent's own data about a result, an object or a list. A text is the content.
 fn raw_data(output: &Value) -> Option<Json> {
-    json(output).filter(|_| output.is_object() && output.to_string().len() <= MAX_DATA_BYTES)
+    let is_data = output.is_object() || output.is_array();
+    json(output).filter(|_| is_data && output.to_string().len() <= MAX_DATA_BYTES)
+}
+
+/// Sets `known` to a value of an update. Returns the value if it is new.
+fn replace_known(known: &mut Option<Json>, value: Option<Json>) -> Option<Json> {
+    let new = value.filter(|new| known.as_ref() != Some(new))?;
+    *known = Some(new.clone());
+    Some(new)
 }
 
 /// A tool call, as far as it was told.
@@ -32,8 +40,12 @@ pub(super) struct Call {
     id: ToolCallId,
     tool: String,
     title: Option<String>,
-    /// The input that was told last.
+    /// The last input that was reported.
     input: Option<Json>,
+    /// The last places that were reported.
+    locations: Option<Json>,
+    /// The last data that was reported while the call ran.
+    data: Option<Json>,
     /// The content that was told last.
     text: String,
     /// What a request of permission may leave out, as it was told last; nothing once the call has ended.
@@ -172,11 +184,12 @@ impl Reader {
             let tool = self.tool(id, update);
             let title = title(update);
             let input = update.get("rawInput").and_then(json);
+            let locations = update.get("locations").and_then(json);
             let start = ToolStart {
                 kind: text(update, "kind").map(str::to_owned),
                 title: title.clone(),
                 input: input.clone(),
-                locations: update.get("locations").and_then(json),
+                locations: locations.clone(),
                 parent_tool_call_id: parent(update),
                 history: (when == When::Before).then_some(true),
                 ..ToolStart::new(call_id.clone(), tool.clone())
@@ -187,6 +200,8 @@ impl Reader {
                 tool,
                 title,
                 input,
+                locations,
+                data: None,
                 text: String::new(),
                 told: Map::new(),
                 ended: false,
@@ -285,7 +300,19 @@ impl Reader {
             delta = (!fits.is_empty()).then(|| fits.to_owned());
         }
         let status = text(update, "status").unwrap_or_default();
+        let locations = update.get("locations").and_then(json);
+        let locations = replace_known(&mut call.locations, locations);
         if matches!(status, "completed" | "failed") {
+            // The end of a call has no places of its own.
+            if locations.is_some() {
+                let update = ToolUpdate {
+                    locations,
+                    parent_tool_call_id: parent(update),
+                    history,
+                    ..ToolUpdate::new(call.id.clone())
+                };
+                out.push(update.into());
+            }
             call.ended = true;
             let failed = status == "failed";
             if content.text.is_empty()
@@ -327,22 +354,20 @@ impl Reader {
             call.text = content.text;
         }
         let title = title(update).filter(|title| call.title.as_ref() != Some(title));
-        let input = update
-            .get("rawInput")
-            .and_then(json)
-            .filter(|input| call.input.as_ref() != Some(input));
-        if let Some(input) = &input {
-            call.input = Some(input.clone());
-        }
+        let input = replace_known(&mut call.input, update.get("rawInput").and_then(json));
+        let data = replace_known(&mut call.data, update.get("rawOutput").and_then(raw_data));
         if let Some(title) = &title {
             call.title = Some(title.clone());
         }
         let title = title.filter(|_| !is_new);
-        if delta.is_some() || title.is_some() || input.is_some() {
+        let has_values = input.is_some() || locations.is_some() || data.is_some();
+        if delta.is_some() || title.is_some() || has_values {
             let update = ToolUpdate {
                 content: delta,
                 title,
                 input,
+                locations,
+                data,
                 parent_tool_call_id: parent(update),
                 history,
                 ..ToolUpdate::new(call.id.clone())

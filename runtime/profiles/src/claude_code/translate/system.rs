@@ -103,6 +103,7 @@ impl Translator {
             Some(trunkline_sdk::protocol::Model {
                 id: text(model, "value")?.to_owned(),
                 label: text(model, "displayName").map(|label| cut(label, 100)),
+                description: text(model, "description").map(|description| cut(description, 1000)),
             })
         };
         let models: Vec<_> = list(answer, "models")
