@@ -44,8 +44,8 @@ pub(crate) struct Facts {
     /// True if the adapter reports the agent's own session id, once the agent has the session.
     /// `None`: the adapter did not declare it.
     reports_native_id: Option<bool>,
-    /// The adapter has one process of its agent for all turns, which it starts at the opening.
-    is_interactive: bool,
+    /// True if the adapter reports models and modes once its agent has started.
+    lists_choices: bool,
     has_native_id: bool,
     context: ContextUsage,
     /// In US dollars.
@@ -105,8 +105,7 @@ impl Facts {
         let capabilities = info.capabilities.as_ref();
         let reports_native_id = capabilities.and_then(|it| it.native_session_ids);
         self.reports_native_id = reports_native_id.or(self.reports_native_id);
-        let exec_model = capabilities.and_then(|it| it.exec_model.as_deref());
-        self.is_interactive |= exec_model == Some("interactive");
+        self.lists_choices |= capabilities.and_then(|it| it.lists_choices) == Some(true);
         self.has_native_id |= info.native_session_id.is_some();
         if info.display_id.is_some() {
             self.title_time = time;
@@ -139,9 +138,10 @@ impl Facts {
         has_modes && has_models || self.has_native_id || is_static
     }
 
-    /// Returns true if the agent of a new session reports its native id when it has started.
+    /// Returns true if the adapter of a new session reports models and modes when its agent has
+    /// started, and the agent has not.
     pub(crate) fn has_agent_to_start(&self) -> bool {
-        self.is_interactive && self.reports_native_id == Some(true) && !self.has_native_id
+        self.lists_choices && !self.has_native_id
     }
 
     /// Notes the tokens in the context.

@@ -1287,7 +1287,9 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
         "options_applied": [],
         "capabilities": {"native_session_ids": true, "exec_model": "interactive"},
     });
-    let agents: [(&str, Reports, u64, [bool; 2]); 14] = [
+    let mut listing = interactive.clone();
+    listing["capabilities"]["lists_choices"] = json!(true);
+    let agents: [(&str, Reports, u64, [bool; 2]); 15] = [
         (
             "all at once",
             vec![(0, with(&both, "options_applied", json!([])))],
@@ -1371,9 +1373,15 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
             [false; 2],
         ),
         (
+            "an agent with sessions of its own, from which no choices are to come",
+            vec![(0, interactive), (2500, both.clone())],
+            2000,
+            [false; 2],
+        ),
+        (
             "an agent that takes long to start",
             vec![
-                (0, interactive.clone()),
+                (0, listing.clone()),
                 (19_000, with(&both, "native_session_id", json!("n"))),
             ],
             19_000,
@@ -1381,14 +1389,14 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
         ),
         (
             "an agent that does not start",
-            vec![(0, interactive.clone())],
+            vec![(0, listing.clone())],
             20_000,
             [false; 2],
         ),
         (
             "an agent that fails to start",
             vec![
-                (0, interactive),
+                (0, listing),
                 (
                     300,
                     json!({"type": "error", "message": "no", "category": "auth"}),

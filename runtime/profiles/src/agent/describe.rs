@@ -25,6 +25,8 @@ pub(crate) fn wrapped(
 ) -> Description {
     let capabilities = Capabilities {
         lists_sessions,
+        // Such an agent starts when its session is opened, and then has its models and modes.
+        lists_choices: (exec_model == "interactive").then_some(true),
         native_session_ids: Some(true),
         turn_completion: Some(true),
         exec_model: Some(exec_model.to_owned()),
