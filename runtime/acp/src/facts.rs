@@ -47,6 +47,9 @@ pub(crate) struct Facts {
     /// True if the adapter reports models and modes once its agent has started.
     lists_choices: bool,
     has_native_id: bool,
+    /// Values that were in force first and that the agent does not list, at most one of each
+    /// setting. They can be chosen again.
+    unlisted: Vec<(Setting, String)>,
     context: ContextUsage,
     /// In US dollars.
     cost: f64,
@@ -118,6 +121,23 @@ impl Facts {
         ] {
             if new.is_some() {
                 into.clone_from(new);
+            }
+        }
+        self.note_unlisted();
+    }
+
+    /// Notes values in force that the agent does not list.
+    fn note_unlisted(&mut self) {
+        let settings: Vec<_> = self.settings().collect();
+        self.unlisted.retain(|(noted, _)| settings.contains(noted));
+        for setting in settings {
+            let listed = self.listed(&setting);
+            let Some(Value::String(current)) = self.value(&setting) else {
+                continue;
+            };
+            let is_listed = listed.is_empty() || listed.iter().any(|value| value.id == current);
+            if !is_listed && self.unlisted.iter().all(|(noted, _)| *noted != setting) {
+                self.unlisted.push((setting, current));
             }
         }
     }
@@ -248,19 +268,20 @@ impl Facts {
         }
     }
 
-    /// The values that may be chosen: those that the agent lists, and the one in force. Empty if the
-    /// agent lists none.
+    /// The values that may be chosen: those that the agent lists, and without being listed the
+    /// first one and the one in force. Empty if the agent lists none.
     fn offered(&self, setting: &Setting) -> Vec<Choice> {
         let mut values = self.listed(setting);
         if values.is_empty() {
             return values;
         }
+        let first = self.unlisted.iter().find(|(noted, _)| noted == setting);
         let current = self.value(setting);
         let current = current.as_ref().and_then(Value::as_str);
-        if let Some(current) = current
-            && values.iter().all(|value| value.id != current)
-        {
-            values.insert(0, unnamed(current));
+        for id in first.map(|(_, id)| id.as_str()).into_iter().chain(current) {
+            if values.iter().all(|value| value.id != id) {
+                values.insert(0, unnamed(id));
+            }
         }
         values
     }
@@ -489,6 +510,56 @@ mod tests {
         let described = |option: &Value| option["options"][0]["description"].clone();
         let descriptions: Vec<_> = facts.options().iter().map(described).collect();
         assert_eq!(descriptions, ["edits nothing", "thinks longest"]);
+    }
+
+    #[test]
+    fn a_value_that_only_the_configuration_names_can_be_chosen_again() {
+        let mut facts = facts();
+        let values = |facts: &Facts, setting: &Setting| -> Vec<String> {
+            let offered = facts.offered(setting).into_iter();
+            offered.map(|value| value.id).collect()
+        };
+        let option = |value: &str| AgentOption {
+            id: "speed".to_owned(),
+            kind: Some(AgentOptionKind::Select),
+            value: Json::of(&json!(value)).ok(),
+            choices: Some(vec![unnamed("fast"), unnamed("slow")]),
+            ..AgentOption::default()
+        };
+        let info = |model: &str, effort: &str, speed: &str| SessionInfo {
+            model: Some(model.to_owned()),
+            models: Some(vec![Model {
+                id: "old".to_owned(),
+                ..Model::default()
+            }]),
+            reasoning_effort: Some(effort.to_owned()),
+            options: Some(vec![option(speed)]),
+            ..SessionInfo::default()
+        };
+        facts.apply(&info("new", "xhigh", "warp"), None);
+        let own = Setting::Own("speed".to_owned());
+        for (model, effort, speed) in [("old", "low", "fast"), ("other", "ultra", "slow")] {
+            facts.apply(&info(model, effort, speed), None);
+            for (setting, value) in [
+                (&Setting::Model, "new"),
+                (&Setting::Model, model),
+                (&Setting::Effort, "xhigh"),
+                (&Setting::Effort, effort),
+                (&own, "warp"),
+            ] {
+                assert!(facts.has(setting, &json!(value)), "{setting:?} {value}");
+            }
+        }
+        assert_eq!(values(&facts, &Setting::Model), ["other", "new", "old"]);
+        assert!(!facts.has(&Setting::Model, &json!("none")));
+        // What the agent does not offer any longer is forgotten.
+        let none = SessionInfo {
+            options: Some(Vec::new()),
+            ..SessionInfo::default()
+        };
+        facts.apply(&none, None);
+        facts.apply(&info("old", "low", "fast"), None);
+        assert_eq!(values(&facts, &own), ["fast", "slow"]);
     }
 
     #[test]
