@@ -94,6 +94,17 @@ pub trait Adapter: Send + Sync + 'static {
         SessionInfo::default()
     }
 
+    /// Ends the login that the agent keeps (`--log-out`, [ext.8]).
+    ///
+    /// # Errors
+    /// The reason why the agent is still logged in. By default that it has no logout.
+    ///
+    /// # Cancel safety
+    /// It runs to its end, or until the process is killed.
+    fn log_out(&self) -> impl Future<Output = Result<(), Error>> + Send {
+        async { Err(Error::refused("its adapter knows no logout")) }
+    }
+
     /// Checks what the adapter needs (`--diagnose`, [ext.8]).
     fn diagnose(&self) -> impl Future<Output = Vec<Check>> + Send {
         async { vec![Check::info("start", "the adapter starts")] }

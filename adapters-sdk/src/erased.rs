@@ -43,6 +43,8 @@ pub(crate) trait AnyAdapter: Send + Sync + 'static {
 
     fn sessions(&self, list: SessionsList) -> Hook<'_, Result<Vec<SessionEntry>, Error>>;
 
+    fn log_out(&self) -> Hook<'_, Result<(), Error>>;
+
     fn diagnose(&self) -> Hook<'_, Vec<Check>>;
 
     fn describe(&self) -> Description;
@@ -98,6 +100,10 @@ impl<A: Adapter> AnyAdapter for A {
 
     fn sessions(&self, list: SessionsList) -> Hook<'_, Result<Vec<SessionEntry>, Error>> {
         Box::pin(Adapter::sessions(self, list))
+    }
+
+    fn log_out(&self) -> Hook<'_, Result<(), Error>> {
+        Box::pin(Adapter::log_out(self))
     }
 
     fn diagnose(&self) -> Hook<'_, Vec<Check>> {

@@ -183,6 +183,7 @@ impl Program {
         match flag {
             Some(Flag::Describe) => flags::describe(&adapter.describe(), self.config_schema),
             Some(Flag::Diagnose) => flags::diagnose(&*adapter).await,
+            Some(Flag::LogOut) => flags::log_out(&*adapter).await,
             None => {
                 let mut server = Server::of(adapter).until(told());
                 if let Some(handlers) = handlers {

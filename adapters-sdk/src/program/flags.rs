@@ -1,4 +1,4 @@
-//! The two flags that are answered without a session ([ext.8]).
+//! The flags that are answered without a session ([ext.8]).
 
 use std::{ffi::OsString, io::Write, process::ExitCode};
 
@@ -15,6 +15,7 @@ use crate::{
 pub(super) enum Flag {
     Describe,
     Diagnose,
+    LogOut,
 }
 
 impl Flag {
@@ -24,6 +25,7 @@ impl Flag {
             .find_map(|argument| match argument.to_str() {
                 Some("--describe") => Some(Self::Describe),
                 Some("--diagnose") => Some(Self::Diagnose),
+                Some("--log-out") => Some(Self::LogOut),
                 _ => None,
             })
     }
@@ -42,6 +44,18 @@ pub(super) async fn diagnose(adapter: &dyn AnyAdapter) -> ExitCode {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
+    }
+}
+
+/// Status 1 with the reason on stderr if the agent is still logged in.
+pub(super) async fn log_out(adapter: &dyn AnyAdapter) -> ExitCode {
+    match adapter.log_out().await {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // The peer that asked may have gone.
+            drop(writeln!(std::io::stderr(), "{error}"));
+            ExitCode::FAILURE
+        }
     }
 }
 

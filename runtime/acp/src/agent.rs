@@ -44,6 +44,7 @@ pub(crate) trait AnyHost: Send {
     fn keep_file(&self, session: SessionId, file: PathBuf, sha256: Sha256) -> HostResult<()>;
     fn read_file(&self, session: SessionId, sha256: Sha256) -> HostResult<Option<Vec<u8>>>;
     fn work_dirs(&self) -> HostResult<BTreeMap<String, String>>;
+    fn log_out(&self) -> HostResult<()>;
 }
 
 impl<H: Host> AnyHost for H {
@@ -61,6 +62,10 @@ impl<H: Host> AnyHost for H {
 
     fn work_dirs(&self) -> HostResult<BTreeMap<String, String>> {
         Box::pin(Host::work_dirs(self.clone()))
+    }
+
+    fn log_out(&self) -> HostResult<()> {
+        Box::pin(Host::log_out(self.clone()))
     }
 }
 

@@ -58,6 +58,8 @@ pub struct Options {
     pub may_work_in: MayWorkIn,
     /// The longest line of the editor that is read, in bytes.
     pub max_line: usize,
+    /// True if the agent may have a logout, which [`Host::log_out`] asks it for.
+    pub logs_out: bool,
     /// True to offer methods that ACP may still change or remove: `session/status`.
     pub offers_unstable: bool,
 }
@@ -73,6 +75,7 @@ impl Options {
             denies_at_end: true,
             may_work_in: Box::new(|_| Ok(())),
             max_line: MAX_LINE,
+            logs_out: false,
             offers_unstable: false,
         }
     }
@@ -122,4 +125,12 @@ pub trait Host: Connect + Clone {
     /// # Errors
     /// The reason why they are not known, for a person.
     fn work_dirs(self) -> impl Future<Output = Result<BTreeMap<String, String>, String>> + Send;
+
+    /// Ends the login of the agent that [`Options::agent`] names.
+    ///
+    /// # Errors
+    /// The reason why it is still logged in, for a person. By default that the host has no logout.
+    fn log_out(self) -> impl Future<Output = Result<(), String>> + Send {
+        async { Err("agents keep their logins here".to_owned()) }
+    }
 }

@@ -11,8 +11,9 @@ use std::{
 };
 
 use agent_client_protocol_schema::v1::{
-    InitializeResponse, ListSessionsResponse, LoadSessionResponse, NewSessionResponse,
-    PromptResponse, RequestPermissionRequest, SessionNotification, SetSessionConfigOptionResponse,
+    InitializeResponse, ListSessionsResponse, LoadSessionResponse, LogoutResponse,
+    NewSessionResponse, PromptResponse, RequestPermissionRequest, SessionNotification,
+    SetSessionConfigOptionResponse,
 };
 use serde_json::{Value, json};
 use tokio::{
@@ -77,6 +78,15 @@ impl Host for Played {
 
     async fn work_dirs(self) -> Result<BTreeMap<String, String>, String> {
         Ok([("a".to_owned(), "/work".to_owned())].into())
+    }
+
+    async fn log_out(self) -> Result<(), String> {
+        let mut removed = self.removed.lock().unwrap();
+        if removed.is_empty() {
+            removed.push("login".to_owned());
+            return Ok(());
+        }
+        Err("nothing to end".to_owned())
     }
 }
 
@@ -145,6 +155,7 @@ impl Stage {
         options.files = Some(folder.path().to_owned());
         options.max_line = 100 * 1024 * 1024;
         options.offers_unstable = offers_unstable;
+        options.logs_out = true;
         let (input, output) = tokio::io::split(far);
         let serving = tokio::spawn(serve(input, output, host, options, std::future::pending()));
         let relay = Side::new(pipes.recv().await.unwrap());
@@ -200,6 +211,7 @@ impl Stage {
             .asks("initialize", json!({"protocolVersion": 9}))
             .await;
         let told: InitializeResponse = stage.answer(id).await;
+        assert!(told.agent_capabilities.auth.logout.is_some());
         assert_eq!(
             told.protocol_version,
             agent_client_protocol_schema::ProtocolVersion::V1
@@ -716,6 +728,17 @@ async fn a_session_is_copied_and_edited_by_unstable_methods() {
 }
 
 /// The answer to a prompt has the tokens of its turn only if unstable methods are offered.
+/// The host ends the agent's login, and the editor gets the reason why it does not.
+#[tokio::test(start_paused = true)]
+async fn a_logout_is_passed_on_to_the_host() {
+    let mut stage = Stage::initialized().await;
+    let id = stage.asks("logout", json!({})).await;
+    let _: LogoutResponse = stage.answer(id).await;
+    assert_eq!(*stage.removed.lock().unwrap(), ["login"]);
+    let id = stage.asks("logout", json!({})).await;
+    assert_eq!(stage.error(id).await, (-32603, "nothing to end".to_owned()));
+}
+
 #[tokio::test(start_paused = true)]
 async fn the_tokens_of_a_turn_are_unstable() {
     for offers_unstable in [false, true] {

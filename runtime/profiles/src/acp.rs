@@ -39,7 +39,7 @@ mod usage;
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline_sdk::protocol::{SessionEntry, SessionUpdate, SessionsList};
 use trunkline_sdk::{
     Adapter, Check, Description, Error, Input, Session, SessionInfo, SessionStart, Turn,
@@ -233,6 +233,30 @@ impl Adapter for Acp {
         }
         entries.truncate(most);
         Ok(entries)
+    }
+
+    async fn log_out(&self) -> Result<(), Error> {
+        let options = Options::configured(self.common());
+        let prepared = self.prepare(&options).await?;
+        let link = self.link(&prepared.launch, None).await?;
+        let called = link.initialized.called();
+        if !link.initialized.logs_out {
+            return Err(Error::refused(format!("{called} has no logout")));
+        }
+        let deadline = options.deadlines.start;
+        let answer = link
+            .peer
+            .call::<_, Value>("logout", &json!({}), deadline)
+            .await;
+        answer.map(drop).map_err(|error| {
+            let what = format!("{called} did not log out");
+            process::failure(
+                &error,
+                &what,
+                &link.initialized,
+                self.login_hint().as_deref(),
+            )
+        })
     }
 
     fn describe(&self) -> Description {

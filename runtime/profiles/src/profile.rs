@@ -52,6 +52,15 @@ impl Profile {
         self.agent?.credentials.as_ref()
     }
 
+    /// Returns true if its agent may have a logout: a command, or the method of ACP, which only the agent knows.
+    #[must_use]
+    pub fn may_log_out(&self) -> bool {
+        let has_command = self
+            .credentials()
+            .is_some_and(|known| known.logout().is_some());
+        has_command || self.name == "acp"
+    }
+
     /// The variables by which its agent finds the way out of this machine: proxies, and certificates of authorities.
     #[must_use]
     pub fn network_variables(&self) -> &'static [&'static str] {

@@ -39,6 +39,7 @@ impl EditorAgent {
                     "no authentication is needed, and there is none",
                 ));
             }
+            "logout" if self.options.logs_out => self.log_out(id),
             "session/new" => self.new_session(id, params)?,
             "session/load" => self.join(id, params, true)?,
             "session/resume" => self.join(id, params, false)?,
@@ -97,6 +98,9 @@ impl EditorAgent {
             "agentInfo": { "name": "trunkline", "title": "trunkline", "version": self.options.version },
             "authMethods": [],
         });
+        if self.options.logs_out {
+            result["agentCapabilities"]["auth"] = json!({ "logout": {} });
+        }
         if self.options.offers_unstable {
             let sessions = &mut result["agentCapabilities"]["sessionCapabilities"];
             sessions["status"] = json!({});
@@ -104,6 +108,14 @@ impl EditorAgent {
             sessions["_meta"] = json!({ EDIT_METHOD: {} });
         }
         self.answer(id, Ok(result));
+    }
+
+    fn log_out(&self, id: &Id) {
+        let request = id.clone();
+        self.host.call(self.store.log_out(), move |agent, ended| {
+            let ended = ended.map_err(|why| Refusal::new(Code::Internal, why));
+            agent.answer(&request, ended.map(|()| json!({})));
+        });
     }
 
     fn new_session(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {

@@ -28,7 +28,7 @@ use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::stop_signal,
-    target::{AGENT, ad_hoc, variable},
+    target::{self, AGENT, ad_hoc, variable},
 };
 
 /// Timeout for a daemon that another `trunkline acp` starts at the same time to listen.
@@ -99,6 +99,7 @@ impl Acp {
                 folder,
                 config: config.map(Path::to_owned),
                 adapter: self.adapter,
+                agent: None,
             })?;
             return Ok(exit::OK);
         }
@@ -126,9 +127,11 @@ impl Acp {
         let config = config.map(std::path::absolute).transpose()?;
         let host = Daemon {
             folder,
+            agent: options.agent.clone(),
             config,
             adapter,
         };
+        options.logs_out = host.may_log_out();
         let stop = stop_signal()?;
         let served = async {
             // A daemon that is started has as long as it needs. Later attempts have a timeout.
@@ -180,9 +183,26 @@ struct Daemon {
     folder: Folder,
     config: Option<PathBuf>,
     adapter: Option<String>,
+    /// The agent of new sessions, if the editor chose one.
+    agent: Option<String>,
 }
 
 impl Daemon {
+    /// Returns true if the editor's agent may have a logout.
+    fn may_log_out(&self) -> bool {
+        let Some(id) = self.agent.as_deref().filter(|_| self.adapter.is_none()) else {
+            return false;
+        };
+        let Ok(mut config) = target::config(self.config.as_deref()) else {
+            return false;
+        };
+        target::add_built_in(&mut config, id);
+        let profile = config
+            .agent(id)
+            .and_then(|agent| target::built_in(&agent.profile));
+        profile.is_some_and(|profile| profile.may_log_out())
+    }
+
     /// This program with what the daemon is made of.
     fn command(&self, arguments: &[&str]) -> io::Result<process::Command> {
         let mut command = process::Command::new(std::env::current_exe()?);
@@ -330,6 +350,23 @@ impl Host for Daemon {
         let agents = self.folder.ask(Method::GET, "/v1/agents").await;
         let mut agents = agents.map_err(|error| error.text())?;
         serde_json::from_value(agents["work_dirs"].take()).map_err(|error| error.to_string())
+    }
+
+    async fn log_out(self) -> Result<(), String> {
+        let agent = self.agent.as_deref().unwrap_or_default();
+        let program = std::env::current_exe().map_err(|error| error.to_string())?;
+        let mut command = tokio::process::Command::new(program);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        command
+            .args(["login", agent, "--logout"])
+            .stdin(Stdio::null());
+        let ended = command.output().await.map_err(|error| error.to_string())?;
+        if ended.status.success() {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&ended.stderr).trim().to_owned())
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use trunkline_host::Host;
 use trunkline_host::config::AgentConfig;
-use trunkline_host::process::{ChildSpec, child_environment, query};
+use trunkline_host::process::{ChildSpec, QueryOutput, child_environment, query};
 use trunkline_host::redact;
 use trunkline_profiles::Credentials;
 
@@ -26,7 +26,7 @@ use crate::private_file::write_private;
 use crate::terminal::one_line;
 use crate::{advice, exit, target};
 
-/// Timeout for an agent's report of its login.
+/// Timeout for an agent's report of its login, and for its logout.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limit for an agent's report of its login, in characters.
@@ -50,6 +50,8 @@ const BROWSER_VARIABLES: [&str; 5] = [
 /// logged in. The login stays where the agent stores it. An agent that logs in within its own interface is started, and
 /// what to type is shown first.
 ///
+/// --logout ends the login that the agent stores: by the agent's own command, or by ACP.
+///
 /// Without a person, --auth-file and --auth-variable write the agent's login file, such as `auth.json` of Codex, with
 /// mode 0600. A newer file is kept.
 #[derive(Debug, Args)]
@@ -59,6 +61,7 @@ Examples:
   trunkline login claude-code --check && trunkline run --agent claude-code 'hello'
   trunkline login codex --auth-file /run/secrets/codex-auth.json
   trunkline login codex --auth-variable CODEX_AUTH_JSON
+  trunkline login codex --logout
 
 It ends with 0 when the agent is logged in, with 1 when it is not, with 2 when no
 login of it is known, and with 3 when it is not installed.")]
@@ -70,6 +73,10 @@ pub(crate) struct Login {
     /// Reports whether the agent is logged in, and changes nothing
     #[arg(long, conflicts_with = "auth")]
     check: bool,
+
+    /// Ends the agent's login
+    #[arg(long, conflicts_with_all = ["auth", "check"])]
+    logout: bool,
 
     /// The report as one JSON object
     #[arg(long, requires = "check")]
@@ -91,6 +98,9 @@ pub(crate) struct Login {
 impl Login {
     pub(super) async fn run(self, file: Option<&Path>) -> CommandResult {
         let agent = LoginAgent::find(file, &self.agent)?;
+        if self.logout {
+            return print_line(&agent.log_out().await?);
+        }
         if let Some(auth) = self.auth()? {
             return print_line(&agent.write_auth(&auth, self.replace)?);
         }
@@ -114,9 +124,9 @@ impl Login {
             Some(false) | None => Err(CliError::failed(anyhow!(
                 "{} is not logged in: {} ended with {status}",
                 agent.config.id,
-                agent.credentials.login()
+                agent.credentials()?.login()
             ))
-            .next(agent.credentials.hint(|name| agent.variable(name)))),
+            .next(agent.credentials()?.hint(|name| agent.variable(name)))),
         }
     }
 
@@ -191,7 +201,8 @@ impl ProvidedLogin {
 /// An agent with what its login needs.
 struct LoginAgent {
     config: AgentConfig,
-    credentials: &'static Credentials,
+    /// `None` if its profile knows no login.
+    credentials: Option<&'static Credentials>,
     /// The process of its adapter, whose variables the agent gets.
     spec: ChildSpec,
     environment: BTreeMap<OsString, OsString>,
@@ -207,15 +218,7 @@ impl LoginAgent {
             return Err(target::no_agent(Some(id), &config));
         };
         let profile = target::built_in(&agent.profile);
-        let Some(credentials) = profile.and_then(|profile| profile.credentials()) else {
-            return Err(CliError::usage(anyhow!(
-                "no login of the agent {id} is known: its profile is {}",
-                agent.profile.name()
-            ))
-            .next(
-                "log in with its own command, or name its variables in `env` or `env_passthrough`",
-            ));
-        };
+        let credentials = profile.and_then(|profile| profile.credentials());
         config.agents.retain(|agent| agent.id == id);
         config.default_agent = None;
         config.usage_log = false;
@@ -233,6 +236,19 @@ impl LoginAgent {
             spec,
             environment: environment.variables,
             _host: host,
+        })
+    }
+
+    /// The login that its profile knows.
+    fn credentials(&self) -> Result<&'static Credentials, CliError> {
+        self.credentials.ok_or_else(|| {
+            let (id, profile) = (&self.config.id, self.config.profile.name());
+            CliError::usage(anyhow!(
+                "no login of the agent {id} is known: its profile is {profile}"
+            ))
+            .next(
+                "log in with its own command, or name its variables in `env` or `env_passthrough`",
+            )
         })
     }
 
@@ -274,7 +290,7 @@ impl LoginAgent {
 
     /// Runs the agent's login on this terminal, and waits for its end.
     fn log_in(&self) -> Result<ExitStatus, CliError> {
-        let login = self.credentials.login();
+        let login = self.credentials()?.login();
         let (program, arguments) = login.parts().unwrap_or_default();
         let (path, arguments) = self.command(program, arguments)?;
         if let Some(typed) = login.typed() {
@@ -304,12 +320,13 @@ impl LoginAgent {
     /// Reports the login: by the agent's own check, and by the variables and the file that it takes.
     async fn report(&self) -> Result<LoginReport, CliError> {
         let value = |name: &str| self.variable(name);
-        let variables = self.credentials.found(value);
+        let credentials = self.credentials()?;
+        let variables = credentials.found(value);
         let by_variable = variables
             .first()
             .map(|name| format!("{name} from the environment"));
-        let sources = self.credentials.sources(value);
-        let (logged_in, by) = match self.credentials.check() {
+        let sources = credentials.sources(value);
+        let (logged_in, by) = match credentials.check() {
             Some(arguments) => match (self.check(arguments).await?, by_variable) {
                 ((true, report), _) => (Some(true), report),
                 ((false, _), Some(variable)) => (Some(true), variable),
@@ -320,7 +337,7 @@ impl LoginAgent {
                 None => (None, "the agent does not report its login".to_owned()),
             },
         };
-        let next = (logged_in != Some(true)).then(|| self.credentials.hint(value));
+        let next = (logged_in != Some(true)).then(|| credentials.hint(value));
         Ok(LoginReport {
             agent: self.config.id.clone(),
             logged_in,
@@ -329,8 +346,8 @@ impl LoginAgent {
         })
     }
 
-    /// Runs the agent's own check. Returns true with its words if it is logged in.
-    async fn check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
+    /// Runs the agent's own program with these arguments.
+    async fn query(&self, arguments: &[String]) -> Result<QueryOutput, CliError> {
         let wrapped = advice::of(&self.config).map_or("", |wrapped| wrapped.program);
         let (path, arguments) = self.command(wrapped, arguments)?;
         let mut spec = self.spec.clone();
@@ -338,27 +355,68 @@ impl LoginAgent {
         spec.args = arguments.into_iter().map(OsString::from).collect();
         spec.config = None;
         spec.sandbox = None;
-        let answer = query(spec, CHECK_TIMEOUT)
-            .await
-            .map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?;
+        let answer = query(spec, CHECK_TIMEOUT).await;
+        answer.map_err(|error| CliError::not_started(anyhow!("failed to {error}")))
+    }
+
+    /// Runs the agent's own check. Returns true with its words if it is logged in.
+    async fn check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
+        let answer = self.query(arguments).await?;
         let Some(end) = answer.exit else {
-            let time = humantime::format_duration(CHECK_TIMEOUT);
-            return Ok((false, format!("no answer within {time}")));
+            return Ok((false, no_answer()));
         };
         let stdout = String::from_utf8_lossy(&answer.stdout);
         let (is_denied, report) = words_of_check(&stdout, &answer.stderr);
         Ok((end.success() && !is_denied, report))
     }
 
+    /// Ends the login that the agent keeps: by its own command, or by its adapter. Returns the report.
+    async fn log_out(&self) -> Result<String, CliError> {
+        let id = &self.config.id;
+        let command = self.credentials.and_then(Credentials::logout);
+        let answer = match command {
+            Some(arguments) => self.query(arguments).await?,
+            // Another program would take the flag for a run.
+            None if target::built_in(&self.config.profile).is_none() && !self.config.sdk => {
+                return Err(
+                    CliError::usage(anyhow!("no logout of the agent {id} is known"))
+                        .next("log out with its own command"),
+                );
+            }
+            None => {
+                let answer = query(self.spec.clone().arg("--log-out"), CHECK_TIMEOUT).await;
+                answer.map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?
+            }
+        };
+        let is_out = answer.exit.is_some_and(|end| end.success());
+        if !is_out {
+            let stdout = String::from_utf8_lossy(&answer.stdout);
+            let words = match answer.exit {
+                Some(_) => words_of_check(&stdout, &answer.stderr).1,
+                None => no_answer(),
+            };
+            return Err(CliError::failed(anyhow!("{id} did not log out: {words}"))
+                .next("log out with its own command"));
+        }
+        let found = self
+            .credentials
+            .map(|it| it.found(|name| self.variable(name)));
+        Ok(match found.iter().flatten().next() {
+            Some(name) => format!("{id}: logged out; {name} from the environment still logs it in"),
+            None => format!("{id}: logged out"),
+        })
+    }
+
     /// Writes a login to the agent's own file. Returns what was done.
     fn write_auth(&self, auth: &ProvidedLogin, replace: bool) -> Result<String, CliError> {
         let id = &self.config.id;
-        let path = self.credentials.file(|name| self.variable(name));
+        let credentials = self.credentials()?;
+        let path = credentials.file(|name| self.variable(name));
         let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
         let Some(path) = path.filter(is_json) else {
             return Err(
                 CliError::usage(anyhow!("the login of {id} is no JSON file of its own"))
-                    .next(self.credentials.hint(|name| self.variable(name))),
+                    .next(credentials.hint(|name| self.variable(name))),
             );
         };
         // A link to the file stays one.
@@ -395,6 +453,13 @@ impl LoginAgent {
         write_private(&path, &auth.json).map_err(failed)?;
         Ok(format!("wrote {place} from {source}"))
     }
+}
+
+fn no_answer() -> String {
+    format!(
+        "no answer within {}",
+        humantime::format_duration(CHECK_TIMEOUT)
+    )
 }
 
 /// The login of an agent.

@@ -14,6 +14,7 @@ case "$*" in
 login)
     env | cut -d= -f1 | sort -u > "$HOME/names"
     read -r key; mkdir -p "$CODEX_HOME"; echo "{\"key\":\"$key\"}" > "$CODEX_HOME/auth.json";;
+logout) rm "$CODEX_HOME/auth.json" && echo "Successfully logged out";;
 "login status")
     if [ -f "$CODEX_HOME/auth.json" ]; then echo "Logged in with $SECRET_TOKEN" >&2
     else echo "WARNING: old" >&2; echo "Not logged in" >&2; exit 1; fi;;
@@ -102,6 +103,55 @@ fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
         said.contains("CODEX_ACCESS_TOKEN from the environment") && !said.contains("canary"),
         "{said}"
     );
+}
+
+/// An agent of ACP, whose login is the file `login` beside it.
+const ACP_AGENT: &str = r#"
+while read -r line; do
+    id=$(echo "$line" | sed 's/.*"id":\([0-9]*\).*/\1/')
+    case "$line" in
+    *'"initialize"'*) echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{\"protocolVersion\":1,\"agentCapabilities\":{\"auth\":$AUTH}}}";;
+    *'"logout"'*)
+        if rm "$HOME/login"; then echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"result\":{}}"
+        else echo "{\"jsonrpc\":\"2.0\",\"id\":$id,\"error\":{\"code\":-32603,\"message\":\"nothing to end\"}}"; fi;;
+    esac
+done"#;
+
+#[test]
+fn a_login_is_ended_by_the_agents_command_and_by_acp() {
+    let (home, path) = with_codex();
+    let login = home.file("accounts/work/auth.json", "{}");
+    run(&home, &path, &["login", "work", "--logout"], &[])
+        .must_end_with(0)
+        .must_say("work: logged out");
+    assert!(!login.exists());
+    let token = [("CODEX_ACCESS_TOKEN", "t")];
+    home.file("accounts/work/auth.json", "{}");
+    run(&home, &path, &["login", "codex", "--logout"], &token).must_end_with(1);
+    run(&home, &path, &["login", "mine", "--logout"], &[])
+        .must_end_with(2)
+        .must_say("no logout of the agent mine is known");
+
+    let home = Home::new();
+    let path = with_programs(&home, &[("agent", ACP_AGENT)]);
+    let entry = |id: &str, auth: &str| serde_json::json!({ "id": id, "profile": "acp", "env": { "AUTH": auth }, "acp": { "command": "agent" } });
+    let agents = [entry("out", r#"{"logout":{}}"#), entry("in", "{}")];
+    home.file(
+        "trunkline.json",
+        &serde_json::json!({ "agents": agents }).to_string(),
+    );
+    let login = home.file("login", "");
+    run(&home, &path, &["login", "in", "--logout"], &[])
+        .must_end_with(1)
+        .must_say("has no logout");
+    assert!(login.exists());
+    run(&home, &path, &["login", "out", "--logout"], &[])
+        .must_end_with(0)
+        .must_say("out: logged out");
+    assert!(!login.exists());
+    run(&home, &path, &["login", "out", "--logout"], &[])
+        .must_end_with(1)
+        .must_say("nothing to end");
 }
 
 #[test]

@@ -21,6 +21,8 @@ pub(crate) struct InitializeResponse {
     pub(crate) resumes: bool,
     pub(crate) lists: bool,
     pub(crate) closes: bool,
+    /// Ends its own login by `logout`.
+    pub(crate) logs_out: bool,
     /// Takes `additionalDirectories`.
     pub(crate) adds_directories: bool,
     /// Takes `systemPrompt`.
@@ -137,6 +139,7 @@ impl InitializeResponse {
             resumes: has(session, "resume"),
             lists: has(session, "list"),
             closes: has(session, "close"),
+            logs_out: has(&can["auth"], "logout"),
             adds_directories: has(session, "additionalDirectories"),
             takes_system_prompt: has(session, "systemPrompt"),
             images: has(prompt, "image"),

@@ -25,6 +25,9 @@ pub struct Credentials {
     /// The arguments by which its program reports at no cost, by its exit code, whether it is logged in.
     #[serde(default)]
     check: Option<Vec<String>>,
+    /// The arguments by which its program ends its login, without a terminal.
+    #[serde(default)]
+    logout: Option<Vec<String>>,
 }
 
 /// The command by which a person logs an agent in.
@@ -131,6 +134,12 @@ impl Credentials {
     #[must_use]
     pub fn check(&self) -> Option<&[String]> {
         self.check.as_deref()
+    }
+
+    /// Arguments by which the program ends its login, without a terminal.
+    #[must_use]
+    pub fn logout(&self) -> Option<&[String]> {
+        self.logout.as_deref()
     }
 
     /// The command that logs in.

@@ -150,6 +150,10 @@ impl<K: Runs> Adapter for ByTransport<K> {
         }
     }
 
+    async fn log_out(&self) -> Result<(), Error> {
+        self.acp.log_out().await
+    }
+
     fn describe(&self) -> Description {
         let agent = self.profile.agent();
         let credentials = agent.file().credentials.as_ref();
