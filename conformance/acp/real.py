@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 """Real agents, driven by clients of ACP's own libraries: directly, and through `trunkline acp`.
 
-    real.py AGENT...        of gemini-cli, qwen-code, opencode, claude-agent-acp; all without one
+    real.py [--client CLIENT]... AGENT...
+                            of gemini-cli, qwen-code, opencode, claude-agent-acp, codex-acp; all without one. Clients are
+                            typescript, python and rust; all without one
 
-TRUNKLINE_CLIS names the folder of an npm install that has the agents, ACP_PYTHON a Python with ACP's library. Their model is fake_model.py, in a network namespace
-that has only loopback. Prints a table agent x thing: `=` is the same through us, `-N` items are missing, `+N` are more.
-A loss without a reason in real-reasons.json fails, and a reason without a loss when its agent ran.
+TRUNKLINE_CLIS names the folder of an npm install that has the agents, ACP_PYTHON a Python with ACP's library, and ACP_RUST
+the built client of rust/src/real.rs. Their model is fake_model.py, in a network namespace that has only loopback. Prints a
+table agent x thing: `=` is the same through us, `-N` items are missing, `+N` are more. A loss without a reason in real-reasons.json fails, and a reason without a loss when its agent ran.
 """
 
+import argparse
 import contextlib
 import fnmatch
 import json
@@ -120,6 +123,27 @@ def opencode_files(base):
     return {".config/opencode/opencode.json": json.dumps(settings)}
 
 
+def codex_files(base):
+    settings = f"""model = "gpt-5.5"
+model_provider = "fake"
+approval_policy = "on-request"
+sandbox_mode = "read-only"
+check_for_update_on_startup = false
+
+[model_providers.fake]
+name = "fake"
+base_url = "{base}/v1"
+env_key = "FAKE_KEY"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+
+[analytics]
+enabled = false
+"""
+    return {".codex/config.toml": settings}
+
+
 def no_files(base):
     return {}
 
@@ -138,12 +162,16 @@ AGENTS = {
         claude_environment,
         no_files,
     ),
+    "codex-acp": Agent(["codex-acp"], {"profile": "acp", "acp": {"command": "codex-acp"}}, fake_key, codex_files),
 }
 
 CLIENTS = {
     "typescript": lambda record: ["node", str(HERE / "typescript/real.mjs"), str(record), str(MCP_SERVER)],
     "python": lambda record: [os.environ["ACP_PYTHON"], str(HERE / "real_client.py"), str(record)],
+    "rust": lambda record: [os.environ["ACP_RUST"], str(record)],
 }
+# The variables without which a client is left out.
+NEEDED = {"python": "ACP_PYTHON", "rust": "ACP_RUST"}
 
 
 def free_port():
@@ -290,7 +318,9 @@ def opened(add, step, result):
     if "currentModeId" in modes:
         add("modes", f"{step}: current {modes['currentModeId']}")
     models = result.get("models") or {}
-    add("models", *(f"{step}: {model['modelId']}" for model in models.get("availableModels", [])))
+    listed = models.get("availableModels", [])
+    add("models", *(f"{step}: {model['modelId']}" for model in listed))
+    add("models", *(f"{step}: description of {model['modelId']}" for model in listed if model.get("description")))
     for option in result.get("configOptions") or []:
         name = option.get("category") or option["id"]
         values = [one for value in option.get("options", []) for one in value.get("options", [value])]
@@ -298,6 +328,8 @@ def opened(add, step, result):
         thing = "models" if name == "model" else "options"
         prefix = step if name == "model" else f"{step}: {name}"
         add(thing, *(f"{prefix}: {value['value']}" for value in values))
+        described = [value["value"] for value in values if value.get("description")]
+        add(thing, *(f"{prefix}: description of {value}" for value in described))
         if not values:
             add(thing, prefix)
     for key in result.keys() - {"sessionId", "modes", "models", "configOptions", "_meta"}:
@@ -384,7 +416,11 @@ def compare(name, client, direct, through, reasons, used):
 
 
 def main():
-    names = sys.argv[1:] or list(AGENTS)
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--client", action="append", choices=CLIENTS)
+    parser.add_argument("agents", nargs="*")
+    given = parser.parse_args()
+    names, clients = given.agents or list(AGENTS), given.client or list(CLIENTS)
     unknown = [name for name in names if name not in AGENTS]
     if unknown:
         sys.exit(f"no such agent: {', '.join(unknown)} ({', '.join(AGENTS)})")
@@ -394,19 +430,20 @@ def main():
         alone = subprocess.run(["unshare", "-n", "true"], stderr=subprocess.DEVNULL).returncode == 0
         flags = ["-n"] if alone else ["-U", "-r", "-n"]
         os.environ[INSIDE] = "1"
-        os.execvp("unshare", ["unshare", *flags, sys.executable, __file__, *names])
+        os.execvp("unshare", ["unshare", *flags, sys.executable, __file__, *sys.argv[1:]])
     exec(LOOPBACK_UP)
     reasons = json.loads((HERE / "real-reasons.json").read_text())
     scratch = Path(tempfile.mkdtemp(prefix="trunkline-real-"))
     unexplained, used = [], set()
     for name in names:
-        for client in CLIENTS:
-            if client == "python" and "ACP_PYTHON" not in os.environ:
-                print(f"{name} | python | left out: ACP_PYTHON names no Python with the library")
+        for client in clients:
+            if NEEDED.get(client, "PATH") not in os.environ:
+                print(f"{name} | {client} | left out: {NEEDED[client]} is not set")
                 continue
             direct, through = (facts(drive(scratch, name, client, way)) for way in (False, True))
             unexplained += compare(name, client, direct, through, reasons, used)
-    for number, reason in enumerate(reasons):
+    # Not every client drives all that has a reason.
+    for number, reason in enumerate(reasons if clients == list(CLIENTS) else []):
         if number not in used and set(reason.get("agents", AGENTS)) <= set(names):
             unexplained.append(f"a reason without a loss: {json.dumps(reason)}")
     if unexplained:
