@@ -19,7 +19,7 @@ function sources(folder, ...files) {
   const entries = readdirSync(new URL(folder, here), { recursive: true });
   const rust = entries.filter((entry) => entry.endsWith(".rs") && !entry.includes("tests"));
   for (const path of [...files, ...rust.map((entry) => folder + entry)]) {
-    const text = readFileSync(new URL(path, here), "utf8").split("#[cfg(test)]")[0];
+    const text = readFileSync(new URL(path, here), "utf8").split(/^#\[cfg\(test\)\]/m)[0];
     const code = text.replaceAll(/^\s*\/\/.*$/gm, "");
     for (const [, name] of code.matchAll(/"([\w$/]+)"/g)) names.add(name);
   }
@@ -122,7 +122,7 @@ for (const record of process.argv.slice(2)) {
 
 const names = {
   agent: sources("runtime/acp/src/"),
-  client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs", "runtime/profiles/src/agent/end.rs", "runtime/profiles/src/agent/elicitation.rs"),
+  client: sources("runtime/profiles/src/acp/", "runtime/profiles/src/acp.rs", "runtime/profiles/src/agent/end.rs", "runtime/profiles/src/agent/elicitation.rs", "runtime/profiles/src/agent/rpc.rs"),
 };
 // The client takes these from the protocol, which has the same words.
 for (const kind of ["PermissionOptionKind", "PlanEntryStatus", "ToolCallStatus"]) {
