@@ -120,14 +120,20 @@ done"#;
 #[test]
 fn a_login_is_ended_by_the_agents_command_and_by_acp() {
     let (home, path) = with_codex();
+    std::fs::create_dir_all(home.path().join("accounts/work")).unwrap();
     let login = home.file("accounts/work/auth.json", "{}");
-    run(&home, &path, &["login", "work", "--logout"], &[])
-        .must_end_with(0)
-        .must_say("work: logged out");
+    let ran = run(&home, &path, &["login", "work", "--logout"], &[]);
+    assert_eq!(ran.must_end_with(0).stdout, "work: logged out\n");
     assert!(!login.exists());
-    let token = [("CODEX_ACCESS_TOKEN", "t")];
-    home.file("accounts/work/auth.json", "{}");
-    run(&home, &path, &["login", "codex", "--logout"], &token).must_end_with(1);
+    run(&home, &path, &["login", "work", "--logout"], &[])
+        .must_end_with(1)
+        .must_say("work did not log out");
+    home.file("auth.json", "{}");
+    let folder = home.path().to_string_lossy().into_owned();
+    let set = [("CODEX_ACCESS_TOKEN", "t"), ("CODEX_HOME", &*folder)];
+    let ran = run(&home, &path, &["login", "codex", "--logout"], &set);
+    let left = "CODEX_ACCESS_TOKEN from the environment still logs it in";
+    assert!(ran.must_end_with(0).stdout.contains(left));
     run(&home, &path, &["login", "mine", "--logout"], &[])
         .must_end_with(2)
         .must_say("no logout of the agent mine is known");
@@ -145,9 +151,8 @@ fn a_login_is_ended_by_the_agents_command_and_by_acp() {
         .must_end_with(1)
         .must_say("has no logout");
     assert!(login.exists());
-    run(&home, &path, &["login", "out", "--logout"], &[])
-        .must_end_with(0)
-        .must_say("out: logged out");
+    let ran = run(&home, &path, &["login", "out", "--logout"], &[]);
+    assert_eq!(ran.must_end_with(0).stdout, "out: logged out\n");
     assert!(!login.exists());
     run(&home, &path, &["login", "out", "--logout"], &[])
         .must_end_with(1)
