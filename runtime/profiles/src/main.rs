@@ -21,7 +21,7 @@ fn main() -> ExitCode {
         // No one is left to be told where stderr is closed.
         drop(writeln!(
             std::io::stderr(),
-            "no built-in adapter is called {name:?}; there are: {}\nusage: trunkline-adapter NAME [--describe | --diagnose]",
+            "no built-in adapter is called {name:?}; there are: {}\nusage: trunkline-adapter NAME [--describe | --diagnose | --log-out]",
             names.join(", ")
         ));
         ExitCode::from(USAGE)

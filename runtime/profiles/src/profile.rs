@@ -297,7 +297,7 @@ fn of_programs() -> [Profile; 7] {
 /// Runs a profile as this process's adapter until its host is done with it, and returns what `main` returns. Nothing
 /// when there is no such profile.
 ///
-/// The arguments are those after the profile's name: `--describe` and `--diagnose` are answered.
+/// The arguments are those after the profile's name: `--describe`, `--diagnose` and `--log-out` are answered.
 pub fn run<S: Into<OsString>>(
     name: &str,
     arguments: impl IntoIterator<Item = S>,

@@ -126,7 +126,6 @@ fn main() {
                             "loadSession": !has("--no-load"),
                             "promptCapabilities": { "image": true, "embeddedContext": true },
                             "sessionCapabilities": { "list": {} },
-                            "auth": if has("--logs-out") { json!({ "logout": {} }) } else { json!({}) },
                         },
                         "authMethods": logins.into_iter().collect::<Vec<_>>(),
                     }),
@@ -135,12 +134,6 @@ fn main() {
             Some("authenticate") => {
                 lock(&state).logged_in = true;
                 answer(id, &json!({}));
-            }
-            Some("logout") => {
-                std::fs::remove_file(value("--logs-out").unwrap_or_default()).map_or_else(
-                    |error| fail(id, -32603, &error.to_string()),
-                    |()| answer(id, &json!({})),
-                );
             }
             Some("session/new" | "session/load") if needs_login => {
                 fail(id, -32000, "Authentication required")
