@@ -218,6 +218,23 @@ pub(crate) async fn reach(
     }
 }
 
+/// Makes a call to the host of the journal, or to a host in this process that ends with the call.
+///
+/// # Errors
+/// The reason why there is no host.
+pub(crate) async fn call<T>(
+    folder: &Path,
+    host: impl FnOnce() -> Result<(Host, Options), CliError>,
+    call: impl AsyncFnOnce(Client) -> T,
+) -> Result<T, CliError> {
+    let (client, holder) = reach(folder, host).await?;
+    let called = call(client).await;
+    if let Some(holder) = holder {
+        holder.end(&mut Interrupts::watch()?).await?;
+    }
+    Ok(called)
+}
+
 /// Serves a client in this process. Its end is the host's.
 ///
 /// # Errors

@@ -1,20 +1,27 @@
-//! The sessions of a journal, as its host lists them; where no host has it, as the folder does.
+//! The sessions of a journal, as its host lists them, or its folder if it has no host; and the
+//! conversations that agents themselves keep.
 
 use std::{collections::BTreeSet, path::Path};
 
 use anyhow::anyhow;
 use tokio::{
-    task::block_in_place,
+    task::{JoinSet, block_in_place},
     time::{Duration, timeout},
 };
 use trunkline_client::{Client, ClientError, SessionPage};
-use trunkline_host::protocol::{ListedSession, RequestId, SessionId, SessionsList};
+use trunkline_host::protocol::{
+    AgentEntry, ListedSession, RequestId, SessionEntry, SessionId, SessionsList,
+};
 use trunkline_sessions::Archive;
 
 use crate::{error::CliError, journal, terminal::shown};
 
 /// How long a host may take for one page.
 const ANSWERS: Duration = Duration::from_secs(10);
+
+/// The most agents that are asked for their conversations at once: so many lists a host prepares
+/// for one client.
+const MAX_LISTING_AGENTS: usize = 16;
 
 /// A request for all sessions of the journal.
 pub(crate) fn all() -> SessionsList {
@@ -32,32 +39,70 @@ pub(crate) fn all() -> SessionsList {
 /// Why there is no list.
 pub(crate) async fn list(
     folder: &Path,
-    mut asked: SessionsList,
+    asked: SessionsList,
     most: usize,
 ) -> Result<(Vec<ListedSession>, Option<String>), CliError> {
     let source = match journal::connect(folder).await? {
         Some(client) => Source::Host(client),
         None => Source::Folder(block_in_place(|| journal::look(folder))?),
     };
-    let (mut found, mut missing) = (Vec::new(), BTreeSet::new());
-    loop {
-        // A request looks at so many sessions at most: one with filters may need several.
-        asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
-        let page = source.list(&asked).await?;
-        found.extend(page.sessions);
-        missing.extend(page.missing);
-        asked.cursor = page.next;
-        if asked.cursor.is_none() || found.len() >= most {
-            break;
+    source.collect(asked, most).await
+}
+
+/// Lists sessions as [`list`] does, of the host behind this client.
+///
+/// # Errors
+/// The reason for which the host gave no list.
+pub(crate) async fn list_of_host(
+    client: Client,
+    asked: SessionsList,
+    most: usize,
+) -> Result<Vec<ListedSession>, CliError> {
+    Ok(Source::Host(client).collect(asked, most).await?.0)
+}
+
+/// Lists the conversations that agents themselves keep, at most `most` of each agent: of the named
+/// agent, or of all agents that are known to list them. A note on stderr names an agent that gave
+/// no list.
+pub(crate) async fn list_native(
+    client: &Client,
+    agent: Option<&str>,
+    most: u32,
+) -> Vec<SessionEntry> {
+    let agents = timeout(ANSWERS, client.agents(false)).await;
+    let agents = agents.ok().and_then(Result::ok).unwrap_or_default();
+    let is_meant = |entry: &AgentEntry| {
+        let lists = entry.capabilities.as_ref().map(|able| able.lists_sessions);
+        match agent {
+            Some(agent) => entry.id == agent && lists != Some(Some(false)),
+            None => lists == Some(Some(true)),
         }
+    };
+    let mut asked = JoinSet::new();
+    for entry in agents.into_iter().filter(is_meant).take(MAX_LISTING_AGENTS) {
+        let client = client.clone();
+        asked.spawn(async move {
+            let listed = client.native_sessions(Some(entry.id.clone()), None, Some(most));
+            (entry.id, timeout(ANSWERS, listed).await)
+        });
     }
-    for host in missing {
+    let mut found = Vec::new();
+    for (agent, listed) in asked.join_all().await {
+        let why = match listed {
+            Ok(Ok(entries)) => {
+                found.extend(entries);
+                continue;
+            }
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("there was no answer within {} s", ANSWERS.as_secs()),
+        };
         anstream::eprintln!(
-            "note: the host {} does not answer, and its sessions are not listed",
-            shown(&host)
+            "note: the conversations of the agent {} are not listed: {}",
+            shown(&agent),
+            shown(&why)
         );
     }
-    Ok((found, asked.cursor))
+    found
 }
 
 /// One session; `None` where the journal has none of this id.
@@ -79,6 +124,35 @@ enum Source {
 }
 
 impl Source {
+    /// Collects pages until `most` sessions are found; as [`list`].
+    async fn collect(
+        &self,
+        mut asked: SessionsList,
+        most: usize,
+    ) -> Result<(Vec<ListedSession>, Option<String>), CliError> {
+        let mut found = Vec::new();
+        let mut missing = BTreeSet::new();
+        loop {
+            // A host looks at a bounded number of sessions for one request: a request with filters
+            // may need several.
+            asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
+            let page = self.list(&asked).await?;
+            found.extend(page.sessions);
+            missing.extend(page.missing);
+            asked.cursor = page.next;
+            if asked.cursor.is_none() || found.len() >= most {
+                break;
+            }
+        }
+        for host in missing {
+            anstream::eprintln!(
+                "note: the host {} does not answer, and its sessions are not listed",
+                shown(&host)
+            );
+        }
+        Ok((found, asked.cursor))
+    }
+
     async fn list(&self, filter: &SessionsList) -> Result<SessionPage, CliError> {
         let failed =
             |why: anyhow::Error| CliError::failed(why.context("the sessions were not listed"));

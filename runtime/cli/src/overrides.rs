@@ -162,6 +162,11 @@ impl Overrides {
             .find_map(|(flag, is_set)| is_set.then_some(flag))
     }
 
+    /// Sets the folder in which the agent works, unless `--cwd` names one.
+    pub(crate) fn work_in(&mut self, folder: PathBuf) {
+        self.cwd.get_or_insert(folder);
+    }
+
     /// The folder in which the agent is to work.
     pub(crate) fn cwd(&self) -> Option<&Path> {
         self.cwd.as_deref()

@@ -6,7 +6,7 @@ use anyhow::anyhow;
 use clap::Args;
 
 pub(super) use self::place::Place;
-use self::{place::RESUME, talk::Talk};
+use self::{pick::Picked, place::RESUME, talk::Talk};
 use super::doctor::installed::must_be_here;
 use crate::{
     conversation::make_folder,
@@ -69,7 +69,9 @@ pub(crate) struct Chat {
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
-    /// Goes on with a session of the journal, or of the daemon; without an ID, one that is picked from a list
+    /// Goes on with a session of the journal, or of the daemon
+    ///
+    /// Without an ID you pick one from a list, which also has the conversations that agents themselves keep.
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     resume: Option<Option<String>>,
 
@@ -116,7 +118,7 @@ impl Chat {
             return self.without_journal(config).await;
         };
         let overrides = self.overrides.for_a_live_session();
-        let place = Place {
+        let mut place = Place {
             folder,
             target: self.target,
             overrides,
@@ -127,17 +129,19 @@ impl Chat {
         } else {
             Detail::Calm
         });
-        match resume {
-            None => place.begin(config, screen, self.save, self.native).await,
-            Some(id) => {
-                let id = match id {
-                    Some(id) => id,
-                    None => match pick::session(&place.folder).await? {
-                        Some(id) => id,
-                        None => return Ok(exit::INTERRUPTED),
-                    },
-                };
-                place.go_on(&id, config, screen, self.save).await
+        let picked = match resume {
+            None => return place.begin(config, screen, self.save, self.native).await,
+            Some(Some(id)) => Picked::Session(id),
+            Some(None) => match pick::pick(&place, config).await? {
+                Some(picked) => picked,
+                None => return Ok(exit::INTERRUPTED),
+            },
+        };
+        match picked {
+            Picked::Session(id) => place.go_on(&id, config, screen, self.save).await,
+            Picked::Native(entry) => {
+                let id = place.choose_conversation(entry);
+                place.begin(config, screen, self.save, Some(id)).await
             }
         }
     }

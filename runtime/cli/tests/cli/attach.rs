@@ -8,6 +8,7 @@ use std::{
         fs::PermissionsExt,
         net::{UnixListener, UnixStream},
     },
+    path::Path,
     process::Child,
     thread,
     time::{Duration, Instant},
@@ -501,6 +502,91 @@ done()
         "expect(\"Enter resumes\")\nsend(\"\\x03\")\ndone()\n",
     );
     person.until_done().must_end_with(130);
+}
+
+/// Claude's program: it notes its arguments and its folder, and fails.
+const CLAUDE: &str = r#"printf '%s\n' "$PWD: $*" >> "$STARTS"; exit 1"#;
+
+/// The id of the conversation that Claude keeps.
+pub(super) const CONVERSATION: &str = "01a1fbd6-2be9-7b82-96db-8adea1e2bc7a";
+
+/// Makes a conversation that Claude keeps of a folder, with the title "Remember oak". Returns its
+/// agent, whose program notes its folder and its arguments in `starts`.
+pub(super) fn claude_with_conversation(home: &Home, work: &Path, starts: &Path) -> Value {
+    keep_conversation(home, CONVERSATION, work, "Remember oak");
+    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", CLAUDE)],
+        "env": { "STARTS": starts } });
+    json!({ "id": "claude", "profile": "claude-code", "claude_code": claude })
+}
+
+/// Makes a conversation that Claude keeps.
+pub(super) fn keep_conversation(home: &Home, id: &str, work: &Path, text: &str) {
+    let text = json!({ "type": "user", "cwd": work, "timestamp": "2026-01-02T03:04:05Z",
+        "message": { "content": text } });
+    let projects = home.path().join(".claude/projects").join(id);
+    std::fs::create_dir_all(&projects).unwrap();
+    let transcript = projects.join(format!("{id}.jsonl"));
+    std::fs::write(transcript, text.to_string()).unwrap();
+}
+
+/// Returns true if Claude was started in this folder to resume its conversation.
+pub(super) fn has_resumed(starts: &Path, work: &Path) -> bool {
+    let starts = std::fs::read_to_string(starts).unwrap();
+    let folder = work.canonicalize().unwrap();
+    let is_meant = |start: &str| {
+        start.starts_with(&format!("{}: ", folder.display()))
+            && start.contains(&format!("--resume {CONVERSATION}"))
+    };
+    starts.lines().any(is_meant)
+}
+
+#[test]
+fn a_conversation_that_the_agent_keeps_is_resumed_from_the_list_in_its_folder() {
+    let home = Home::new();
+    let (starts, work) = (home.path().join("starts"), home.path().join("work"));
+    std::fs::create_dir(&work).unwrap();
+    let claude = claude_with_conversation(&home, &work, &starts);
+    let agents = json!([{ "id": "echo", "profile": "echo" }, claude]);
+    let config = json!({ "runtime": { "journal": "journal" }, "agents": agents });
+    home.file("trunkline.json", &config.to_string());
+    home.run_with_stdin(["chat", "--agent", "echo"], "Remember juniper\n")
+        .must_end_with(0);
+    home.run(["chat", "--resume"])
+        .must_end_with(2)
+        .must_say("--native ID")
+        .must_say("list --native");
+
+    let mut person = Person::new(
+        &home,
+        &["chat", "--resume"],
+        r#"
+expect("1 of 2")
+send("oak")
+expect("1 of 1")
+send("\r")
+expect("kept in")
+expect("\n› ")
+send("which word?\r")
+expect("sh ended")
+expect("\n› ")
+send("\x04")
+done()
+"#,
+    );
+    person.until_done().must_end_with(0);
+    for shown in ["session", "juniper", "agent", "claude"] {
+        assert!(person.seen.contains(shown), "{}", person.seen);
+    }
+    assert!(has_resumed(&starts, &work));
+
+    // With an agent named, only its conversations are offered.
+    let mut person = Person::new(
+        &home,
+        &["chat", "--resume", "--agent", "echo"],
+        "expect(\"1 of 1\")\nsend(\"\\x03\")\ndone()\n",
+    );
+    person.until_done().must_end_with(130);
+    assert!(!person.seen.contains("oak"), "{}", person.seen);
 }
 
 #[test]

@@ -1,63 +1,94 @@
-//! Picks a session of a journal on the terminal: type to filter, arrows choose, Enter takes.
+//! Picks the conversation to resume on the terminal, from the sessions of a journal and the
+//! conversations that agents keep: typing filters, arrows choose, Enter takes.
 
 use std::{
+    cmp::Reverse,
+    collections::HashSet,
     io::{self, Write},
     path::Path,
+    time::SystemTime,
 };
 
 use anstream::{AutoStream, ColorChoice};
 use anstyle::Style;
 use anyhow::anyhow;
 use rustix::termios::tcgetwinsize;
-use trunkline_protocol::{ListedSession, SessionState};
+use trunkline_client::Client;
+use trunkline_protocol::{ListedSession, SessionEntry, SessionState, SessionsList};
 
-use super::line::Prompt;
+use super::{line::Prompt, place::Place};
 use crate::{
     command::sessions::ago,
     error::CliError,
-    listing, paint,
+    journal, listing,
+    overrides::Overrides,
+    paint,
     terminal::{COLUMNS, Keys, one_line},
 };
 
-/// How many sessions can be picked from, the last active first.
-const MOST: usize = 2000;
+/// Number of sessions of the journal to pick from, the last active first.
+const MAX_SESSIONS: usize = 2000;
 
-/// How many are shown at a time.
-const SHOWN: usize = 12;
+/// Number of conversations of each agent to pick from, the last active first.
+const MAX_NATIVE: u32 = 100;
 
-/// Columns of the agent's name and of the age.
+/// Number of lines that the list has at most.
+const SHOWN: usize = 20;
+
+/// Columns of the keeper, the agent's name and the age.
+const KEEPER: usize = 7;
 const AGENT: usize = 14;
 const AGE: usize = 11;
 
-/// Lets the person pick a session. `None` where they leave.
+/// Width of a terminal below which keepers and folders are left out.
+const COLUMNS_WITH_FOLDER: usize = 64;
+
+/// The conversation to resume.
+#[derive(Debug)]
+pub(super) enum Picked {
+    /// A session of the journal.
+    Session(String),
+    /// A conversation that an agent keeps.
+    Native(SessionEntry),
+}
+
+/// Lets the person pick a conversation. `None` if they leave.
 ///
 /// # Errors
-/// Where there is no terminal, or nothing to pick from.
-pub(super) async fn session(folder: &Path) -> Result<Option<String>, CliError> {
+/// There is no terminal, no host that lists conversations, or nothing to pick from.
+pub(super) async fn pick(place: &Place, config: Option<&Path>) -> Result<Option<Picked>, CliError> {
+    let folder = shell_words::quote(&place.folder.to_string_lossy()).into_owned();
     let list = format!(
-        "`trunkline sessions --journal {}` lists them",
-        folder.display()
+        "`trunkline sessions --journal {folder}` lists sessions, and `trunkline sessions \
+         --journal {folder} list --native` the conversations of an agent"
     );
     if !Prompt::edits() {
         return Err(
             CliError::usage(anyhow!("there is no terminal to pick a session on"))
-                .next(format!("name one: --resume ID; {list}")),
+                .next(format!("name one: --resume ID, or --native ID; {list}")),
         );
     }
-    let (found, _) = listing::list(folder, listing::all(), MOST).await?;
-    let open = found
-        .into_iter()
-        .filter(|one| one.state != Some(SessionState::Closed));
-    let sessions: Vec<_> = open.map(Choice::from).collect();
-    if sessions.is_empty() {
-        return Err(CliError::usage(anyhow!("the journal has no session that goes on")).next(list));
+    let own = || {
+        let (chosen, _) = place.target.host_for(config, &Overrides::default())?;
+        Ok((chosen.host, chosen.journal))
+    };
+    let agent = place.target.agent.as_deref();
+    let choices = journal::call(&place.folder, own, async |client| {
+        list_choices(client, agent).await
+    });
+    let choices = choices.await??;
+    if choices.is_empty() {
+        return Err(CliError::usage(anyhow!(
+            "the journal has no open session, and no agent lists a conversation of its own"
+        ))
+        .next(list));
     }
     let mut keys = Keys::of_stdin().ok_or_else(|| {
         CliError::failed(anyhow!(
             "failed to read keys: this program is in the background"
         ))
     })?;
-    let mut list = List::new(&sessions);
+    let mut list = List::new(&choices);
     // Colours may be left out, what moves the cursor may not.
     list.has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     let mut out = io::stdout().lock();
@@ -68,7 +99,7 @@ pub(super) async fn session(folder: &Path) -> Result<Option<String>, CliError> {
         match keys.next()? {
             Some(key) => match list.take(&key) {
                 Taken::On => {}
-                Taken::Picked(one) => break Some(one.id.clone()),
+                Taken::Picked(at) => break Some(at),
                 Taken::Left => break None,
             },
             None => break None,
@@ -76,33 +107,117 @@ pub(super) async fn session(folder: &Path) -> Result<Option<String>, CliError> {
     };
     out.write_all(b"\r\x1b[J")?;
     out.flush()?;
-    Ok(picked)
+    Ok(picked
+        .and_then(|at| choices.into_iter().nth(at))
+        .map(|choice| choice.picked))
 }
 
 fn usize_or(cells: u16, otherwise: u16) -> usize {
     if cells == 0 { otherwise } else { cells }.into()
 }
 
-/// A session to pick, as it is shown.
+/// Lists the open sessions of the journal and the agents' own conversations, of one agent if it is
+/// named, the last active first.
+async fn list_choices(client: Client, agent: Option<&str>) -> Result<Vec<Choice>, CliError> {
+    let asked = SessionsList {
+        agent_id: agent.map(str::to_owned),
+        ..listing::all()
+    };
+    let mut sessions = listing::list_of_host(client.clone(), asked, MAX_SESSIONS).await?;
+    sessions.retain(|session| session.state != Some(SessionState::Closed));
+    let native = listing::list_native(&client, agent, MAX_NATIVE).await;
+    Ok(merge(sessions, native))
+}
+
+/// Merges both kinds of conversation, the last active first. A conversation that a listed session
+/// continues is left out: that session is the one to resume.
+fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Choice> {
+    let listed: HashSet<String> = sessions.iter().map(|one| one.session_id.clone()).collect();
+    let continued = |entry: &SessionEntry| {
+        let session = entry.session_id.as_ref();
+        session.is_some_and(|session| listed.contains(session))
+    };
+    let native = native.into_iter().filter(|entry| !continued(entry));
+    let mut choices: Vec<Choice> = sessions
+        .into_iter()
+        .map(Choice::from)
+        .chain(native.map(Choice::from))
+        .collect();
+    choices.sort_by_key(|choice| Reverse(choice.active));
+    choices
+}
+
+/// A conversation to pick, as it is shown.
 struct Choice {
-    id: String,
+    picked: Picked,
     title: String,
     agent: String,
+    folder: String,
+    active: Option<SystemTime>,
     age: String,
+}
+
+impl Choice {
+    fn new(
+        picked: Picked,
+        title: Option<&str>,
+        agent: &str,
+        folder: Option<&str>,
+        active: Option<&str>,
+    ) -> Self {
+        let title = title.map(one_line).filter(|title| !title.is_empty());
+        Self {
+            title: title.unwrap_or_else(|| one_line(picked.id())),
+            agent: one_line(agent),
+            folder: folder.map(one_line).unwrap_or_default(),
+            active: active.and_then(|time| humantime::parse_rfc3339_weak(time).ok()),
+            age: active.map(ago).unwrap_or_default(),
+            picked,
+        }
+    }
 }
 
 impl From<ListedSession> for Choice {
     fn from(one: ListedSession) -> Self {
-        let title = one
-            .title
-            .as_deref()
-            .map(one_line)
-            .filter(|title| !title.is_empty());
-        Self {
-            title: title.unwrap_or_else(|| one_line(&one.session_id)),
-            agent: one_line(&one.agent_id),
-            age: one.active.as_deref().map(ago).unwrap_or_default(),
-            id: one.session_id,
+        Self::new(
+            Picked::Session(one.session_id),
+            one.title.as_deref(),
+            &one.agent_id,
+            one.cwd.as_deref(),
+            one.active.as_deref(),
+        )
+    }
+}
+
+impl From<SessionEntry> for Choice {
+    fn from(mut entry: SessionEntry) -> Self {
+        let title = entry.title.take();
+        let active = entry.updated_at.take().or(entry.created_at.take());
+        let agent = entry.agent_id.clone().unwrap_or_default();
+        let folder = entry.cwd.clone();
+        Self::new(
+            Picked::Native(entry),
+            title.as_deref(),
+            &agent,
+            folder.as_deref(),
+            active.as_deref(),
+        )
+    }
+}
+
+impl Picked {
+    fn id(&self) -> &str {
+        match self {
+            Self::Session(id) => id,
+            Self::Native(entry) => &entry.native_session_id,
+        }
+    }
+
+    /// Returns who keeps the conversation.
+    fn keeper(&self) -> &'static str {
+        match self {
+            Self::Session(_) => "session",
+            Self::Native(_) => "agent",
         }
     }
 }
@@ -117,10 +232,11 @@ struct List<'a> {
     has_styles: bool,
 }
 
-/// What a key does.
-enum Taken<'a> {
+/// The effect of a key.
+enum Taken {
     On,
-    Picked(&'a Choice),
+    /// The place of the picked choice in the whole list.
+    Picked(usize),
     Left,
 }
 
@@ -134,22 +250,24 @@ impl<'a> List<'a> {
         }
     }
 
-    /// Those that have every word that was typed.
-    fn matching(&self) -> Vec<&'a Choice> {
+    /// Returns the choices that have every typed word, and their places in the whole list.
+    fn matching(&self) -> Vec<(usize, &'a Choice)> {
         let sought = self.sought.to_lowercase();
-        let has_all = |one: &&Choice| {
-            let text = format!("{} {} {}", one.title, one.agent, one.id).to_lowercase();
+        let has_all = |(_, one): &(usize, &Choice)| {
+            let (id, keeper) = (one.picked.id(), one.picked.keeper());
+            let parts = [&*one.title, &one.agent, &one.folder, id, keeper];
+            let text = parts.join(" ").to_lowercase();
             sought.split_whitespace().all(|word| text.contains(word))
         };
-        self.sessions.iter().filter(has_all).collect()
+        self.sessions.iter().enumerate().filter(has_all).collect()
     }
 
-    fn take(&mut self, key: &str) -> Taken<'a> {
+    fn take(&mut self, key: &str) -> Taken {
         match key {
             "\u{1b}" | "\u{3}" | "\u{4}" => return Taken::Left,
             "\r" | "\n" => {
-                if let Some(one) = self.matching().get(self.at) {
-                    return Taken::Picked(one);
+                if let Some((at, _)) = self.matching().get(self.at) {
+                    return Taken::Picked(*at);
                 }
             }
             "\u{1b}[A" | "\u{1b}OA" | "\u{10}" => self.at = self.at.saturating_sub(1),
@@ -180,27 +298,36 @@ impl<'a> List<'a> {
         let matching = self.matching();
         let room = rows.saturating_sub(3).clamp(1, SHOWN);
         let first = (self.at + 1).saturating_sub(room);
-        let title_room = columns.saturating_sub(AGENT + AGE + 6).max(8);
+        let is_wide = columns >= COLUMNS_WITH_FOLDER;
+        let folder_room = columns / 5;
+        let more_room = if is_wide { folder_room + KEEPER + 2 } else { 0 };
+        let title_room = columns.saturating_sub(more_room + AGENT + AGE + 6).max(8);
         let mut page = format!(
             "\r\x1b[J{act}resume ›{act:#} {}\n",
             cut(&self.sought, columns.saturating_sub(10))
         );
         let mut lines = 1;
-        for (at, one) in matching.iter().enumerate().skip(first).take(room) {
-            let (title, agent, age) = (
-                padded(&one.title, title_room),
-                padded(&one.agent, AGENT),
-                &one.age,
-            );
-            let line = match at == self.at {
-                true => format!("{act}▸{act:#} {bold}{title}{bold:#}  {agent} {age}\n"),
-                false => format!("  {title}  {dim}{agent} {age}{dim:#}\n"),
+        for (at, (_, one)) in matching.iter().enumerate().skip(first).take(room) {
+            let title = padded(&one.title, title_room);
+            let mut rest = padded(&one.agent, AGENT);
+            if is_wide {
+                let keeper = padded(one.picked.keeper(), KEEPER);
+                let spaces = folder_room.saturating_sub(width(&one.folder));
+                let folder = cut_start(&one.folder, folder_room) + &" ".repeat(spaces);
+                rest = format!("{keeper} {rest} {folder}");
+            }
+            rest.push(' ');
+            rest.push_str(&one.age);
+            let line = if at == self.at {
+                format!("{act}▸{act:#} {bold}{title}{bold:#} {rest}\n")
+            } else {
+                format!("  {title} {dim}{rest}{dim:#}\n")
             };
             page.push_str(&line);
             lines += 1;
         }
         let text = match matching.len() {
-            0 => "no session has this; Backspace takes back".to_owned(),
+            0 => "no conversation has this; Backspace takes back".to_owned(),
             found => {
                 format!(
                     "{} of {found} · type to filter · ↑ ↓ · Enter resumes · Esc leaves",
@@ -251,6 +378,22 @@ fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
+/// Cuts a path at its start: its end names the folder.
+fn cut_start(text: &str, columns: usize) -> String {
+    if width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut rest = text;
+    while width(rest) + 1 > columns {
+        let mut chars = rest.chars();
+        if chars.next().is_none() {
+            break;
+        }
+        rest = chars.as_str();
+    }
+    format!("…{rest}")
+}
+
 fn padded(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let spaces = columns.saturating_sub(width(&text));
@@ -262,15 +405,15 @@ mod tests {
     use super::*;
 
     fn choice(id: &str, title: &str) -> Choice {
-        let (agent, age) = (
-            "an-agent-of-a-long-name".to_owned(),
-            "12 min ago".to_owned(),
-        );
         Choice {
-            id: id.to_owned(),
-            title: title.to_owned(),
-            agent,
-            age,
+            age: "12 min ago".to_owned(),
+            ..Choice::new(
+                Picked::Session(id.to_owned()),
+                Some(title),
+                "an-agent-of-a-long-name",
+                Some("/home/someone/in/a/folder/of/a/long/name"),
+                None,
+            )
         }
     }
 
@@ -290,16 +433,60 @@ mod tests {
             assert!(matches!(list.take(key), Taken::On));
         }
         assert_eq!((list.matching().len(), list.at), (2, 1));
-        let Taken::Picked(one) = list.take("\r") else {
-            panic!()
-        };
-        assert_eq!(one.id, "s-2");
+        assert!(matches!(list.take("\r"), Taken::Picked(2)));
         list.take("\u{15}");
         for key in ["n", "o", "n", "e"] {
             list.take(key);
         }
         assert!(matches!(list.take("\r"), Taken::On), "nothing matches");
         assert!(matches!(list.take("\u{3}"), Taken::Left));
+    }
+
+    #[test]
+    fn both_kinds_are_one_list_and_a_continued_conversation_is_its_session() {
+        let session = |id: &str, active: &str| ListedSession {
+            session_id: id.to_owned(),
+            active: Some(active.to_owned()),
+            ..ListedSession::default()
+        };
+        let native = |id: &str, updated: Option<&str>, session: Option<&str>| SessionEntry {
+            native_session_id: id.to_owned(),
+            updated_at: updated.map(str::to_owned),
+            session_id: session.map(str::to_owned),
+            ..SessionEntry::default()
+        };
+        let merged = merge(
+            vec![
+                session("s-1", "2026-01-03T00:00:00Z"),
+                session("s-2", "2026-01-01T00:00:00Z"),
+            ],
+            vec![
+                native("n-0", None, None),
+                native("n-1", Some("2026-01-02T00:00:00.5Z"), None),
+                native("n-2", Some("2026-01-04T00:00:00Z"), Some("s-1")),
+                // Its session is closed, so it is not in the list.
+                native("n-3", Some("2026-01-05T00:00:00Z"), Some("s-9")),
+            ],
+        );
+        let shown: Vec<_> = merged
+            .iter()
+            .map(|one| (one.picked.keeper(), one.picked.id()))
+            .collect();
+        let expected = [
+            ("agent", "n-3"),
+            ("session", "s-1"),
+            ("agent", "n-1"),
+            ("session", "s-2"),
+            ("agent", "n-0"),
+        ];
+        assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_path_is_cut_at_its_start() {
+        assert_eq!(cut_start("/srv/app", 8), "/srv/app");
+        assert_eq!(cut_start("/srv/some/app", 8), "…ome/app");
+        assert_eq!(cut_start("漢字", 3), "…字");
     }
 
     #[test]

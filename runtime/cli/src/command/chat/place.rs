@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use trunkline_client::Client;
-use trunkline_host::protocol::{Resume, SessionId, SessionStart};
+use trunkline_host::protocol::{Resume, SessionEntry, SessionId, SessionStart};
 
 use super::Talk;
 use crate::{
@@ -170,6 +170,20 @@ impl Place {
                 Ok(id)
             }
         }
+    }
+
+    /// Takes the agent of a conversation that it keeps, and the folder of the conversation unless
+    /// the command line names one: an agent finds a conversation only in its folder. Returns the
+    /// conversation's id.
+    pub(super) fn choose_conversation(&mut self, entry: SessionEntry) -> String {
+        if self.target.adapter.is_none() {
+            self.target.agent = entry.agent_id;
+        }
+        let folder = entry.cwd.map(PathBuf::from);
+        if let Some(folder) = folder.filter(|folder| folder.is_dir()) {
+            self.overrides.work_in(folder);
+        }
+        entry.native_session_id
     }
 
     /// The host that has the journal: this process, where there is no other.

@@ -11,9 +11,7 @@ use trunkline_journal::Options;
 use super::{Reading, id_of};
 use crate::{
     error::{CliError, CommandResult},
-    exit,
-    interrupt::Interrupts,
-    journal,
+    exit, journal,
 };
 
 /// Changes the title of a session or archives it.
@@ -74,8 +72,8 @@ async fn with_host<T>(
         let host = Host::builder().build().map_err(CliError::failed)?;
         Ok((host, Options::default()))
     };
-    let (client, holder) = journal::reach(&read.folder, own).await?;
-    let called = call(client).await.map_err(|error| {
+    let called = journal::call(&read.folder, own, call).await?;
+    called.map_err(|error| {
         let why = match error {
             ClientError::RequestFailed(why) => anyhow!(why),
             ClientError::SessionRefused { message, .. } => anyhow!(message),
@@ -85,9 +83,5 @@ async fn with_host<T>(
             "list the sessions by `trunkline sessions --journal {}`",
             read.folder.display()
         ))
-    });
-    if let Some(holder) = holder {
-        holder.end(&mut Interrupts::watch()?).await?;
-    }
-    called
+    })
 }

@@ -16,9 +16,7 @@ use super::{Reading, conversation, id_of};
 use crate::{
     command::{print_json, table},
     error::{CliError, CommandResult},
-    exit,
-    interrupt::Interrupts,
-    journal, listing,
+    exit, journal, listing,
     overrides::Overrides,
     target::Target,
 };
@@ -124,15 +122,12 @@ async fn list_native(
         let (chosen, _) = target.host_for(config, &Overrides::default())?;
         Ok((chosen.host, chosen.journal))
     };
-    let (client, holder) = journal::reach(&read.folder, own).await?;
-    let listed = client
-        .native_sessions(filter.agent, None, Some(limit))
-        .await;
-    drop(client);
-    if let Some(holder) = holder {
-        holder.end(&mut Interrupts::watch()?).await?;
-    }
-    let listed = listed.map_err(|error| {
+    let listed = journal::call(&read.folder, own, async |client| {
+        client
+            .native_sessions(filter.agent, None, Some(limit))
+            .await
+    });
+    let listed = listed.await?.map_err(|error| {
         let why = match error {
             ClientError::RequestFailed(why) => anyhow!(why),
             other => anyhow!(other),
