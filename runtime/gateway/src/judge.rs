@@ -6,7 +6,7 @@ use std::path::Path;
 
 use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
-    HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, SessionAttach,
+    HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, Resume, SessionAttach,
     SessionStart, SessionUpdate,
 };
 use trunkline_relay::MessageAuthorizer;
@@ -20,6 +20,8 @@ pub(crate) struct Table {
     /// Whose agents say what may be set.
     host: Host,
     folders: Folders,
+    /// True if the client sees the sessions of all.
+    sees_all: bool,
 }
 
 /// Whether a session may name the folders that it works in.
@@ -42,6 +44,7 @@ impl Table {
                 scope: bearer.token.scope,
                 host: host.clone(),
                 folders,
+                sees_all: pass.visitor().is_none_or(|visitor| visitor.sees_all),
             }),
         }
     }
@@ -57,8 +60,9 @@ impl Table {
         ))
     }
 
-    /// A start without the folders that it may name.
-    fn without_folders(
+    /// Returns a start without the folders and the conversation that it may name. A client that may
+    /// list an agent's own conversations continues one by its id, in a folder that is allowed.
+    fn without_allowed(
         &self,
         start: &SessionStart,
         agent: Option<&str>,
@@ -66,6 +70,10 @@ impl Table {
         let mut start = start.clone();
         if self.folders == Folders::Refused {
             return Ok(start);
+        }
+        let by_id = |resume: &Resume| resume.params.is_none() && resume.fork.is_none();
+        if self.sees_all && start.resume.as_ref().is_some_and(by_id) {
+            start.resume = None;
         }
         let config = agent
             .and_then(|id| self.host.agent(id))
@@ -111,6 +119,13 @@ pub(crate) fn judge(
     judged.map_err(Problem::forbidden)
 }
 
+/// Returns an error unless the client may send this message of a hub.
+pub(crate) fn judge_hub(shared: &Shared, pass: &Pass, message: &HubMessage) -> Result<(), Problem> {
+    let judged = Table::of(pass, &shared.host, Folders::Refused)
+        .map_or(Ok(()), |table| table.hear_hub(message));
+    judged.map_err(Problem::forbidden)
+}
+
 /// Whether who asks may set an option of this name: also a title, which is no option of the
 /// protocol, and what the protocol does not read.
 pub(crate) fn may_set(
@@ -149,7 +164,7 @@ impl MessageAuthorizer for Table {
         match &message.body {
             HostBody::SessionStart(start) => self
                 .settings(agent)
-                .start(&self.without_folders(start, agent)?),
+                .start(&self.without_allowed(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
             HostBody::FileInput(_) if self.folders == Folders::Allowed => Ok(()),
             HostBody::FileInput(_) => Err(
@@ -327,6 +342,7 @@ mod tests {
             scope,
             host: host.build().unwrap(),
             folders: Folders::Refused,
+            sees_all: true,
         }
     }
 
@@ -506,6 +522,7 @@ mod tests {
             scope: Scope::Control,
             host,
             folders: Folders::Allowed,
+            sees_all: false,
         };
         let says = |table: &Table, agent, name: &str, value: serde_json::Value| {
             let line = serde_json::json!({"type": "session.start", "session_id": "s", name: value})
@@ -551,7 +568,21 @@ mod tests {
         table.scope = Scope::Observe;
         assert!(table.hear_host(&file, Some("a")).is_err());
         table.scope = Scope::Control;
+        // A conversation of the agent's own is named by its id, by a client that may list them.
+        let by_id = serde_json::json!({"native_session_id": "n", "history": true});
+        assert!(says(&table, Some("a"), "resume", by_id.clone()).is_err());
+        table.sees_all = true;
+        assert!(says(&table, Some("a"), "resume", by_id.clone()).is_ok());
+        for (name, value) in [
+            ("params", serde_json::json!({"cwd": "/"})),
+            ("fork", serde_json::json!(true)),
+        ] {
+            let mut more = by_id.clone();
+            more[name] = value;
+            assert!(says(&table, Some("a"), "resume", more).is_err(), "{name}");
+        }
         table.folders = Folders::Refused;
+        assert!(says(&table, Some("a"), "resume", by_id).is_err());
         assert!(table.hear_host(&file, Some("a")).is_err());
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }

@@ -7,10 +7,11 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
+use trunkline_host::NativeListError;
 use trunkline_protocol::{
     AttachRefusal, Category, ClosedReason, Failure, SessionClosed, SessionRefused,
 };
-use trunkline_sessions::{RemoveError, StartError};
+use trunkline_sessions::{ConversationsError, RemoveError, StartError, ends};
 
 use crate::uploads::UploadError;
 
@@ -59,6 +60,14 @@ impl Problem {
     /// Unknown, another's, and removed look the same.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is no session of this id")
+    }
+
+    /// An agent that is unknown, or that the token is not for.
+    pub(crate) fn no_agent(agent: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no agent {agent:?}; GET /v1/agents lists them"),
+        )
     }
 
     /// Likewise.
@@ -136,6 +145,19 @@ impl From<SessionRefused> for Problem {
             }
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
             Some(AttachRefusal::Unsupported) => Self::new(StatusCode::NOT_IMPLEMENTED, detail),
+        }
+    }
+}
+
+impl From<ConversationsError> for Problem {
+    fn from(error: ConversationsError) -> Self {
+        match error {
+            ConversationsError::Host(NativeListError::Open(error)) => ends::refusal(&error).into(),
+            ConversationsError::Host(error @ NativeListError::Unsupported { .. }) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, error.to_string())
+            }
+            ConversationsError::Forbidden => Self::forbidden(error.to_string()),
+            error => Self::unavailable(error.to_string()),
         }
     }
 }

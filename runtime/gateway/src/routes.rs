@@ -64,6 +64,8 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
             post(requests::answer),
         )
         .route("/v1/sessions/{id}/settings", post(requests::update))
+        .route("/v1/sessions/{id}/fork", post(sessions::fork))
+        .route("/v1/sessions/{id}/edit", post(sessions::edit))
         .route("/v1/sessions/{id}/files", put(files::take))
         .route("/v1/sessions/{id}/files/{sha256}", get(files::give));
     if shared.options.elsewhere.is_some() {
@@ -72,6 +74,10 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let guarded = Router::new()
         .route("/v1/me", get(operate::me))
         .route("/v1/agents", get(agents::list))
+        .route(
+            "/v1/agents/{agent}/conversations",
+            get(agents::conversations),
+        )
         .route("/v1/hosts", get(hosts::list))
         .route("/v1/sessions", get(sessions::listed).post(sessions::open))
         .merge(of_session)

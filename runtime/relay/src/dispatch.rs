@@ -625,22 +625,6 @@ impl HubDispatcher {
         while self.native_lists.try_join_next().is_some() {}
         let agent = asked.agent_id.clone();
         let agent = agent.or_else(|| self.host.default_agent());
-        let may_list = self.visitor().is_none_or(|visitor| {
-            // They may be of any user of this machine.
-            visitor.sees_all
-                && agent
-                    .as_deref()
-                    .is_some_and(|agent| visitor.may_open(agent))
-        });
-        let refusal = if !may_list {
-            Some(
-                "the conversations of an agent are listed only for a token that sees all sessions and may control them",
-            )
-        } else if self.native_lists.len() >= LISTS {
-            Some("too many wait already; ask again when one is answered")
-        } else {
-            None
-        };
         let upstream = self.upstream.clone();
         let answer = move |result: SessionsListResult| {
             let message = AdapterMessage::new(SessionId::none(), AdapterBody::from(result));
@@ -651,31 +635,33 @@ impl HubDispatcher {
             error: Some(why),
             ..SessionsListResult::to(request_id.clone())
         };
-        let agent = match (agent, refusal) {
-            (_, Some(why)) => return answer(failed(why.to_owned())),
-            (None, None) => return answer(failed("this host has no agents".to_owned())),
-            (Some(agent), None) => agent,
+        if self.native_lists.len() >= LISTS {
+            let why = "too many wait already; ask again when one is answered";
+            return answer(failed(why.to_owned()));
+        }
+        let Some(agent) = agent else {
+            return answer(failed("this host has no agents".to_owned()));
         };
         let host = self.host.clone();
         let sessions = self.options.sessions.clone();
         self.native_lists.spawn(async move {
-            let listed = host.native_sessions(&agent, asked.cwd, asked.limit).await;
-            let mut entries = match listed {
-                Ok(entries) => entries,
-                Err(error) => return answer(failed(error.to_string())),
+            let listed = match sessions {
+                Some(sessions) => sessions
+                    .list_conversations(&agent, asked.cwd, asked.limit)
+                    .await
+                    .map_err(|error| error.to_string()),
+                None => host
+                    .native_sessions(&agent, asked.cwd, asked.limit)
+                    .await
+                    .map_err(|error| error.to_string()),
             };
-            let mut continued = match sessions {
-                Some(sessions) => sessions.native_sessions(&agent).await,
-                None => HashMap::new(),
-            };
-            for entry in &mut entries {
-                entry.agent_id = Some(agent.clone());
-                entry.session_id = continued.remove(&entry.native_session_id);
-            }
-            answer(SessionsListResult {
-                entries: Some(entries),
-                error: None,
-                ..failed(String::new())
+            answer(match listed {
+                Ok(entries) => SessionsListResult {
+                    entries: Some(entries),
+                    error: None,
+                    ..failed(String::new())
+                },
+                Err(why) => failed(why),
             });
         });
     }

@@ -62,6 +62,6 @@ pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem
 pub use log::EntrySink;
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
-pub use sessions::{RemoveError, Sessions, StartError};
+pub use sessions::{ConversationsError, RemoveError, Sessions, StartError};
 pub use tail::StreamEnd;
 pub use visitor::Visitor;

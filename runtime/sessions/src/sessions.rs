@@ -1,7 +1,7 @@
 //! The sessions of a journal: loading, attaching, listing and removing them.
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::BTreeMap,
     path::Path,
     sync::{
         Arc,
@@ -11,11 +11,11 @@ use std::{
 
 use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
-use trunkline_host::{EventDelivery, Host, SessionOptions};
+use trunkline_host::{EventDelivery, Host, NativeListError, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
 use trunkline_protocol::{
     AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed,
-    SessionEdit, SessionEditResult, SessionHistory, SessionHistoryResult, SessionId,
+    SessionEdit, SessionEditResult, SessionEntry, SessionHistory, SessionHistoryResult, SessionId,
     SessionRefused, SessionStart, SessionState, SessionsList, SessionsListResult,
 };
 
@@ -692,9 +692,28 @@ impl Sessions {
         }
     }
 
-    /// Returns the sessions that continue conversations of an agent: their ids by the agent's own
-    /// ids ([relay.10]). Only sessions that this visitor can see, of those that were active last.
-    pub async fn native_sessions(&self, agent: &str) -> HashMap<String, String> {
+    /// Lists the conversations that an agent itself keeps ([relay.10]), each with its agent and with
+    /// the session that continues it, if this visitor sees that session and it was active lately.
+    /// With a directory, only those that began there. Takes at most 30 s.
+    ///
+    /// # Errors
+    /// [`ConversationsError`].
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn list_conversations(
+        &self,
+        agent: &str,
+        cwd: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<SessionEntry>, ConversationsError> {
+        // They may be of any user of this machine.
+        let may_list = |visitor: &Visitor| visitor.sees_all && visitor.may_open(agent);
+        if !self.visitor().is_none_or(may_list) {
+            return Err(ConversationsError::Forbidden);
+        }
+        let host = &self.shared.host;
+        let mut entries = host.native_sessions(agent, cwd, limit).await?;
         let shared = self.shared.clone();
         let visitor = self.visitor.clone();
         let agent = agent.to_owned();
@@ -702,7 +721,11 @@ impl Sessions {
             list::find_native(&shared.journal, &*shared, visitor.as_deref(), &agent)
         });
         // Fails only if the runtime shuts down.
-        found.await.unwrap_or_default()
+        let mut continued = found.await.unwrap_or_default();
+        for entry in &mut entries {
+            entry.session_id = continued.remove(&entry.native_session_id);
+        }
+        Ok(entries)
     }
 
     /// Removes a session: nothing of it can be read afterwards.
@@ -842,6 +865,20 @@ pub(crate) fn epoch_of(journal: &Journal, key: SessionKey, seq: u64) -> Option<u
     serde_json::from_slice::<Epoch>(line)
         .ok()
         .map(|entry| entry.epoch)
+}
+
+/// Reason that the conversations of an agent were not listed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConversationsError {
+    /// The visitor does not see all sessions, or may not open sessions of the agent.
+    #[error(
+        "the conversations of an agent are listed only for a token that sees all sessions and may control them"
+    )]
+    Forbidden,
+    /// The host's reason.
+    #[error(transparent)]
+    Host(#[from] NativeListError),
 }
 
 /// Reason that a session was not removed.

@@ -28,6 +28,12 @@ pub(crate) enum Opening {
     Answered(Response),
 }
 
+/// Makes an id for a new session.
+pub(crate) fn new_id() -> Answer<SessionId> {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
+}
+
 /// Chooses the id of a new session, and has another host open it where it is to be there.
 ///
 /// # Errors
@@ -46,8 +52,7 @@ pub(crate) async fn place(
             .map(Opening::Here)
             .ok_or_else(|| Problem::bad_request("the new session's id is none"));
     }
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    let id = SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))?;
+    let id = new_id()?;
     let Some(elsewhere) = &shared.options.elsewhere else {
         return Ok(Opening::Here(id));
     };

@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, RequestId, SessionClose, SessionHistory, SessionId,
-    SessionState, SessionsList,
+    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionClose, SessionEdit,
+    SessionFork, SessionHistory, SessionId, SessionState, SessionsList,
 };
 use trunkline_sessions::{EntryBody, RemoveError, StreamItem};
 
-use super::{Asks, Gate, Json, Named, Query, all_read, blocking, events::without_path, message};
+use super::{
+    Asks, Gate, Json, Named, Query, agents::continue_conversation, all_read, blocking,
+    events::without_path, message,
+};
 use crate::{
     accept::Peer,
     elsewhere::{
@@ -25,7 +28,7 @@ use crate::{
         opening::{self, Opening},
     },
     gateway::Shared,
-    judge::{judge, may_set},
+    judge::{judge, judge_hub, may_set},
     pass::Pass,
     problem::{Answer, Problem},
     session_client::{Received, SessionClient},
@@ -44,6 +47,9 @@ const LOOK: Duration = Duration::from_millis(100);
 #[serde(deny_unknown_fields)]
 pub(crate) struct New {
     pub(crate) agent: Option<String>,
+    /// The conversation of the agent's own that the session continues.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    native_session_id: Option<String>,
     #[serde(default)]
     options: Map<String, Value>,
 }
@@ -75,6 +81,12 @@ pub(super) async fn open(
         )));
     }
     new.agent = Some(agent.clone());
+    if new.native_session_id.is_some() && shared.options.elsewhere.is_some() {
+        return Err(Problem::new(
+            StatusCode::NOT_IMPLEMENTED,
+            "hosts of a cluster share no conversations of agents, so `native_session_id` has no effect here",
+        ));
+    }
     let id = match opening::place(&shared, &pass, &peer, &headers, &new).await? {
         Opening::Here(id) => id,
         Opening::Answered(response) => return Ok(response),
@@ -91,9 +103,17 @@ pub(super) async fn open(
     let message = message(&id, "session.start", options.clone())?;
     judge(&shared, &pass, &message, Some(&agent))?;
     all_read(&options, &message)?;
-    let HostBody::SessionStart(start) = message.body else {
+    let HostBody::SessionStart(mut start) = message.body else {
         return Err(Problem::failed("the message is no session.start"));
     };
+    if let Some(native) = &new.native_session_id {
+        if start.resume.is_some() {
+            return Err(Problem::unprocessable(
+                "`native_session_id` and the option `resume` name two conversations; leave one out",
+            ));
+        }
+        continue_conversation(&shared, &pass, &agent, native, &mut start).await?;
+    }
     let mut listener =
         shared
             .sessions_for(&pass)
@@ -104,16 +124,73 @@ pub(super) async fn open(
             "the journal does not store the session in time",
         ));
     }
-    let location = HeaderValue::from_str(&format!("/v1/sessions/{id}"));
-    let mut response = (
-        StatusCode::CREATED,
-        Body(json!({ "id": id, "agent": agent })),
-    )
-        .into_response();
-    if let Ok(location) = location {
+    Ok(created(&id, &json!({ "id": id, "agent": agent })))
+}
+
+/// The answer to a request that has made a session.
+fn created(id: &SessionId, body: &Value) -> Response {
+    let mut response = (StatusCode::CREATED, Body(body)).into_response();
+    if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
         response.headers_mut().insert(header::LOCATION, location);
     }
-    Ok(response)
+    response
+}
+
+/// The end of a copy.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Copy {
+    seq: Option<u64>,
+}
+
+/// Opens a session as a copy of another one.
+pub(super) async fn fork(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(source): Named,
+    Json(copy): Json<Copy>,
+) -> Answer<Response> {
+    shared.takes_work()?;
+    let id = opening::new_id()?;
+    let fork = SessionFork {
+        source: source.to_string(),
+        seq: copy.seq,
+        ..SessionFork::default()
+    };
+    judge_hub(&shared, &pass, &HubMessage::new(id.clone(), fork.clone()))?;
+    let (attached, _) = shared.sessions_for(&pass).fork(&id, fork).await?;
+    let body = json!({ "id": id, "agent": attached.agent_id, "copied": attached.copied });
+    Ok(created(&id, &body))
+}
+
+/// The title of a session, and whether it is archived.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Edit {
+    title: Option<String>,
+    archived: Option<bool>,
+}
+
+/// Changes the title of a session, or archives it.
+pub(super) async fn edit(
+    State(shared): Gate,
+    Extension(pass): Asks,
+    Named(id): Named,
+    Json(edit): Json<Edit>,
+) -> Answer<StatusCode> {
+    let edit = SessionEdit {
+        request_id: request()?,
+        title: edit.title,
+        archived: edit.archived,
+    };
+    judge_hub(&shared, &pass, &HubMessage::new(id.clone(), edit.clone()))?;
+    let sessions = shared.sessions_for(&pass);
+    // The refusal of a session that is not there has a status of its own.
+    drop(SessionClient::join(&sessions, &id).await?);
+    match sessions.edit(&id, edit).await.error {
+        Some(why) => Err(Problem::unprocessable(why)),
+        None => Ok(StatusCode::NO_CONTENT),
+    }
 }
 
 #[derive(Debug, Deserialize)]

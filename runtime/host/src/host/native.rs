@@ -81,7 +81,12 @@ impl Host {
         let listed = timeout(LIST_TIMEOUT, list_by(&session, cwd, limit)).await;
         session.close().await;
         match listed {
-            Ok(Some(Ok(entries))) => Ok(entries),
+            Ok(Some(Ok(mut entries))) => {
+                for entry in &mut entries {
+                    entry.agent_id = Some(named());
+                }
+                Ok(entries)
+            }
             Ok(Some(Err(reason))) => Err(NativeListError::Refused {
                 agent: named(),
                 reason,

@@ -7,7 +7,13 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{super::Home, Client, Daemon, Events, head};
+use super::{
+    super::{
+        Home,
+        attach::{CONVERSATION, claude_with_conversation, has_resumed, keep_conversation},
+    },
+    Client, Daemon, Events, head,
+};
 
 #[test]
 fn a_session_is_opened_spoken_in_streamed_and_removed() {
@@ -419,6 +425,125 @@ fn the_daemon_removes_sessions_for_the_command_line_unless_a_turn_runs_in_one() 
     assert_eq!(
         client.get("/v1/sessions").must_be(200).json()["sessions"],
         json!([])
+    );
+    daemon.down();
+}
+
+#[test]
+fn a_conversation_that_the_agent_keeps_is_listed_and_continued_where_the_configuration_allows() {
+    let home = Home::new();
+    let (starts, work) = (home.path().join("starts"), home.path().join("work"));
+    std::fs::create_dir(&work).unwrap();
+    let claude = claude_with_conversation(&home, &work, &starts);
+    let outside = "11a1fbd6-2be9-7b82-96db-8adea1e2bc7b";
+    keep_conversation(&home, outside, Path::new("/"), "Remember ash");
+    let agents = json!([{ "id": "echo", "profile": "echo" }, claude]);
+    home.file("trunkline.json", &json!({ "agents": agents }).to_string());
+    let daemon = Daemon::up(&home);
+    let all = daemon.token(&["control", "--all-sessions"]);
+    let list = |agent: &str| format!("/v1/agents/{agent}/conversations");
+    let listed = all.get(&list("claude")).must_be(200).json();
+    assert_eq!(listed["conversations"].as_array().unwrap().len(), 2);
+    let of_work = format!("{}?cwd={}", list("claude"), work.display());
+    let listed = all.get(&of_work).must_be(200).json();
+    let expected = json!([CONVERSATION, "claude", "Remember oak", work]);
+    let one = &listed["conversations"][0];
+    let shown = ["native_session_id", "agent_id", "title", "cwd"].map(|name| &one[name]);
+    assert_eq!((json!(shown), one.get("session_id")), (expected, None));
+    let none = all
+        .get(&(list("claude") + "?cwd=/none"))
+        .must_be(200)
+        .json();
+    assert_eq!(none["conversations"], json!([]));
+    all.get(&list("echo")).must_be(501);
+    all.get(&list("none")).must_be(404);
+
+    let new = |agent: &str, id: &str| json!({ "agent": agent, "native_session_id": id });
+    // They may be of any user of this machine.
+    for token in [
+        &["control"][..],
+        &["observe", "--all-sessions"],
+        &["control", "--all-sessions", "--agents", "echo"],
+    ] {
+        let client = daemon.token(token);
+        let status = if token.contains(&"--agents") {
+            404
+        } else {
+            403
+        };
+        client.get(&list("claude")).must_be(status);
+        let opened = client.post("/v1/sessions", &new("claude", CONVERSATION));
+        opened.must_be(403);
+    }
+    let refused = all.post("/v1/sessions", &new("claude", outside));
+    let why = refused.must_be(403).json()["detail"].to_string();
+    assert!(why.contains("is of the folder /,"), "{why}");
+    all.post("/v1/sessions", &new("claude", "another"))
+        .must_be(422);
+    let mut both = new("claude", CONVERSATION);
+    both["options"] = json!({ "cwd": "/", "resume": {} });
+    all.post("/v1/sessions", &both).must_be(403);
+    assert_eq!(all.get("/v1/sessions").json()["sessions"], json!([]));
+
+    let opened = all.post("/v1/sessions", &new("claude", CONVERSATION));
+    let id = opened.must_be(201).json()["id"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let end = all.turn(&id, "which word?");
+    assert_eq!(end["end"]["status"], "failed", "{end}");
+    assert!(has_resumed(&starts, &work));
+    daemon.down();
+}
+
+#[test]
+fn a_session_is_copied_renamed_and_archived_over_http() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let first = client.turn(&id, "Remember juniper")["end"]["seq"].clone();
+    client.turn(&id, "and oak");
+    let path = |id: &str, action: &str| format!("/v1/sessions/{id}/{action}");
+    let fork = |body: &Value| client.post(&path(&id, "fork"), body).must_be(201);
+    let whole = fork(&json!({}));
+    assert_eq!(whole.json()["copied"], "transcript");
+    let copy = whole.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(whole.headers["location"], format!("/v1/sessions/{copy}"));
+    let part = fork(&json!({ "seq": first })).json();
+    let entries = |id: &str| {
+        let history = client.get(&path(id, "history")).must_be(200).body;
+        (history.contains("juniper"), history.contains("oak"))
+    };
+    assert_eq!(entries(&copy), (true, true));
+    assert_eq!(entries(part["id"].as_str().unwrap()), (true, false));
+    assert_eq!(client.turn(&copy, "which word?")["text"], "which word?");
+    let ahead = client.post(&path(&id, "fork"), &json!({ "seq": 10_000 }));
+    ahead.must_be(409);
+
+    let edit = |id: &str, body: &Value| client.post(&path(id, "edit"), body);
+    edit(&copy, &json!({ "title": "Trees", "archived": true })).must_be(204);
+    let archived = client.get("/v1/sessions?archived=true").must_be(200).json();
+    let archived = archived["sessions"].as_array().unwrap();
+    assert_eq!(archived.len(), 1);
+    assert_eq!(archived[0]["title"], "Trees");
+    edit(&copy, &json!({ "archived": false })).must_be(204);
+    edit(&copy, &json!({ "title": "x".repeat(201) })).must_be(422);
+
+    // Unknown and another's look the same, and an observer changes nothing.
+    for stranger in [&["control"][..], &["observe", "--all-sessions"]] {
+        let other = daemon.token(stranger);
+        let status = if stranger[0] == "observe" { 403 } else { 404 };
+        for (action, body) in [("fork", json!({})), ("edit", json!({ "title": "t" }))] {
+            other.post(&path(&id, action), &body).must_be(status);
+        }
+    }
+    assert_eq!(
+        client.get("/v1/sessions").json()["sessions"]
+            .as_array()
+            .unwrap()
+            .len(),
+        3
     );
     daemon.down();
 }
