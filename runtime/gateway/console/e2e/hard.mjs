@@ -267,6 +267,55 @@ export const flows = {
       }
     },
   },
+  conversations: {
+    mock: true,
+    async run(it) {
+      const { world } = it.place;
+      world.open("coder", "Goes on already", "kept");
+      const { page, wrong } = await open(it, "#/sessions", { bypassCSP: true, reducedMotion: "reduce" });
+      const dialog = page.getByRole("dialog", { name: "New session" });
+      const ask = async () => {
+        await page.waitForFunction(() => !document.querySelector("dialog"));
+        await page.evaluate(() => document.activeElement.blur());
+        await page.keyboard.press("n");
+        // By the keyboard only.
+        await dialog.getByText("Continue a conversation of the agent").focus();
+        await page.keyboard.press("Enter");
+      };
+      await ask();
+      const group = dialog.getByRole("group", { name: "Conversation" });
+      assert.equal(await group.getByRole("radio").count(), 3);
+      await group.getByRole("radio", { name: "A new one" }).focus();
+      await page.keyboard.press("ArrowDown");
+      assert.equal(await group.getByRole("radio", { name: /^Remember oak.*\/srv\/app · 1 h$/ }).isChecked(), true);
+      await page.evaluate(AXE);
+      const { violations } = await page.evaluate(() => window.axe.run(document, { resultTypes: ["violations"] }));
+      assert.deepEqual(violations.map((each) => `${each.id}: ${each.nodes[0].html}`), []);
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForSelector(".session h1");
+      const opened = () => world.sessions.get(new URL(page.url()).hash.split("/").at(-1));
+      assert.equal(opened().native, "n-1");
+
+      // One that a session continues opens that session.
+      const count = world.sessions.size;
+      await ask();
+      await group.getByRole("radio", { name: /^n-2.*has a session, which opens$/ }).check();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForFunction(() => !document.querySelector("dialog"));
+      assert.equal(world.sessions.size, count);
+
+      // Another agent has other ones: nothing stays chosen, and a refusal is shown.
+      await ask();
+      await group.getByRole("radio", { name: /^Remember oak/ }).check();
+      await dialog.getByRole("combobox", { name: /^Agent/ }).selectOption("reviewer");
+      await dialog.getByText("Continue a conversation of the agent").click();
+      await dialog.getByText(/does not list its conversations/).waitFor();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await page.waitForFunction(() => !document.querySelector("dialog"));
+      assert.equal(opened().native, undefined);
+      await clean(page, wrong);
+    },
+  },
   axe: {
     async run(it) {
       const hash = await fresh(it, "Axe");

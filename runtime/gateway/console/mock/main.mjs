@@ -73,6 +73,7 @@ async function handle(world, request, response, pace, open) {
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
   if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "console" });
+  if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, agents(world));
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
@@ -132,7 +133,9 @@ async function sessions(world, url, method, request, response) {
   if (method === "POST") {
     const said = JSON.parse((await body(request)).toString() || "{}");
     if (said.options?.model === "forbidden") return problem(response, 422, "model: forbidden is not one of the agent's");
-    return json(response, 201, { id: world.open(said.agent ?? "coder", said.options?.title ?? "").id, agent: said.agent ?? "coder" });
+    const opened = world.open(said.agent ?? "coder", said.options?.title ?? "");
+    opened.native = said.native_session_id;
+    return json(response, 201, { id: opened.id, agent: opened.agent });
   }
   const text = (url.searchParams.get("text") ?? "").toLowerCase();
   const state = url.searchParams.get("state") ?? "";
@@ -195,6 +198,17 @@ function events(session, url, request, response) {
     session.listeners.delete(flush);
   });
   flush();
+}
+
+function conversations(world, agent, response) {
+  if (agent === "reviewer") return problem(response, 501, `agent "${agent}" does not list its conversations; continue one by its id`);
+  const hostile = world.hostile.map((text) => ({ native_session_id: text, agent_id: agent, title: text, cwd: text, updated_at: text }));
+  const updated_at = new Date(Date.now() - 3_600_000).toISOString();
+  const kept = [
+    { native_session_id: "n-1", agent_id: agent, title: "Remember oak", cwd: "/srv/app", updated_at },
+    { native_session_id: "n-2", agent_id: agent, cwd: "/srv/other", updated_at, session_id: [...world.sessions.keys()].at(-1) },
+  ];
+  return json(response, 200, { conversations: [...kept, ...hostile] });
 }
 
 function agents(world) {

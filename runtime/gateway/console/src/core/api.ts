@@ -1,8 +1,8 @@
 /** The paths of the daemon. Each call carries the token; an answer that is no success becomes a `Problem`. */
 
 import type { Connection } from "./stream.ts";
-import { list, listed, num, obj, str } from "./types.ts";
-import type { Json, ListedSession, Me, Obj } from "./types.ts";
+import { conversation, list, listed, num, obj, str } from "./types.ts";
+import type { Conversation, Json, ListedSession, Me, Obj } from "./types.ts";
 
 /** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
 export class Problem extends Error {
@@ -114,8 +114,19 @@ export class Api {
     return list((await this.json("GET", "/v1/hosts")).hosts).map(obj);
   }
 
-  async create(agent: string, options: { [name: string]: string }): Promise<string> {
-    const body = { ...(agent !== "" ? { agent } : {}), ...(Object.keys(options).length > 0 ? { options } : {}) };
+  /** The conversations that an agent itself keeps, the newest first. */
+  async conversations(agent: string): Promise<Conversation[]> {
+    const it = await this.json("GET", `/v1/agents/${encodeURIComponent(agent)}/conversations?limit=50`);
+    return list(it.conversations).map(conversation).filter((each) => each.id !== "");
+  }
+
+  /** Opens a session, which continues a conversation of the agent if one is named. */
+  async create(agent: string, options: { [name: string]: string }, native: string): Promise<string> {
+    const body = {
+      ...(agent !== "" ? { agent } : {}),
+      ...(native !== "" ? { native_session_id: native } : {}),
+      ...(Object.keys(options).length > 0 ? { options } : {}),
+    };
     return str((await this.json("POST", "/v1/sessions", body)).id);
   }
 

@@ -29,6 +29,16 @@ export interface ListedSession {
   host: string;
 }
 
+/** A conversation that an agent itself keeps. */
+export interface Conversation {
+  id: string;
+  title: string;
+  cwd: string;
+  updated: string;
+  /** The session that continues it already. */
+  session: string;
+}
+
 export interface Me {
   scope: string;
   version: string;
@@ -65,5 +75,16 @@ export function listed(value: unknown): ListedSession {
     openTurns: num(it.open_turns) ?? 0,
     openRequests: num(it.open_requests) ?? 0,
     host: str(it.host),
+  };
+}
+
+export function conversation(value: unknown): Conversation {
+  const it = obj(value);
+  return {
+    id: str(it.native_session_id),
+    title: str(it.title),
+    cwd: str(it.cwd),
+    updated: str(it.updated_at) || str(it.created_at),
+    session: str(it.session_id),
   };
 }
