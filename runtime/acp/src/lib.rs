@@ -19,6 +19,7 @@ mod agent;
 mod ask;
 mod content;
 mod facts;
+mod native;
 mod picture;
 mod rpc;
 mod serve;

@@ -42,7 +42,13 @@ pub(crate) struct EditorSession {
 pub(crate) enum Phase {
     /// A new session that waits for the declarations of its agent, up to `until` once the host has
     /// opened it.
-    Starting { request: Id, until: Option<Instant> },
+    Starting {
+        request: Id,
+        until: Option<Instant>,
+        /// `None` for a session of `session/new`. For one that continues a conversation of its
+        /// agent: true if the editor is shown the conversation.
+        replays: Option<bool>,
+    },
     /// A session whose history is read.
     Joining(Joining),
     /// The editor has it.
@@ -105,7 +111,7 @@ impl EditorSession {
     /// Returns true if its events are shown to the editor.
     pub(crate) fn is_shown(&self) -> bool {
         match &self.phase {
-            Phase::Starting { .. } => false,
+            Phase::Starting { replays, .. } => *replays == Some(true),
             Phase::Joining(joining) => joining.replays,
             Phase::Open => true,
         }

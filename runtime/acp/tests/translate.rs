@@ -252,6 +252,15 @@ impl Stage {
         session
     }
 
+    /// Answers the request for the agent's own conversations, which it does not list.
+    async fn lists_no_conversations(&mut self) {
+        let list = self.relay.hears().await;
+        assert_eq!(list.get("extensions"), None, "{list}");
+        let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+            "error": "agent \"a\" does not list its conversations"});
+        self.entry("", 0, result).await;
+    }
+
     /// The relay's answer to a `session.start`.
     async fn makes_ready(&mut self, session: &str) {
         let ready =
@@ -820,6 +829,105 @@ async fn the_status_of_a_session_is_unstable() {
     }
 }
 
+/// The list has the conversations that the agent itself keeps. One that is loaded or resumed becomes
+/// a session of the journal with the id that the list has.
+#[tokio::test(start_paused = true)]
+async fn the_agents_own_conversations_are_listed_and_continued() {
+    let mut stage = Stage::initialized().await;
+    let id = stage.asks("session/list", json!({"cwd": "/srv"})).await;
+    let list = stage.relay.hears().await;
+    let own = json!([{"session_id": "s-1", "agent_id": "a", "cwd": "/srv"}]);
+    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+        "sessions": own, "next": "n"});
+    stage.entry("", 0, result).await;
+    let list = stage.relay.hears().await;
+    assert_eq!((&list["cwd"], &list["limit"]), (&json!("/srv"), &json!(50)));
+    let entries = json!([
+        {"native_session_id": "n:1", "agent_id": "a", "title": "Oak", "cwd": "/srv",
+            "updated_at": "2026-01-02T03:04:05Z"},
+        // A session of the journal continues it.
+        {"native_session_id": "n-2", "agent_id": "a", "session_id": "s-1"},
+        // No id of a session would name it.
+        {"native_session_id": "n-3", "agent_id": "a:b"},
+    ]);
+    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+        "entries": entries});
+    stage.entry("", 0, result).await;
+    let told: ListSessionsResponse = stage.answer(id).await;
+    let session = "native:a:n:1";
+    let listed: Vec<_> = told
+        .sessions
+        .iter()
+        .map(|it| it.session_id.to_string())
+        .collect();
+    assert_eq!(listed, ["s-1", session]);
+    assert_eq!(
+        json!(told.sessions[1]),
+        json!({"sessionId": session, "cwd": "/srv", "title": "Oak",
+            "updatedAt": "2026-01-02T03:04:05Z"})
+    );
+
+    // Conversations are on the first page only.
+    let id = stage.asks("session/list", json!({"cursor": "n"})).await;
+    let list = stage.relay.hears().await;
+    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+        "sessions": []});
+    stage.entry("", 0, result).await;
+    let _: ListSessionsResponse = stage.answer(id).await;
+
+    // An agent whose list does not come has none.
+    let id = stage.asks("session/list", json!({})).await;
+    let list = stage.relay.hears().await;
+    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+        "sessions": own});
+    stage.entry("", 0, result).await;
+    stage.relay.hears().await;
+    let told: ListSessionsResponse = stage.answer(id).await;
+    assert_eq!(told.sessions.len(), 1);
+
+    for (method, shown) in [("session/load", true), ("session/resume", false)] {
+        let mut stage = Stage::initialized().await;
+        let params = json!({"sessionId": session, "cwd": "/srv", "mcpServers": []});
+        let id = stage.asks(method, params).await;
+        assert_eq!(stage.relay.hears().await["type"], "session.attach");
+        let refused = json!({"type": "session.refused", "reason": "unknown", "message": "none"});
+        stage.entry(session, 0, refused).await;
+        let start = stage.relay.hears().await;
+        let mut resume = json!({"native_session_id": "n:1"});
+        if shown {
+            resume["history"] = json!(true);
+        }
+        assert_eq!(
+            (&start["type"], &start["session_id"], &start["agent_id"]),
+            (&json!("session.start"), &json!(session), &json!("a"))
+        );
+        assert_eq!((&start["cwd"], &start["resume"]), (&json!("/srv"), &resume));
+        stage.makes_ready(session).await;
+        let opened = json!({"type": "host.fact", "fact": "opened"});
+        stage.entry(session, 1, opened).await;
+        let mut seq = 2;
+        if shown {
+            let said = json!({"type": "output", "content": "before", "history": true});
+            stage.entry(session, seq, said).await;
+            seq += 1;
+            assert_eq!(stage.update().await["content"]["text"], "before");
+        }
+        let line = stage.client.hears().await;
+        assert_eq!((&line["id"], &line["result"]), (&json!(id), &json!({})));
+        let said = json!({"type": "output", "content": "new"});
+        stage.entry(session, seq, said).await;
+        assert_eq!(stage.update().await["content"]["text"], "new");
+    }
+
+    // What refuses a session of the journal for another reason opens none.
+    let params = json!({"sessionId": session, "cwd": "/srv", "mcpServers": []});
+    let id = stage.asks("session/load", params).await;
+    stage.relay.hears().await;
+    let refused = json!({"type": "session.refused", "reason": "forbidden", "message": "no"});
+    stage.entry(session, 0, refused).await;
+    stage.error(id).await;
+}
+
 /// Sessions without a folder of their own work in the folder of their agent, and are found there.
 #[tokio::test(start_paused = true)]
 async fn each_session_is_listed_with_the_folder_that_it_works_in() {
@@ -849,6 +957,7 @@ async fn each_session_is_listed_with_the_folder_that_it_works_in() {
     let id = stage.asks("session/list", json!({})).await;
     let list = stage.relay.hears().await;
     stage.entry("", 0, result(&list, &sessions, None)).await;
+    stage.lists_no_conversations().await;
     let told = found(stage.answer(id).await);
     let all = [
         pair("own", "/srv"),
@@ -868,6 +977,7 @@ async fn each_session_is_listed_with_the_folder_that_it_works_in() {
     stage
         .entry("", 0, result(&list, &sessions, Some("m")))
         .await;
+    stage.lists_no_conversations().await;
     let told: ListSessionsResponse = stage.answer(id).await;
     assert_eq!(told.next_cursor.as_deref(), Some("m"));
     assert_eq!(found(told), [pair("agents", "/work")]);
@@ -878,6 +988,7 @@ async fn each_session_is_listed_with_the_folder_that_it_works_in() {
         let list = stage.relay.hears().await;
         stage.entry("", 0, result(&list, &others, Some("n"))).await;
     }
+    stage.lists_no_conversations().await;
     let told: ListSessionsResponse = stage.answer(id).await;
     assert_eq!(
         (told.sessions.len(), told.next_cursor.as_deref()),
@@ -1266,6 +1377,7 @@ async fn sessions_are_listed_closed_and_removed() {
     let found = json!([{"session_id": session, "agent_id": "a", "title": "T"}]);
     let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": found, "next": "n"});
     stage.entry("", 0, result).await;
+    stage.lists_no_conversations().await;
     let told: ListSessionsResponse = stage.answer(id).await;
     assert_eq!(
         (told.sessions.len(), told.next_cursor.as_deref()),

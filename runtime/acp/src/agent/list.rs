@@ -4,10 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use trunkline_client::{Client, ClientError, SessionPage};
-use trunkline_protocol::{ListedSession, RequestId, SessionState, SessionsList};
+use trunkline_protocol::{ListedSession, RequestId, SessionEntry, SessionState, SessionsList};
 
 use super::{EditorAgent, session_id};
-use crate::rpc::{Code, Id, Refusal};
+use crate::{
+    native::{Conversation, list_conversations},
+    rpc::{Code, Id, Refusal},
+};
 
 /// Sessions in one answer to `session/list`.
 const SESSIONS_PER_PAGE: u32 = 50;
@@ -18,7 +21,67 @@ const MAX_SEARCHED_PAGES: usize = 20;
 /// The folders of agents, by their ids. Sessions that name no folder work there.
 type WorkDirs = BTreeMap<String, String>;
 
+/// The sessions for one answer.
+struct FoundSessions {
+    page: SessionPage,
+    conversations: Vec<SessionEntry>,
+    work_dirs: WorkDirs,
+}
+
+impl FoundSessions {
+    fn into_answer(self) -> Value {
+        // ACP wants a folder, even if the session's agent is not configured any longer.
+        let folder_of = |cwd: Option<&String>, agent: &str| {
+            let cwd = cwd.or_else(|| self.work_dirs.get(agent));
+            cwd.map_or("/", String::as_str).to_owned()
+        };
+        let mut sessions = Vec::new();
+        for session in &self.page.sessions {
+            sessions.push(listed_session(
+                &session.session_id,
+                &folder_of(session.cwd.as_ref(), &session.agent_id),
+                session.title.as_deref(),
+                session.active.as_deref(),
+            ));
+        }
+        for entry in &self.conversations {
+            let agent = entry.agent_id.as_deref().unwrap_or_default();
+            let conversation = Conversation {
+                agent,
+                native_session_id: &entry.native_session_id,
+            };
+            let Some(id) = conversation.session_id() else {
+                continue;
+            };
+            sessions.push(listed_session(
+                id.as_str(),
+                &folder_of(entry.cwd.as_ref(), agent),
+                entry.title.as_deref(),
+                entry.updated_at.as_deref(),
+            ));
+        }
+        let mut answer = json!({ "sessions": sessions });
+        if let Some(next) = self.page.next {
+            answer["nextCursor"] = json!(next);
+        }
+        answer
+    }
+}
+
+fn listed_session(id: &str, cwd: &str, title: Option<&str>, updated: Option<&str>) -> Value {
+    let mut listed = json!({ "sessionId": id, "cwd": cwd });
+    if let Some(title) = title {
+        listed["title"] = json!(title);
+    }
+    if let Some(updated) = updated {
+        listed["updatedAt"] = json!(updated);
+    }
+    listed
+}
+
 impl EditorAgent {
+    /// Lists the sessions of the journal, and behind those of the first page the conversations that
+    /// the agent itself keeps.
     pub(super) fn list(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
         let text = |name: &str| match &params[name] {
             Value::Null => Ok(None),
@@ -36,13 +99,25 @@ impl EditorAgent {
         let client = self.client.clone();
         let work_dirs = self.store.work_dirs();
         let request = id.clone();
+        let conversations = filter.cursor.is_none().then(|| {
+            let client = self.client.clone();
+            list_conversations(client, filter.agent_id.clone(), filter.cwd.clone())
+        });
         let listed = async move {
             let work_dirs = work_dirs.await.unwrap_or_else(|why| {
                 tracing::warn!("the folders of agents are not known: {why}");
                 WorkDirs::new()
             });
             let page = find_page(&client, filter, &work_dirs).await?;
-            Ok((page, work_dirs))
+            let conversations = match conversations {
+                Some(listed) => listed.await,
+                None => Vec::new(),
+            };
+            Ok(FoundSessions {
+                page,
+                conversations,
+                work_dirs,
+            })
         };
         self.host.call(listed, move |agent, listed| {
             agent.finish_list(&request, listed);
@@ -50,28 +125,12 @@ impl EditorAgent {
         Ok(())
     }
 
-    fn finish_list(&mut self, request: &Id, listed: Result<(SessionPage, WorkDirs), ClientError>) {
+    fn finish_list(&mut self, request: &Id, listed: Result<FoundSessions, ClientError>) {
         // A cancelled request is answered.
         self.lists.remove(request);
-        let answer = listed.map_err(Refusal::from).map(|(page, work_dirs)| {
-            let sessions = page.sessions.iter().map(|session| {
-                // ACP wants a folder, even if the session's agent is not configured any longer.
-                let cwd = folder(session, &work_dirs).unwrap_or("/");
-                let mut listed = json!({ "sessionId": session.session_id, "cwd": cwd });
-                if let Some(title) = &session.title {
-                    listed["title"] = json!(title);
-                }
-                if let Some(active) = &session.active {
-                    listed["updatedAt"] = json!(active);
-                }
-                listed
-            });
-            let mut answer = json!({ "sessions": sessions.collect::<Vec<_>>() });
-            if let Some(next) = page.next {
-                answer["nextCursor"] = json!(next);
-            }
-            answer
-        });
+        let answer = listed
+            .map(FoundSessions::into_answer)
+            .map_err(Refusal::from);
         self.answer(request, answer);
     }
 

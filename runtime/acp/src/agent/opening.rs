@@ -29,10 +29,18 @@ impl EditorAgent {
         let session = self.sessions.get_mut(id).filter(|it| it.stream == stream);
         match (session, opened) {
             (Some(session), Ok((handle, events))) => {
-                if let (Phase::Joining(joining), Some(attached)) =
-                    (&mut session.phase, handle.attached())
-                {
-                    joining.last_seq = Some(attached.last_seq);
+                if let Phase::Joining(joining) = &mut session.phase {
+                    match handle.attached() {
+                        Some(attached) => joining.last_seq = Some(attached.last_seq),
+                        // It was opened to continue a conversation of its agent.
+                        None => {
+                            session.phase = Phase::Starting {
+                                request: joining.request.clone(),
+                                until: None,
+                                replays: Some(joining.replays),
+                            }
+                        }
+                    }
                 }
                 session.handle = Some(handle);
                 self.host.watch((id.clone(), stream), events);
@@ -103,13 +111,19 @@ impl EditorAgent {
         let Some(session) = self.sessions.get_mut(id) else {
             return;
         };
-        let Phase::Starting { request, .. } = &session.phase else {
+        let Phase::Starting {
+            request, replays, ..
+        } = &session.phase
+        else {
             return;
         };
         let request = request.clone();
+        let is_new = replays.is_none();
         session.phase = Phase::Open;
         let mut answer = session.describe();
-        answer.insert("sessionId".to_owned(), id.as_str().into());
+        if is_new {
+            answer.insert("sessionId".to_owned(), id.as_str().into());
+        }
         self.answer(&request, Ok(answer.into()));
         self.send_other_facts(id);
     }

@@ -2,12 +2,15 @@
 
 use serde_json::{Value, json};
 use trunkline_client::ClientError;
-use trunkline_protocol::{Json, SessionAttach, SessionId, SessionInfo, SessionStart};
+use trunkline_protocol::{
+    AttachRefusal, Json, Resume, SessionAttach, SessionId, SessionInfo, SessionStart,
+};
 use uuid::Uuid;
 
 use super::{EditorAgent, EditorCapabilities, MAX_SESSIONS, session_id};
 use crate::{
     facts::Setting,
+    native::Conversation,
     rpc::{Code, Id, Refusal},
     session::{EditorSession, Joining, Phase},
 };
@@ -133,6 +136,7 @@ impl EditorAgent {
         let phase = Phase::Starting {
             request: id.clone(),
             until: None,
+            replays: None,
         };
         let new = self.make_session(phase);
         let stream = new.stream;
@@ -147,14 +151,28 @@ impl EditorAgent {
     }
 
     /// Opens a session of the journal, with its history or without. One that is open here is left
-    /// and attached again; its prompts and questions stay.
+    /// and attached again; its prompts and questions stay. A conversation that an agent keeps
+    /// becomes a session of the journal with the same id.
     fn join(&mut self, id: &Id, params: &Value, replays: bool) -> Result<(), Refusal> {
         let session = session_id(params)?;
-        // It continues in its own folders; those that are named here are checked all the same.
-        self.folder(&params["cwd"])?;
-        self.folders(&params["additionalDirectories"])?;
+        // A session of the journal continues in its own folders. All that are named are checked.
+        let cwd = self.folder(&params["cwd"])?;
+        let add_dirs = self.folders(&params["additionalDirectories"])?;
+        let mcp_servers = mcp_servers(params)?;
+        let start = Conversation::parse(&session).map(|conversation| SessionStart {
+            agent_id: Some(conversation.agent.to_owned()),
+            cwd: Some(cwd),
+            add_dirs: (!add_dirs.is_empty()).then_some(add_dirs),
+            mcp_servers: mcp_servers.clone(),
+            resume: Some(Resume {
+                native_session_id: Some(conversation.native_session_id.to_owned()),
+                history: replays.then_some(true),
+                ..Resume::default()
+            }),
+            ..SessionStart::default()
+        });
         let attach = SessionAttach {
-            mcp_servers: mcp_servers(params)?,
+            mcp_servers,
             ..SessionAttach::default()
         };
         let joining = Joining {
@@ -192,7 +210,17 @@ impl EditorAgent {
                 // An ended session is left.
                 let _ = before.detach().await;
             }
-            client.attach(joined, attach).await
+            let attached = client.attach(joined.clone(), attach).await;
+            match (attached, start) {
+                (
+                    Err(ClientError::SessionRefused {
+                        reason: Some(AttachRefusal::Unknown),
+                        ..
+                    }),
+                    Some(start),
+                ) => client.open_as(joined, start).await,
+                (attached, _) => attached,
+            }
         };
         self.host.call(attached, move |agent, opened| {
             agent.finish_opening(&session, stream, opened);
