@@ -101,6 +101,16 @@ impl Description {
         self
     }
 
+    /// Copies the agent's own conversation: `session.start.resume` with `fork` reaches `start` ([`Description::resumes`]).
+    ///
+    /// Declares the capability `forks_sessions`. The `session_params` of a turn's end have to name the end of that turn
+    /// in the conversation: a copy has nothing of what follows it. Call it after [`Description::capabilities`].
+    #[must_use]
+    pub fn forks(mut self) -> Self {
+        self.capabilities.forks_sessions = Some(true);
+        self
+    }
+
     /// Takes inputs during a turn, by [`Turn::next_steer`](crate::Turn::next_steer).
     #[must_use]
     pub fn steerable(self) -> Self {

@@ -191,6 +191,7 @@ impl Adapter for ClaudeCode {
                 "the program must ask for nothing outside its folder, or answers must come within a second",
             )
             .takes_updated_input()
+            .forks()
             .steerable()
             .honours(HONOURED)
             .models(models.collect())

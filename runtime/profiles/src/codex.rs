@@ -37,7 +37,7 @@ use trunkline_sdk::{
 };
 
 use self::command_line::Way;
-use self::conversation::{Link, Thread};
+use self::conversation::{Link, Thread, last_turn};
 use self::exec::Exec;
 use self::policy::Policy;
 use self::process::Server;
@@ -162,7 +162,13 @@ impl Codex {
         }
         // A program that is not there is the turn's failure.
         let version = version::probe(&options.launch()).await.ok();
-        if Way::of(version, &self.settings) == Way::Exec {
+        let way = Way::of(version, &self.settings);
+        let names_end = last_turn(&options).is_some();
+        let copies = resume::settle_copy(session, &mut options, names_end).await;
+        if copies && way == Way::Exec {
+            resume::lose_copy(session, &mut options, "`codex exec` copies no thread").await;
+        }
+        if way == Way::Exec {
             let exec = Exec::new(
                 self.settings.clone(),
                 options,
@@ -208,6 +214,7 @@ impl Codex {
             thread,
             skills,
             warnings,
+            copies,
         );
         Ok(Kept::Thread(Box::new(thread), None))
     }
@@ -315,13 +322,17 @@ impl Adapter for Codex {
 
     fn describe(&self) -> Description {
         let danger = self.settings.dangerous_full_access;
-        describe::wrapped(
+        let wrapped = describe::wrapped(
             "codex",
             credentials::of("codex"),
             "run-to-completion",
             Some(true),
-        )
-        .use_when(
+        );
+        let wrapped = match Way::of(None, &self.settings) {
+            Way::AppServer => wrapped.forks(),
+            Way::Exec => wrapped,
+        };
+        wrapped.use_when(
             "code is to be read, changed and tried out by OpenAI's Codex, with approvals by people",
             "one answer of a model is enough, or no `codex` program can be installed",
         )

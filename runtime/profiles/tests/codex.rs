@@ -565,12 +565,62 @@ fn a_turn_tells_what_resumes_its_thread_and_where_it_worked() {
         hub.open("a", &json!({"cwd": "/tmp"}));
         let turn = hub.turn("a", "hello");
         let params = &turn.last()["session_params"];
-        assert_eq!(
-            params,
-            &json!({"native_session_id": turn.last()["native_session_id"], "cwd": "/tmp"})
-        );
+        let mut expected =
+            json!({"native_session_id": turn.last()["native_session_id"], "cwd": "/tmp"});
+        if more == json!({}) {
+            expected["last_turn"] = json!("turn-1");
+        }
+        assert_eq!(params, &expected);
         assert!(params["native_session_id"].is_string());
     }
+}
+
+#[test]
+fn a_copy_has_the_thread_up_to_a_turn_and_its_source_stays() {
+    let mut hub = Hub::start();
+    hub.open("a", &json!({"cwd": "/tmp"}));
+    let params = hub.turn("a", "one").last()["session_params"].clone();
+    hub.turn("a", "two");
+    let copy = |params: &Value| json!({"cwd": "/tmp", "resume": {"params": params, "fork": true}});
+    hub.open("b", &copy(&params));
+    let turn = hub.turn("b", "three");
+    let is_kept = |turn: &Turn| turn.0.iter().any(|message| message["context"] == "kept");
+    assert!(is_kept(&turn), "{:?}", turn.0);
+    assert_eq!(turn.text(), "copy-of-thread-1 heard three");
+    let end = &turn.last()["session_params"];
+    assert_eq!(end["native_session_id"], "copy-of-thread-1");
+    assert_eq!(end["last_turn"], "turn-3");
+    assert_eq!(hub.turn("a", "four").text(), "thread-1 heard four");
+    let told = hub.told();
+    let forks: Vec<_> = told
+        .lines()
+        .filter(|line| line.contains("thread/fork"))
+        .collect();
+    assert_eq!(forks.len(), 1);
+    assert!(forks[0].contains(r#""lastTurnId":"turn-1""#), "{forks:?}");
+    assert!(!told.contains("thread/resume"), "{told}");
+
+    // A copy whose end is not known, or not to Codex, begins anew.
+    let mut unnamed = params.clone();
+    unnamed.as_object_mut().unwrap().remove("last_turn");
+    let mut unknown = params;
+    unknown["last_turn"] = json!("turn-9");
+    for (session, params) in [("c", unnamed), ("d", unknown)] {
+        hub.open(session, &copy(&params));
+        let turn = hub.turn(session, "five");
+        assert!(turn.0.iter().any(|message| message["context"] == "lost"));
+        assert!(turn.text().starts_with("thread-"), "{:?}", turn.0);
+        assert_ne!(turn.last()["native_session_id"], "thread-1");
+    }
+
+    // `codex exec` copies none.
+    let mut hub = Hub::with(&json!({"env": {"FAKE_VERSION": "0.65.0"}}));
+    hub.open("a", &json!({"cwd": "/tmp"}));
+    let native = hub.turn("a", "one").last()["native_session_id"].clone();
+    let whole = json!({"native_session_id": native, "fork": true});
+    hub.open("b", &json!({"cwd": "/tmp", "resume": whole}));
+    let turn = hub.turn("b", "two");
+    assert!(turn.0.iter().any(|message| message["context"] == "lost"));
 }
 
 #[test]

@@ -133,6 +133,9 @@ fn each_profile_declares_its_capabilities() {
             "pi" | "generic-cli" | "generic-job" | "generic-http" => record["lists_sessions"] = false.into(),
             _ => {}
         }
+        if matches!(name, "claude-code" | "codex") {
+            record["forks_sessions"] = true.into();
+        }
         // What the others are permitted cannot be changed with the permission.
         if name == "claude-code" {
             record["updated_input"] = true.into();

@@ -46,6 +46,29 @@ pub(crate) async fn settle(
     }
 }
 
+/// Returns true if the session begins as a copy of the conversation that the options name. `names_end`
+/// is true if its parameters name the end of the copy. Without that the copy would have what came
+/// later, so the context is lost then, and the options resume nothing. A conversation that is named
+/// without parameters is copied whole.
+pub(crate) async fn settle_copy(session: &Session, options: &mut Options, names_end: bool) -> bool {
+    let resume = options.resume.as_ref();
+    let Some(resume) = resume.filter(|resume| resume.fork == Some(true)) else {
+        return false;
+    };
+    if resume.params.is_none() || names_end {
+        return true;
+    }
+    lose_copy(session, options, "the end of the copy is not known").await;
+    false
+}
+
+/// Begins anew in place of a copy.
+pub(crate) async fn lose_copy(session: &Session, options: &mut Options, why: &str) {
+    options.resume = None;
+    options.resumed = None;
+    lost(session, why).await;
+}
+
 /// Tells that the agent remembers nothing of the conversation that was to go on, and why.
 pub(crate) async fn lost(session: &Session, why: impl Display + Send) {
     session.info(SessionInfo {

@@ -21,6 +21,8 @@ pub(super) enum Begin<'a> {
     New(&'a str),
     /// That of this id.
     Resume(&'a str),
+    /// A copy of that of this id, up to a message, or all of it.
+    Fork(&'a str, Option<&'a str>),
 }
 
 /// What it is given by file.
@@ -71,6 +73,11 @@ fn since() -> Since<'static> {
 /// Since when an input that comes during a turn is taken into it.
 pub(super) const STEERS: Version = Version(2, 1, 205);
 
+/// Returns true if this version copies a conversation up to a message.
+pub(super) fn forks(version: Option<Version>) -> bool {
+    since().has("--fork-session", version)
+}
+
 /// The command line. `is_set` tells whether a variable is part of this process's environment.
 ///
 /// # Errors
@@ -101,6 +108,11 @@ pub(super) fn launch(
     launch = match begin {
         Begin::New(id) => launch.option("--session-id", Some(id)),
         Begin::Resume(id) => launch.option("--resume", Some(id)),
+        Begin::Fork(id, message) => {
+            since().need("--fork-session", "`fork`", version)?;
+            let launch = launch.option("--resume", Some(id)).arg("--fork-session");
+            launch.option("--resume-session-at", message)
+        }
     };
     launch = launch
         .option(

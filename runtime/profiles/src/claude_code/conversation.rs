@@ -28,6 +28,9 @@ use crate::agent::version::{self, Version};
 /// tells totals.
 const COST: &str = "cost_usd";
 
+/// Member of the parameters: the last message of Claude's, by its id in the transcript.
+const LAST_MESSAGE: &str = "last_message";
+
 /// One session.
 pub(crate) struct Conversation {
     session: Session,
@@ -47,7 +50,15 @@ impl Conversation {
         settings: Arc<ClaudeCode>,
         mut options: Options,
     ) -> Result<Self, Error> {
-        let resumed = resume::settle(session, &mut options, |id| Uuid::try_parse(id).is_ok()).await;
+        let is_id = |id: &str| Uuid::try_parse(id).is_ok();
+        let resumed = resume::settle(session, &mut options, is_id).await;
+        let last_message = resumed
+            .as_ref()
+            .and_then(|resumed| resumed.more.get(LAST_MESSAGE)?.as_str())
+            .filter(|id| is_id(id))
+            .map(str::to_owned);
+        let copies = resume::settle_copy(session, &mut options, last_message.is_some()).await;
+        let resumed = resumed.filter(|_| options.resume.is_some());
         let mut warnings = Vec::new();
         let has_begun = resumed.is_some();
         let cost = resumed.as_ref().map_or(Total::NEW, |resumed| {
@@ -82,6 +93,8 @@ impl Conversation {
             memory: Memory {
                 has_begun,
                 resumes: has_begun,
+                copies,
+                last_message,
                 cost,
                 ..Memory::new(native)
             },
@@ -121,16 +134,22 @@ impl Conversation {
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let mut params = self.options.session_params(&self.memory.native);
         params.more.remove(COST);
+        params.more.remove(LAST_MESSAGE);
         params.more.extend(
             self.memory
                 .cost
                 .0
                 .map(|cost| (COST.to_owned(), cost.into())),
         );
+        let last_message = self.memory.last_message.clone();
+        params
+            .more
+            .extend(last_message.map(|id| (LAST_MESSAGE.to_owned(), id.into())));
+        let own_id = self.memory.own_id();
         TurnComplete {
             provider: None,
-            native_session_id: Some(self.memory.native.clone()),
-            session_params: params.to_json(),
+            native_session_id: own_id.map(str::to_owned),
+            session_params: own_id.and_then(|_| params.to_json()),
             ..end
         }
     }
@@ -253,10 +272,20 @@ impl Conversation {
                 None
             }
         };
+        if self.memory.copies && !command_line::forks(self.version) {
+            self.forget("this version of claude copies no conversation")
+                .await;
+        }
         let Memory {
-            native, has_begun, ..
+            native,
+            has_begun,
+            copies,
+            last_message,
+            ..
         } = &self.memory;
-        let begin = if *has_begun {
+        let begin = if *copies {
+            Begin::Fork(native, last_message.as_deref())
+        } else if *has_begun {
             Begin::Resume(native)
         } else {
             Begin::New(native)

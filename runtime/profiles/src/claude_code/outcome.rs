@@ -42,6 +42,12 @@ pub(super) struct Outcome {
     structured: Option<Value>,
 }
 
+/// Returns true if Claude reports that it does not know the session, or the message up to which it
+/// copies one.
+pub(super) fn is_unknown(text: &str) -> bool {
+    failure::is_unknown_session(text) || text.contains("No message found with message.uuid")
+}
+
 impl Outcome {
     pub(super) fn read(
         result: &Value,
@@ -83,7 +89,7 @@ impl Outcome {
     pub(super) fn is_unknown_session(&self) -> bool {
         self.subtype == "error_during_execution"
             && self.num_turns.unwrap_or(0) == 0
-            && failure::is_unknown_session(&self.errors.join("\n"))
+            && is_unknown(&self.errors.join("\n"))
     }
 
     /// Returns true if its numbers are this turn's. Older versions report zeros for a turn that was

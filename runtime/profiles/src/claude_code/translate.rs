@@ -16,6 +16,7 @@ use super::event::ClaudeEvent;
 use super::native::{content, count, is_true, list, text, texts};
 use super::outcome::{ApiError, http};
 use super::usage;
+use crate::agent::native_id;
 
 /// The most speakers of one turn that are distinguished: the model and its sub-agents.
 const MOST_SPEAKERS: usize = 256;
@@ -50,6 +51,8 @@ pub(super) struct Translator {
     pub(super) told: SessionInfo,
     /// MCP servers whose failure was told.
     failed_servers: HashSet<String>,
+    /// The last message of the model's own in the conversation, by its id in the transcript.
+    pub(super) last_message: Option<String>,
     /// Whether a turn is under way.
     pub(super) is_busy: bool,
     /// True if the last line was not an event.
@@ -79,6 +82,7 @@ impl Translator {
             }
             Some("rate_limit_event") => self.rate_limit(&value, &mut said),
             Some("conversation_reset") => {
+                self.last_message = None;
                 said.extend(
                     text(&value, "new_conversation_id")
                         .map(|id| ClaudeEvent::Native(id.to_owned())),
@@ -256,6 +260,11 @@ impl Translator {
         }
         if parent.is_none() && text(message, "model") != Some("<synthetic>") {
             self.api_error = None;
+        }
+        if parent.is_none()
+            && let Some(uuid) = text(value, "uuid").filter(|uuid| native_id::is_uuid(uuid))
+        {
+            self.last_message = Some(uuid.to_owned());
         }
         let native = text(message, "id");
         let id = native.and_then(|id| MessageId::new(id).ok());

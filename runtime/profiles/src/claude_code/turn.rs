@@ -32,6 +32,10 @@ pub(super) struct Memory {
     pub(super) has_begun: bool,
     /// True until the host knows whether the conversation that it named is continued.
     pub(super) resumes: bool,
+    /// True until Claude has copied the conversation `native`, which stays as it is.
+    pub(super) copies: bool,
+    /// The last message of Claude's, by which a copy of the conversation up to it is made.
+    pub(super) last_message: Option<String>,
     pub(super) cost: Total,
     /// The model and the mode in force, as they were last reported to the host.
     pub(super) model: Option<String>,
@@ -45,6 +49,8 @@ impl Memory {
             native,
             has_begun: false,
             resumes: false,
+            copies: false,
+            last_message: None,
             cost: Total::NEW,
             model: None,
             mode: None,
@@ -60,6 +66,7 @@ impl Memory {
         };
         told(&translator.told.model, &mut self.model);
         told(&translator.told.mode, &mut self.mode);
+        told(&translator.last_message, &mut self.last_message);
     }
 
     /// The conversation is continued.
@@ -77,13 +84,21 @@ impl Memory {
         self.has_begun = true;
         if self.native != native {
             self.native = native;
+            if !std::mem::take(&mut self.copies) {
+                self.last_message = None;
+            }
             out.info(self.info());
         }
     }
 
+    /// Returns the id of the session's own conversation. `None` before Claude has made the copy.
+    pub(super) fn own_id(&self) -> Option<&str> {
+        (!self.copies).then_some(&*self.native)
+    }
+
     pub(super) fn info(&self) -> SessionInfo {
         SessionInfo {
-            native_session_id: Some(self.native.clone()),
+            native_session_id: self.own_id().map(str::to_owned),
             ..SessionInfo::default()
         }
     }

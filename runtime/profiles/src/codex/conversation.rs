@@ -30,6 +30,9 @@ pub(super) const ANSWER: Duration = Duration::from_secs(60);
 /// Timeout for the last requests of a session that closes.
 const CLOSE: Duration = Duration::from_millis(400);
 
+/// Member of the parameters: the id of the last turn that began.
+pub(super) const LAST_TURN: &str = "last_turn";
+
 /// A session over the app server.
 pub(super) struct Thread {
     pub(super) options: Options,
@@ -44,6 +47,10 @@ pub(super) struct Thread {
     id: Option<String>,
     /// Whether there is something to remember.
     pub(super) spoken: bool,
+    /// True until Codex has copied the thread `id`, which stays as it is.
+    copies: bool,
+    /// The last turn that began in the thread, up to which a copy is made.
+    pub(super) last_turn: Option<String>,
     pub(super) translator: Translator,
     pub(super) report: Report,
     /// What the next turn changes.
@@ -100,11 +107,15 @@ impl Thread {
         thread: ThreadOptions,
         skills: Roster,
         warnings: Vec<String>,
+        copies: bool,
     ) -> Self {
         let id = options.resumed_id();
+        let last_turn = last_turn(&options);
         let report = Report::of_session(&options, id.is_some());
         Self {
             spoken: id.is_some(),
+            copies,
+            last_turn,
             model: thread.model.clone(),
             options,
             settings,
@@ -169,6 +180,17 @@ impl Thread {
         session: &Session,
     ) -> Result<(Arc<Link>, Value, Begun), Error> {
         let deadline = Some(self.options.deadlines.start.unwrap_or(ANSWER));
+        if let Some(source) = self.id.clone().filter(|_| self.copies) {
+            match self.fork(&source, server, deadline).await {
+                Ok((link, started)) => return Ok((link, started, Begun::Resumed)),
+                Err(error @ CallError::Rpc(_)) => {
+                    self.id = None;
+                    self.copies = false;
+                    resume::lost(session, error.error("codex did not copy the thread")).await;
+                }
+                Err(error) => return Err(error.error("codex did not copy the thread")),
+            }
+        }
         if let Some(id) = self.id.clone().filter(|_| self.spoken) {
             let link = Link::new(server.clone(), id.clone());
             self.translator = Translator::default();
@@ -207,7 +229,27 @@ impl Thread {
         self.translator = Translator::fresh();
         self.id = Some(id.clone());
         self.spoken = false;
+        self.last_turn = None;
         Ok((Link::new(server.clone(), id), started, Begun::New))
+    }
+
+    /// Copies a thread, and goes on with the copy.
+    async fn fork(
+        &mut self,
+        source: &str,
+        server: &Arc<Server>,
+        deadline: Option<Duration>,
+    ) -> Result<(Arc<Link>, Value), CallError> {
+        let _early = server.peer.routes.opening();
+        let params = self.thread.fork(source, self.last_turn.as_deref());
+        let started: Value = server.peer.call("thread/fork", &params, deadline).await?;
+        let Some(id) = started["thread"]["id"].as_str().map(str::to_owned) else {
+            return Err(CallError::Shape("a copy without an id".to_owned()));
+        };
+        self.translator = Translator::default();
+        self.id = Some(id.clone());
+        self.copies = false;
+        Ok((Link::new(server.clone(), id), started))
     }
 
     async fn start_thread(
@@ -304,6 +346,12 @@ impl Thread {
         };
         let _ = tokio::time::timeout(CLOSE, last).await;
     }
+}
+
+/// Returns the last turn that the parameters of a resumed thread name.
+pub(super) fn last_turn(options: &Options) -> Option<String> {
+    let kept = options.resumed.as_ref()?;
+    Some(kept.more.get(LAST_TURN)?.as_str()?.to_owned())
 }
 
 /// Whether the app server knows no such thread.

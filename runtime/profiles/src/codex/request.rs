@@ -53,6 +53,13 @@ impl ThreadOptions {
         params
     }
 
+    /// `thread/fork`, up to a turn, or of the whole thread.
+    pub(super) fn fork(&self, thread: &str, last_turn: Option<&str>) -> Map<String, Value> {
+        let mut params = self.resume(thread);
+        params.extend(last_turn.map(|turn| ("lastTurnId".to_owned(), turn.into())));
+        params
+    }
+
     /// Overrides of Codex's configuration, for this thread only.
     fn config(&self) -> Map<String, Value> {
         let roots = Some(&self.add_dirs).filter(|folders| !folders.is_empty());

@@ -13,7 +13,7 @@ use trunkline_sdk::{Category, Error, Status, Turn};
 use self::earlier::InterruptedTurn;
 use self::line::{Call, Command, ThreadLine, give_up};
 use self::running::{Over, Running};
-use super::conversation::{ANSWER, Link, Thread};
+use super::conversation::{ANSWER, LAST_TURN, Link, Thread};
 use super::process::{BETWEEN_TURNS, gone};
 use super::request;
 use crate::agent::deadlines::Watch;
@@ -31,12 +31,18 @@ pub(super) async fn run(turn: Turn, input: Vec<Value>, thread: &mut Thread, link
         .translator
         .meter
         .take_usage(thread.model.clone(), thread.provider.clone());
+    let mut params = thread.options.session_params(&link.thread);
+    params.more.remove(LAST_TURN);
+    let last_turn = thread.last_turn.clone();
+    params
+        .more
+        .extend(last_turn.map(|turn| (LAST_TURN.to_owned(), turn.into())));
     let end = TurnComplete {
         usage,
         model: thread.model.clone(),
         provider: thread.provider.clone(),
         native_session_id: Some(link.thread.clone()),
-        session_params: thread.options.session_params(&link.thread).to_json(),
+        session_params: params.to_json(),
         ..end
     };
     thread.report.finish(turn, end, None).await;

@@ -80,6 +80,12 @@ while IFS= read -r line; do
         threads=$((threads + 1))
         say "{\"id\":$id,\"result\":{\"thread\":{\"id\":\"thread-$threads\"},\"model\":\"m\",\"modelProvider\":\"p\"}}"
         ;;
+    *'"method":"thread/fork"'*)
+        case "$line" in
+        *'"lastTurnId":"turn-9"'*) say "{\"id\":$id,\"error\":{\"code\":-32600,\"message\":\"turn not found: turn-9\"}}" ;;
+        *) say "{\"id\":$id,\"result\":{\"thread\":{\"id\":\"copy-of-$named\"},\"model\":\"m\",\"modelProvider\":\"p\"}}" ;;
+        esac
+        ;;
     *'"method":"thread/resume"'*)
         case "$named" in
         *unknown*) say "{\"id\":$id,\"error\":{\"code\":-32600,\"message\":\"no rollout found for thread id $named\"}}" ;;

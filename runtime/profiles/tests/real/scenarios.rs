@@ -218,6 +218,11 @@ pub(crate) const FURTHER: &[Scenario] = &[
         run: kept::native_id,
     },
     Scenario {
+        name: "fork",
+        means: "a copy of a conversation at the end of its first turn remembers that turn and not the second, has an id of its own, and its source goes on without it; an agent without `forks_sessions` is asked for none",
+        run: kept::fork,
+    },
+    Scenario {
         name: "secret",
         means: "a secret of the configuration that a tool prints is passed on as it is; logs, failures and the host's own files hide it",
         run: kept::secret,

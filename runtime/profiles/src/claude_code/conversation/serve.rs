@@ -6,13 +6,13 @@ use trunkline_sdk::protocol::Usage;
 use trunkline_sdk::{Category, Error, Extensions, Input, Turn, TurnComplete};
 
 use super::super::command_line::STEERS;
+use super::super::outcome::is_unknown;
 use super::super::process::RunningProcess;
 use super::super::turn::{Allowed, Memory, Running};
 use super::Conversation;
 use crate::agent::attachment::{self, Image, Native};
 use crate::agent::deadlines::{Watch, limit_reached, until_stopped, within};
 use crate::agent::end::{end_by, undelivered};
-use crate::agent::failure;
 use crate::agent::process::Ended;
 use crate::agent::turn::{self, Engine, Finish, How, Pipe};
 
@@ -155,7 +155,7 @@ impl Conversation {
         let Memory {
             resumes, has_begun, ..
         } = self.memory;
-        if why.is_none() && resumes && failure::is_unknown_session(&ended.stderr) {
+        if why.is_none() && resumes && is_unknown(&ended.stderr) {
             return Served::Unknown("claude does not know the session".to_owned());
         }
         if why.is_none() && !has_begun && ended.stderr.contains("already in use") {

@@ -37,7 +37,10 @@ impl Place {
         let mut settings =
             json!({"command": "sh", "args": [script], "env": {"FAKE_MEMORY": memory.path()}});
         for (key, value) in further.as_object().into_iter().flatten() {
-            settings[key] = value.clone();
+            match (key.as_str(), value.as_object()) {
+                ("env", Some(more)) => settings[key].as_object_mut().unwrap().extend(more.clone()),
+                _ => settings[key] = value.clone(),
+            }
         }
         let adapter = ClaudeCode::new(serde_json::from_value(settings).unwrap());
         Host::with(
@@ -278,6 +281,105 @@ async fn a_session_is_resumed_with_its_cost_and_an_unknown_one_begins_anew() {
     assert_eq!(turn.end.clear_session, Some(true));
     assert_ne!(turn.end.native_session_id, first.native_session_id);
     assert_eq!(session.send("hi").await.end.clear_session, None);
+}
+
+#[tokio::test]
+async fn a_copy_has_the_conversation_up_to_the_end_of_a_turn_and_its_source_stays() {
+    let place = Place::new(&json!({}));
+    let source = place.host.open();
+    let first = source.send("hi").await.end;
+    let second = source.send("hi").await.end;
+    let copy_of = |end: &TurnComplete| {
+        let mut start = resume(end);
+        start.resume.as_mut().unwrap().fork = Some(true);
+        start
+    };
+    let copy = place.host.open_with(copy_of(&first));
+    let turn = copy.send("hi").await;
+    assert_eq!(
+        (turn.text().as_str(), context(&turn)),
+        ("hello 1", Some(Context::Kept))
+    );
+    let native = turn.end.native_session_id.clone();
+    assert!(native.is_some() && native != first.native_session_id);
+    // The second turn of the copy, and the next process, are of the copy.
+    assert_eq!(copy.send("do: leave").await.text(), "bye");
+    let turn = copy.send("hi").await;
+    assert_eq!(turn.text(), "hello 3");
+    assert_eq!(turn.end.native_session_id, native);
+    assert_eq!(source.send("hi").await.text(), "hello 2");
+    let starts = place.starts();
+    assert!(starts[1].ends_with(&format!(
+        "--resume {} --fork-session --resume-session-at 00000000-0000-4000-8000-000000000001",
+        first.native_session_id.as_deref().unwrap()
+    )));
+    assert!(
+        !starts[2].contains("--fork-session") && starts[2].contains(native.as_deref().unwrap())
+    );
+
+    // A conversation that is named without parameters is copied whole.
+    let mut whole = copy_of(&second);
+    whole.resume.as_mut().unwrap().native_session_id = second.native_session_id.clone();
+    whole.resume.as_mut().unwrap().params = None;
+    assert_eq!(
+        place.host.open_with(whole).send("hi").await.text(),
+        "hello 3"
+    );
+}
+
+#[tokio::test]
+async fn a_copy_whose_end_is_not_known_begins_anew() {
+    let place = Place::new(&json!({}));
+    let end = place.host.open().send("hi").await.end;
+    let params = |change: &dyn Fn(&mut Value)| {
+        let mut params: Value = end.session_params.as_ref().unwrap().to().unwrap();
+        change(&mut params);
+        let resume = Resume {
+            params: Some(trunkline_sdk::Json::of(&params).unwrap()),
+            fork: Some(true),
+            ..Resume::default()
+        };
+        SessionStart {
+            resume: Some(resume),
+            ..SessionStart::default()
+        }
+    };
+    // Of an earlier release, of a strange form, and of a message that Claude does not know.
+    for (start, starts) in [
+        (
+            params(&|params| {
+                params.as_object_mut().unwrap().remove(LAST_MESSAGE);
+            }),
+            1,
+        ),
+        (params(&|params| params[LAST_MESSAGE] = json!("--evil")), 1),
+        (
+            params(&|params| {
+                params[LAST_MESSAGE] = json!("00000000-0000-4000-8000-000000000009");
+            }),
+            2,
+        ),
+    ] {
+        let before = place.starts().len();
+        let turn = place.host.open_with(start).send("hi").await;
+        assert_eq!(
+            (turn.text().as_str(), context(&turn)),
+            ("hello 0", Some(Context::Lost))
+        );
+        assert_eq!(place.starts().len() - before, starts);
+    }
+    // So does one of a version that copies nothing.
+    // The answer to `--version` is remembered by program and search path.
+    let path = std::env::var("PATH").unwrap() + ":/an-old-one";
+    let old = Place::new(&json!({"env": {"FAKE_VERSION": "1.0.127", "PATH": path}}));
+    let end = old.host.open().send("hi").await.end;
+    let mut start = resume(&end);
+    start.resume.as_mut().unwrap().fork = Some(true);
+    let turn = old.host.open_with(start).send("hi").await;
+    assert_eq!(
+        (turn.text().as_str(), context(&turn)),
+        ("hello 0", Some(Context::Lost))
+    );
 }
 
 #[tokio::test]

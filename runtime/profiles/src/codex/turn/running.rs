@@ -49,6 +49,8 @@ pub(super) struct Running<'t> {
     pub(super) unfinished: &'t mut Option<String>,
     /// True if the thread has something to remember.
     spoken: &'t mut bool,
+    /// The last turn that began in the thread.
+    last_turn: &'t mut Option<String>,
     retries: Retries<'t>,
     /// True if the app server was asked for its login.
     is_account_asked: bool,
@@ -71,6 +73,7 @@ impl<'t> Running<'t> {
             translator,
             unfinished,
             spoken,
+            last_turn,
             settings,
             report,
             ..
@@ -81,6 +84,7 @@ impl<'t> Running<'t> {
             translator,
             unfinished,
             spoken,
+            last_turn,
             retries: Retries::new(settings),
             is_account_asked: false,
             asked: HashMap::new(),
@@ -112,6 +116,7 @@ impl<'t> Running<'t> {
         };
         *self.spoken = true;
         *self.unfinished = Some(id.to_owned());
+        *self.last_turn = Some(id.to_owned());
         self.translator.is_turn(id);
         if self.is_leaving {
             self.interrupt_codex(out);

@@ -2,7 +2,7 @@
 
 use std::{fs, path::Path};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{HELLO, Place, goes_on, replies::said, tools_are_whole};
 use crate::real::{
@@ -76,6 +76,51 @@ pub(super) fn native_id(place: &Place) -> Step {
         )?;
     }
     Ok(())
+}
+
+pub(super) fn fork(place: &Place) -> Step {
+    let mut hub = place.host(Credentials::There)?;
+    place.open(&mut hub, "s", &json!({}))?;
+    let first = hub.turn("s", "FAKE:text whinchat-one")?;
+    first.says(HELLO)?;
+    hub.turn("s", "FAKE:text whinchat-two")?.says(HELLO)?;
+    let declares = |message: &Value| message["capabilities"]["forks_sessions"] == true;
+    let native = first.end["native_session_id"].clone();
+    let resume = json!({ "native_session_id": native, "params": first.end["session_params"],
+        "fork": true });
+    place.open(&mut hub, "copy", &json!({ "resume": resume }))?;
+    let copied = hub.turn("copy", "FAKE:text whinchat-three");
+    if !first.messages.iter().any(declares) {
+        return expect(copied.is_err(), "a copy that is refused", "a turn");
+    }
+    let copied = copied?;
+    copied.says(HELLO)?;
+    let is_kept = copied
+        .messages
+        .iter()
+        .any(|message| message["context"] == "kept");
+    expect(is_kept, "context: kept", copied.told())?;
+    let own = &copied.end["native_session_id"];
+    expect(
+        own.is_string() && *own != native,
+        "an id of the copy's own",
+        own,
+    )?;
+    hub.turn("s", "FAKE:text whinchat-four")?.says(HELLO)?;
+    for (last, has, lacks) in [
+        ("whinchat-three", "whinchat-one", "whinchat-two"),
+        ("whinchat-four", "whinchat-two", "whinchat-three"),
+    ] {
+        let seen = place.model.was_told(&[has, last]);
+        expect(
+            seen,
+            format_args!("a request with {has} and {last}"),
+            "none",
+        )?;
+        let seen = place.model.was_told(&[lacks, last]);
+        expect(!seen, format_args!("{last} without {lacks}"), "both")?;
+    }
+    place.end(hub)
 }
 
 /// How deep folders are looked into.

@@ -3,11 +3,13 @@
 [ "$1" = --version ] && { echo "${FAKE_VERSION:-2.1.329} (Claude Code)"; exit 0; }
 if [ "$1" = auth ]; then echo '{"loggedIn": true, "authMethod": "api_key"}'; exit 0; fi
 printf '%s\n' "$*" >>"$FAKE_MEMORY/command-lines"
-id= resume=
+id= resume= fork= at=
 while [ $# -gt 0 ]; do
     case "$1" in
     --session-id) id=$2 ;;
     --resume) id=$2 resume=yes ;;
+    --fork-session) fork=yes ;;
+    --resume-session-at) at=$2 ;;
     esac
     shift
 done
@@ -18,6 +20,19 @@ if [ -n "$resume" ] && [ ! -e "$FAKE_MEMORY/$id" ]; then
 fi
 cost=0
 [ -e "$FAKE_MEMORY/$id" ] && read -r cost <"$FAKE_MEMORY/$id"
+# The n-th message of a conversation has the number n at the end of its id.
+if [ -n "$fork" ]; then
+    if [ -n "$at" ]; then
+        number=${at##*-} number=${number#"${number%%[!0]*}"}
+        if [ "$number" -gt "$cost" ]; then
+            printf '{"type":"result","subtype":"error_during_execution","is_error":true,"num_turns":0,"session_id":"%s","total_cost_usd":0,"errors":["No message found with message.uuid of: %s"]}\n' "$id" "$at"
+            exit 1
+        fi
+        cost=$number
+    fi
+    id=$(printf 'f0000000-0000-4000-8000-%012d' "$(wc -l <"$FAKE_MEMORY/command-lines")")
+    echo "$cost" >"$FAKE_MEMORY/$id"
+fi
 # The last member of this name, into $value.
 member() { value=${line##*\"$1\":\"} value=${value%%\"*}; }
 say() { printf '{"type":"stream_event","event":{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"%s"}},"parent_tool_use_id":null}\n' "$1"; }
@@ -29,6 +44,7 @@ begin() {
 end() {
     cost=$((cost + 1))
     echo "$cost" >"$FAKE_MEMORY/$id"
+    printf '{"type":"assistant","message":{"id":"m%s","content":[]},"uuid":"00000000-0000-4000-8000-%012d","session_id":"%s","parent_tool_use_id":null}\n' "$((cost - 1))" "$cost" "$id"
     printf '{"type":"result",%s,"num_turns":1,"session_id":"%s","total_cost_usd":%s,"usage":{"input_tokens":10,"output_tokens":5},"user_message_uuids":["%s"]}\n' "$1" "$id" "$cost" "$uuid"
 }
 done_='"subtype":"success","is_error":false,"terminal_reason":"completed","result":"x"'

@@ -66,12 +66,14 @@ fn judged_turn(
     inputs: impl IntoIterator<Item = Input<Message>>,
 ) -> (Vec<String>, Option<Over>, Option<TurnEnd>) {
     let (mut translator, mut unfinished, mut spoken) = (Translator::fresh(), None, false);
+    let mut last_turn = None;
     let settings = Settings::default();
     let running = Running {
         id: "t",
         translator: &mut translator,
         unfinished: &mut unfinished,
         spoken: &mut spoken,
+        last_turn: &mut last_turn,
         retries: Retries::new(&settings),
         is_account_asked: false,
         asked: HashMap::new(),
