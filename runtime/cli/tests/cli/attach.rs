@@ -523,7 +523,9 @@ pub(super) fn claude_with_conversation(home: &Home, work: &Path, starts: &Path) 
 pub(super) fn keep_conversation(home: &Home, id: &str, work: &Path, text: &str) {
     let text = json!({ "type": "user", "cwd": work, "timestamp": "2026-01-02T03:04:05Z",
         "message": { "content": text } });
-    let projects = home.path().join(".claude/projects").join(id);
+    let folder = work.to_str().unwrap();
+    let folder = folder.replace(|char: char| !char.is_ascii_alphanumeric(), "-");
+    let projects = home.path().join(".claude/projects").join(folder);
     std::fs::create_dir_all(&projects).unwrap();
     let transcript = projects.join(format!("{id}.jsonl"));
     std::fs::write(transcript, text.to_string()).unwrap();
