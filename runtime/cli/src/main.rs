@@ -59,8 +59,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reports what is wrong with the command line. A text that quotes a secret of it is shown without colours, among which
-/// the secret might not be found.
+/// Reports what is wrong with the command line. A text that quotes a secret of it is shown without
+/// colours, among which the secret might not be found.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let plain = text.to_string();

@@ -9,7 +9,8 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// Writes a file of mode 0600, and its folder if it is missing. The file has its name only once it is complete on the disk.
+/// Writes a file of mode 0600, and its folder if it is missing. The file has its name only once it
+/// is complete on the disk.
 ///
 /// # Errors
 /// The folder or the file cannot be written. An earlier file stays as it is.

@@ -159,8 +159,9 @@ impl Admission {
     }
 }
 
-/// A connection of which no more is read than a stranger may send, until its client has shown a token. It fails if it
-/// must make room for another. A stranger that sends more waits, until it is closed for being late.
+/// A connection of which no more is read than a stranger may send, until its client has shown a
+/// token. It fails if it must make room for another. A stranger that sends more waits, until it is
+/// closed for being late.
 #[derive(Debug)]
 pub(crate) struct AdmittedStream {
     stream: TcpStream,

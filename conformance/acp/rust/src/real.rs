@@ -44,14 +44,14 @@ const STEP_TIMEOUT: Duration = Duration::from_secs(90);
 const LAST_UPDATES: Duration = Duration::from_secs(1);
 
 /// The agent's command, and the file of the record.
-struct Target {
+struct RealAgent {
     record: PathBuf,
     command: Vec<String>,
     /// True while permissions are granted.
     allows: Arc<AtomicBool>,
 }
 
-impl Target {
+impl RealAgent {
     /// Runs the agent and a client of it for as long as `work` takes.
     async fn connect(
         &self,
@@ -132,7 +132,7 @@ async fn prompt(agent: &ConnectionTo<Agent>, session: &SessionId, text: &str) ->
     agent.send_request(prompt).block_task().await.map(drop)
 }
 
-async fn drive(target: &Target) -> anyhow::Result<()> {
+async fn drive(target: &RealAgent) -> anyhow::Result<()> {
     let cwd = std::env::current_dir()?;
     let mut opened = None;
     let session = &mut opened;
@@ -190,7 +190,7 @@ async fn drive(target: &Target) -> anyhow::Result<()> {
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> anyhow::Result<()> {
     let mut arguments = std::env::args().skip(1);
-    let target = Target {
+    let target = RealAgent {
         record: arguments.next().context("name the record")?.into(),
         command: arguments.collect(),
         allows: Arc::new(AtomicBool::new(true)),

@@ -55,10 +55,11 @@ enum System {
 
 /// Is a runtime of an Amurg hub: people use the agents of this machine in its page
 ///
-/// With --config FILE of Amurg's own runtime it takes that runtime's place: hub, token and id are those of the file, and
-/// the hub knows the agents by their ids there. The sessions are those of the daemon if it runs with the same
-/// configuration, otherwise of a host in this process. A connection that breaks is made again. SIGTERM and Ctrl-C end it,
-/// and every turn has its end. See docs/amurg.md.
+/// With --config FILE of Amurg's own runtime it takes that runtime's place: hub, token and id are
+/// those of the file, and the hub knows the agents by their ids there. The sessions are those of
+/// the daemon if it runs with the same configuration, otherwise of a host in this process. A
+/// connection that breaks is made again. SIGTERM and Ctrl-C end it, and every turn has its end. See
+/// docs/amurg.md.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -69,7 +70,8 @@ Examples:
 
 The token file is its user's alone (chmod 600). A new token of the hub takes its place.")]
 struct Amurg {
-    /// The hub: wss://HOST or wss://HOST:PORT; on this machine ws://, too [default: `hub.url` of --config FILE]
+    /// The hub: wss://HOST or wss://HOST:PORT; on this machine ws://, too [default: `hub.url` of
+    /// --config FILE]
     #[arg(long, value_name = "URL")]
     hub: Option<ServerAddress>,
 

@@ -1,7 +1,7 @@
 //! `trunkline doctor`: what would keep agents from running, and what they would run in.
 //!
-//! It makes, changes and starts nothing that stays: it looks, asks the programs that know `--diagnose`, and runs the
-//! adapters themselves only with `--start`.
+//! It makes, changes and starts nothing that stays: it looks, asks the programs that know
+//! `--diagnose`, and runs the adapters themselves only with `--start`.
 
 use std::{
     collections::HashMap,
@@ -46,19 +46,23 @@ mod text;
 /// How long a program may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long one may take to be ready that need not say so: a core-only adapter is silent until its first input.
+/// How long one may take to be ready that need not say so: a core-only adapter is silent until its
+/// first input.
 const CORE_READY: Duration = Duration::from_secs(5);
 
 /// Checks what agents need: programs, folders, environment, containment
 ///
-/// For each agent: is its command there, and which version; its working directory; the names of its variables and
-/// credentials, never their values; the containment, the limits and the sandbox that it would get, and why not better
-/// ones; its own `--diagnose`, where it is a built-in adapter or marked `sdk: true`. A built-in adapter that wraps an
-/// agent's program looks there for that, its version and its credentials, with the agent's configuration and variables.
-/// If the daemon or a host with a journal runs, the health of its agent of this name is shown, and why its last turns failed.
+/// For each agent: is its command there, and which version; its working directory; the names of its
+/// variables and credentials, never their values; the containment, the limits and the sandbox that
+/// it would get, and why not better ones; its own `--diagnose`, where it is a built-in adapter or
+/// marked `sdk: true`. A built-in adapter that wraps an agent's program looks there for that, its
+/// version and its credentials, with the agent's configuration and variables. If the daemon or a
+/// host with a journal runs, the health of its agent of this name is shown, and why its last turns
+/// failed.
 ///
-/// No adapter is started without --start, and nothing is left behind. Any other program is only looked at: it would
-/// take a flag for a run. A few well-known programs (node, python3, …) are asked for their `--version`.
+/// No adapter is started without --start, and nothing is left behind. Any other program is only
+/// looked at: it would take a flag for a run. A few well-known programs (node, python3, …) are
+/// asked for their `--version`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -93,8 +97,8 @@ pub(crate) struct Doctor {
     #[arg(long)]
     strict: bool,
 
-    /// How long a program may take to answer, and to be ready with --start [default: 30s; 5s to be ready, where it may
-    /// know the core of the protocol only]
+    /// How long a program may take to answer, and to be ready with --start [default: 30s; 5s to be
+    /// ready, where it may know the core of the protocol only]
     #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
     timeout: Option<Duration>,
 
@@ -102,7 +106,8 @@ pub(crate) struct Doctor {
     #[arg(long, conflicts_with_all = ["agents", "start", "strict"])]
     codes: bool,
 
-    /// Lists every agent that a built-in adapter wraps: is it installed, which version, where its credentials come from
+    /// Lists every agent that a built-in adapter wraps: is it installed, which version, where its
+    /// credentials come from
     #[arg(long, conflicts_with_all = ["agents", "start", "strict", "codes"])]
     all: bool,
 }

@@ -46,14 +46,14 @@ const BROWSER_VARIABLES: [&str; 5] = [
 
 /// Logs an agent in, with the agent's own login
 ///
-/// Runs the agent's login command on this terminal, with the agent's variables, and then reports whether the agent is
-/// logged in. The login stays where the agent stores it. An agent that logs in within its own interface is started, and
-/// what to type is shown first.
+/// Runs the agent's login command on this terminal, with the agent's variables, and then reports
+/// whether the agent is logged in. The login stays where the agent stores it. An agent that logs in
+/// within its own interface is started, and what to type is shown first.
 ///
 /// --logout ends the login that the agent stores: by the agent's own command, or by ACP.
 ///
-/// Without a person, --auth-file and --auth-variable write the agent's login file, such as `auth.json` of Codex, with
-/// mode 0600. A newer file is kept.
+/// Without a person, --auth-file and --auth-variable write the agent's login file, such as
+/// `auth.json` of Codex, with mode 0600. A newer file is kept.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -258,8 +258,8 @@ impl LoginAgent {
         value.to_str().map(str::to_owned)
     }
 
-    /// Path and arguments of a command of the agent. Its own program is the one that the entry names, with the entry's
-    /// arguments before the others.
+    /// Path and arguments of a command of the agent. Its own program is the one that the entry
+    /// names, with the entry's arguments before the others.
     fn command(
         &self,
         program: &str,
@@ -498,8 +498,8 @@ fn print_line(line: &str) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Reads what an agent prints of its login: true if it denies one, and its words. Of JSON these are the account and the
-/// method.
+/// Reads what an agent prints of its login: true if it denies one, and its words. Of JSON these are
+/// the account and the method.
 fn words_of_check(stdout: &str, stderr: &str) -> (bool, String) {
     if let Ok(Value::Object(status)) = serde_json::from_str(stdout) {
         let text = |name: &str| status.get(name).and_then(Value::as_str);

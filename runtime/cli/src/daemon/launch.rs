@@ -81,7 +81,8 @@ impl DaemonLaunch {
         folder.write(&file(folder), self)
     }
 
-    /// Records the end of the daemon. Returns false if that end was recorded before, or the folder has no launch.
+    /// Records the end of the daemon. Returns false if that end was recorded before, or the folder
+    /// has no launch.
     pub(crate) fn note_end(folder: &Folder, ended: DaemonEnd) -> io::Result<bool> {
         let Some(launch) = Self::read(folder)?.filter(|it| it.ended != Some(ended)) else {
             return Ok(false);

@@ -200,8 +200,8 @@ impl Cgroup {
             .unwrap_or(0)
     }
 
-    /// Removes its folders, with the cgroups that a host in them has left; whether all are gone. The kernel keeps those
-    /// in which a process still runs.
+    /// Removes its folders, with the cgroups that a host in them has left; whether all are gone.
+    /// The kernel keeps those in which a process still runs.
     pub(crate) fn remove(&mut self) -> bool {
         self.folders.retain(|folder| !folder.remove());
         self.folders.is_empty()
@@ -218,8 +218,8 @@ impl Drop for Cgroup {
 }
 
 impl Folder {
-    /// The processes in it and in the cgroups below it. Those that this PID namespace does not show are written as 0,
-    /// and left out.
+    /// The processes in it and in the cgroups below it. Those that this PID namespace does not show
+    /// are written as 0, and left out.
     fn processes(&self) -> BTreeSet<i32> {
         let mut folders = nested(&self.path);
         folders.push(self.path.clone());
@@ -236,8 +236,8 @@ impl Folder {
         numbers.filter(|number| *number > 0).collect()
     }
 
-    /// Removes it; whether it is gone. What a live host has made below it stays: a cgroup without a process may be one
-    /// that a process is about to join.
+    /// Removes it; whether it is gone. What a live host has made below it stays: a cgroup without a
+    /// process may be one that a process is about to join.
     fn remove(&self) -> bool {
         if remove_folder(&self.path) {
             return true;

@@ -8,7 +8,8 @@ use trunkline_protocol::{HealthEntry, Severity};
 use super::report::{Check, Code};
 use crate::{command::top, journal};
 
-/// Returns the health of each agent of the host, by its id. Empty if no host runs or it does not answer in time.
+/// Returns the health of each agent of the host, by its id. Empty if no host runs or it does not
+/// answer in time.
 pub(super) async fn health(
     config: Option<&Path>,
     within: Duration,
