@@ -72,6 +72,12 @@ pub(crate) fn folder_or_daemons(
     Ok(folder(given, config)?.or_else(daemon::journal))
 }
 
+/// The error of a command that needs a journal when there is none.
+pub(crate) fn none_named() -> CliError {
+    CliError::usage(anyhow!("there is no journal: no daemon has run here, and no folder is named"))
+        .next("`trunkline up` starts the daemon, which keeps one; --journal FOLDER names that of `trunkline serve`")
+}
+
 /// Looks at a journal, which another process may have.
 ///
 /// # Errors
@@ -85,7 +91,8 @@ pub(crate) fn refused(error: OpenError, folder: &Path) -> CliError {
     let fault = CliError::usage(anyhow!(error));
     match folder.exists() {
         true => fault,
-        false => fault.next("name the folder of `trunkline serve --journal FOLDER`"),
+        false => CliError::usage(anyhow!("{}: no such folder", folder.display()))
+            .next("name the folder of `trunkline serve --journal FOLDER`"),
     }
 }
 

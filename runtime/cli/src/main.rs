@@ -29,6 +29,7 @@ mod jsonl;
 mod listing;
 mod log;
 mod matching_daemon;
+mod option_value;
 mod overrides;
 mod paint;
 mod private_file;
@@ -73,13 +74,30 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let mut stderr = anstream::stderr();
     // A stderr that takes nothing cannot be reported anywhere.
     let _ = write!(stderr, "{}", wrapped(&shown, columns(), 0));
-    if error.get(ContextKind::InvalidSubcommand) == Some(&ContextValue::String("init".to_owned())) {
-        let _ = writeln!(
-            stderr,
-            " next: `trunkline-conformance init` writes the skeleton of an adapter"
-        );
+    if let Some(next) = next_step(error) {
+        let _ = writeln!(stderr, " next: {next}");
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
+}
+
+/// The next step after a mistake whose text does not lead to it.
+fn next_step(error: &clap::Error) -> Option<&'static str> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    let has = |command: &str| env::args_os().any(|argument| argument == *command);
+    match (
+        text(ContextKind::InvalidSubcommand),
+        text(ContextKind::InvalidArg),
+    ) {
+        (Some("init"), _) => Some("`trunkline-conformance init` writes the skeleton of an adapter"),
+        (Some(_), _) if has("wire") => Some("`trunkline wire show FILE` shows a log"),
+        (_, Some(more)) if !more.starts_with('-') && (has("run") || has("send")) => {
+            Some("put a prompt of several words in quotes: trunkline run 'hello world'")
+        }
+        _ => None,
+    }
 }
 
 /// Hides the known secrets in a text, and each argument of the command line that looks like one.

@@ -72,7 +72,7 @@ pub(crate) struct Overrides {
     env: Vec<(String, EnvValue)>,
 
     /// The longest turn, such as 10m; 0s is no limit
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     timeout: Option<Duration>,
 
     /// A key of the agent's entry or of its profile's object, its parts with dots between; VALUE is JSON, or else a string

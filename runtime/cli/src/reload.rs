@@ -145,7 +145,7 @@ impl Reload {
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
             return Err(CliError::usage(anyhow!(
-                "it was read from another place ({before}) than it would be now ({now}); put the file back, or start the host again"
+                "the configuration was read from {before} at the start, and would now be read from {now}; to use the new one, start the host again: `trunkline down`, `trunkline up`"
             )));
         }
         let fixed = fixed(&self.began_with, &config);

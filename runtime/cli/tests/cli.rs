@@ -24,6 +24,7 @@ mod cli {
     mod listeners;
     mod lists;
     mod login;
+    mod mistakes;
     #[cfg(feature = "otel")]
     mod otel;
     mod overrides;

@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::anyhow;
 use clap::Args;
 
 pub(super) use self::place::Place;
@@ -11,7 +10,7 @@ use super::doctor::installed::must_be_here;
 use crate::{
     conversation::make_folder,
     daemon,
-    error::{CliError, CommandResult},
+    error::CommandResult,
     exit,
     interrupt::Interrupts,
     journal,
@@ -110,10 +109,7 @@ impl Chat {
         });
         let Some(folder) = folder else {
             if resume.is_some() || self.native.is_some() {
-                return Err(CliError::usage(anyhow!("no journal is named, so there is no session to resume"))
-                    .next(
-                        "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
-                    ));
+                return Err(journal::none_named());
             }
             return self.without_journal(config).await;
         };

@@ -71,7 +71,7 @@ pub(crate) struct Drain {
     host: Option<String>,
 
     /// How long turns that run may take to end; then they are stopped
-    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = crate::option_value::parse_time)]
     deadline: Duration,
 }
 

@@ -96,7 +96,7 @@ struct Amurg {
     agents: Option<Vec<String>>,
 
     /// How long a session may rest before it is closed; its next message opens it again
-    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "30m", value_parser = crate::option_value::parse_time)]
     idle: Duration,
 
     /// What becomes of permissions that wait when the connection breaks

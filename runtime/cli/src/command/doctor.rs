@@ -99,7 +99,7 @@ pub(crate) struct Doctor {
 
     /// How long a program may take to answer, and to be ready with --start [default: 30s; 5s to be
     /// ready, where it may know the core of the protocol only]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     timeout: Option<Duration>,
 
     /// Lists the codes that checks may have, and what they mean

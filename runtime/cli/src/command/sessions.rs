@@ -197,9 +197,7 @@ enum Format {
 impl Sessions {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let Some(folder) = journal::folder_or_daemons(self.journal.as_deref(), config)? else {
-            return Err(CliError::usage(anyhow!("no journal is named")).next(
-                "name one by --journal FOLDER, or by `journal` in `runtime` of the configuration",
-            ));
+            return Err(journal::none_named());
         };
         let is_json = self.json;
         let of = |adapter| Place {

@@ -59,7 +59,7 @@ struct New {
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     agents: Option<Vec<String>>,
     /// For how long it is good, such as 30d or 12h [default: until it is revoked]
-    #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     expires: Option<Duration>,
     /// Sees all sessions, and not only those that it opened
     #[arg(long)]

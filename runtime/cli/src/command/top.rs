@@ -78,11 +78,8 @@ pub(crate) struct Top {
 
 impl Top {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        let folder =
-            journal::folder_or_daemons(self.journal.as_deref(), config)?.ok_or_else(|| {
-                CliError::usage(anyhow!("no journal is named"))
-                    .next("add --journal FOLDER, that of `trunkline serve`")
-            })?;
+        let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?
+            .ok_or_else(journal::none_named)?;
         let link = Link::to(&folder).await?.ok_or_else(|| no_host(&folder))?;
         if self.once {
             return self.print(&folder, link).await;

@@ -83,7 +83,7 @@ pub(crate) struct Up {
     target: Target,
 
     /// Where HTTP listens: an address of this machine's loopback, and a port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address, default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
     http: SocketAddr,
 
     #[command(flatten)]
@@ -170,8 +170,11 @@ impl Up {
             None => journal::open(host.clone(), &folder.journal(), chosen.journal).await?,
         };
         let sessions = opened.map_err(|error| {
-            CliError::usage(error)
-                .next("`trunkline down` ends the daemon that runs; --state FOLDER is for another")
+            match folder.running().ok().filter(|_| matches!(error, trunkline_journal::OpenError::InUse { .. })) {
+                Some(up) => CliError::usage(anyhow!("trunkline is up already: {} (process {})", up.http, up.pid)),
+                None => CliError::usage(error),
+            }
+            .next("`trunkline open` opens its page, `trunkline down` ends it; --state FOLDER is for another")
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,

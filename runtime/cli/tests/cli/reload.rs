@@ -215,7 +215,7 @@ fn a_file_that_was_found_and_is_gone_leaves_no_other_agents_in_its_place() {
     std::fs::remove_file(found).unwrap();
     let said = host.reload();
     assert!(
-        said.contains("trunkline.json") && said.contains("put the file back"),
+        said.contains("trunkline.json") && said.contains("start the host again"),
         "{said}"
     );
     host.opens("s", "a");

@@ -16,14 +16,20 @@ pub(super) fn read(text: &[u8]) -> Result<Value, ConfigError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     serde_json::from_slice(text)
         .map(|Once(value)| value)
-        .map_err(|error| syntax_error(&error))
+        .map_err(|error| syntax_error(&error, text))
 }
 
-fn syntax_error(error: &serde_json::Error) -> ConfigError {
-    let (line, column) = (error.line(), error.column());
-    let text = error.to_string();
+fn syntax_error(error: &serde_json::Error, text: &[u8]) -> ConfigError {
+    let line = error.line();
+    let column = error.column();
+    let message = error.to_string();
     let place = format!(" at line {line} column {column}");
-    let message = text.strip_suffix(&place).unwrap_or(&text).to_owned();
+    let message = message.strip_suffix(&place).unwrap_or(&message);
+    let message = match text.trim_ascii().first() {
+        None => "the file is empty; the least is `{}`".to_owned(),
+        Some(b'{' | b'[') => message.to_owned(),
+        Some(_) => format!("{message}; a configuration is a JSON object, which begins with `{{`"),
+    };
     ConfigError::new(
         "",
         Problem::Syntax {

@@ -661,7 +661,14 @@ fn syntax_errors_have_line_and_column() {
         error("{\n  \"agents\": [,]\n}"),
         "line 2, column 14: expected value"
     );
-    assert!(error("").starts_with("line 1, column 0: EOF"));
+    assert_eq!(
+        error(" "),
+        "line 1, column 1: the file is empty; the least is `{}`"
+    );
+    assert_eq!(
+        error("agents:"),
+        "line 1, column 1: expected value; a configuration is a JSON object, which begins with `{`"
+    );
     assert!(error(&"[".repeat(1000)).contains("recursion limit"));
 }
 

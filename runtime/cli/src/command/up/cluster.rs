@@ -37,7 +37,7 @@ pub(super) struct Cluster {
     cluster_ca: Option<PathBuf>,
 
     /// How long the others wait for this host when it is silent. With several servers 30s; they choose a leader meanwhile
-    #[arg(long, value_name = "TIME", requires = "cluster", default_value = "30s", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", requires = "cluster", default_value = "30s", value_parser = crate::option_value::parse_time)]
     lease_ttl: Duration,
 }
 

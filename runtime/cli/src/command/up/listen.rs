@@ -16,7 +16,7 @@ use crate::error::CliError;
 #[derive(Debug, Args)]
 pub(super) struct Listen {
     /// Where it listens for other machines, too: an address and a port. Needs TLS, or --insecure
-    #[arg(long, value_name = "ADDRESS:PORT")]
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address)]
     listen: Option<SocketAddr>,
 
     /// The certificate for --listen, with those above it, in PEM. `trunkline reload` reads it again
