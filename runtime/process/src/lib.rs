@@ -112,7 +112,7 @@ pub use crate::limits::{
     support as limit_support,
 };
 pub use crate::pipe::{PipeEnd, read_held};
-pub use crate::system::proc::descends_from_this;
+pub use crate::system::ancestry::is_below_host;
 
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
@@ -125,4 +125,4 @@ pub use crate::spec::{ChildSpec, ShownArguments};
 pub use crate::standstill::StandstillMeter;
 pub use crate::stderr::{MAX_STDERR_LINE, STDERR_TAIL, StderrDrain, StderrLine, StderrTail};
 pub use crate::stop::{Begun, Escalation, Step, StopSteps, stop};
-pub use crate::system::sockets::{SocketHolder, holder_of_socket};
+pub use crate::system::sockets::{SocketHolder, find_socket_holders, is_cgroup_without_agents};

@@ -14,6 +14,10 @@ use crate::reaper;
 use crate::system::before_exec::{self, Manner};
 use crate::tree::Tree;
 
+/// Name of the permanent thread. A process is known as a host by its first fifteen bytes, which are
+/// as many as the kernel keeps.
+pub(crate) const THREAD_NAME: &str = "trunkline-spawner";
+
 /// Starts that wait for the thread; callers beyond it wait for a place.
 const QUEUE: usize = 64;
 
@@ -70,7 +74,7 @@ fn sender() -> io::Result<mpsc::Sender<Job>> {
     reaper::ensure_running()?;
     let (sender, jobs) = mpsc::channel(QUEUE);
     thread::Builder::new()
-        .name("trunkline-spawner".into())
+        .name(THREAD_NAME.into())
         .spawn(move || run(jobs))?;
     Ok(slot.insert(sender).clone())
 }

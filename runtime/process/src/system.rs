@@ -5,7 +5,7 @@
 mod linux;
 
 #[cfg(target_os = "linux")]
-pub(crate) use linux::{EndWatch, before_exec, init, lifeline, proc, sockets};
+pub(crate) use linux::{EndWatch, ancestry, before_exec, init, lifeline, proc, sockets};
 
 #[cfg(not(target_os = "linux"))]
 compile_error!("this crate runs on Linux only: docs/portability.md says what another system needs");

@@ -1,7 +1,8 @@
 //! The sockets of a relay, for further hubs of the same user only.
 //!
 //! A socket is a file of mode 0600, and each connection is checked: other users are refused, and so
-//! is every descendant of this process. An agent must not answer its own permission.
+//! is every process below a host, this one or another. An agent must not answer its own permission,
+//! and not that of another agent either.
 
 use std::{
     fs, io,
@@ -18,7 +19,7 @@ use tokio::{
     task::JoinSet,
     time::{Duration, sleep},
 };
-use trunkline_host::{Host, process::descends_from_this};
+use trunkline_host::{Host, process::is_below_host};
 use trunkline_pipe::SocketPath;
 
 use crate::{RelayOptions, serve::serve_hub};
@@ -66,8 +67,8 @@ impl SocketListeners {
 }
 
 /// A socket of this user: a file of mode 0600. Connections of other users are refused, and so are
-/// processes that this process or one of its descendants has started. Dropping the socket removes
-/// its file.
+/// processes that an agent of this host or of another has started. Dropping the socket removes its
+/// file.
 #[derive(Debug)]
 pub struct PrivateSocket {
     listener: UnixListener,
@@ -195,10 +196,10 @@ fn may_enter(stream: &UnixStream) -> Result<(), String> {
     let Some(pid) = peer.pid().and_then(|pid| u32::try_from(pid).ok()) else {
         return Err("its process is not known".to_owned());
     };
-    match descends_from_this(pid) {
+    match is_below_host(pid) {
         Some(false) => Ok(()),
         Some(true) => Err(format!(
-            "the process {pid} was started by an agent of this relay"
+            "the process {pid} was started by an agent, or is one"
         )),
         None => Err(format!(
             "the process {pid} has ended, or is in another PID namespace"

@@ -1,5 +1,6 @@
 //! Linux: what the compiler cannot check, which is all unsafe code of the crate, and what `/proc` tells.
 
+pub(crate) mod ancestry;
 #[allow(
     unsafe_code,
     reason = "what runs between fork and exec, and a mask of signals, need it"

@@ -1,13 +1,14 @@
-//! What an agent has started gets nothing of its own daemon, whatever token it has.
+//! A process that an agent has started gets nothing from any daemon, whatever token it has, and
+//! keeps no other process out.
 
 use std::process::Command;
 
 use serde_json::json;
 use trunkline_testing::has_program;
 
-use super::{super::Home, Daemon};
+use super::{super::Home, Client, Daemon};
 
-/// Asks the daemon as it was told to, by a process of its own, and says what came.
+/// Runs `ask.sh` in a process of its own, and returns its output.
 const ADAPTER: &str = r#"
 import json, subprocess, sys
 for line in sys.stdin:
@@ -20,73 +21,144 @@ for line in sys.stdin:
         print(json.dumps({"type": "turn.complete", "session_id": session}), flush=True)
 "#;
 
+/// Sends a request with a socket that is in no process until the answer has come: its descriptor is
+/// on its way through a pair of sockets, and the kernel keeps the request back as long.
+const IN_FLIGHT: &str = r#"
+import select, socket, sys
+host, port = sys.argv[1].rsplit(":", 1)
+connection = socket.create_connection((host, int(port)))
+connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+answered = select.epoll()
+answered.register(connection, select.EPOLLIN)
+request = f"GET /v1/me HTTP/1.1\r\nHost: {sys.argv[1]}\r\nAuthorization: Bearer {sys.argv[2]}\r\nConnection: close\r\n\r\n"
+connection.send(request.encode())
+near, far = socket.socketpair()
+socket.send_fds(near, [b"x"], [connection.fileno()])
+connection.close()
+if not answered.poll(20):
+    sys.exit("no answer")
+_, [number], _, _ = socket.recv_fds(far, 1, 1)
+answer = b""
+connection = socket.socket(fileno=number)
+while part := connection.recv(4096):
+    answer += part
+print(answer.decode())
+"#;
+
+/// Leaves 75 processes with 4,000 open files each, until the end of its adapter.
+const MANY_FILES: &str = r#"
+import os, resource, signal
+resource.setrlimit(resource.RLIMIT_NOFILE, (4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+null = os.open("/dev/null", os.O_RDWR)
+for number in range(3):
+    os.dup2(null, number)
+count = len(os.listdir("/proc/self/fd"))
+for _ in range(4000 - count):
+    os.dup(null)
+for _ in range(75):
+    if os.fork() == 0:
+        while True:
+            signal.pause()
+"#;
+
+/// The folder of a daemon whose agent runs `ask.sh` there.
+struct Agent {
+    home: Home,
+    adapter: String,
+}
+
+impl Agent {
+    fn new() -> Self {
+        let home = Home::new();
+        let adapter = home.file("adapter.py", ADAPTER);
+        let adapter = format!("python3 {}", adapter.display());
+        Self { home, adapter }
+    }
+
+    fn daemon(&self) -> Daemon<'_> {
+        let arguments = [
+            "up",
+            "--state",
+            "state",
+            "--http",
+            "127.0.0.1:0",
+            "--json",
+            "--adapter",
+            &self.adapter,
+        ];
+        Daemon::of(&self.home, &mut self.home.command(arguments))
+    }
+
+    /// Lets the next input run a script.
+    fn will_run(&self, script: &str) {
+        self.home.file("ask.sh", script);
+    }
+
+    /// Runs a script in the agent's tree.
+    fn run(&self, client: &Client, session: &str, script: &str) -> String {
+        self.will_run(script);
+        client.turn(session, "ask")["text"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    }
+
+    /// Runs a script in a process of this test.
+    fn run_outside(&self, script: &str) -> String {
+        self.will_run(script);
+        let ran = Command::new("sh")
+            .arg("ask.sh")
+            .current_dir(self.home.path())
+            .output()
+            .unwrap();
+        String::from_utf8(ran.stdout).unwrap()
+    }
+}
+
+/// A script that asks a daemon by curl, and prints the answer with its status.
+fn curl(client: &Client, path: &str, more: &str) -> String {
+    let (address, token) = (&client.http, client.token.as_ref().unwrap());
+    format!(
+        "curl -s --max-time 20 -w '\\n%{{http_code}}' {more} -H 'Authorization: Bearer {token}' http://{address}{path}"
+    )
+}
+
+#[track_caller]
+fn must_be_refused(answer: &str) {
+    assert!(
+        answer.ends_with("\n403") && answer.contains("an agent has started"),
+        "{answer}"
+    );
+}
+
 #[test]
 fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
     if !has_program("curl") {
         return;
     }
-    let home = Home::new();
-    let adapter = home.file("adapter.py", ADAPTER);
-    let adapter = format!("python3 {}", adapter.display());
-    let arguments = [
-        "up",
-        "--state",
-        "state",
-        "--http",
-        "127.0.0.1:0",
-        "--json",
-        "--adapter",
-        &adapter,
-    ];
-    let daemon = Daemon::of(&home, &mut home.command(arguments));
+    let agent = Agent::new();
+    let daemon = agent.daemon();
     let client = daemon.token(&["admin", "--all-sessions"]);
-    let token = client.token.clone().unwrap();
-    let address = client.http.clone();
     let upgrade = "-H 'Connection: Upgrade' -H 'Upgrade: websocket' -H 'Sec-WebSocket-Version: 13' \
                    -H 'Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='";
-    let ask = |path: &str, more: &str| {
-        home.file(
-            "ask.sh",
-            &format!(
-                "curl -s --max-time 20 -w '\\n%{{http_code}}' {more} -H 'Authorization: Bearer {token}' http://{address}{path}"
-            ),
-        );
-    };
-    let outside = || {
-        let said = Command::new("sh")
-            .arg("ask.sh")
-            .current_dir(home.path())
-            .output()
-            .unwrap();
-        String::from_utf8(said.stdout).unwrap()
-    };
     let id = client.open();
     for (path, more, good) in [
         ("/v1/me", "", "\n200"),
         ("/v1/sessions", "-d '{}'", "\n201"),
         ("/v1/pipe", upgrade, ""),
     ] {
-        ask(path, more);
-        let inside = client.turn(&id, "ask")["text"].as_str().unwrap().to_owned();
-        assert!(
-            inside.ends_with("\n403") && inside.contains("an agent has started"),
-            "{path}: {inside}"
-        );
+        let script = curl(&client, path, more);
+        must_be_refused(&agent.run(&client, &id, &script));
         if !good.is_empty() {
-            assert!(outside().ends_with(good), "{path}");
+            assert!(agent.run_outside(&script).ends_with(good), "{path}");
         }
     }
     // Without a token it learns as much as all do.
-    home.file(
-        "ask.sh",
-        &format!("curl -s -w '\\n%{{http_code}}' http://{address}/healthz"),
+    let health = format!(
+        "curl -s -w '\\n%{{http_code}}' http://{}/healthz",
+        client.http
     );
-    assert!(
-        client.turn(&id, "ask")["text"]
-            .as_str()
-            .unwrap()
-            .ends_with("\n200")
-    );
+    assert!(agent.run(&client, &id, &health).ends_with("\n200"));
     assert_eq!(
         client.get("/v1/sessions").json()["sessions"]
             .as_array()
@@ -98,5 +170,82 @@ fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
     client
         .post(&format!("/v1/sessions/{id}/stop"), &json!({}))
         .must_be(409);
+    daemon.down();
+}
+
+#[test]
+fn a_socket_that_is_in_no_process_is_refused() {
+    let agent = Agent::new();
+    let daemon = agent.daemon();
+    let client = daemon.token(&["admin", "--all-sessions"]);
+    agent.home.file("in_flight.py", IN_FLIGHT);
+    let script = format!(
+        "python3 in_flight.py {} {}",
+        client.http,
+        client.token.as_ref().unwrap()
+    );
+    let id = client.open();
+    for answer in [agent.run(&client, &id, &script), agent.run_outside(&script)] {
+        assert!(
+            answer.starts_with("HTTP/1.1 403 ") && answer.contains("was not found"),
+            "{answer}"
+        );
+    }
+    daemon.down();
+}
+
+#[test]
+fn an_agent_of_another_host_is_refused_at_the_network_and_at_the_socket() {
+    if !has_program("curl") {
+        return;
+    }
+    let asked = Agent::new();
+    let daemon = asked.daemon();
+    let client = daemon.token(&["admin", "--all-sessions"]);
+    let over_network = curl(&client, "/v1/me", "");
+    let socket = asked.home.path().join("state/journal/host.sock");
+    let at_socket = format!(
+        "curl -s --max-time 20 -w '\\n%{{http_code}}' --unix-socket {} http://localhost/v1/me",
+        socket.display()
+    );
+    let other = Agent::new();
+    assert!(other.run_outside(&over_network).ends_with("\n200"));
+    assert!(other.run_outside(&at_socket).ends_with("\n200"));
+    // By another daemon.
+    let other_daemon = other.daemon();
+    let other_client = other_daemon.token(&["admin", "--all-sessions"]);
+    let id = other_client.open();
+    must_be_refused(&other.run(&other_client, &id, &over_network));
+    assert_eq!(other.run(&other_client, &id, &at_socket), "\n000");
+    other_daemon.down();
+    // By a host for one turn.
+    for (script, refusal) in [(&over_network, "403"), (&at_socket, "000")] {
+        other.will_run(script);
+        let ran = other.home.run(["run", "--adapter", &other.adapter, "ask"]);
+        assert!(ran.stdout.trim_end().ends_with(refusal), "{}", ran.stdout);
+    }
+    daemon.down();
+}
+
+#[test]
+fn an_agent_with_many_open_files_keeps_no_other_process_out() {
+    if !has_program("curl") {
+        return;
+    }
+    let agent = Agent::new();
+    let daemon = agent.daemon();
+    let client = daemon.token(&["admin", "--all-sessions"]);
+    let id = client.open();
+    agent.home.file("many_files.py", MANY_FILES);
+    assert_eq!(
+        agent.run(&client, &id, "python3 many_files.py; echo ready"),
+        "ready\n"
+    );
+    for _ in 0..3 {
+        client.get("/v1/me").must_be(200);
+    }
+    let script = curl(&client, "/v1/me", "");
+    assert!(agent.run_outside(&script).ends_with("\n200"));
+    assert!(agent.run(&client, &id, &script).ends_with("\n403"));
     daemon.down();
 }

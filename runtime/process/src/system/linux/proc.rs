@@ -63,16 +63,20 @@ pub(crate) fn namespace() -> io::Result<u64> {
 
 /// All processes.
 pub(crate) fn all() -> Vec<Stat> {
+    pids().filter_map(Stat::of).collect()
+}
+
+/// The numbers of all processes.
+pub(crate) fn pids() -> impl Iterator<Item = Pid> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| {
+    entries.filter_map(|entry| {
         entry
             .file_name()
             .to_str()?
             .parse()
             .ok()
             .and_then(Pid::from_raw)
-    });
-    pids.filter_map(Stat::of).collect()
+    })
 }
 
 /// All processes that descend from one, itself excluded, in no order.
@@ -127,22 +131,6 @@ fn children(parent: Pid) -> Vec<Pid> {
                 .collect::<Vec<_>>()
         })
         .collect()
-}
-
-/// Whether a process descends from this one. `None` where `/proc` does not show it, or one above it.
-#[must_use]
-pub fn descends_from_this(pid: u32) -> Option<bool> {
-    let own = rustix::process::getpid();
-    let mut stat = Stat::of(Pid::from_raw(pid.cast_signed())?)?;
-    // No tree is so deep.
-    for _ in 0..1024 {
-        match stat.parent {
-            Some(parent) if parent == own => return Some(true),
-            Some(parent) if parent != Pid::INIT => stat = Stat::of(parent)?,
-            _ => return Some(false),
-        }
-    }
-    None
 }
 
 #[cfg(test)]
