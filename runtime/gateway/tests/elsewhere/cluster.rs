@@ -14,7 +14,7 @@ use futures_util::future::{BoxFuture, FutureExt};
 use tempfile::TempDir;
 use tokio::{
     net::TcpListener,
-    sync::{MutexGuard, watch},
+    sync::watch,
     task::{JoinHandle, JoinSet},
 };
 use trunkline_gateway::{
@@ -245,30 +245,20 @@ pub struct Daemon {
     serving: JoinHandle<()>,
 }
 
-/// One test at a time starts processes: a child has all open sockets until it runs its program, and
-/// a connection that an agent's process has may not ask.
-static ALONE: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
-
 /// Several hosts, `a`, `b` and so on.
 pub struct Cluster {
-    _alone: MutexGuard<'static, ()>,
     pub known: Arc<Known>,
     pub daemons: Vec<Daemon>,
 }
 
 impl Cluster {
     pub async fn of(count: u8) -> Self {
-        let _alone = ALONE.lock().await;
         let known = Arc::<Known>::default();
         let mut daemons = Vec::new();
         for name in (b'a'..).take(usize::from(count)) {
             daemons.push(Daemon::up(char::from(name).to_string(), known.clone()).await);
         }
-        Self {
-            _alone,
-            known,
-            daemons,
-        }
+        Self { known, daemons }
     }
 
     /// Has each host start its adapter, which serves all of its sessions.
