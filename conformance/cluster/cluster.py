@@ -140,6 +140,7 @@ class Host:
         return self
 
     async def new_token(self, *flags, scope="control"):
+        flags += () if scope == "observe" else ("--approve",)
         _, out = await self.command("token", "new", "--scope", scope, *flags, stderr=subprocess.DEVNULL)
         return out.split()[-1]
 

@@ -52,7 +52,7 @@ export class Daemon {
   }
 
   async token(...more) {
-    return (await this.#tokens("new", ...(more.includes("--scope") ? [] : ["--scope", "control"]), ...more)).at(-1);
+    return (await this.#tokens("new", ...(more.includes("--scope") ? [] : ["--scope", "control", "--approve"]), ...more)).at(-1);
   }
 
   // All tokens that control.

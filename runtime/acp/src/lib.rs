@@ -55,6 +55,9 @@ pub struct Options {
     /// True if the end of the editor's messages denies its open requests. Otherwise others may still
     /// answer.
     pub denies_at_end: bool,
+    /// True if the editor may answer permissions. Otherwise it is not asked, and they wait for
+    /// another client.
+    pub may_approve: bool,
     /// The check of the folders of sessions.
     pub may_work_in: MayWorkIn,
     /// The longest line of the editor that is read, in bytes.
@@ -74,6 +77,7 @@ impl Options {
             files: None,
             is_local: true,
             denies_at_end: true,
+            may_approve: true,
             may_work_in: Box::new(|_| Ok(())),
             max_line: MAX_LINE,
             logs_out: false,

@@ -13,10 +13,15 @@ use trunkline_relay::MessageAuthorizer;
 
 use crate::{gateway::Shared, pass::Pass, problem::Problem, token::Scope};
 
+/// Refusal of an answer to a permission by a token without `may_approve`.
+pub(crate) const NO_APPROVAL: &str = "the token may not answer permissions; make one that may by \
+     `trunkline token new --approve --scope control`";
+
 /// Judges what the bearer of a token says.
 #[derive(Debug)]
 pub(crate) struct Table {
     scope: Scope,
+    may_approve: bool,
     /// Whose agents say what may be set.
     host: Host,
     folders: Folders,
@@ -42,6 +47,7 @@ impl Table {
             Pass::User => None,
             Pass::Bearer(bearer) => Some(Self {
                 scope: bearer.token.scope,
+                may_approve: bearer.token.may_approve,
                 host: host.clone(),
                 folders,
                 sees_all: pass.visitor().is_none_or(|visitor| visitor.sees_all),
@@ -172,6 +178,7 @@ impl MessageAuthorizer for Table {
                      /v1/sessions/ID/files, and its SHA-256 with the input"
                     .to_owned(),
             ),
+            HostBody::PermissionResponse(_) if !self.may_approve => Err(NO_APPROVAL.to_owned()),
             HostBody::PermissionResponse(PermissionResponse {
                 updated_input: Some(_),
                 ..
@@ -340,6 +347,7 @@ mod tests {
         }
         Table {
             scope,
+            may_approve: true,
             host: host.build().unwrap(),
             folders: Folders::Refused,
             sees_all: true,
@@ -351,6 +359,37 @@ mod tests {
         match HostMessage::parse(line) {
             Ok(message) => table.hear_host(&message, Some("usual")),
             Err(_) => table.hear_hub(&HubMessage::parse(line).unwrap()),
+        }
+    }
+
+    /// Every form of an answer to a permission; a question needs only the scope.
+    #[test]
+    fn a_permission_is_answered_only_by_a_token_that_may_approve() {
+        for scope in [Scope::Observe, Scope::Control, Scope::Admin] {
+            for (members, is_edit) in [
+                (r#""approved":true"#, false),
+                (r#""approved":false"#, false),
+                (r#""approved":true,"always_allow":true"#, false),
+                (r#""approved":true,"option_id":"always""#, false),
+                (r#""approved":true,"updated_input":{}"#, true),
+            ] {
+                let line = format!(
+                    r#"{{"type":"permission.response","session_id":"s","request_id":"r",{members}}}"#
+                );
+                let answer = HostMessage::parse(&line).unwrap();
+                let mut table = table(scope);
+                let may = table.hear_host(&answer, None).is_ok();
+                assert_eq!(may, scope >= Scope::Control && !is_edit, "{scope:?} {line}");
+                table.may_approve = false;
+                let refused = table.hear_host(&answer, None).unwrap_err();
+                let command = refused.contains("trunkline token new --approve");
+                assert_eq!(command, scope >= Scope::Control, "{refused}");
+            }
+            let mut table = table(scope);
+            table.may_approve = false;
+            let line = r#"{"type":"input.response","session_id":"s","request_id":"r","values":{}}"#;
+            let answer = table.hear_host(&HostMessage::parse(line).unwrap(), None);
+            assert_eq!(answer.is_ok(), scope >= Scope::Control, "{scope:?}");
         }
     }
 
@@ -520,6 +559,7 @@ mod tests {
         let host = Host::builder().agent(agent).build().unwrap();
         let mut table = Table {
             scope: Scope::Control,
+            may_approve: false,
             host,
             folders: Folders::Allowed,
             sees_all: false,

@@ -52,13 +52,27 @@ impl Pass {
             Who::User => Self::User,
             Who::Bearer {
                 id,
+                name,
                 scope,
+                may_approve,
                 agents,
                 all_sessions,
                 created,
                 expires,
             } => {
-                let token = Token::of_fellow(id, scope, agents, all_sessions, created, expires);
+                let token = Token {
+                    id,
+                    name,
+                    scope,
+                    may_approve,
+                    agents,
+                    all_sessions,
+                    created,
+                    expires,
+                    // The other host watches both.
+                    parent: None,
+                    digest: String::new(),
+                };
                 Self::Bearer(Arc::new(Bearer {
                     is_of_fellow: true,
                     ..Bearer::new(token)
@@ -71,6 +85,14 @@ impl Pass {
         match self {
             Self::User => Scope::Admin,
             Self::Bearer(bearer) => bearer.token.scope,
+        }
+    }
+
+    /// Returns `true` if it answers permissions.
+    pub(crate) fn may_approve(&self) -> bool {
+        match self {
+            Self::User => true,
+            Self::Bearer(bearer) => bearer.token.may_approve,
         }
     }
 
@@ -229,10 +251,14 @@ impl Passes {
 
 impl Bearer {
     fn new(token: Token) -> Self {
+        let name = format!("t-{}", token.id);
+        let author = token.name.as_ref().map(|own| format!("{own}/{name}"));
         let visitor = Visitor {
-            name: format!("t-{}", token.id),
+            author: author.unwrap_or_else(|| name.clone()),
+            name,
             sees_all: token.all_sessions,
             may_speak: token.scope >= Scope::Control,
+            may_approve: token.may_approve,
             agents: token.agents.clone(),
         };
         Self {
@@ -254,12 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::of(folder.path());
         let passes = Arc::new(Passes::new(file.clone()));
-        let new = NewToken {
-            scope: Scope::Observe,
-            agents: None,
-            all_sessions: true,
-            expires: None,
-        };
+        let new = NewToken::with_scope(Scope::Observe);
         let (token, text) = file.add(new).unwrap();
         let pass = passes.find(&text).expect("it is looked for on disk");
         assert_eq!(pass.scope(), Scope::Observe);
@@ -286,12 +307,7 @@ mod tests {
     fn the_streams_of_a_token_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::of(folder.path());
-        let new = NewToken {
-            scope: Scope::Observe,
-            agents: None,
-            all_sessions: false,
-            expires: None,
-        };
+        let new = NewToken::with_scope(Scope::Observe);
         let text = file.add(new).unwrap().1;
         let pass = Passes::new(file).find(&text).unwrap();
         let mut open: Vec<_> = (0..STREAMS).map(|_| pass.stream().unwrap()).collect();

@@ -3,6 +3,7 @@
 mod shared;
 
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, Write},
     os::unix::fs::OpenOptionsExt,
@@ -22,6 +23,9 @@ const PREFIX: &str = "tlk_";
 
 /// How many tokens there may be.
 const TOKENS: usize = 1024;
+
+/// How long the name of a token may be, in bytes.
+const MAX_NAME: usize = 64;
 
 /// The form of the file that this version writes.
 const VERSION: u32 = 1;
@@ -53,10 +57,16 @@ impl Scope {
 /// A token as it is kept: without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its public name, which stands in `by`, in logs and in lists.
+    /// Its public id, which appears in `by`, in logs and in lists.
     pub id: String,
+    /// The name that it was given, which appears before its id in `by`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// What it allows.
     pub scope: Scope,
+    /// True if it answers permissions. No scope implies it.
+    #[serde(default)]
+    pub may_approve: bool,
     /// The agents that it is for. Absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<String>>,
@@ -68,21 +78,64 @@ pub struct Token {
     /// When it ends, in seconds since 1970. Absent: never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// The SHA-256 of its text, in hex.
-    digest: String,
+    /// The id of the token that made it, and whose end is its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
+    /// The SHA-256 of its text, in hex; empty for a token that another host checks.
+    pub(crate) digest: String,
 }
 
 /// A token that is to be made.
 #[derive(Debug, Clone)]
 pub struct NewToken {
+    /// Its name: at most 64 letters, digits, `.`, `_`, `@` and `-`, and no id.
+    pub name: Option<String>,
     /// What it allows.
     pub scope: Scope,
+    /// True if it answers permissions, for which it also needs the scope `control`.
+    pub may_approve: bool,
     /// The agents that it is for. `None`: all.
     pub agents: Option<Vec<String>>,
     /// Whether it sees the sessions of others.
     pub all_sessions: bool,
     /// For how long it is good. `None`: until it is revoked.
     pub expires: Option<Duration>,
+    /// The id of the token that makes it. It ends no later than that one, and with it.
+    pub parent: Option<String>,
+}
+
+impl NewToken {
+    /// A token for all agents and its own sessions, without a name, which answers no permissions
+    /// and is good until it is revoked.
+    #[must_use]
+    pub fn with_scope(scope: Scope) -> Self {
+        Self {
+            name: None,
+            scope,
+            may_approve: false,
+            agents: None,
+            all_sessions: false,
+            expires: None,
+            parent: None,
+        }
+    }
+
+    fn check(&self) -> Result<(), TokenError> {
+        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
+        if let Some(name) = &self.name
+            && (name.is_empty()
+                || name.len() > MAX_NAME
+                || !name.bytes().all(is_part)
+                || name.starts_with("t-")
+                || name.starts_with("l-"))
+        {
+            return Err(TokenError::Name);
+        }
+        if self.may_approve && self.scope < Scope::Control {
+            return Err(TokenError::ApproverWithoutControl);
+        }
+        Ok(())
+    }
 }
 
 impl Token {
@@ -92,42 +145,26 @@ impl Token {
         let text = format!("{PREFIX}{id}_{}{}", random(), random());
         let token = Self {
             id,
+            name: new.name,
             scope: new.scope,
+            may_approve: new.may_approve,
             agents: new.agents,
             all_sessions: new.all_sessions,
             created: now,
             expires: new.expires.map(|lasts| now.saturating_add(lasts.as_secs())),
+            parent: new.parent,
             digest: digest(&text),
         };
         (token, text)
-    }
-
-    /// One that another host knows: no text is its.
-    pub(crate) fn of_fellow(
-        id: String,
-        scope: Scope,
-        agents: Option<Vec<String>>,
-        all_sessions: bool,
-        created: u64,
-        expires: Option<u64>,
-    ) -> Self {
-        Self {
-            id,
-            scope,
-            agents,
-            all_sessions,
-            created,
-            expires,
-            digest: String::new(),
-        }
     }
 
     /// What is said of it, as JSON: all but its text.
     #[must_use]
     pub fn public(&self) -> Value {
         json!({
-            "id": self.id, "scope": self.scope, "agents": self.agents, "all_sessions": self.all_sessions,
-            "created": self.created, "expires": self.expires,
+            "id": self.id, "name": self.name, "scope": self.scope, "may_approve": self.may_approve,
+            "agents": self.agents, "all_sessions": self.all_sessions, "created": self.created,
+            "expires": self.expires, "parent": self.parent,
         })
     }
 
@@ -188,6 +225,15 @@ pub enum TokenError {
     /// There are too many.
     #[error("there are {TOKENS} tokens already; revoke those that are not used")]
     TooMany,
+    /// Its name has characters that it may not have, or reads like an id.
+    #[error(
+        "the name of a token has at most {MAX_NAME} letters, digits, `.`, `_`, `@` and `-`, and does not \
+         begin with `t-` or `l-`"
+    )]
+    Name,
+    /// It would answer permissions, and may not send messages.
+    #[error("a token that answers permissions needs the scope control or admin")]
+    ApproverWithoutControl,
     /// There is none of this id.
     #[error("there is no token {0:?}; `trunkline token list` shows their ids")]
     Unknown(String),
@@ -222,6 +268,7 @@ impl TokenFile {
         let now = now();
         let mut tokens = self.stored()?;
         tokens.retain(|token| token.is_good_at(now));
+        drop_orphans(&mut tokens);
         Ok(tokens)
     }
 
@@ -231,18 +278,25 @@ impl TokenFile {
     /// # Errors
     /// See [`TokenError`].
     pub fn add(&self, new: NewToken) -> Result<(Token, String), TokenError> {
+        new.check()?;
         let _lock = self.lock()?;
         let mut tokens = self.read()?;
         if tokens.len() >= TOKENS {
             return Err(TokenError::TooMany);
         }
-        let (token, text) = Token::of(new, now());
+        let (mut token, text) = Token::of(new, now());
+        if let Some(id) = &token.parent {
+            let parent = tokens.iter().find(|known| known.id == *id);
+            let parent = parent.ok_or_else(|| TokenError::Unknown(id.clone()))?;
+            let ends = token.expires.into_iter().chain(parent.expires);
+            token.expires = ends.min();
+        }
         tokens.push(token.clone());
         self.write(tokens)?;
         Ok((token, text))
     }
 
-    /// Revokes a token. Blocks for the disk.
+    /// Revokes a token, and all that it made. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -254,6 +308,7 @@ impl TokenFile {
         if tokens.len() == before {
             return Err(TokenError::Unknown(id.to_owned()));
         }
+        drop_orphans(&mut tokens);
         self.write(tokens)
     }
 
@@ -322,6 +377,18 @@ impl TokenFile {
     }
 }
 
+/// Drops the tokens whose parent, or the parent of that, is not among them.
+fn drop_orphans(tokens: &mut Vec<Token>) {
+    loop {
+        let before = tokens.len();
+        let ids: HashSet<_> = tokens.iter().map(|token| token.id.clone()).collect();
+        tokens.retain(|token| token.parent.as_ref().is_none_or(|id| ids.contains(id)));
+        if tokens.len() == before {
+            return;
+        }
+    }
+}
+
 /// Writes a file of mode 0600, which is under its name when it is whole.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
@@ -340,10 +407,8 @@ mod tests {
 
     fn new(scope: Scope, expires: Option<u64>) -> NewToken {
         NewToken {
-            scope,
-            agents: None,
-            all_sessions: false,
             expires: expires.map(Duration::from_secs),
+            ..NewToken::with_scope(scope)
         }
     }
 
@@ -372,6 +437,76 @@ mod tests {
         assert!(matches!(
             file.revoke(&token.id),
             Err(TokenError::Unknown(_))
+        ));
+    }
+
+    /// A grandchild ends with the first, whichever way that ends.
+    #[test]
+    fn a_token_that_a_token_made_ends_no_later_than_it_and_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let child = |parent: &Token, expires| NewToken {
+            parent: Some(parent.id.clone()),
+            ..new(Scope::Admin, expires)
+        };
+        let (parent, _) = file.add(new(Scope::Admin, Some(3600))).unwrap();
+        for (asked, lasts) in [(None, 3600), (Some(7200), 3600), (Some(60), 60)] {
+            let (made, _) = file.add(child(&parent, asked)).unwrap();
+            let ends = made.expires.unwrap();
+            assert!(ends <= parent.expires.unwrap() && ends <= now() + lasts);
+            assert_eq!(made.parent.as_ref(), Some(&parent.id));
+            let (grandchild, _) = file.add(child(&made, None)).unwrap();
+            assert_eq!(grandchild.expires, made.expires);
+        }
+        let (other, _) = file.add(new(Scope::Observe, None)).unwrap();
+        let known = fs::read_to_string(folder.path().join("tokens.json")).unwrap();
+        file.revoke(&parent.id).unwrap();
+        assert_eq!(file.read().unwrap(), std::slice::from_ref(&other));
+        assert!(matches!(
+            file.add(child(&parent, None)),
+            Err(TokenError::Unknown(_))
+        ));
+        // One that was revoked at another daemon, which did not know what it had made.
+        let mut stored: Value = serde_json::from_str(&known).unwrap();
+        let tokens = stored["tokens"].as_array_mut().unwrap();
+        tokens.retain(|token| token["id"] != *parent.id);
+        fs::write(folder.path().join("tokens.json"), stored.to_string()).unwrap();
+        assert_eq!(file.read().unwrap(), [other]);
+    }
+
+    #[test]
+    fn a_token_of_an_older_file_answers_no_permissions_and_names_are_no_ids() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let old = json!({"version": 1, "tokens": [{"id": "3f9c2a11", "scope": "admin",
+            "all_sessions": true, "created": 1, "digest": digest("x")}]});
+        fs::write(folder.path().join("tokens.json"), old.to_string()).unwrap();
+        let read = file.read().unwrap();
+        assert!(!read[0].may_approve && read[0].is("x"));
+        for (name, is_good) in [
+            ("ann@example.org", true),
+            ("a", true),
+            ("", false),
+            ("t-3f9c2a11", false),
+            ("l-1", false),
+            ("a/t-3f9c2a11", false),
+            ("a b", false),
+            ("a\u{202e}", false),
+            (&"a".repeat(MAX_NAME + 1), false),
+        ] {
+            let named = NewToken {
+                name: Some(name.to_owned()),
+                ..new(Scope::Control, None)
+            };
+            assert_eq!(file.add(named).is_ok(), is_good, "{name:?}");
+        }
+        let watcher = NewToken {
+            may_approve: true,
+            ..new(Scope::Observe, None)
+        };
+        assert!(matches!(
+            file.add(watcher),
+            Err(TokenError::ApproverWithoutControl)
         ));
     }
 

@@ -464,7 +464,8 @@ impl HubDispatcher {
             outlet,
             self.common.clone(),
         );
-        let (sender, served) = serve_in_memory(id.clone(), opened, Box::new(sink));
+        let may_approve = self.visitor().is_none_or(|visitor| visitor.may_approve);
+        let (sender, served) = serve_in_memory(id.clone(), opened, Box::new(sink), may_approve);
         let agent = self.options.judge.is_some().then(|| agent.into_boxed_str());
         let link = SessionLink {
             key,

@@ -152,6 +152,8 @@ pub(crate) type CommandReceiver = mpsc::Receiver<Box<SessionCommand>>;
 #[derive(Debug)]
 pub(crate) struct JoinRequest {
     pub(crate) role: Role,
+    /// True if its answers to permissions count.
+    pub(crate) may_approve: bool,
     /// The listener's name in `by`.
     pub(crate) name: String,
     /// Values from the listener that are not stored.
@@ -198,6 +200,7 @@ pub(crate) enum OnStored {
 #[derive(Debug)]
 struct Subscriber {
     role: Role,
+    may_approve: bool,
     name: String,
     replies: mpsc::Sender<Box<Reply>>,
     /// Number of replies that wait until the entries they report are stored.

@@ -47,6 +47,8 @@ pub(crate) struct JournalLog {
 /// The entries of a session that is not stored: each one counts as stored at once.
 pub(crate) struct MemoryLog {
     pub(crate) sink: Box<dyn EntrySink>,
+    /// True if the client's answers to permissions count.
+    pub(crate) may_approve: bool,
     last: u64,
     ready: VecDeque<OnStored>,
     /// The number of turns that had no id.
@@ -71,9 +73,10 @@ pub(crate) enum MemoryPhase {
 }
 
 impl MemoryLog {
-    pub(crate) fn new(sink: Box<dyn EntrySink>) -> Self {
+    pub(crate) fn new(sink: Box<dyn EntrySink>, may_approve: bool) -> Self {
         Self {
             sink,
+            may_approve,
             last: 0,
             ready: VecDeque::new(),
             unnamed_turns: 0,

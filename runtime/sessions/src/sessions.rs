@@ -340,7 +340,7 @@ impl Sessions {
         let (sender, replies) = mpsc::channel(MAX_UNREAD_REPLIES);
         let (joined, now) = oneshot::channel();
         let name = match self.visitor() {
-            Some(visitor) => format!("{}/l-{no}", visitor.name),
+            Some(visitor) => format!("{}/l-{no}", visitor.author),
             None => format!("l-{no}"),
         };
         handle.tail.join(no, after);
@@ -365,6 +365,7 @@ impl Sessions {
                 no,
                 JoinRequest {
                     role,
+                    may_approve: self.visitor().is_none_or(|visitor| visitor.may_approve),
                     name,
                     secrets,
                     replies: sender,
@@ -679,7 +680,7 @@ impl Sessions {
             return Err(format!("{} may only listen", visitor.name));
         }
         let unloaded = |refused: SessionRefused| refused.message.unwrap_or_default();
-        let name = self.visitor().map(|visitor| visitor.name.clone());
+        let name = self.visitor().map(|visitor| visitor.author.clone());
         loop {
             let handle = self.session_handle(id).await.map_err(unloaded)?;
             let (done, stored) = oneshot::channel();

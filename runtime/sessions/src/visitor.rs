@@ -6,13 +6,16 @@
 /// user and for one that never existed are the same.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visitor {
-    /// Name of the visitor. It owns the sessions that it opens, and appears in the `by` of its
-    /// messages.
+    /// Name of the visitor, which owns the sessions that it opens.
     pub name: String,
+    /// Author of the visitor's messages: their `by` begins with it.
+    pub author: String,
     /// Set if the visitor also sees the sessions of others.
     pub sees_all: bool,
     /// Set if the visitor may send messages. Otherwise it only listens, whatever role it requests.
     pub may_speak: bool,
+    /// Set if the visitor may also answer permissions.
+    pub may_approve: bool,
     /// The agents whose sessions the visitor sees and opens. `None` for all agents.
     pub agents: Option<Vec<String>>,
 }
@@ -52,7 +55,9 @@ mod tests {
         let own = |sees_all, agents: Option<&[&str]>| Visitor {
             name: "a".to_owned(),
             sees_all,
+            author: "a".to_owned(),
             may_speak: true,
+            may_approve: false,
             agents: agents.map(|agents| agents.iter().map(|&agent| agent.to_owned()).collect()),
         };
         for (visitor, owner, agent, is) in [

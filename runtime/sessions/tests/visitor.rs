@@ -36,8 +36,10 @@ fn visitor(name: &str, sees_all: bool, may_speak: bool, agents: Option<&[&str]>)
     let agents = agents.map(|agents| agents.iter().map(|&agent| agent.to_owned()).collect());
     Arc::new(Visitor {
         name: name.to_owned(),
+        author: name.to_owned(),
         sees_all,
         may_speak,
+        may_approve: may_speak,
         agents,
     })
 }

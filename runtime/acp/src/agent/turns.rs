@@ -153,6 +153,7 @@ impl EditorAgent {
     pub(super) fn ask(&mut self, id: &SessionId, body: AdapterBody) {
         let forms = self.editor.is_some_and(|editor| editor.forms);
         let (method, asked, params) = match body {
+            AdapterBody::PermissionRequest(_) if !self.options.may_approve => return,
             AdapterBody::PermissionRequest(request) => {
                 let (asked, params) = PendingPermission::from_request(id, &request);
                 (

@@ -1,6 +1,6 @@
 //! `trunkline token`: who may ask the daemon over HTTP.
 
-use std::{io::Write, time::Duration};
+use std::{io::Write, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
 use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
@@ -10,16 +10,19 @@ use crate::{
     daemon::State,
     error::{CliError, CommandResult},
     exit,
+    private_file::write_private,
 };
 
 /// Makes, lists and revokes the tokens of the daemon's HTTP
 ///
-/// A token sees the sessions that it opened, unless it is made with --all-sessions. The daemon need not run; one that
+/// A token sees the sessions that it opened, unless it is made with --all-sessions. It answers no
+/// permissions, whatever its scope, unless it is made with --approve. The daemon need not run; one that
 /// runs knows of a change within a second, and ends the streams of a token that was revoked.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline token new --scope control
+  trunkline token new --scope control --approve --name ann --output ann.token
   trunkline token new --scope observe --all-sessions --expires 30d
   trunkline token new --scope control --agents codex,claude-code
   trunkline token list
@@ -41,7 +44,7 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Revokes one: its streams end within a second
+    /// Revokes one, and what it made: their streams end within a second
     Revoke {
         /// The token's id, as `trunkline token list` shows it
         id: String,
@@ -55,6 +58,12 @@ struct New {
     /// What it allows
     #[arg(long, value_enum)]
     scope: Which,
+    /// Answers permissions too, which no scope includes
+    #[arg(long)]
+    approve: bool,
+    /// Its name in lists and in `by` of what it decides: letters, digits, `.`, `_`, `@` and `-`
+    #[arg(long)]
+    name: Option<String>,
     /// The agents that it is for, by their ids, with commas between [default: all]
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     agents: Option<Vec<String>>,
@@ -64,6 +73,9 @@ struct New {
     /// Sees all sessions, and not only those that it opened
     #[arg(long)]
     all_sessions: bool,
+    /// Writes it to a file of mode 0600, and prints nothing
+    #[arg(long, value_name = "FILE")]
+    output: Option<PathBuf>,
     #[command(flatten)]
     state: State,
 }
@@ -99,7 +111,10 @@ fn file(state: &State) -> Result<TokenFile, CliError> {
 
 fn wrong(error: TokenError) -> CliError {
     match error {
-        error @ TokenError::Unknown(_) => CliError::usage(error),
+        error
+        @ (TokenError::Unknown(_) | TokenError::Name | TokenError::ApproverWithoutControl) => {
+            CliError::usage(error)
+        }
         error => CliError::failed(error),
     }
 }
@@ -112,13 +127,26 @@ impl New {
             Which::Admin => Scope::Admin,
         };
         let new = NewToken {
-            scope,
+            name: self.name,
+            may_approve: self.approve,
             agents: self.agents,
             all_sessions: self.all_sessions,
             expires: self.expires,
+            ..NewToken::with_scope(scope)
         };
-        let (_, text) = file(&self.state)?.add(new).map_err(wrong)?;
-        writeln!(anstream::stdout(), "{text}")?;
+        let tokens = file(&self.state)?;
+        let (token, text) = tokens.add(new).map_err(wrong)?;
+        let Some(output) = self.output else {
+            writeln!(anstream::stdout(), "{text}")?;
+            return Ok(exit::OK);
+        };
+        if let Err(error) = write_private(&output, format!("{text}\n").as_bytes()) {
+            tokens.revoke(&token.id).map_err(wrong)?;
+            let file = output.display();
+            return Err(CliError::failed(anyhow::anyhow!(
+                "failed to write the token to {file}: {error}; no token was made"
+            )));
+        }
         Ok(exit::OK)
     }
 }
@@ -136,7 +164,15 @@ fn list(state: &State, as_json: bool) -> CommandResult {
         )?;
         return Ok(exit::OK);
     }
-    let mut shown = table::of(&["id", "scope", "sessions", "agents", "expires"]);
+    let mut shown = table::of(&[
+        "id",
+        "name",
+        "scope",
+        "permissions",
+        "sessions",
+        "agents",
+        "expires",
+    ]);
     for token in &tokens {
         shown.add_row(row(token));
     }
@@ -144,14 +180,16 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn row(token: &Known) -> [String; 5] {
+fn row(token: &Known) -> [String; 7] {
     let expires = token.expires.map(|at| {
         let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(at);
         humantime::format_rfc3339_seconds(at).to_string()
     });
     [
         token.id.clone(),
+        token.name.clone().unwrap_or_default(),
         token.scope.as_str().to_owned(),
+        if token.may_approve { "answers" } else { "" }.to_owned(),
         if token.all_sessions { "all" } else { "its own" }.to_owned(),
         token
             .agents

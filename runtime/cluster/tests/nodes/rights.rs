@@ -146,12 +146,7 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
     drop(stream);
     a.node.share_tokens(a.tokens()).await.unwrap();
     b.node.share_tokens(b.tokens()).await.unwrap();
-    let new = NewToken {
-        scope: Scope::Control,
-        agents: None,
-        all_sessions: false,
-        expires: None,
-    };
+    let new = NewToken::with_scope(Scope::Control);
     let (token, _) = a.tokens().add(new).unwrap();
     until(|| {
         b.tokens()

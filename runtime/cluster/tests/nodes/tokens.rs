@@ -13,12 +13,7 @@ use crate::{
 };
 
 fn make(file: &TokenFile) -> (String, String) {
-    let new = NewToken {
-        scope: Scope::Control,
-        agents: None,
-        all_sessions: false,
-        expires: None,
-    };
+    let new = NewToken::with_scope(Scope::Control);
     let (token, text) = file.add(new).unwrap();
     (token.id, text)
 }

@@ -46,7 +46,7 @@ export async function real({ names = [] } = {}) {
     await gone;
   };
   const url = await up("127.0.0.1:0");
-  const token = () => /tlk_\w+/.exec(said("token", "new", "--scope", "control", "--all-sessions"))[0];
+  const token = () => /tlk_\w+/.exec(said("token", "new", "--scope", "control", "--approve", "--all-sessions"))[0];
   return {
     url,
     token: token(),

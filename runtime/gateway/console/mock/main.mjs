@@ -72,7 +72,7 @@ async function handle(world, request, response, pace, open) {
     return setTimeout(() => open.forEach((socket) => socket.destroy()), 20);
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
-  if (area === "me") return json(response, 200, { scope: "control", agents: null, sees_all: false, version: "0.1.0", name: "console" });
+  if (area === "me") return json(response, 200, { scope: "control", may_approve: true, agents: null, sees_all: false, version: "0.1.0", name: "console" });
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, agents(world));
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });

@@ -131,6 +131,7 @@ test("numbers and times read well", () => {
   assert.deepEqual([duration(18), duration(3120), duration(61_000), duration(7_200_000)], ["18 ms", "3.1 s", "1 min 1 s", "2 h 0 min"]);
   assert.deepEqual([money(0.0213), money(3.5), money(0)], ["$0.0213", "$3.50", "$0.00"]);
   assert.deepEqual([who("t-1/l-2", "t-1"), who("t-12/l-2", "t-1"), who("l-3", ""), who("", "t-1"), who("bot", "")], ["you", "token 12", "a local program", "you", "bot"]);
+  assert.deepEqual([who("ann/t-1/l-2", "ann/t-1"), who("ann/t-12/l-2", "ann/t-1"), who("ann/t-1/l-2", "t-1")], ["you", "ann", "ann"]);
   assert.equal(clock("nonsense"), "");
   assert.equal(ago(new Date(0).toISOString(), 3_600_000 * 5), "5 h");
 });

@@ -29,7 +29,7 @@ function drawn(what: ComponentChild): FakeElement {
   const root = fakeDocument.createElement("div");
   const all = { get: () => true } as unknown as Map<string, boolean>;
   const store = { id: "s", open: all, turn: () => undefined, api: {} } as unknown as SessionStore;
-  const shell = { api: {} as never, me: { scope: "control", version: "", name: "" } };
+  const shell = { api: {} as never, me: { scope: "control", may_approve: true, version: "", name: "" } };
   const page = <ShellContext.Provider value={shell}><SessionContext.Provider value={store}>{what}</SessionContext.Provider></ShellContext.Provider>;
   render(page, root as unknown as ContainerNode);
   return root;

@@ -15,10 +15,16 @@ pub enum Who {
     User,
     /// The bearer of a token.
     Bearer {
-        /// The token's public name.
+        /// The token's public id.
         id: String,
+        /// The token's name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        name: Option<String>,
         /// What it allows.
         scope: Scope,
+        /// True if it answers permissions.
+        #[serde(default)]
+        may_approve: bool,
         /// The agents that it is for. `None`: all.
         agents: Option<Vec<String>>,
         /// Whether it sees the sessions of others.
@@ -37,7 +43,9 @@ impl Who {
             Pass::User => Self::User,
             Pass::Bearer(bearer) => Self::Bearer {
                 id: bearer.token.id.clone(),
+                name: bearer.token.name.clone(),
                 scope: bearer.token.scope,
+                may_approve: bearer.token.may_approve,
                 agents: bearer.token.agents.clone(),
                 all_sessions: bearer.token.all_sessions,
                 created: bearer.token.created,
@@ -55,7 +63,9 @@ mod tests {
     fn who_asks_is_the_same_at_the_other_host_and_bears_no_secret() {
         let who = Who::Bearer {
             id: "0a1b2c3d".to_owned(),
+            name: Some("ann".to_owned()),
             scope: Scope::Control,
+            may_approve: true,
             agents: Some(vec!["a".to_owned()]),
             all_sessions: false,
             created: 1,

@@ -34,7 +34,8 @@ pub(super) async fn me(State(shared): Gate, Extension(pass): Asks) -> Json<Value
     let visitor = pass.visitor();
     Json(json!({
         "scope": pass.scope(),
-        "name": visitor.as_ref().map_or("user", |visitor| &visitor.name),
+        "may_approve": pass.may_approve(),
+        "name": visitor.as_ref().map_or("user", |visitor| &visitor.author),
         "agents": visitor.as_ref().and_then(|visitor| visitor.agents.clone()),
         "sees_all": visitor.as_ref().is_none_or(|visitor| visitor.sees_all),
         "version": shared.options.version,
@@ -152,10 +153,10 @@ pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
         .into_response();
     }
     let new = NewToken {
-        scope: Scope::Admin,
-        agents: None,
+        may_approve: true,
         all_sessions: true,
         expires: Some(CONSOLE),
+        ..NewToken::with_scope(Scope::Admin)
     };
     match blocking(move || shared.tokens.add(new)).await {
         Ok((_, text)) => console::page_with(&text),

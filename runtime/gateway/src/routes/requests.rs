@@ -10,12 +10,12 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use trunkline_protocol::{HostBody, HostMessage, RelayBody, Stop};
+use trunkline_protocol::{AdapterBody, Category, HostBody, HostMessage, RelayBody, Stop};
 use trunkline_sessions::EntryBody;
 
 use super::{Asks, Gate, Json, Named, all_read, message, part, turn_id};
 use crate::{
-    judge::{judge, may_set},
+    judge::{NO_APPROVAL, judge, may_set},
     problem::{Answer, Problem},
     session_client::{Received, SessionClient},
 };
@@ -95,7 +95,13 @@ pub(super) async fn answer(
         EntryBody::Relay(RelayBody::RequestDecided(decided))
             if decided.request_id.as_str() == request =>
         {
-            Some(decided.clone())
+            Some(Ok(decided.clone()))
+        }
+        // The reply to an answer of a question's form to a permission.
+        EntryBody::Adapter(AdapterBody::Error(error))
+            if received.entry.is_none() && error.category == Some(Category::PermissionDenied) =>
+        {
+            Some(Err(Problem::forbidden(NO_APPROVAL)))
         }
         _ => None,
     };
@@ -111,7 +117,7 @@ pub(super) async fn answer(
         false => timeout(REMEMBERS, client.wait_for(decision))
             .await
             .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
-    };
+    }?;
     if decided.by == own {
         return Ok(Body(serde_json::to_value(&decided).unwrap_or_default()));
     }

@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{Asks, Gate, Json, blocking, part};
 use crate::{
     guard::needs,
+    judge::NO_APPROVAL,
     problem::{Answer, Problem},
     token::{NewToken, Scope, Token, TokenError},
 };
@@ -21,7 +22,10 @@ use crate::{
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wanted {
+    name: Option<String>,
     scope: Scope,
+    #[serde(default)]
+    may_approve: bool,
     agents: Option<Vec<String>>,
     #[serde(default)]
     all_sessions: bool,
@@ -62,11 +66,17 @@ pub(super) async fn make(
             "the token that asks does not see all sessions",
         ));
     }
+    if wanted.may_approve && !pass.may_approve() {
+        return Err(Problem::forbidden(NO_APPROVAL));
+    }
     let new = NewToken {
+        name: wanted.name,
         scope: wanted.scope,
+        may_approve: wanted.may_approve,
         agents,
         all_sessions: wanted.all_sessions,
         expires,
+        parent: pass.token_id().map(str::to_owned),
     };
     let (token, text) = blocking(move || shared.tokens.add(new)).await?;
     let mut told = token.public();
@@ -97,6 +107,9 @@ impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
             TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error.to_string()),
+            TokenError::Name | TokenError::ApproverWithoutControl => {
+                Self::unprocessable(error.to_string())
+            }
             TokenError::TooMany => Self::too_many(error.to_string()),
             other => Self::failed(other.to_string()),
         }

@@ -249,10 +249,8 @@ mod tests {
 
         fn make(&self, expires: Option<Duration>) -> String {
             let new = NewToken {
-                scope: Scope::Control,
-                agents: None,
-                all_sessions: false,
                 expires,
+                ..NewToken::with_scope(Scope::Control)
             };
             self.file.add(new).unwrap().0.id
         }

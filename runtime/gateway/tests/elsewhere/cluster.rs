@@ -288,10 +288,9 @@ impl Cluster {
     pub fn bearer(&self, host: usize, scope: Scope, all_sessions: bool) -> (Client, String) {
         let daemon = &self.daemons[host];
         let new = NewToken {
-            scope,
-            agents: None,
+            may_approve: scope >= Scope::Control,
             all_sessions,
-            expires: None,
+            ..NewToken::with_scope(scope)
         };
         let (token, text) = daemon.tokens.add(new).unwrap();
         (

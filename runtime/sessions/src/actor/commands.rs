@@ -43,6 +43,7 @@ impl SessionActor {
                 }
                 let JoinRequest {
                     role,
+                    may_approve,
                     name,
                     replies,
                     joined,
@@ -52,6 +53,7 @@ impl SessionActor {
                     listener,
                     Subscriber {
                         role,
+                        may_approve,
                         name,
                         replies,
                         unstored: 0,

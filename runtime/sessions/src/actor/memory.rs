@@ -55,6 +55,7 @@ pub fn serve_in_memory(
     id: SessionId,
     opened: Result<Session, SessionClosed>,
     sink: Box<dyn EntrySink>,
+    may_approve: bool,
 ) -> (
     SessionSender,
     impl Future<Output = Option<Session>> + Send + 'static,
@@ -63,7 +64,7 @@ pub fn serve_in_memory(
     let sender = SessionSender::new(ONLY_CLIENT, commands);
     // Of the facts only the open items are in use.
     let facts = SessionFacts::default();
-    let log = SessionLog::Memory(Box::new(MemoryLog::new(sink)));
+    let log = SessionLog::Memory(Box::new(MemoryLog::new(sink, may_approve)));
     let (session, refused) = match opened {
         Ok(session) => (Some(session), None),
         Err(closed) => (None, Some(closed)),

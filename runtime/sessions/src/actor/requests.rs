@@ -7,18 +7,47 @@
 
 use trunkline_host::Permission;
 use trunkline_protocol::{
-    InputResponse, Json, Meta, PermissionResponse, RelayBody, RequestDecided, RequestId,
-    StopReason, TurnId, rules::approves,
+    AdapterBody, Category, InputResponse, Json, Meta, PermissionResponse, RelayBody,
+    RequestDecided, RequestId, StopReason, TurnId, rules::approves,
 };
 
-use super::{OnStored, PendingRequest, SessionActor};
+use super::{OnStored, PendingRequest, SessionActor, inputs::error_event};
 use crate::{entry::Reply, log::SessionLog, tail::ListenerNo};
 
 /// Maximum number of requests whose ids are remembered for later events of the agent.
 const MAX_REQUEST_IDS: usize = 1024;
 
 impl SessionActor {
+    /// Returns `true` if an answer of this listener to a request counts. Otherwise the listener
+    /// receives an error, and the request stays open. An answer of either type decides a
+    /// permission, so both need the right to approve.
+    fn may_answer(&mut self, by: ListenerNo, request_id: &RequestId) -> bool {
+        let may_approve = match self.log.memory() {
+            Some(log) => log.may_approve,
+            None => {
+                let subscriber = self.listeners.get(&by);
+                subscriber.is_some_and(|subscriber| subscriber.may_approve)
+            }
+        };
+        if may_approve
+            || !matches!(
+                self.pending.get(request_id),
+                Some(PendingRequest::Permission(_))
+            )
+        {
+            return true;
+        }
+        let why = format!("this client may not answer the permission {request_id}; it stays open");
+        let turn = self.asked_in(request_id);
+        let error = error_event(Category::PermissionDenied, &why);
+        self.send_body(by, turn, AdapterBody::from(error));
+        false
+    }
+
     pub(super) fn answer_permission(&mut self, by: ListenerNo, response: PermissionResponse) {
+        if !self.may_answer(by, &response.request_id) {
+            return;
+        }
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => {
                 // Same rule as in the host: an option that contradicts the approval denies
@@ -66,6 +95,9 @@ impl SessionActor {
     }
 
     pub(super) fn answer_question(&mut self, by: ListenerNo, response: InputResponse) {
+        if !self.may_answer(by, &response.request_id) {
+            return;
+        }
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Question(question)) => {
                 let secrets = secret_fields(question.request());

@@ -88,6 +88,7 @@ impl World {
         };
         let joined = JoinRequest {
             role: Role::Control,
+            may_approve: true,
             name: "l-1".to_owned(),
             secrets: None,
             replies: sender,

@@ -328,7 +328,7 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     let place = Place::new();
     let daemon = place.up(&[]);
     let (own, observer) = (
-        daemon.token(&["control"]),
+        daemon.token(&["control", "--approve"]),
         daemon.token(&["observe", "--all-sessions"]),
     );
     let mut editor = Editor::of(&own);
@@ -374,13 +374,13 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
             .unwrap_err()
             .contains("observe")
     );
-    // It sees what is asked, and decides nothing.
+    // It is not asked, and decides nothing.
     observer.loads(&session).unwrap();
     let turn = editor.begins_prompt(&session, "ask");
-    let request = observer.is_asked();
+    let request = editor.is_asked();
     observer.allows(&request);
     observer.asks("session/list", &json!({})).unwrap();
-    let request = editor.is_asked();
+    assert_eq!(observer.requests, [] as [Value; 0]);
     let outcome = json!({"outcome": "selected", "optionId": "reject"});
     editor.text.clear();
     editor.says(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {"outcome": outcome}}));
@@ -389,12 +389,46 @@ fn a_client_elsewhere_has_its_own_sessions_and_what_its_token_allows() {
     daemon.down();
 }
 
+/// It is asked no permission, an answer by a guessed number decides nothing, and the request waits
+/// for a client that may answer.
+#[test]
+fn a_client_elsewhere_that_may_not_approve_is_not_asked() {
+    let place = Place::new();
+    let daemon = place.up(&[]);
+    let admin = daemon.token(&["admin", "--all-sessions"]);
+    let mut editor = Editor::of(&admin);
+    let session = editor.opens(&place.folder("in")).unwrap();
+    let turn = editor.begins_prompt(&session, "ask");
+    let asked = admin.events(&session, 0).until("permission.request");
+    let asked: Value = serde_json::from_str(&asked.last().unwrap().1).unwrap();
+    for id in [json!(1), json!(2), asked["request_id"].clone()] {
+        editor.allows(&json!({ "id": id }));
+    }
+    // One that joins while it waits is not asked either.
+    let mut next = Editor::of(&admin);
+    next.loads(&session).unwrap();
+    editor.asks("session/list", &json!({})).unwrap();
+    assert_eq!(
+        (&editor.requests, &next.requests),
+        (&Vec::new(), &Vec::new())
+    );
+    let shown = admin.get(&format!("/v1/sessions/{session}")).json();
+    assert_eq!(shown["requests"], json!([asked["request_id"]]));
+    let mut approver = Editor::of(&daemon.token(&["control", "--approve", "--all-sessions"]));
+    approver.loads(&session).unwrap();
+    let request = approver.is_asked();
+    approver.allows(&request);
+    editor.ends(turn).unwrap();
+    assert_eq!(editor.text, "True");
+    daemon.down();
+}
+
 /// What was asked waits for who comes next, where an editor's end on stdio denies it.
 #[test]
 fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let token = daemon.token(&["control"]);
+    let token = daemon.token(&["control", "--approve"]);
     let mut gone = Editor::of(&token);
     let session = gone.opens(&place.folder("in")).unwrap();
     gone.begins_prompt(&session, "ask");

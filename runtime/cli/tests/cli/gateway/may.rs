@@ -1,17 +1,31 @@
 //! Who may do what.
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
-use super::{super::Home, Client, Daemon};
+use super::{
+    super::Home,
+    Client, Daemon,
+    pipe::{Hub, attach},
+};
 
 #[test]
 fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
-    let (owner, other) = (daemon.token(&["control"]), daemon.token(&["control"]));
+    let owner = daemon.token(&["control"]);
+    let other = daemon.token(&["control", "--approve"]);
     let all = daemon.token(&["observe", "--all-sessions"]);
     let admin = daemon.token(&["admin", "--all-sessions"]);
-    let of_none = daemon.token(&["control", "--agents", "codex", "--all-sessions"]);
+    let of_none = [
+        "control",
+        "--approve",
+        "--agents",
+        "codex",
+        "--all-sessions",
+    ];
+    let of_none = daemon.token(&of_none);
     let stranger = daemon.stranger();
     let id = owner.open();
     let of = |path: &str| format!("/v1/sessions/{id}{path}");
@@ -376,5 +390,245 @@ fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
     home.run(["token", "revoke", revoked, "--state", "state"])
         .must_end_with(2)
         .must_say("there is no token");
+    daemon.down();
+}
+
+/// The request of a tool that waits in a new session of `owner`: the session's id and the request's.
+fn waiting_request(owner: &Client) -> (String, String) {
+    let id = owner.open();
+    owner.input(&id, "/tool ls").must_be(202);
+    let asked = owner.events(&id, 0).until("permission.request");
+    let asked: Value = serde_json::from_str(&asked.last().unwrap().1).unwrap();
+    (id, asked["request_id"].as_str().unwrap().to_owned())
+}
+
+/// The open requests of a session.
+fn open_requests(client: &Client, id: &str) -> Value {
+    client
+        .get(&format!("/v1/sessions/{id}"))
+        .must_be(200)
+        .json()["requests"]
+        .clone()
+}
+
+/// All forms of an answer to a permission: a decision, a lasting rule, an edited call, and the
+/// answer to a question, which would deny it.
+fn answers() -> [Value; 7] {
+    [
+        json!({ "approved": true }),
+        json!({ "approved": false }),
+        json!({ "approved": true, "always_allow": true }),
+        json!({ "approved": true, "option_id": "always" }),
+        json!({ "approved": true, "updated_input": {} }),
+        json!({ "cancelled": true }),
+        json!({ "values": {} }),
+    ]
+}
+
+#[test]
+fn no_scope_answers_a_permission_over_http_or_the_pipe() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let (id, request) = waiting_request(&daemon.token(&["control"]));
+    let path = format!("/v1/sessions/{id}/requests/{request}");
+    for scope in ["control", "admin"] {
+        let client = daemon.token(&[scope, "--all-sessions"]);
+        assert_eq!(client.get("/v1/me").json()["may_approve"], false);
+        let mut hub = Hub::of(&client);
+        hub.say(attach(&id));
+        assert_eq!(hub.until("session.attached")["role"], "control");
+        // A session of the pipe only, which asks its only hub.
+        let local = format!("local-{scope}");
+        let start = json!({"type": "session.start", "session_id": local, "protocol": 1,
+            "extensions": ["turns", "events", "questions", "control"]});
+        hub.say(start.to_string());
+        hub.say(
+            json!({"type": "user.input", "session_id": local, "content": "/tool ls"}).to_string(),
+        );
+        let own = loop {
+            let asked = hub.until("permission.request");
+            if asked["session_id"] == *local {
+                break asked["request_id"].clone();
+            }
+        };
+        for answer in answers() {
+            let refused = client.post(&path, &answer).must_be(403).json();
+            let why = refused["detail"].as_str().unwrap();
+            assert!(why.contains("trunkline token new --approve"), "{why}");
+            let kind = if answer["approved"].is_boolean() {
+                "permission.response"
+            } else {
+                "input.response"
+            };
+            for (session, request) in [(&id, json!(request)), (&local, own.clone())] {
+                let mut line = answer.clone();
+                line["type"] = kind.into();
+                line["session_id"] = session.as_str().into();
+                line["request_id"] = request;
+                hub.say(line.to_string());
+                let error = hub.until("error");
+                assert_eq!(error["category"], "permission_denied", "{line} {error}");
+                assert_eq!(error["session_id"], *session);
+            }
+        }
+        assert_eq!(open_requests(&client, &id), json!([request]));
+        // The denial of its stop ends the turn, so nothing before has decided.
+        hub.say(json!({"type": "stop", "session_id": local}).to_string());
+        let end = loop {
+            let end = hub.until("turn.complete");
+            if end["session_id"] == *local {
+                break end;
+            }
+        };
+        assert_eq!(end["status"], "stopped", "{end}");
+    }
+    // It waits for a client that may.
+    let named = [
+        "control",
+        "--all-sessions",
+        "--approve",
+        "--name",
+        "ann@example.org",
+    ];
+    let approver = daemon.token(&named);
+    let me = approver.get("/v1/me").json();
+    let decided = approver
+        .post(&path, &json!({ "approved": true }))
+        .must_be(200)
+        .json();
+    let by = decided["by"].as_str().unwrap();
+    assert!(by.starts_with("ann@example.org/t-"), "{by}");
+    assert!(
+        by.starts_with(&format!("{}/l-", me["name"].as_str().unwrap())),
+        "{by} {me}"
+    );
+    daemon.down();
+}
+
+#[test]
+fn a_token_makes_none_that_answers_permissions_unless_it_does() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let of = |made: &Value| Client {
+        token: Some(made["token"].as_str().unwrap().to_owned()),
+        ..daemon.stranger()
+    };
+    let admin = daemon.token(&["admin", "--all-sessions"]);
+    let asked = json!({ "scope": "control", "may_approve": true });
+    let refused = admin.post("/v1/tokens", &asked).must_be(403).json();
+    let why = refused["detail"].as_str().unwrap();
+    assert!(why.contains("trunkline token new --approve"), "{why}");
+
+    let parent = daemon.token(&["admin", "--approve", "--expires", "1h"]);
+    let made = parent.post(
+        "/v1/tokens",
+        &json!({ "scope": "admin", "may_approve": true, "expires": "30d", "name": "ann" }),
+    );
+    let made = made.must_be(201).json();
+    assert_eq!(
+        (&made["may_approve"], &made["name"]),
+        (&json!(true), &json!("ann"))
+    );
+    let child = of(&made);
+    let listed = child.get("/v1/tokens").must_be(200).json();
+    let known = |id: &Value| {
+        let mut tokens = listed["tokens"].as_array().unwrap().iter();
+        tokens.find(|token| token["id"] == *id).unwrap().clone()
+    };
+    let ends = known(&made["parent"])["expires"].clone();
+    assert!(ends.is_u64());
+    assert_eq!(made["expires"], ends);
+    // What a child does not ask for it does not get.
+    let grandchild = child
+        .post("/v1/tokens", &json!({ "scope": "admin" }))
+        .must_be(201)
+        .json();
+    assert_eq!(grandchild["may_approve"], false);
+    for (wrong, status) in [
+        (json!({ "scope": "observe", "may_approve": true }), 422),
+        (json!({ "scope": "control", "name": "t-3f9c2a11" }), 422),
+    ] {
+        parent.post("/v1/tokens", &wrong).must_be(status);
+    }
+    let path = format!("/v1/tokens/{}", made["parent"].as_str().unwrap());
+    let mut hub = Hub::of(&of(&grandchild));
+    hub.say(json!({"type": "ping", "session_id": "", "nonce": "n"}).to_string());
+    hub.until("pong");
+    admin.ask_with("DELETE", &path, &[], "").must_be(204);
+    assert_eq!(hub.hear(), None, "the pipe ends with the first token");
+    for ended in [&parent, &child, &of(&grandchild)] {
+        ended.get("/v1/me").must_be(401);
+    }
+    daemon.down();
+}
+
+/// A file of tokens without the member, as an earlier version wrote it.
+#[test]
+fn a_token_of_an_older_file_asks_for_one_that_may_approve() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let old = daemon.token(&["admin", "--approve", "--all-sessions"]);
+    let file = home.path().join("state/tokens.json");
+    let mut stored: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let token = stored["tokens"][0].as_object_mut().unwrap();
+    token.remove("may_approve").unwrap();
+    std::fs::write(&file, stored.to_string()).unwrap();
+    let (id, request) = waiting_request(&daemon.token(&["control"]));
+    let path = format!("/v1/sessions/{id}/requests/{request}");
+    let refused = old
+        .post(&path, &json!({ "approved": true }))
+        .must_be(403)
+        .json();
+    assert!(
+        refused["detail"]
+            .as_str()
+            .unwrap()
+            .contains("trunkline token new --approve"),
+        "{refused}"
+    );
+    assert_eq!(open_requests(&old, &id), json!([request]));
+    daemon.down();
+}
+
+#[test]
+fn a_token_is_written_to_a_file_of_its_own() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let new = ["token", "new", "--state", "state", "--scope", "control"];
+    let made = home.run(
+        [
+            &new[..],
+            &["--name", "ann", "--approve", "--output", "ann.token"],
+        ]
+        .concat(),
+    );
+    assert_eq!(made.must_end_with(0).stdout, "");
+    let file = home.path().join("ann.token");
+    let mode = std::fs::metadata(&file).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let token = std::fs::read_to_string(&file).unwrap();
+    let client = Client {
+        token: Some(token.trim_end().to_owned()),
+        ..daemon.stranger()
+    };
+    assert_eq!(
+        client.get("/v1/me").must_be(200).json()["may_approve"],
+        true
+    );
+    let listed = home.run(["token", "list", "--state", "state"]);
+    let listed = &listed.must_end_with(0).stdout;
+    assert!(
+        listed.contains("ann") && listed.contains("answers"),
+        "{listed}"
+    );
+    // What cannot be written is no token.
+    std::fs::write(home.path().join("taken"), "").unwrap();
+    home.run([&new[..], &["--output", "taken/token"]].concat())
+        .must_end_with(1);
+    home.run([&new[..], &["--name", "a b"]].concat())
+        .must_end_with(2);
+    let tokens = home.run(["token", "list", "--state", "state", "--json"]);
+    let tokens: Value = serde_json::from_str(tokens.must_end_with(0).stdout.trim()).unwrap();
+    assert_eq!(tokens.as_array().unwrap().len(), 1, "{tokens}");
     daemon.down();
 }

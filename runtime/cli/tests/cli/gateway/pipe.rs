@@ -77,7 +77,7 @@ pub(super) fn start(id: &str, more: &Value) -> String {
 
 pub(super) fn attach(id: &str) -> String {
     json!({"type": "session.attach", "session_id": id, "after": 0, "protocol": 1, "role": "control",
-        "extensions": ["turns", "events", "journal"]})
+        "extensions": ["turns", "events", "questions", "control", "journal"]})
     .to_string()
 }
 

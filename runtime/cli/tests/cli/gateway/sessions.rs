@@ -123,8 +123,8 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     let home = Home::new();
     let daemon = Daemon::up(&home);
     let (client, other) = (
-        daemon.token(&["control"]),
-        daemon.token(&["control", "--all-sessions"]),
+        daemon.token(&["control", "--approve"]),
+        daemon.token(&["control", "--approve", "--all-sessions"]),
     );
     let id = client.open();
     client.input(&id, "/tool ls").must_be(202);

@@ -91,7 +91,7 @@ export class Api {
 
   async me(): Promise<Me> {
     const it = await this.json("GET", "/v1/me");
-    return { scope: str(it.scope), version: str(it.version), name: str(it.name) };
+    return { scope: str(it.scope), may_approve: it.may_approve === true, version: str(it.version), name: str(it.name) };
   }
 
   async agents(): Promise<{ agents: Obj[]; first: string }> {

@@ -40,10 +40,11 @@ export function clock(time: string, now: Date = new Date()): string {
   return day === today ? `${hour}:${pad(at.getSeconds())}` : `${day} ${hour}`;
 }
 
-/** Who said something: `TOKEN/LISTENER`, or a listener alone, who came by the socket. One's own token is oneself. */
+/** The author of a message: `NAME/TOKEN/LISTENER`, where a token need not have a name, or only a listener, of the socket.
+ * One's own token is oneself. */
 export function who(by: string, own: string): string {
+  if (by === "" || (own !== "" && by.startsWith(`${own}/`))) return "you";
   const name = by.split("/")[0] ?? "";
-  if (by === "" || (own !== "" && name === own)) return "you";
   if (/^t-[0-9a-f]+$/.test(name)) return `token ${name.slice(2)}`;
   return /^l-\d+$/.test(name) ? "a local program" : name;
 }

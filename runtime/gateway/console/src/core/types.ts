@@ -41,6 +41,8 @@ export interface Conversation {
 
 export interface Me {
   scope: string;
+  /** Whether it answers permissions. */
+  may_approve: boolean;
   version: string;
   name: string;
 }

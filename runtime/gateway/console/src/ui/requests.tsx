@@ -129,7 +129,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   const { busy, fault, send } = useAnswer(row);
   const [message, say] = useState("");
   const [more, showMore] = useState(false);
-  const may = me?.scope !== "observe";
+  const may = me?.may_approve !== false;
   const [choice, choose] = useState("");
   const known = row.options.filter((option) => Object.hasOwn(KINDS, option.kind));
   // What an option without a known kind means, its label alone says, and the agent wrote that: a person decides apart.
@@ -191,7 +191,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
           {more && <button type="button" disabled={busy} onClick={() => deny(true, "")}>Deny and end the turn</button>}
         </div>
       ) : (
-        <p class="dim">This token may only read.</p>
+        <p class="dim">This token may not answer permissions. <code>trunkline token new --scope control --approve</code> makes one that may.</p>
       )}
       <Fault text={fault} />
     </section>

@@ -24,6 +24,7 @@ pub(super) fn serve_as(
     options.agent = agent;
     options.is_local = matches!(pass, Pass::User);
     options.denies_at_end = false;
+    options.may_approve = pass.may_approve();
     options.max_line = MESSAGE;
     let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
     let files = files.inspect_err(|error| {

@@ -290,7 +290,7 @@ fn until(is: impl Fn() -> bool) {
 fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let client = daemon.token(&["control"]);
+    let client = daemon.token(&["control", "--approve"]);
     let (mut web, all, session, mut stream) = opened(&place, &client);
     let id = web.begins(Some(&session), "session/prompt", &prompt(&session, "where"));
     let said = stream.until(|heard| heard["method"] == "session/update");
@@ -366,7 +366,7 @@ fn a_session_speaks_by_its_stream_and_goes_on_when_its_connection_ends() {
 fn what_was_taken_before_the_end_of_a_connection_is_said() {
     let place = Place::new();
     let daemon = place.up(&[]);
-    let client = daemon.token(&["control"]);
+    let client = daemon.token(&["control", "--approve"]);
     let (mut web, _all, session, mut stream) = opened(&place, &client);
     web.begins(Some(&session), "session/prompt", &prompt(&session, "ask"));
     stream.until(|heard| heard["method"] == "session/request_permission");
