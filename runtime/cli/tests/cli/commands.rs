@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 51] = [
+const ELSEWHERE: [(&str, &str); 52] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -39,6 +39,10 @@ const ELSEWHERE: [(&str, &str); 51] = [
         "the same, which runs it",
     ),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
+    (
+        "TRUNKLINE_STRESS",
+        "a test with more inputs; `cargo test` runs it",
+    ),
     ("TRUNKLINE_SEED", "one walk again; `cargo test` runs it"),
     (
         "PROPTEST_RNG_SEED",

@@ -136,6 +136,9 @@ fn each_profile_declares_its_capabilities() {
         if matches!(name, "claude-code" | "codex") {
             record["forks_sessions"] = true.into();
         }
+        if model == "interactive" && ids {
+            record["lists_choices"] = true.into();
+        }
         // What the others are permitted cannot be changed with the permission.
         if name == "claude-code" {
             record["updated_input"] = true.into();
