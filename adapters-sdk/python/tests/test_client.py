@@ -1,7 +1,9 @@
 """The client, with a host that it starts."""
 
 import asyncio
+import json
 import re
+import shlex
 import sys
 from pathlib import Path
 
@@ -24,6 +26,23 @@ def test_a_turn_is_answered_and_nothing_is_approved_by_default(tmp_path):
             assert await other.send("ask").text() == "True"
 
     asyncio.run(asyncio.wait_for(main(), 60))
+
+
+@needs_trunkline
+def test_an_input_is_written_once_to_a_host_that_stays(tmp_path):
+    written = tmp_path / "written"
+    command = ["sh", "-c", f"tee {written} | {shlex.join(host(tmp_path))}"]
+
+    async def main():
+        async with Client(command=command) as client:
+            session = await client.open()
+            turns = [session.send("x") for _ in range(3)]
+            for turn in turns:
+                await turn.text()
+
+    asyncio.run(asyncio.wait_for(main(), 60))
+    ids = [line["message_id"] for line in map(json.loads, written.open()) if line["type"] == "user.input"]
+    assert len(ids) == len(set(ids)) == 3
 
 
 @needs_trunkline

@@ -60,6 +60,7 @@ class ClientTurn:
         """Its `turn.complete`, once that was taken."""
         self._inbox = Inbox()
         self._begun = self._stops = False
+        self._sent_at = 0  # the entry into the session since which its host has the input
 
     async def __aiter__(self) -> AsyncIterator[Entry]:
         try:
@@ -119,6 +120,7 @@ class ClientSession:
         self._there = 0  # the last entry that was there at the attach
         self._waiting: set[str] = set()  # requests that were
         self._live = False  # all that was there is taken: what is said now is said once
+        self._entries = 0  # how often that was so
         self._refusals, self._refused = 0, 0.0  # how often in a row it was not served, and when last
         self._later: object = None  # what has it come again
         self._closes = False
@@ -190,7 +192,8 @@ class ClientSession:
     async def _say_all(self, turns: list[ClientTurn]) -> None:
         async with self._writing:
             for turn in turns:
-                if self._live and not turn._begun:
+                if self._live and not turn._begun and turn._sent_at != self._entries:
+                    turn._sent_at = self._entries
                     await self._say_input(turn)
 
     async def _say_input(self, turn: ClientTurn) -> None:
@@ -370,6 +373,7 @@ class ClientSession:
         """Whether it has all that was there."""
         if not self._live and self._ready.done() and 0 <= self._there <= self.last:
             self._live = True
+            self._entries += 1
             self._client._spawn(self._say_again())
 
     def _begin(self, turn_id: str, message_id: str) -> None:
