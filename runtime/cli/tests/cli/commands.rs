@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 52] = [
+const ELSEWHERE: [(&str, &str); 53] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -38,6 +38,7 @@ const ELSEWHERE: [(&str, &str); 52] = [
         "trunkline sessions send ID 'Go on' --relocate",
         "the same, which runs it",
     ),
+    ("ssh ", "wants another machine"),
     ("TRUNKLINE_SOAK", "the soak: minutes"),
     (
         "TRUNKLINE_STRESS",
