@@ -206,7 +206,7 @@ impl Codex {
             tool_env,
             mcp_servers,
         };
-        let thread = Thread::new(
+        let mut thread = Thread::new(
             self.settings.clone(),
             options,
             launch,
@@ -214,8 +214,8 @@ impl Codex {
             thread,
             skills,
             warnings,
-            copies,
         );
+        thread.copies = copies;
         Ok(Kept::Thread(Box::new(thread), None))
     }
 }

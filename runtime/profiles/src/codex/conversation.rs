@@ -48,7 +48,7 @@ pub(super) struct Thread {
     /// Whether there is something to remember.
     pub(super) spoken: bool,
     /// True until Codex has copied the thread `id`, which stays as it is.
-    copies: bool,
+    pub(super) copies: bool,
     /// The last turn that began in the thread, up to which a copy is made.
     pub(super) last_turn: Option<String>,
     pub(super) translator: Translator,
@@ -107,14 +107,13 @@ impl Thread {
         thread: ThreadOptions,
         skills: Roster,
         warnings: Vec<String>,
-        copies: bool,
     ) -> Self {
         let id = options.resumed_id();
         let last_turn = last_turn(&options);
         let report = Report::of_session(&options, id.is_some());
         Self {
             spoken: id.is_some(),
-            copies,
+            copies: false,
             last_turn,
             model: thread.model.clone(),
             options,
