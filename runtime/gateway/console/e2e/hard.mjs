@@ -284,6 +284,7 @@ export const flows = {
       };
       await ask();
       const group = dialog.getByRole("group", { name: "Conversation" });
+      await group.getByRole("radio").nth(2).waitFor();
       assert.equal(await group.getByRole("radio").count(), 3);
       await group.getByRole("radio", { name: "A new one" }).focus();
       await page.keyboard.press("ArrowDown");
