@@ -100,7 +100,7 @@ pub trait Adapter: Send + Sync + 'static {
     /// The reason why the agent is still logged in. By default that it has no logout.
     ///
     /// # Cancel safety
-    /// It runs to its end, or until the process is killed.
+    /// Never dropped: the program ends after it.
     fn log_out(&self) -> impl Future<Output = Result<(), Error>> + Send {
         async { Err(Error::refused("its adapter knows no logout")) }
     }

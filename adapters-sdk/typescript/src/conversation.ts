@@ -302,7 +302,7 @@ export class Conversation {
   #note(message: Message): void {
     const { type, turn_id, message_id } = message;
     if (type === "turn.begin") this.#renamed(message);
-    // Without a journal no entry tells that a turn has begun: the first message of it does.
+    // Without a journal no entry marks the start of a turn: its first message does.
     const hasBegun = type === "turn.begin" || (message["seq"] === undefined && this.#turns.has(turn_id));
     if (hasBegun) this.#running.add(turn_id);
     if (type === "turn.complete") this.#running.delete(turn_id);

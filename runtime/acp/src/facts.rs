@@ -268,8 +268,8 @@ impl Facts {
         }
     }
 
-    /// The values that may be chosen: those that the agent lists, and without being listed the
-    /// first one and the one in force. Empty if the agent lists none.
+    /// The values that may be chosen: the listed ones, and the first and the current value if they are
+    /// not listed. Empty if the agent lists none.
     fn offered(&self, setting: &Setting) -> Vec<Choice> {
         let mut values = self.listed(setting);
         if values.is_empty() {

@@ -19,12 +19,12 @@ const PREFIX: &str = "native:";
 /// An editor gets `native:AGENT:ID` as its id. The session that continues it has the same id, so an
 /// editor keeps the id that it was given, and a session of the journal comes before a conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Conversation<'a> {
+pub(crate) struct NativeConversation<'a> {
     pub(crate) agent: &'a str,
     pub(crate) native_session_id: &'a str,
 }
 
-impl<'a> Conversation<'a> {
+impl<'a> NativeConversation<'a> {
     /// Reads the id of a session, if it is one of a conversation.
     pub(crate) fn parse(id: &'a SessionId) -> Option<Self> {
         let (agent, native_session_id) = id.as_str().strip_prefix(PREFIX)?.split_once(':')?;
@@ -40,7 +40,7 @@ impl<'a> Conversation<'a> {
     pub(crate) fn session_id(&self) -> Option<SessionId> {
         let id = format!("{PREFIX}{}:{}", self.agent, self.native_session_id);
         let id = SessionId::new(id).ok()?;
-        let is_exact = Conversation::parse(&id).as_ref() == Some(self);
+        let is_exact = NativeConversation::parse(&id).as_ref() == Some(self);
         is_exact.then_some(id)
     }
 }
@@ -74,13 +74,16 @@ mod tests {
 
     #[test]
     fn an_id_names_one_conversation_and_is_no_other_sessions() {
-        let conversation = |agent, native_session_id| Conversation {
+        let conversation = |agent, native_session_id| NativeConversation {
             agent,
             native_session_id,
         };
         let id = conversation("codex", "a:b").session_id().unwrap();
         assert_eq!(id.as_str(), "native:codex:a:b");
-        assert_eq!(Conversation::parse(&id), Some(conversation("codex", "a:b")));
+        assert_eq!(
+            NativeConversation::parse(&id),
+            Some(conversation("codex", "a:b"))
+        );
         // The id would be that of the conversation `b:c` of the agent `a`.
         assert_eq!(conversation("a:b", "c").session_id(), None);
         let long = "n".repeat(256);
@@ -95,7 +98,7 @@ mod tests {
             "native::n",
         ] {
             let other = SessionId::new(other).unwrap();
-            assert_eq!(Conversation::parse(&other), None);
+            assert_eq!(NativeConversation::parse(&other), None);
         }
     }
 }

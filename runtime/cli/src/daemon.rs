@@ -15,7 +15,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use trunkline_gateway::{Method, StatusCode, ask};
-use trunkline_host::config::state_dir;
+use trunkline_host::{config::state_dir, redact};
 
 use crate::{
     error::CliError,
@@ -283,7 +283,7 @@ fn accepted((status, body): (StatusCode, Value)) -> Result<Value, CliError> {
         return Ok(body);
     }
     let detail = body["detail"].as_str().unwrap_or("the daemon refused");
-    Err(CliError::failed(anyhow!("{detail}")))
+    Err(CliError::failed(anyhow!("{}", redact::text(detail))))
 }
 
 /// The folder of the daemon that commands use.

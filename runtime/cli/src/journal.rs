@@ -88,12 +88,11 @@ pub(crate) fn look(folder: &Path) -> Result<Archive, CliError> {
 
 /// Why a journal was not opened, and what to do.
 pub(crate) fn refused(error: OpenError, folder: &Path) -> CliError {
-    let fault = CliError::usage(anyhow!(error));
-    match folder.exists() {
-        true => fault,
-        false => CliError::usage(anyhow!("{}: no such folder", folder.display()))
-            .next("name the folder of `trunkline serve --journal FOLDER`"),
+    if folder.exists() {
+        return CliError::usage(error);
     }
+    CliError::usage(anyhow!("{}: no such folder", folder.display()))
+        .next("name the folder of `trunkline serve --journal FOLDER`")
 }
 
 /// Whether a host listens in the folder of a journal.

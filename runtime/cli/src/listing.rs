@@ -14,7 +14,7 @@ use trunkline_host::protocol::{
 };
 use trunkline_sessions::Archive;
 
-use crate::{error::CliError, journal, terminal::shown};
+use crate::{error::CliError, journal, session_backend::refusal_text, terminal::shown};
 
 /// How long a host may take for one page.
 const ANSWERS: Duration = Duration::from_secs(10);
@@ -93,7 +93,7 @@ pub(crate) async fn list_native(
                 found.extend(entries);
                 continue;
             }
-            Ok(Err(error)) => error.to_string(),
+            Ok(Err(error)) => refusal_text(error).to_string(),
             Err(_) => format!("there was no answer within {} s", ANSWERS.as_secs()),
         };
         anstream::eprintln!(
@@ -172,8 +172,8 @@ impl Source {
         };
         match timeout(ANSWERS, client.sessions(filter.clone())).await {
             Ok(Ok(page)) => Ok(page),
-            Ok(Err(ClientError::RequestFailed(why))) => Err(failed(anyhow!(why))),
-            Ok(Err(error)) => Err(failed(anyhow!(error)).next("try again")),
+            Ok(Err(error @ ClientError::RequestFailed(_))) => Err(failed(refusal_text(error))),
+            Ok(Err(error)) => Err(failed(refusal_text(error)).next("try again")),
             Err(_) => {
                 let limit = ANSWERS.as_secs();
                 let late = anyhow!("the host did not answer within {limit} s");

@@ -21,6 +21,7 @@ use trunkline_host::{
         SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart, SessionState,
         SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
     },
+    redact,
 };
 use uuid::Uuid;
 
@@ -686,7 +687,11 @@ fn refused(id: &SessionId, error: ClientError) -> CliError {
         ClientError::SessionRefused {
             reason, message, ..
         } => {
-            let fault = CliError::usage(anyhow!("session {:?}: {message}", id.as_str()));
+            let fault = CliError::usage(anyhow!(
+                "session {:?}: {}",
+                id.as_str(),
+                redact::text(&message)
+            ));
             match reason {
                 Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
                     fault.next("list those that there are by `trunkline sessions`")
@@ -697,7 +702,7 @@ fn refused(id: &SessionId, error: ClientError) -> CliError {
         ClientError::SessionClosed { failure, .. } => {
             let message = failure.and_then(|failure| failure.message);
             let message = message.unwrap_or_else(|| "the host opened no session".to_owned());
-            CliError::usage(anyhow!(message))
+            CliError::usage(anyhow!(redact::text(&message).into_owned()))
         }
         ClientError::ConnectionLost(_) => host_ended(id),
         error => CliError::failed(error),
@@ -710,11 +715,14 @@ fn host_ended(id: &SessionId) -> CliError {
     ))
 }
 
-/// Returns the host's reason for a refused request.
-fn refusal_text(error: ClientError) -> anyhow::Error {
+/// Returns the host's reason for a refused request. It can quote an agent, so what looks like a
+/// secret is hidden.
+pub(crate) fn refusal_text(error: ClientError) -> anyhow::Error {
     match error {
-        ClientError::RequestFailed(why) => anyhow!(why),
-        ClientError::File { message, .. } => anyhow!(message),
+        ClientError::RequestFailed(why) => anyhow!(redact::text(&why).into_owned()),
+        ClientError::File { message, .. } | ClientError::SessionRefused { message, .. } => {
+            anyhow!(redact::text(&message).into_owned())
+        }
         ClientError::ConnectionLost(_) => anyhow!("the host has ended"),
         error => anyhow!(error),
     }

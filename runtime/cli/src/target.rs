@@ -605,7 +605,7 @@ impl Target {
         Ok((config, Some(document)))
     }
 
-    /// What of the configuration has no effect on the command.
+    /// Returns the notices about keys that have no effect on this command.
     fn notices(&self, config: &Config) -> Vec<String> {
         let is_used = |notice: &&String| {
             let mut keys = HUB_KEYS.iter();

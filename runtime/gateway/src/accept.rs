@@ -27,7 +27,7 @@ use crate::{
     gateway::Shared,
     judge::Folders,
     pass::Pass,
-    stranger::{Admission, Strangers},
+    stranger::{ClientAdmission, UnauthenticatedClients},
 };
 
 /// How many connections there are at a time over the network, at most.
@@ -55,7 +55,7 @@ const AGAIN: Duration = Duration::from_millis(100);
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
     /// The network: how it came in, who is at the other end, and whether that has shown a token.
-    Network(Arc<Way>, Arc<Caller>, Arc<Admission>),
+    Network(Arc<Way>, Arc<Caller>, Arc<ClientAdmission>),
     /// The socket of this user.
     User,
     /// Another host, for who asks there.
@@ -64,12 +64,12 @@ pub(crate) enum Peer {
 
 /// The places that the connections of all entrances share.
 #[derive(Debug, Clone)]
-pub(crate) struct Room {
+pub(crate) struct ConnectionRoom {
     places: Arc<Semaphore>,
-    strangers: Arc<Strangers>,
+    strangers: Arc<UnauthenticatedClients>,
 }
 
-impl Room {
+impl ConnectionRoom {
     pub(crate) fn new() -> Self {
         Self::of(connections())
     }
@@ -78,7 +78,7 @@ impl Room {
     fn of(places: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(places)),
-            strangers: Arc::new(Strangers::new(places / 2)),
+            strangers: Arc::new(UnauthenticatedClients::new(places / 2)),
         }
     }
 }
@@ -86,7 +86,7 @@ impl Room {
 /// Takes connections over TCP until it is stopped.
 pub(crate) async fn network(
     entrance: Entrance,
-    room: Room,
+    room: ConnectionRoom,
     router: Router,
     mut stopped: watch::Receiver<bool>,
 ) {
@@ -115,7 +115,8 @@ pub(crate) async fn network(
         // A line at a time is said: none waits for more.
         let _ = stream.set_nodelay(true);
         let caller = Arc::new(Caller::new(peer, own));
-        let (way, strangers) = (way.clone(), room.strangers.clone());
+        let way = way.clone();
+        let strangers = room.strangers.clone();
         let router = router.clone();
         let mut stopped = stopped.clone();
         open.spawn(async move {
@@ -123,9 +124,8 @@ pub(crate) async fn network(
                 stream = strangers.admit(stream, permit) => stream,
                 _ = stopped.changed() => return,
             };
-            let tls = way.tls.clone();
-            let from = Peer::Network(way, caller, stream.admission());
-            let Some(tls) = tls else {
+            let from = Peer::Network(way.clone(), caller, stream.admission());
+            let Some(tls) = &way.tls else {
                 return serve(stream, router, from, stopped, ()).await;
             };
             let agreed = tokio::select! {

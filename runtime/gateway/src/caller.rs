@@ -23,7 +23,7 @@ use crate::problem::Problem;
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Ends {
+struct ConnectionEnds {
     peer: SocketAddr,
     own: SocketAddr,
 }
@@ -31,7 +31,7 @@ struct Ends {
 /// The process at the other end of a connection.
 #[derive(Debug)]
 pub(crate) struct Caller {
-    ends: Ends,
+    ends: ConnectionEnds,
     /// Found with the first token of the connection.
     place: OnceCell<CallerPlace>,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Caller {
 impl Caller {
     pub(crate) fn new(peer: SocketAddr, own: SocketAddr) -> Self {
         Self {
-            ends: Ends {
+            ends: ConnectionEnds {
                 peer: to_canonical(peer),
                 own: to_canonical(own),
             },
@@ -86,7 +86,7 @@ enum CallerPlace {
 }
 
 /// Callers whose place is wanted, and the way to each.
-type Waiting = Vec<(Ends, oneshot::Sender<CallerPlace>)>;
+type Waiting = Vec<(ConnectionEnds, oneshot::Sender<CallerPlace>)>;
 
 /// The callers that wait for the search that runs. The next search is for all of them, so that many
 /// connections of one process do not delay the others.
@@ -100,7 +100,7 @@ static SEARCH: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
 /// # Cancel safety
 ///
 /// Dropping the future gives up the place only; a search that has begun ends for the others.
-async fn find_place(ends: Ends) -> CallerPlace {
+async fn find_place(ends: ConnectionEnds) -> CallerPlace {
     let (sender, mut place) = oneshot::channel();
     let waiting = || WAITING.lock().unwrap_or_else(PoisonError::into_inner);
     waiting().push((ends, sender));
@@ -125,7 +125,7 @@ async fn find_place(ends: Ends) -> CallerPlace {
 }
 
 /// Finds the places of callers. Blocks for the kernel and for `/proc`.
-fn find_places(callers: &[Ends]) -> Vec<CallerPlace> {
+fn find_places(callers: &[ConnectionEnds]) -> Vec<CallerPlace> {
     let sockets: Vec<_> = callers.iter().map(|ends| find_socket(*ends)).collect();
     let open = |socket: &io::Result<Option<PeerSocket>>| match socket {
         Ok(Some(socket)) if socket.inode != 0 => Some(socket.inode),
@@ -133,12 +133,12 @@ fn find_places(callers: &[Ends]) -> Vec<CallerPlace> {
     };
     let inodes: Vec<_> = sockets.iter().filter_map(open).collect();
     let mut holders = find_socket_holders(&inodes).into_iter();
-    let mut place = |ends: &Ends, socket: &io::Result<Option<PeerSocket>>| {
+    let mut place = |ends: &ConnectionEnds, socket: &io::Result<Option<PeerSocket>>| {
         let holder = open(socket).and_then(|_| holders.next());
         match (holder, socket) {
             (Some(SocketHolder::Outside), _) => CallerPlace::Outside,
             (Some(SocketHolder::BelowHost), _) => CallerPlace::BelowHost,
-            (Some(SocketHolder::NotFound), Ok(Some(socket))) if socket.is_no_agents() => {
+            (Some(SocketHolder::NotFound), Ok(Some(socket))) if socket.cannot_be_an_agents() => {
                 CallerPlace::Outside
             }
             (Some(SocketHolder::NotFound), _) | (None, Ok(Some(_))) => CallerPlace::Unknown,
@@ -157,7 +157,7 @@ fn find_places(callers: &[Ends]) -> Vec<CallerPlace> {
 }
 
 /// The place of a caller whose socket this machine does not have, or has no more.
-fn place_without_socket(ends: &Ends) -> CallerPlace {
+fn place_without_socket(ends: &ConnectionEnds) -> CallerPlace {
     match is_own_address(ends.peer) {
         Ok(false) => CallerPlace::OtherMachine,
         Ok(true) => CallerPlace::Unknown,
@@ -171,7 +171,7 @@ fn place_without_socket(ends: &Ends) -> CallerPlace {
 /// The socket at the other end of a connection of this machine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct PeerSocket {
-    /// 0 if no process has it any more.
+    /// 0 after the last process has closed it.
     inode: u64,
     /// The user who made it.
     user: u32,
@@ -182,7 +182,7 @@ struct PeerSocket {
 impl PeerSocket {
     /// Returns whether no agent can have made it, although its holder was not found: another user's
     /// process, or one of this user whose open files cannot be read, such as that of an SSH server.
-    fn is_no_agents(self) -> bool {
+    fn cannot_be_an_agents(self) -> bool {
         self.is_of_another_user() || self.cgroup.is_some_and(is_cgroup_without_agents)
     }
 
@@ -286,7 +286,7 @@ fn short_answer() -> io::Error {
 }
 
 /// Finds the socket that a TCP connection has at its other end; `None` if it is not of this machine.
-fn find_socket(ends: Ends) -> io::Result<Option<PeerSocket>> {
+fn find_socket(ends: ConnectionEnds) -> io::Result<Option<PeerSocket>> {
     const NETLINK_SOCK_DIAG: i32 = 4;
     const SOCK_DIAG_BY_FAMILY: u16 = 20;
     const IPPROTO_TCP: u8 = 6;
@@ -296,7 +296,7 @@ fn find_socket(ends: Ends) -> io::Result<Option<PeerSocket>> {
     /// The length of an `inet_diag_msg`; attributes follow.
     const MESSAGE_BYTES: usize = 72;
     const INET_DIAG_CGROUP_ID: u16 = 21;
-    let Ends { peer, own } = ends;
+    let ConnectionEnds { peer, own } = ends;
     let family = if peer.is_ipv4() { AF_INET } else { AF_INET6 };
     // An `inet_diag_req_v2`: no attributes, any state.
     let mut body = vec![family, IPPROTO_TCP, 0, 0];

@@ -104,7 +104,7 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) options: Options,
-    /// Room for connections of other hosts.
+    /// ConnectionRoom for connections of other hosts.
     pub(crate) fellows: Arc<Semaphore>,
     /// Whether no further input is taken.
     pub(crate) is_draining: AtomicBool,
@@ -189,7 +189,7 @@ impl Gateway {
     ) {
         let shared = &self.shared;
         let router = &self.router;
-        let room = accept::Room::new();
+        let room = accept::ConnectionRoom::new();
         let network = entrances.into_iter().map(|entrance| {
             accept::network(
                 entrance,

@@ -34,12 +34,12 @@ const RETRY: Duration = Duration::from_millis(20);
 
 /// The clients of all entrances that have shown no token, the oldest first.
 #[derive(Debug)]
-pub(crate) struct Strangers {
-    waiting: Mutex<VecDeque<Weak<Admission>>>,
+pub(crate) struct UnauthenticatedClients {
+    waiting: Mutex<VecDeque<Weak<ClientAdmission>>>,
     limit: usize,
 }
 
-impl Strangers {
+impl UnauthenticatedClients {
     /// `limit` is at most [`MAX_STRANGERS`].
     pub(crate) fn new(limit: usize) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Strangers {
         stream: TcpStream,
         place: OwnedSemaphorePermit,
     ) -> AdmittedStream {
-        let admission = Arc::new(Admission::new(place));
+        let admission = Arc::new(ClientAdmission::new(place));
         while !self.enter(&admission) {
             sleep(RETRY).await;
         }
@@ -67,13 +67,14 @@ impl Strangers {
     }
 
     /// Returns true if there was room.
-    fn enter(&self, admission: &Arc<Admission>) -> bool {
+    fn enter(&self, admission: &Arc<ClientAdmission>) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= self.limit {
             waiting.retain(|it| it.upgrade().is_some_and(|it| !it.has_token()));
         }
         if waiting.len() >= self.limit {
-            let can_close = |it: &Weak<Admission>| it.upgrade().is_none_or(|it| it.can_close());
+            let can_close =
+                |it: &Weak<ClientAdmission>| it.upgrade().is_none_or(|it| it.can_close());
             let Some(oldest) = waiting.iter().position(can_close) else {
                 return false;
             };
@@ -87,9 +88,9 @@ impl Strangers {
     }
 }
 
-/// What a connection has shown and sent.
+/// State of a connection from the network.
 #[derive(Debug)]
-pub(crate) struct Admission {
+pub(crate) struct ClientAdmission {
     has_token: AtomicBool,
     /// Bytes that a stranger has sent since its last answer.
     received: AtomicUsize,
@@ -102,7 +103,7 @@ pub(crate) struct Admission {
     _place: OwnedSemaphorePermit,
 }
 
-impl Admission {
+impl ClientAdmission {
     fn new(place: OwnedSemaphorePermit) -> Self {
         Self {
             has_token: AtomicBool::new(false),
@@ -122,7 +123,7 @@ impl Admission {
         self.reader.wake();
     }
 
-    /// A request is there.
+    /// Records that a request of the client is being answered.
     pub(crate) fn asks(&self) {
         self.is_asking.store(true, SeqCst);
     }
@@ -165,11 +166,11 @@ impl Admission {
 #[derive(Debug)]
 pub(crate) struct AdmittedStream {
     stream: TcpStream,
-    admission: Arc<Admission>,
+    admission: Arc<ClientAdmission>,
 }
 
 impl AdmittedStream {
-    pub(crate) fn admission(&self) -> Arc<Admission> {
+    pub(crate) fn admission(&self) -> Arc<ClientAdmission> {
         self.admission.clone()
     }
 }
@@ -260,8 +261,11 @@ mod tests {
 
     use super::*;
 
-    /// Strangers of a limit, and connections to admit.
-    async fn connections(strangers: &Strangers, count: usize) -> Vec<(TcpStream, AdmittedStream)> {
+    /// UnauthenticatedClients of a limit, and connections to admit.
+    async fn connections(
+        strangers: &UnauthenticatedClients,
+        count: usize,
+    ) -> Vec<(TcpStream, AdmittedStream)> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let room = Arc::new(Semaphore::new(count));
@@ -277,7 +281,7 @@ mod tests {
 
     #[tokio::test]
     async fn the_oldest_stranger_makes_room_and_a_client_with_a_token_stays() {
-        let strangers = Strangers::new(2);
+        let strangers = UnauthenticatedClients::new(2);
         let mut first = connections(&strangers, 2).await;
         first[0].1.admission().accept();
         let mut later = connections(&strangers, 2).await;
@@ -293,7 +297,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stranger_whose_request_is_answered_stays_and_a_new_one_waits() {
-        let strangers = Strangers::new(1);
+        let strangers = UnauthenticatedClients::new(1);
         let (_client, served) = connections(&strangers, 1).await.pop().unwrap();
         served.admission().asks();
         let mut later = std::pin::pin!(connections(&strangers, 1));
@@ -305,7 +309,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_read_that_waits_ends_when_its_connection_makes_room() {
-        let strangers = Strangers::new(1);
+        let strangers = UnauthenticatedClients::new(1);
         let (_client, mut served) = connections(&strangers, 1).await.pop().unwrap();
         let reads = tokio::spawn(async move { served.read_u8().await });
         tokio::task::yield_now().await;
@@ -316,7 +320,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_stranger_sends_so_much_for_each_answer_and_one_with_a_token_more() {
-        let strangers = Strangers::new(1);
+        let strangers = UnauthenticatedClients::new(1);
         let (mut client, mut served) = connections(&strangers, 1).await.pop().unwrap();
         let part = vec![b'x'; MAX_STRANGER_BYTES];
         let mut read = part.clone();

@@ -24,7 +24,7 @@ const PREFIX: &str = "tlk_";
 /// How many tokens there may be.
 const TOKENS: usize = 1024;
 
-/// How long the name of a token may be, in bytes.
+/// Limit for the name of a token, in bytes.
 const MAX_NAME: usize = 64;
 
 /// The form of the file that this version writes.
@@ -57,7 +57,7 @@ impl Scope {
 /// A token as it is kept: without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
-    /// Its public id, which appears in `by`, in logs and in lists.
+    /// Public id, which appears in `by`, in logs and in lists.
     pub id: String,
     /// The name that it was given, which appears before its id in `by`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub struct Token {
 /// A token that is to be made.
 #[derive(Debug, Clone)]
 pub struct NewToken {
-    /// Its name: at most 64 letters, digits, `.`, `_`, `@` and `-`, and no id.
+    /// Name: at most 64 letters, digits, `.`, `_`, `@` and `-`, and no id.
     pub name: Option<String>,
     /// What it allows.
     pub scope: Scope,
@@ -225,13 +225,13 @@ pub enum TokenError {
     /// There are too many.
     #[error("there are {TOKENS} tokens already; revoke those that are not used")]
     TooMany,
-    /// Its name has characters that it may not have, or reads like an id.
+    /// The name has a character that is not allowed, or reads like an id.
     #[error(
         "the name of a token has at most {MAX_NAME} letters, digits, `.`, `_`, `@` and `-`, and does not \
          begin with `t-` or `l-`"
     )]
     Name,
-    /// It would answer permissions, and may not send messages.
+    /// The token would answer permissions, but its scope sends no messages.
     #[error("a token that answers permissions needs the scope control or admin")]
     ApproverWithoutControl,
     /// There is none of this id.

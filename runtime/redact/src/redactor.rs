@@ -67,8 +67,8 @@ impl Redactor {
     }
 
     /// Hides secrets in a message of this program's own: registered values, tokens by their form
-    /// and passwords of URLs. What stands beside a name is no secret there: `token: unknown key` is
-    /// a sentence. Text from elsewhere goes through [`Redactor::text`] before it enters a message.
+    /// and passwords of URLs. A value beside a name is shown: `token: unknown key` is a
+    /// sentence. Text from elsewhere goes through [`Redactor::text`] before it enters a message.
     #[must_use]
     pub fn message<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let spans = self.find(text.as_bytes(), Shapes::Unambiguous);
@@ -116,7 +116,7 @@ fn shown<'a>(text: &'a [u8], spans: &[Span]) -> Cow<'a, [u8]> {
     Cow::Owned(shown)
 }
 
-/// What is shown of a text, as text again.
+/// Turns the shown bytes of a text into text again.
 fn into_text<'a>(text: &'a str, shown: Cow<'a, [u8]>) -> Cow<'a, str> {
     match shown {
         Cow::Borrowed(_) => Cow::Borrowed(text),

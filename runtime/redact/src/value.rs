@@ -192,7 +192,7 @@ pub(super) fn is_count(value: &[u8]) -> bool {
             .all(|byte| byte.is_ascii_digit() || b"_.,/%()~kKM}]".contains(byte))
 }
 
-/// Whether a value without quotes is part of a sentence: it begins with a word of letters, and more
+/// Returns true if a value without quotes is part of a sentence: it begins with a word of letters, and more
 /// words follow it in its line. `token: unknown key` has no secret, nor has `key.py': [Errno 2] No`.
 pub(super) fn is_in_sentence(text: &[u8], range: &Range<usize>) -> bool {
     let mut words = text[range.clone()].split(u8::is_ascii_whitespace);

@@ -1,8 +1,8 @@
 //! The sockets of a relay, for further hubs of the same user only.
 //!
 //! A socket is a file of mode 0600, and each connection is checked: other users are refused, and so
-//! is every process below a host, this one or another. An agent must not answer its own permission,
-//! and not that of another agent either.
+//! is every process below a host, this one or another. An agent must answer neither its own
+//! permissions nor those of another agent.
 
 use std::{
     fs, io,

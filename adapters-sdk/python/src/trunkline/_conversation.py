@@ -60,7 +60,7 @@ class ClientTurn:
         """Its `turn.complete`, once that was taken."""
         self._inbox = Inbox()
         self._begun = self._stops = False
-        self._sent_at = 0  # the entry into the session since which its host has the input
+        self._sent_in = 0  # the generation of the session in which the input was last written
 
     async def __aiter__(self) -> AsyncIterator[Entry]:
         try:
@@ -120,7 +120,7 @@ class ClientSession:
         self._there = 0  # the last entry that was there at the attach
         self._waiting: set[str] = set()  # requests that were
         self._live = False  # all that was there is taken: what is said now is said once
-        self._entries = 0  # how often that was so
+        self._generation = 0  # counts how often it became live
         self._refusals, self._refused = 0, 0.0  # how often in a row it was not served, and when last
         self._later: object = None  # what has it come again
         self._closes = False
@@ -192,8 +192,8 @@ class ClientSession:
     async def _say_all(self, turns: list[ClientTurn]) -> None:
         async with self._writing:
             for turn in turns:
-                if self._live and not turn._begun and turn._sent_at != self._entries:
-                    turn._sent_at = self._entries
+                if self._live and not turn._begun and turn._sent_in != self._generation:
+                    turn._sent_in = self._generation
                     await self._say_input(turn)
 
     async def _say_input(self, turn: ClientTurn) -> None:
@@ -373,7 +373,7 @@ class ClientSession:
         """Whether it has all that was there."""
         if not self._live and self._ready.done() and 0 <= self._there <= self.last:
             self._live = True
-            self._entries += 1
+            self._generation += 1
             self._client._spawn(self._say_again())
 
     def _begin(self, turn_id: str, message_id: str) -> None:

@@ -8,7 +8,7 @@ use trunkline_protocol::{ListedSession, RequestId, SessionEntry, SessionState, S
 
 use super::{EditorAgent, session_id};
 use crate::{
-    native::{Conversation, list_conversations},
+    native::{NativeConversation, list_conversations},
     rpc::{Code, Id, Refusal},
 };
 
@@ -46,7 +46,7 @@ impl FoundSessions {
         }
         for entry in &self.conversations {
             let agent = entry.agent_id.as_deref().unwrap_or_default();
-            let conversation = Conversation {
+            let conversation = NativeConversation {
                 agent,
                 native_session_id: &entry.native_session_id,
             };
@@ -80,8 +80,8 @@ fn listed_session(id: &str, cwd: &str, title: Option<&str>, updated: Option<&str
 }
 
 impl EditorAgent {
-    /// Lists the sessions of the journal, and behind those of the first page the conversations that
-    /// the agent itself keeps.
+    /// Lists the sessions of the journal. The first page also has the agent's own conversations, at
+    /// its end.
     pub(super) fn list(&mut self, id: &Id, params: &Value) -> Result<(), Refusal> {
         let text = |name: &str| match &params[name] {
             Value::Null => Ok(None),

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::{EditorAgent, EditorCapabilities, MAX_SESSIONS, session_id};
 use crate::{
     facts::Setting,
-    native::Conversation,
+    native::NativeConversation,
     rpc::{Code, Id, Refusal},
     session::{EditorSession, Joining, Phase},
 };
@@ -159,7 +159,7 @@ impl EditorAgent {
         let cwd = self.folder(&params["cwd"])?;
         let add_dirs = self.folders(&params["additionalDirectories"])?;
         let mcp_servers = mcp_servers(params)?;
-        let start = Conversation::parse(&session).map(|conversation| SessionStart {
+        let start = NativeConversation::parse(&session).map(|conversation| SessionStart {
             agent_id: Some(conversation.agent.to_owned()),
             cwd: Some(cwd),
             add_dirs: (!add_dirs.is_empty()).then_some(add_dirs),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 
 pub(super) use self::place::Place;
-use self::{pick::Picked, place::RESUME, talk::Talk};
+use self::{pick::PickedConversation, place::RESUME, talk::Talk};
 use super::doctor::installed::must_be_here;
 use crate::{
     conversation::make_folder,
@@ -127,15 +127,15 @@ impl Chat {
         });
         let picked = match resume {
             None => return place.begin(config, screen, self.save, self.native).await,
-            Some(Some(id)) => Picked::Session(id),
+            Some(Some(id)) => PickedConversation::Session(id),
             Some(None) => match pick::pick(&place, config).await? {
                 Some(picked) => picked,
                 None => return Ok(exit::INTERRUPTED),
             },
         };
         match picked {
-            Picked::Session(id) => place.go_on(&id, config, screen, self.save).await,
-            Picked::Native(entry) => {
+            PickedConversation::Session(id) => place.go_on(&id, config, screen, self.save).await,
+            PickedConversation::Native(entry) => {
                 let id = place.choose_conversation(entry);
                 place.begin(config, screen, self.save, Some(id)).await
             }

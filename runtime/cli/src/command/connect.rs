@@ -155,7 +155,9 @@ impl Amurg {
                     .next("use wss://, or say --insecure"),
             );
         }
-        if let (true, Some(token_file)) = (self.init, &self.token_file) {
+        if self.init
+            && let Some(token_file) = &self.token_file
+        {
             return register::register(&hub, &TokenFile::new(token_file)).await;
         }
         let runtime_id = self.runtime_id(&file)?;
@@ -163,7 +165,9 @@ impl Amurg {
         // The agents of the file only, and only for its own runtime: another one may have agents of
         // the same ids in the same hub.
         let bare_ids = file.runtime_id.as_ref() == Some(&runtime_id) && self.adapter.is_none();
-        if let (None, Some(config)) = (&self.token_file, config) {
+        if self.token_file.is_none()
+            && let Some(config) = config
+        {
             tell_open(config);
         }
         tell(&file.notices);

@@ -1,9 +1,7 @@
 //! `trunkline down`, `reload` and `open`: what a daemon is asked by its user.
 
 use std::{
-    fs,
     io::Write,
-    os::unix::fs::OpenOptionsExt,
     path::Path,
     process::{Command, Stdio},
     time::Duration,
@@ -21,6 +19,7 @@ use crate::{
     },
     error::{CliError, CommandResult},
     exit,
+    private_file::write_private,
 };
 
 /// How long a daemon may take to end.
@@ -129,7 +128,7 @@ impl Open {
         let running = folder.running()?;
         let code = told["code"].as_str().unwrap_or_default();
         let path = folder.0.join("open.html");
-        write_private(&path, &page(&running.http, code))?;
+        write_private(&path, page(&running.http, code).as_bytes())?;
         let mut out = anstream::stdout();
         if !self.print && browse(&path) {
             writeln!(out, "opened {} in a browser", running.http)?;
@@ -154,18 +153,6 @@ fn page(http: &str, code: &str) -> String {
          <form method=\"post\" action=\"{http}/open\"><input type=\"hidden\" name=\"code\" value=\"{code}\">\
          <button>Open trunkline</button></form>\n<script>document.forms[0].submit()</script>\n"
     )
-}
-
-fn write_private(path: &Path, text: &str) -> Result<(), CliError> {
-    // An old one may be there: its code is no longer good.
-    let _ = fs::remove_file(path);
-    let mut file = fs::OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)?;
-    file.write_all(text.as_bytes())?;
-    Ok(())
 }
 
 /// Opens a file as the desktop does, or the user's variable says. Whether something was started.

@@ -46,15 +46,15 @@ mod text;
 /// How long a program may take to answer.
 const ANSWER: Duration = Duration::from_secs(30);
 
-/// How long one may take to be ready that need not say so: a core-only adapter is silent until its
-/// first input.
+/// Timeout for the start of a program that may know the core protocol only: such an adapter is silent
+/// until its first input.
 const CORE_READY: Duration = Duration::from_secs(5);
 
 /// Checks what agents need: programs, folders, environment, containment
 ///
 /// For each agent: is its command there, and which version; its working directory; the names of its
 /// variables and credentials, never their values; the containment, the limits and the sandbox that
-/// it would get, and why not better ones; its own `--diagnose`, where it is a built-in adapter or
+/// it would get, and why not better ones; its own `--diagnose`, if it is a built-in adapter or
 /// marked `sdk: true`. A built-in adapter that wraps an agent's program looks there for that, its
 /// version and its credentials, with the agent's configuration and variables. If the daemon or a
 /// host with a journal runs, the health of its agent of this name is shown, and why its last turns

@@ -242,7 +242,8 @@ impl LoginAgent {
     /// The login that its profile knows.
     fn credentials(&self) -> Result<&'static Credentials, CliError> {
         self.credentials.ok_or_else(|| {
-            let (id, profile) = (&self.config.id, self.config.profile.name());
+            let id = &self.config.id;
+            let profile = self.config.profile.name();
             CliError::usage(anyhow!(
                 "no login of the agent {id} is known: its profile is {profile}"
             ))

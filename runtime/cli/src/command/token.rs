@@ -61,7 +61,7 @@ struct New {
     /// Answers permissions too, which no scope includes
     #[arg(long)]
     approve: bool,
-    /// Its name in lists and in `by` of what it decides: letters, digits, `.`, `_`, `@` and `-`
+    /// Name in lists and in `by` of its decisions: letters, digits, `.`, `_`, `@` and `-`
     #[arg(long)]
     name: Option<String>,
     /// The agents that it is for, by their ids, with commas between [default: all]

@@ -204,16 +204,17 @@ impl Bridge {
             return;
         };
         let client = self.client.clone();
-        let (host_id, start) = (key.1.clone(), session.start.clone());
+        let host_id = key.1.clone();
+        let start = session.start.clone();
         self.host.call(
             async move { client.open_as(host_id, start).await },
             move |bridge: &mut Self, result| bridge.finish_open(&key, result, opened),
         );
     }
 
-    /// Opens a session again that the host did not open since a limit was reached, when another
-    /// session is closed. Its messages are sent again. Returns false if there is no other one, or if
-    /// that did not help.
+    /// Closes the longest idle session, then opens again this one, which the host refused at a limit.
+    /// Its messages are sent again. Returns false if no session can be closed, or if that was tried
+    /// before without success.
     pub(super) fn reopen_with_room(&mut self, id: &str) -> bool {
         let Some(session) = self.sessions.get(id) else {
             return false;
@@ -246,8 +247,8 @@ impl Bridge {
         true
     }
 
-    /// Sends the first message of a session again, for which a host with a journal had no room, when
-    /// another session is closed. Returns false if there is no other one, or if that did not help.
+    /// Closes the longest idle session, then sends again the first message of this one, which a host
+    /// with a journal refused at a limit. Returns false as [`Bridge::reopen_with_room`].
     pub(super) fn resend_with_room(&mut self, id: &str) -> bool {
         let Some(oldest) = self.session_for_room(id) else {
             return false;
@@ -277,7 +278,7 @@ impl Bridge {
         if session.closed_for_room >= MAX_CLOSED_FOR_ROOM {
             return None;
         }
-        // The limit may be that of the agent.
+        // The agent can have a limit of its own.
         let agent = (session.closed_for_room > 0).then_some(&*session.agent);
         self.longest_idle(agent, Some(id))
     }
@@ -726,7 +727,7 @@ fn opening_handle() -> (OpenedSender, OpeningSession) {
     (opened, handle.boxed().shared())
 }
 
-/// Returns true if the host did not open a session since a limit of it, or of the agent, is reached.
+/// Returns true if the host refused a session at its limit or at the limit of the agent.
 fn is_full(cause: &ClientError) -> bool {
     let ClientError::SessionClosed {
         reason: Some(ClosedReason::Limit),

@@ -98,7 +98,7 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go() {
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     // One place: the second client gets it when the first has gone.
-    let room = Room::of(1);
+    let room = ConnectionRoom::of(1);
     let entrance = Entrance {
         listener,
         names: Vec::new(),

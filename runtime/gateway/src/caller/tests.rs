@@ -26,8 +26,8 @@ fn outward_address() -> Option<SocketAddr> {
     Some(SocketAddr::new(probe.local_addr().unwrap().ip(), 0))
 }
 
-fn ends(server: &TcpStream) -> Ends {
-    Ends {
+fn ends(server: &TcpStream) -> ConnectionEnds {
+    ConnectionEnds {
         peer: server.peer_addr().unwrap(),
         own: server.local_addr().unwrap(),
     }
@@ -44,7 +44,7 @@ fn the_kernel_names_the_socket_at_the_other_end() {
         let socket = find_socket(connection).unwrap().unwrap();
         assert_eq!(socket.inode, file.ino(), "{address}");
         assert_eq!(socket.user, geteuid().as_raw());
-        let none = Ends {
+        let none = ConnectionEnds {
             peer: SocketAddr::new(connection.peer.ip(), 1),
             ..connection
         };
@@ -73,7 +73,7 @@ fn only_addresses_of_this_machine_are_its_own() {
     }
     for other in ["192.0.2.1:1", "[2001:db8::1]:1"] {
         assert!(!is_own_address(other.parse().unwrap()).unwrap(), "{other}");
-        let far = Ends {
+        let far = ConnectionEnds {
             peer: other.parse().unwrap(),
             own: "127.0.0.1:1".parse().unwrap(),
         };
@@ -140,7 +140,7 @@ fn ids_that_are_lent_to_containers_are_of_this_user() {
 #[tokio::test]
 async fn a_process_that_this_one_started_is_refused_and_another_is_not() {
     let (client, server) = connect(LOOPBACK);
-    let Ends { peer, own } = ends(&server);
+    let ConnectionEnds { peer, own } = ends(&server);
     assert!(Caller::new(peer, own).check().await.is_ok());
     let stdin = Stdio::from(OwnedFd::from(client));
     let mut child = Command::new("sleep")

@@ -136,10 +136,11 @@ fn created(id: &SessionId, body: &Value) -> Response {
     response
 }
 
-/// The end of a copy.
+/// The body of a request for a fork.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Copy {
+pub(super) struct ForkBody {
+    /// The last entry that is copied. `None`: all.
     seq: Option<u64>,
 }
 
@@ -148,7 +149,7 @@ pub(super) async fn fork(
     State(shared): Gate,
     Extension(pass): Asks,
     Named(source): Named,
-    Json(copy): Json<Copy>,
+    Json(copy): Json<ForkBody>,
 ) -> Answer<Response> {
     shared.takes_work()?;
     let id = opening::new_id()?;
@@ -163,10 +164,10 @@ pub(super) async fn fork(
     Ok(created(&id, &body))
 }
 
-/// The title of a session, and whether it is archived.
+/// The body of a request for an edit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Edit {
+pub(super) struct EditBody {
     title: Option<String>,
     archived: Option<bool>,
 }
@@ -176,7 +177,7 @@ pub(super) async fn edit(
     State(shared): Gate,
     Extension(pass): Asks,
     Named(id): Named,
-    Json(edit): Json<Edit>,
+    Json(edit): Json<EditBody>,
 ) -> Answer<StatusCode> {
     let edit = SessionEdit {
         request_id: request()?,

@@ -15,24 +15,24 @@ const GATEWAYS: [&str; 2] = ["kilo", "opencode"];
 /// The values of one kind that a session may choose.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Choice {
-    pub(crate) values: Vec<Named>,
+    pub(crate) values: Vec<NamedValue>,
     pub(crate) current: Option<String>,
     /// The configuration option that chooses, where no method of its own does.
     pub(crate) option: Option<String>,
     /// An option beside that method, and the ids that it takes: they may be others.
-    beside: Option<(String, Vec<Named>)>,
+    beside: Option<(String, Vec<NamedValue>)>,
 }
 
 /// A value that may be chosen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Named {
+pub(crate) struct NamedValue {
     id: String,
     /// The text for a person.
     name: Option<String>,
     description: Option<String>,
 }
 
-impl Named {
+impl NamedValue {
     /// Reads a value whose id is the member `id`.
     fn read(value: &Value, id: &str) -> Option<Self> {
         let owned = |member: &str| text(value, member).map(str::to_owned);
@@ -68,14 +68,14 @@ pub(crate) struct Choosing {
 
 impl Choice {
     /// The id of a value that is asked for: an id, a name, or the last part of an id that is a URL.
-    fn find<'v>(values: &'v [Named], asked: &str) -> Option<&'v str> {
+    fn find<'v>(values: &'v [NamedValue], asked: &str) -> Option<&'v str> {
         let ids = || values.iter().map(|value| value.id.as_str());
         let last = |id: &&str| {
             id.rsplit(['#', '/'])
                 .next()
                 .is_some_and(|last| last.eq_ignore_ascii_case(asked))
         };
-        let named = |value: &&Named| {
+        let named = |value: &&NamedValue| {
             let name = value.name.as_deref();
             name.is_some_and(|name| name.eq_ignore_ascii_case(asked))
         };
@@ -99,7 +99,9 @@ impl Choice {
 
     fn read_list(&mut self, state: &Value, values: &str, id: &str, current: &str) {
         let listed = list(state, values).iter().take(MOST);
-        let values: Vec<_> = listed.filter_map(|value| Named::read(value, id)).collect();
+        let values: Vec<_> = listed
+            .filter_map(|value| NamedValue::read(value, id))
+            .collect();
         if !values.is_empty() {
             self.values = values;
             self.option = None;
@@ -112,7 +114,7 @@ impl Choice {
     fn read_option(&mut self, option: &Value, id: &str) {
         let values = option_values(option);
         let values: Vec<_> = values
-            .filter_map(|value| Named::read(value, "value"))
+            .filter_map(|value| NamedValue::read(value, "value"))
             .collect();
         if self.values.is_empty() || self.option.is_some() {
             self.option = Some(id.to_owned());
@@ -169,11 +171,11 @@ fn own_option(option: &Value, id: &str) -> Option<AgentOption> {
         Some("boolean") => (AgentOptionKind::Boolean, None),
         Some("select") | None => {
             let choices = option_values(option).filter_map(|value| {
-                let Named {
+                let NamedValue {
                     id,
                     name,
                     description,
-                } = Named::read(value, "value")?;
+                } = NamedValue::read(value, "value")?;
                 Some(OptionChoice {
                     id,
                     label: name,

@@ -19,9 +19,9 @@ use crate::agents;
 pub(super) enum Begin<'a> {
     /// A new one of this id.
     New(&'a str),
-    /// That of this id.
+    /// The conversation of this id.
     Resume(&'a str),
-    /// A copy of that of this id, up to a message, or all of it.
+    /// A copy of the conversation of this id, up to a message or whole.
     Fork(&'a str, Option<&'a str>),
 }
 

@@ -232,7 +232,7 @@ impl Thread {
         Ok((Link::new(server.clone(), id), started, Begun::New))
     }
 
-    /// Copies a thread, and goes on with the copy.
+    /// Copies a thread, and continues with the copy.
     async fn fork(
         &mut self,
         source: &str,

@@ -45,7 +45,7 @@ const COLUMNS_WITH_FOLDER: usize = 64;
 
 /// The conversation to resume.
 #[derive(Debug)]
-pub(super) enum Picked {
+pub(super) enum PickedConversation {
     /// A session of the journal.
     Session(String),
     /// A conversation that an agent keeps.
@@ -56,7 +56,10 @@ pub(super) enum Picked {
 ///
 /// # Errors
 /// There is no terminal, no host that lists conversations, or nothing to pick from.
-pub(super) async fn pick(place: &Place, config: Option<&Path>) -> Result<Option<Picked>, CliError> {
+pub(super) async fn pick(
+    place: &Place,
+    config: Option<&Path>,
+) -> Result<Option<PickedConversation>, CliError> {
     let folder = shell_words::quote(&place.folder.to_string_lossy()).into_owned();
     let list = format!(
         "`trunkline sessions --journal {folder}` lists sessions, and `trunkline sessions \
@@ -98,9 +101,9 @@ pub(super) async fn pick(place: &Place, config: Option<&Path>) -> Result<Option<
         list.draw(&mut out, usize_or(columns, COLUMNS), usize_or(rows, 24))?;
         match keys.next()? {
             Some(key) => match list.take(&key) {
-                Taken::On => {}
-                Taken::Picked(at) => break Some(at),
-                Taken::Left => break None,
+                KeyEffect::Continue => {}
+                KeyEffect::Pick(at) => break Some(at),
+                KeyEffect::Leave => break None,
             },
             None => break None,
         }
@@ -149,7 +152,7 @@ fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Choice>
 
 /// A conversation to pick, as it is shown.
 struct Choice {
-    picked: Picked,
+    picked: PickedConversation,
     title: String,
     agent: String,
     folder: String,
@@ -159,7 +162,7 @@ struct Choice {
 
 impl Choice {
     fn new(
-        picked: Picked,
+        picked: PickedConversation,
         title: Option<&str>,
         agent: &str,
         folder: Option<&str>,
@@ -180,7 +183,7 @@ impl Choice {
 impl From<ListedSession> for Choice {
     fn from(one: ListedSession) -> Self {
         Self::new(
-            Picked::Session(one.session_id),
+            PickedConversation::Session(one.session_id),
             one.title.as_deref(),
             &one.agent_id,
             one.cwd.as_deref(),
@@ -196,7 +199,7 @@ impl From<SessionEntry> for Choice {
         let agent = entry.agent_id.clone().unwrap_or_default();
         let folder = entry.cwd.clone();
         Self::new(
-            Picked::Native(entry),
+            PickedConversation::Native(entry),
             title.as_deref(),
             &agent,
             folder.as_deref(),
@@ -205,7 +208,7 @@ impl From<SessionEntry> for Choice {
     }
 }
 
-impl Picked {
+impl PickedConversation {
     fn id(&self) -> &str {
         match self {
             Self::Session(id) => id,
@@ -222,9 +225,9 @@ impl Picked {
     }
 }
 
-/// The list, and what of it is meant.
+/// The list on the screen, with the typed filter and the chosen line.
 struct List<'a> {
-    sessions: &'a [Choice],
+    choices: &'a [Choice],
     /// What was typed.
     sought: String,
     /// The place of the chosen one among those that match.
@@ -233,17 +236,17 @@ struct List<'a> {
 }
 
 /// The effect of a key.
-enum Taken {
-    On,
+enum KeyEffect {
+    Continue,
     /// The place of the picked choice in the whole list.
-    Picked(usize),
-    Left,
+    Pick(usize),
+    Leave,
 }
 
 impl<'a> List<'a> {
-    fn new(sessions: &'a [Choice]) -> Self {
+    fn new(choices: &'a [Choice]) -> Self {
         Self {
-            sessions,
+            choices,
             sought: String::new(),
             at: 0,
             has_styles: true,
@@ -254,20 +257,26 @@ impl<'a> List<'a> {
     fn matching(&self) -> Vec<(usize, &'a Choice)> {
         let sought = self.sought.to_lowercase();
         let has_all = |(_, one): &(usize, &Choice)| {
-            let (id, keeper) = (one.picked.id(), one.picked.keeper());
-            let parts = [&*one.title, &one.agent, &one.folder, id, keeper];
+            let picked = &one.picked;
+            let parts = [
+                &*one.title,
+                &one.agent,
+                &one.folder,
+                picked.id(),
+                picked.keeper(),
+            ];
             let text = parts.join(" ").to_lowercase();
             sought.split_whitespace().all(|word| text.contains(word))
         };
-        self.sessions.iter().enumerate().filter(has_all).collect()
+        self.choices.iter().enumerate().filter(has_all).collect()
     }
 
-    fn take(&mut self, key: &str) -> Taken {
+    fn take(&mut self, key: &str) -> KeyEffect {
         match key {
-            "\u{1b}" | "\u{3}" | "\u{4}" => return Taken::Left,
+            "\u{1b}" | "\u{3}" | "\u{4}" => return KeyEffect::Leave,
             "\r" | "\n" => {
                 if let Some((at, _)) = self.matching().get(self.at) {
-                    return Taken::Picked(*at);
+                    return KeyEffect::Pick(*at);
                 }
             }
             "\u{1b}[A" | "\u{1b}OA" | "\u{10}" => self.at = self.at.saturating_sub(1),
@@ -288,7 +297,7 @@ impl<'a> List<'a> {
             }
             _ => {}
         }
-        Taken::On
+        KeyEffect::Continue
     }
 
     fn draw(&self, out: &mut impl Write, columns: usize, rows: usize) -> io::Result<()> {
@@ -312,8 +321,7 @@ impl<'a> List<'a> {
             let mut rest = padded(&one.agent, AGENT);
             if is_wide {
                 let keeper = padded(one.picked.keeper(), KEEPER);
-                let spaces = folder_room.saturating_sub(width(&one.folder));
-                let folder = cut_start(&one.folder, folder_room) + &" ".repeat(spaces);
+                let folder = padded(&cut_start(&one.folder, folder_room), folder_room);
                 rest = format!("{keeper} {rest} {folder}");
             }
             rest.push(' ');
@@ -408,7 +416,7 @@ mod tests {
         Choice {
             age: "12 min ago".to_owned(),
             ..Choice::new(
-                Picked::Session(id.to_owned()),
+                PickedConversation::Session(id.to_owned()),
                 Some(title),
                 "an-agent-of-a-long-name",
                 Some("/home/someone/in/a/folder/of/a/long/name"),
@@ -430,16 +438,19 @@ mod tests {
         let sessions = sessions();
         let mut list = List::new(&sessions);
         for key in ["P", "o", "x", "\u{7f}", "\u{1b}[B", "\u{1b}[B"] {
-            assert!(matches!(list.take(key), Taken::On));
+            assert!(matches!(list.take(key), KeyEffect::Continue));
         }
         assert_eq!((list.matching().len(), list.at), (2, 1));
-        assert!(matches!(list.take("\r"), Taken::Picked(2)));
+        assert!(matches!(list.take("\r"), KeyEffect::Pick(2)));
         list.take("\u{15}");
         for key in ["n", "o", "n", "e"] {
             list.take(key);
         }
-        assert!(matches!(list.take("\r"), Taken::On), "nothing matches");
-        assert!(matches!(list.take("\u{3}"), Taken::Left));
+        assert!(
+            matches!(list.take("\r"), KeyEffect::Continue),
+            "nothing matches"
+        );
+        assert!(matches!(list.take("\u{3}"), KeyEffect::Leave));
     }
 
     #[test]

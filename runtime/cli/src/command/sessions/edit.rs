@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use anyhow::anyhow;
 use serde_json::json;
 use trunkline_client::{Client, ClientError, protocol::CopiedContext};
 use trunkline_host::Host;
@@ -12,6 +11,7 @@ use super::{Reading, id_of};
 use crate::{
     error::{CliError, CommandResult},
     exit, journal,
+    session_backend::refusal_text,
 };
 
 /// Changes the title of a session or archives it.
@@ -74,11 +74,7 @@ async fn with_host<T>(
     };
     let called = journal::call(&read.folder, own, call).await?;
     called.map_err(|error| {
-        let why = match error {
-            ClientError::RequestFailed(why) => anyhow!(why),
-            ClientError::SessionRefused { message, .. } => anyhow!(message),
-            other => anyhow!(other),
-        };
+        let why = refusal_text(error);
         CliError::failed(why.context(format!("the session {id:?} was not {done}"))).next(format!(
             "list the sessions by `trunkline sessions --journal {}`",
             read.folder.display()

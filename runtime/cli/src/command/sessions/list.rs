@@ -6,10 +6,8 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::json;
-use trunkline_client::ClientError;
 use trunkline_protocol::{SessionState, SessionsList};
 
 use super::{Reading, conversation, id_of};
@@ -18,6 +16,7 @@ use crate::{
     error::{CliError, CommandResult},
     exit, journal, listing,
     overrides::Overrides,
+    session_backend::refusal_text,
     target::Target,
 };
 
@@ -128,10 +127,7 @@ async fn list_native(
             .await
     });
     let listed = listed.await?.map_err(|error| {
-        let why = match error {
-            ClientError::RequestFailed(why) => anyhow!(why),
-            other => anyhow!(other),
-        };
+        let why = refusal_text(error);
         CliError::failed(why.context("the agent's conversations were not listed"))
             .next("name another agent by --agent; `trunkline agents` lists them")
     })?;

@@ -44,7 +44,7 @@ pub(super) struct Ancestry {
     hosts: HashMap<Pid, Option<bool>>,
 }
 
-/// One step of the way from a process to its root.
+/// A step from a process towards the root of its tree.
 enum Ancestor {
     /// The answer is known.
     Root(Option<bool>),
