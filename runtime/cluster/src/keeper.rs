@@ -100,7 +100,7 @@ pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
 
 /// Where a session's next batch goes.
 #[derive(Debug, Clone, Copy)]
-struct Place {
+struct SessionLocation {
     epoch: u64,
     last: u64,
     batch: u64,
@@ -113,7 +113,7 @@ pub struct Keeper {
     /// For the contents of files that are on their way, either way.
     pub(crate) ways: Semaphore,
     writer: String,
-    places: Mutex<HashMap<SessionId, Place>>,
+    places: Mutex<HashMap<SessionId, SessionLocation>>,
     /// Until when this host may act.
     lease: watch::Receiver<Option<BootInstant>>,
     /// Whether nothing can be kept now.
@@ -146,7 +146,7 @@ impl Keeper {
         })
     }
 
-    fn places(&self) -> MutexGuard<'_, HashMap<SessionId, Place>> {
+    fn places(&self) -> MutexGuard<'_, HashMap<SessionId, SessionLocation>> {
         lock(&self.places)
     }
 
@@ -154,7 +154,7 @@ impl Keeper {
     pub fn begin(&self, session: &SessionId, epoch: u64, last: u64) {
         self.places().insert(
             session.clone(),
-            Place {
+            SessionLocation {
                 epoch,
                 last,
                 batch: 0,

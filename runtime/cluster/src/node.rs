@@ -1,8 +1,8 @@
 //! One daemon's part in a cluster: it holds a lease, watches those of others, and has sessions.
 
 mod drain;
-mod elsewhere;
 mod letters;
+mod peers;
 mod renew;
 mod take;
 mod tokens;
@@ -24,7 +24,7 @@ use tokio::{
     sync::{Semaphore, mpsc, watch},
     task::JoinSet,
 };
-use trunkline_gateway::Who;
+use trunkline_gateway::ForwardedPrincipal;
 use trunkline_process::BootInstant;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Record, Sessions};
@@ -81,7 +81,8 @@ pub enum JoinError {
 }
 
 /// Takes a connection of another host, for who asks there.
-pub type Door = Box<dyn Fn(DuplexStream, Who) -> BoxFuture<'static, ()> + Send + Sync>;
+pub type Door =
+    Box<dyn Fn(DuplexStream, ForwardedPrincipal) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Hears until when this host may act; `None`: it may not.
 pub type OnLease = Box<dyn Fn(Option<BootInstant>) + Send + Sync>;

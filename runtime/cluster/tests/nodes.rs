@@ -22,7 +22,7 @@ mod tokens;
 
 use serde_json::json;
 use trunkline_cluster::memory::Memory;
-use trunkline_gateway::{Elsewhere, HostPhase, Place};
+use trunkline_gateway::{HostPhase, Peers, SessionLocation};
 use trunkline_protocol::SessionId;
 
 use self::machine::{Machine, TTL, until};
@@ -46,8 +46,8 @@ async fn any_host_finds_a_session_and_new_ones_are_spread() {
         let id = id(&format!("s-{n}"));
         let place = a.node.place(&id, Some("echo")).await.unwrap();
         let host = match &place {
-            Place::Here => "a".to_owned(),
-            Place::There(host) => host.clone(),
+            SessionLocation::Here => "a".to_owned(),
+            SessionLocation::There(host) => host.clone(),
             place => panic!("{place:?}"),
         };
         let machine = all
@@ -58,9 +58,9 @@ async fn any_host_finds_a_session_and_new_ones_are_spread() {
         assert_eq!(machine.turn(&id, "m", "hello").await, "hello");
         for other in all {
             let expected = if other.node.host() == host {
-                Place::Here
+                SessionLocation::Here
             } else {
-                Place::There(host.clone())
+                SessionLocation::There(host.clone())
             };
             assert_eq!(other.node.locate(&id).await, expected);
         }
@@ -68,7 +68,7 @@ async fn any_host_finds_a_session_and_new_ones_are_spread() {
     }
     assert_eq!(at.len(), 3, "{at:?}");
     assert!(a.node.place(&id("s-1"), Some("none")).await.is_err());
-    assert_eq!(a.node.locate(&id("never")).await, Place::Unknown);
+    assert_eq!(a.node.locate(&id("never")).await, SessionLocation::Unknown);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -127,7 +127,8 @@ async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
 
     // Back, it has none of them, and finds them.
     memory.cut("a", false);
-    a.sees(&quiet, &Place::There("b".to_owned())).await;
+    a.sees(&quiet, &SessionLocation::There("b".to_owned()))
+        .await;
     assert!(a.sessions.owned().is_empty());
 }
 
@@ -236,8 +237,8 @@ async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_ane
     memory.cut("a", true);
     until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
     let command = format!("trunkline sessions attach {} --relocate", ids[0]);
-    let says = |place: &Place, what: &str| match place {
-        Place::Unavailable { host, why } => {
+    let says = |place: &SessionLocation, what: &str| match place {
+        SessionLocation::Unavailable { host, why } => {
             host == "a" && why.contains("disk") && why.contains(what)
         }
         _ => false,
@@ -283,8 +284,8 @@ async fn sessions_whose_files_are_elsewhere_are_unavailable_until_they_begin_ane
     memory.cut("a", false);
     for id in &ids {
         let place = b.node.locate(id).await;
-        let there = if place == Place::Here {
-            Place::There("b".to_owned())
+        let there = if place == SessionLocation::Here {
+            SessionLocation::There("b".to_owned())
         } else {
             place
         };
@@ -306,7 +307,7 @@ async fn where_no_host_takes_sessions_none_begins_anew_and_that_is_not_advised()
     until(|| b.node.hosts()[0].state == HostPhase::Lost).await;
     let place = b.node.locate(&id).await;
     assert!(
-        matches!(&place, Place::Unavailable { why, .. } if !why.contains("--relocate")),
+        matches!(&place, SessionLocation::Unavailable { why, .. } if !why.contains("--relocate")),
         "{place:?}"
     );
     assert!(b.node.relocate(&id).await.unwrap_err().contains("no host"));
@@ -358,6 +359,6 @@ async fn a_session_that_is_removed_is_gone_everywhere_and_its_id_is_not_used_aga
     let b = Machine::start(&memory, "b").await;
     until(|| b.node.hosts().len() == 2 && a.node.hosts().len() == 2).await;
     a.remove(&id).await;
-    assert_eq!(b.node.locate(&id).await, Place::Unknown);
+    assert_eq!(b.node.locate(&id).await, SessionLocation::Unknown);
     assert!(b.node.place(&id, Some("echo")).await.is_err());
 }

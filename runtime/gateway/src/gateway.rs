@@ -22,20 +22,24 @@ use trunkline_relay::{PrivateSocket, RelayOptions};
 use trunkline_sessions::Sessions;
 
 use crate::{
-    accept,
-    elsewhere::{
-        Elsewhere, Stream, Who,
-        fellow::{self, FELLOWS},
+    auth::{
+        authorizer::{Folders, PrincipalAuthorizer},
+        handover::HandoverCodes,
+        principal::{KnownTokens, Principal},
+        token::TokenFile,
     },
-    entrance::Entrance,
-    handover::Codes,
-    judge::{Folders, Table},
-    metrics::Metrics,
-    pass::{Pass, Passes},
-    problem::{Answer, Problem},
-    routes,
-    token::TokenFile,
-    uploads::Uploads,
+    http::{
+        connection,
+        listener::Listener,
+        metrics::Metrics,
+        problem::{Answer, Problem},
+        routes,
+        uploads::Uploads,
+    },
+    peers::{
+        ForwardedPrincipal, Peers, Stream,
+        inbound::{self, MAX_PEER_CONNECTIONS},
+    },
 };
 
 /// What an operator may ask of the daemon around a gateway.
@@ -88,7 +92,7 @@ pub struct Options {
     /// request's span. With `None` a request has no span.
     pub traced: Option<fn(traceparent: &str, request: &Span)>,
     /// The other hosts. `None`: this one is alone.
-    pub elsewhere: Option<Arc<dyn Elsewhere>>,
+    pub peers: Option<Arc<dyn Peers>>,
 }
 
 /// What all requests share.
@@ -96,16 +100,16 @@ pub struct Options {
 pub(crate) struct Shared {
     pub(crate) host: Host,
     pub(crate) sessions: Sessions,
-    pub(crate) passes: Passes,
+    pub(crate) known_tokens: KnownTokens,
     pub(crate) tokens: TokenFile,
-    pub(crate) codes: Codes,
+    pub(crate) codes: HandoverCodes,
     pub(crate) uploads: Uploads,
     pub(crate) acp: routes::Connections,
     pub(crate) metrics: Metrics,
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) options: Options,
     /// ConnectionRoom for connections of other hosts.
-    pub(crate) fellows: Arc<Semaphore>,
+    pub(crate) peer_connections: Arc<Semaphore>,
     /// Whether no further input is taken.
     pub(crate) is_draining: AtomicBool,
     /// Whether the gateway ends: streams end.
@@ -134,9 +138,9 @@ impl Gateway {
         let tokens = TokenFile::of(&options.state);
         let (end, ending) = watch::channel(false);
         let shared = Shared {
-            passes: Passes::new(tokens.clone()),
+            known_tokens: KnownTokens::new(tokens.clone()),
             tokens,
-            codes: Codes::default(),
+            codes: HandoverCodes::default(),
             uploads: Uploads::open(&options.state)?,
             acp: routes::Connections::default(),
             metrics: Metrics::new(),
@@ -144,7 +148,7 @@ impl Gateway {
             sessions,
             operate,
             options,
-            fellows: Arc::new(Semaphore::new(FELLOWS)),
+            peer_connections: Arc::new(Semaphore::new(MAX_PEER_CONNECTIONS)),
             is_draining: AtomicBool::new(false),
             ending,
         };
@@ -167,12 +171,12 @@ impl Gateway {
     ///
     /// # Cancel safety
     /// Dropping the future drops the connection at once.
-    pub fn serve_fellow(
+    pub fn serve_peer(
         &self,
         stream: Box<dyn Stream>,
-        who: Who,
+        who: ForwardedPrincipal,
     ) -> impl Future<Output = ()> + Send + use<> {
-        fellow::serve(self.shared.clone(), self.router.clone(), stream, who)
+        inbound::serve(self.shared.clone(), self.router.clone(), stream, who)
     }
 
     /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no
@@ -183,15 +187,15 @@ impl Gateway {
     /// Dropping the future drops all connections at once.
     pub async fn serve(
         &self,
-        entrances: Vec<Entrance>,
+        entrances: Vec<Listener>,
         socket: PrivateSocket,
         stop: impl Future<Output = ()>,
     ) {
         let shared = &self.shared;
         let router = &self.router;
-        let room = accept::ConnectionRoom::new();
+        let room = connection::ConnectionRoom::new();
         let network = entrances.into_iter().map(|entrance| {
-            accept::network(
+            connection::network(
                 entrance,
                 room.clone(),
                 router.clone(),
@@ -201,7 +205,7 @@ impl Gateway {
         let served = async {
             tokio::join!(
                 join_all(network),
-                accept::socket(
+                connection::socket(
                     socket,
                     router.clone(),
                     shared.clone(),
@@ -216,7 +220,7 @@ impl Gateway {
         };
         tokio::select! {
             _ = served => {}
-            () = shared.passes.watch() => {}
+            () = shared.known_tokens.watch() => {}
             () = shared.uploads.sweep_regularly() => {}
             () = stopped => {}
         }
@@ -245,28 +249,28 @@ impl Shared {
     }
 
     /// Resolves when who asks may ask no more, or the gateway ends.
-    pub(crate) fn over_for(self: &Arc<Self>, pass: &Pass) -> BoxFuture<'static, ()> {
-        let (shared, pass) = (self.clone(), pass.clone());
+    pub(crate) fn ending_for(self: &Arc<Self>, principal: &Principal) -> BoxFuture<'static, ()> {
+        let (shared, principal) = (self.clone(), principal.clone());
         Box::pin(async move {
             tokio::select! {
                 () = shared.ending() => {}
-                () = shared.passes.ended(&pass) => {}
+                () = shared.known_tokens.ended(&principal) => {}
             }
         })
     }
 
     /// How a relay serves who asks: it may say what the table allows.
-    pub(crate) fn relay_options(&self, pass: &Pass, folders: Folders) -> RelayOptions {
-        let options = RelayOptions::default().sessions(self.sessions_for(pass));
-        match Table::of(pass, &self.host, folders) {
+    pub(crate) fn relay_options(&self, principal: &Principal, folders: Folders) -> RelayOptions {
+        let options = RelayOptions::default().sessions(self.sessions_for(principal));
+        match PrincipalAuthorizer::of(principal, &self.host, folders) {
             Some(table) => options.judged(Arc::new(table)),
             None => options.of_user(),
         }
     }
 
     /// What a session of who asks is found in.
-    pub(crate) fn sessions_for(&self, pass: &Pass) -> Sessions {
-        match pass.visitor() {
+    pub(crate) fn sessions_for(&self, principal: &Principal) -> Sessions {
+        match principal.visitor() {
             Some(visitor) => self.sessions.for_visitor(visitor),
             None => self.sessions.clone(),
         }

@@ -1,54 +1,40 @@
-//! Sessions over HTTP: for browsers, `curl`, and hubs on the other side of a network.
+//! HTTP gateway: sessions for browsers, `curl`, and hubs on a network.
 //!
-//! A [`Gateway`] stands on a [`Host`](trunkline_host::Host) and the
-//! [`Sessions`](trunkline_sessions::Sessions) of its journal, and adds no truth of its own: what a
-//! request says goes to a session as a hub's message, and what it reads are the session's entries.
-//! It serves HTTP on TCP, where every request bears a token, and on a socket of this user, which
-//! also takes hubs that speak the protocol itself. An [`Entrance`] that others can reach has
-//! [`Tls`].
+//! A [`Gateway`] serves the [`Sessions`](trunkline_sessions::Sessions) of a
+//! [`Host`](trunkline_host::Host). A request becomes a hub's message to a session, and responses
+//! are the session's entries. Requests over TCP need a token. The socket of this user needs none,
+//! and also accepts hubs that speak the protocol itself.
 //!
 //! # Theory of operation
 //!
 //! ```text
-//! TCP ────▶ accept.rs ─▶ guard.rs ──▶ routes/*.rs ──▶ one.rs (a hub for one request) ──▶ Sessions ──▶ Host
-//! socket ─▶ accept.rs ┬▶ who knows this user ┘   └──▶ routes/pipe.rs ──▶ Relay ────────────▲
-//!                     └▶ a hub that speaks lines ────▶ Relay ────────────────────────────────┘
+//! TCP ────▶ http/connection ─▶ http/cors ─▶ auth/authentication ─▶ http/routes ──▶ Sessions ──▶ Host
+//! socket ─▶ http/connection ┬▶ this user ─────────────────────────┘                    ▲
+//!                           └▶ a hub that speaks lines ─▶ peers/router ─▶ Relay ───────┘
 //! ```
 //!
-//! `guard.rs` finds out who asks (`pass.rs`), from the connection and the token alone. A connection
-//! brings by which way it came in (`entrance.rs`), and whether a process that an agent has started
-//! is at its other end (`caller.rs`). What it may see is decided where sessions are found
-//! ([`Visitor`](trunkline_sessions::Visitor)), and what it may say by one total table (`judge.rs`),
-//! on the pipe as on the paths. Everything that waits is bounded: connections, headers, bodies,
-//! streams of a token. A client that reads slowly reads from the journal, and holds no one up.
+//! - `http`: [`Listener`]s, TLS, connections, bounds for clients without a token, routes, metrics.
+//! - `auth`: `authentication` finds the principal of a request, `caller` refuses processes that an
+//!   agent has started, and `authorizer` decides what a principal may send, with one table for all
+//!   paths. Visibility is decided by [`Visitor`](trunkline_sessions::Visitor).
+//! - `peers`: requests and lists of sessions that other hosts serve.
+//!
+//! Connections, headers, bodies and streams per token are bounded. A client that reads slowly reads
+//! from the journal and delays no other client.
 
 #![forbid(unsafe_code)]
 
-mod accept;
-mod ask;
-mod caller;
-mod console;
-mod cross;
-mod elsewhere;
-mod entrance;
+mod auth;
 mod gateway;
-mod guard;
-mod handover;
-mod judge;
-mod metrics;
-mod pass;
-mod problem;
-mod routes;
-mod session_client;
-mod stranger;
-mod tls;
-mod token;
-mod uploads;
+mod http;
+mod peers;
 
-pub use ask::{ask, ask_over};
+pub use auth::token::{Compared, NewToken, Scope, Token, TokenError, TokenFile};
 pub use axum::http::{Method, StatusCode};
-pub use elsewhere::{Elsewhere, HostPhase, HostState, Place, Stream, Who};
-pub use entrance::{Entrance, Name};
 pub use gateway::{Gateway, Operate, Options, UsedInDay};
-pub use tls::{Tls, TlsError};
-pub use token::{Compared, NewToken, Scope, Token, TokenError, TokenFile};
+pub use http::{
+    client::{ask, ask_over},
+    listener::{HostName, Listener},
+    tls::{Tls, TlsError},
+};
+pub use peers::{ForwardedPrincipal, HostPhase, HostState, Peers, SessionLocation, Stream};

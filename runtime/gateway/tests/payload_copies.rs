@@ -167,7 +167,7 @@ impl Daemon {
             version: "0".to_owned(),
             origins: Vec::new(),
             traced: None,
-            elsewhere: None,
+            peers: None,
         };
         let operator = Arc::new(NoOperator);
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options).unwrap();

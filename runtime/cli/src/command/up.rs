@@ -23,7 +23,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use trunkline_gateway::{Entrance, Gateway, Name, Operate, Options, UsedInDay};
+use trunkline_gateway::{Gateway, HostName, Listener, Operate, Options, UsedInDay};
 use trunkline_host::{
     config::{SessionMay, SessionOption},
     process::Deadline,
@@ -205,7 +205,7 @@ impl Up {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             origins: self.allow_origin.clone(),
             traced: traces::adopt(),
-            elsewhere: joined.as_ref().map(Joined::elsewhere),
+            peers: joined.as_ref().map(Joined::peers),
         };
         if let Some(joined) = &joined {
             // Before the first is judged: one may have been revoked while this daemon was down.
@@ -246,7 +246,7 @@ impl Up {
                 None => drain(&sessions).await,
             }
         };
-        let own = Entrance {
+        let own = Listener {
             listener: network,
             names: names(at),
             tls: None,
@@ -353,13 +353,13 @@ fn supervisor(state: NotifyState<'_>) {
 }
 
 /// What a request may name as its host.
-fn names(at: SocketAddr) -> Vec<Name> {
+fn names(at: SocketAddr) -> Vec<HostName> {
     let port = at.port();
     let usual = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}"));
     [at.to_string()]
         .into_iter()
         .chain(usual)
-        .map(Name::WithPort)
+        .map(HostName::WithPort)
         .collect()
 }
 

@@ -8,7 +8,7 @@ use tokio::{
     io::DuplexStream,
     sync::{OwnedSemaphorePermit, mpsc},
 };
-use trunkline_gateway::Who;
+use trunkline_gateway::ForwardedPrincipal;
 use trunkline_protocol::SessionId;
 
 use super::{Shared, take::NotTaken};
@@ -53,7 +53,7 @@ pub(super) const INHERITS: usize = 64;
 struct Open {
     id: String,
     from: Address,
-    who: Who,
+    who: ForwardedPrincipal,
 }
 
 /// Asks a host to have a session: a new one, or one that has no host.
@@ -296,7 +296,11 @@ impl Shared {
     }
 
     /// A connection to the gateway of another host.
-    pub(super) async fn connect(&self, host: &str, who: Who) -> io::Result<DuplexStream> {
+    pub(super) async fn connect(
+        &self,
+        host: &str,
+        who: ForwardedPrincipal,
+    ) -> io::Result<DuplexStream> {
         let id = uuid::Uuid::new_v4().simple().to_string();
         let full = || io::Error::other("too many connections to other hosts are open");
         let letters = self.tunnel(&id, 'o').ok_or_else(full)?;

@@ -8,7 +8,7 @@ use tokio::{
     time::timeout,
 };
 use trunkline_cluster::memory::Memory;
-use trunkline_gateway::{Elsewhere, HostPhase, Place};
+use trunkline_gateway::{HostPhase, Peers, SessionLocation};
 use trunkline_host::{
     Host,
     config::{AgentConfig, Command},
@@ -48,7 +48,10 @@ async fn a_host_that_drains_hands_its_sessions_over_and_one_with_files_stays() {
     let drained = b.node.drain(TTL).await;
     assert_eq!((drained.moved, drained.stay), (1, Vec::new()));
     assert_eq!(c.turn(&moves, "m-2", "two").await, "two");
-    assert_eq!(b.node.locate(&moves).await, Place::There("c".to_owned()));
+    assert_eq!(
+        b.node.locate(&moves).await,
+        SessionLocation::There("c".to_owned())
+    );
     // Who was on the way to it there comes again, and does not think that it was lost.
     let refused = b
         .sessions
@@ -86,7 +89,7 @@ async fn a_session_moves_once_however_it_is_looked_for_meanwhile_and_who_listens
     let looks = ids.iter().map(|id| {
         let (a, id) = (a.clone(), id.clone());
         tokio::spawn(async move {
-            while a.node.locate(&id).await != Place::There("b".to_owned()) {
+            while a.node.locate(&id).await != SessionLocation::There("b".to_owned()) {
                 tokio::task::yield_now().await;
             }
         })

@@ -16,7 +16,7 @@ use trunkline_cluster::{
     store::{Kept, Space, Store, key_of},
     wire::{self, Head},
 };
-use trunkline_gateway::{Elsewhere, HostPhase, HostState, Place, Who};
+use trunkline_gateway::{ForwardedPrincipal, HostPhase, HostState, Peers, SessionLocation};
 use trunkline_protocol::{HostMessage, SessionId};
 
 use crate::{
@@ -238,7 +238,7 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
     let id = id("s");
     until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
     let place = a.node.place(&id, Some("echo")).await.unwrap();
-    let (owner, other) = if place == Place::Here {
+    let (owner, other) = if place == SessionLocation::Here {
         (&a, &b)
     } else {
         (&b, &a)
@@ -351,9 +351,13 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
         outsider
             .write(Space::Sessions, &key_of(id.as_str()), bytes)
             .await;
-        assert_eq!(other.node.locate(&id).await, Place::Unknown, "{lie:?}");
+        assert_eq!(
+            other.node.locate(&id).await,
+            SessionLocation::Unknown,
+            "{lie:?}"
+        );
         assert!(count(other, "rows_refused") > before, "{lie:?}");
-        assert_eq!(owner.node.locate(&id).await, Place::Here);
+        assert_eq!(owner.node.locate(&id).await, SessionLocation::Here);
     }
     // The highest epoch there is: no host takes the session, and says so.
     let most = SessionRow {
@@ -366,7 +370,7 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
         .await;
     let place = other.node.locate(&id).await;
     assert!(
-        matches!(&place, Place::Unavailable { why, .. } if why.contains("epoch")),
+        matches!(&place, SessionLocation::Unavailable { why, .. } if why.contains("epoch")),
         "{place:?}"
     );
 }
@@ -405,7 +409,7 @@ async fn what_is_left_of_a_host_whose_row_is_garbage_is_taken_over() {
         .write(Space::Hosts, "a", Bytes::from_static(b"garbage"))
         .await;
     let late = Instant::now() + Duration::from_secs(20);
-    while b.node.locate(&id).await != Place::Here {
+    while b.node.locate(&id).await != SessionLocation::Here {
         assert!(Instant::now() < late, "it stays without a host");
         sleep(Duration::from_millis(50)).await;
     }
@@ -537,7 +541,7 @@ async fn a_flood_of_letters_to_a_connection_ends_that_one_and_others_go_on() {
             .await
             .unwrap();
     }
-    let mut stream = b.node.connect("a", Who::User).await.unwrap();
+    let mut stream = b.node.connect("a", ForwardedPrincipal::User).await.unwrap();
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     stream.write_all(b"hello").await.unwrap();
     let mut heard = [0; 5];

@@ -2,7 +2,7 @@
 //! to stand for another one.
 
 use trunkline_cluster::{marks::Marks, memory::Memory, node::JoinError, store::Space};
-use trunkline_gateway::{Elsewhere, Place};
+use trunkline_gateway::{Peers, SessionLocation};
 use trunkline_protocol::SessionId;
 use trunkline_sessions::{Listener, StreamItem};
 
@@ -15,7 +15,7 @@ use super::{
 async fn says(machine: &Machine, id: &SessionId, part: &str) {
     until(|| machine.marks.lost().is_some() && machine.sessions.owned().is_empty()).await;
     let place = machine.node.locate(id).await;
-    let is_said = matches!(&place, Place::Unavailable { why, .. } if why.contains(part));
+    let is_said = matches!(&place, SessionLocation::Unavailable { why, .. } if why.contains(part));
     assert!(is_said, "{place:?}");
     let refused = machine
         .node
@@ -122,6 +122,6 @@ async fn a_session_of_which_the_store_has_less_than_this_host_is_not_taken() {
     .await
     .unwrap();
     let place = again.node.locate(&id).await;
-    let is_said = matches!(&place, Place::Unavailable { why, .. } if why.contains("has entries of the session up to"));
+    let is_said = matches!(&place, SessionLocation::Unavailable { why, .. } if why.contains("has entries of the session up to"));
     assert!(is_said, "{place:?}");
 }

@@ -21,7 +21,7 @@ use trunkline_cluster::{
     node::{JoinError, Node, Options},
     store::Store,
 };
-use trunkline_gateway::{Elsewhere, Place, TokenFile};
+use trunkline_gateway::{Peers, SessionLocation, TokenFile};
 use trunkline_host::{Host, config::AgentConfig};
 use trunkline_journal::Options as JournalOptions;
 use trunkline_protocol::{
@@ -146,7 +146,7 @@ impl Machine {
     pub(crate) async fn open_here(&self, id: &SessionId) {
         assert_eq!(
             self.node.place(id, Some("echo")).await.unwrap(),
-            Place::Here
+            SessionLocation::Here
         );
         self.open(id);
     }
@@ -245,7 +245,7 @@ impl Machine {
     }
 
     /// Waits until this host sees a session there.
-    pub(crate) async fn sees(&self, id: &SessionId, place: &Place) {
+    pub(crate) async fn sees(&self, id: &SessionId, place: &SessionLocation) {
         let late = Instant::now() + SOON;
         loop {
             let seen = self.node.locate(id).await;

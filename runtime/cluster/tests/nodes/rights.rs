@@ -13,7 +13,7 @@ use trunkline_cluster::{
     marks::Marks,
     nats::{Nats, Options},
 };
-use trunkline_gateway::{Elsewhere, NewToken, Place, Scope, Who};
+use trunkline_gateway::{ForwardedPrincipal, NewToken, Peers, Scope, SessionLocation};
 
 use crate::{
     id,
@@ -118,7 +118,7 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
                 id(&format!("two-{n}"))
             };
             n += 1;
-            if c.node.place(&id, Some("echo")).await.unwrap() == Place::Here {
+            if c.node.place(&id, Some("echo")).await.unwrap() == SessionLocation::Here {
                 c.open(&id);
                 c.turn(&id, "m-1", "at c").await;
                 return (c, id);
@@ -138,8 +138,11 @@ async fn hosts_with_least_rights_do_all_that_hosts_do() {
     // Another one: it finds them, connects, shares tokens, and has them when they are handed over.
     let b = machine(&server, "b", &of_b).await;
     until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
-    assert_eq!(b.node.locate(&one).await, Place::There("a".to_owned()));
-    let mut stream = b.node.connect("a", Who::User).await.unwrap();
+    assert_eq!(
+        b.node.locate(&one).await,
+        SessionLocation::There("a".to_owned())
+    );
+    let mut stream = b.node.connect("a", ForwardedPrincipal::User).await.unwrap();
     stream.write_all(&[7; 100_000]).await.unwrap();
     let mut heard = vec![0; 100_000];
     stream.read_exact(&mut heard).await.unwrap();

@@ -117,7 +117,7 @@ mod joined {
         nats::{Nats, Options as NatsOptions},
         node::{JoinError, Node, Options},
     };
-    use trunkline_gateway::{Elsewhere, Gateway, TokenFile};
+    use trunkline_gateway::{Gateway, Peers, TokenFile};
     use trunkline_host::{
         Host,
         process::{BootInstant, Deadline},
@@ -227,7 +227,7 @@ mod joined {
             journal::open_recorded(host, folder, options, self.node.record()).await
         }
 
-        pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        pub(crate) fn peers(&self) -> Arc<dyn Peers> {
             Arc::new(self.node.clone())
         }
 
@@ -250,7 +250,7 @@ mod joined {
             gateway: Arc<Gateway>,
         ) -> Result<(), CliError> {
             let door = Box::new(move |stream, who| {
-                let served = gateway.serve_fellow(Box::new(stream), who);
+                let served = gateway.serve_peer(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
             });
             self.node
@@ -277,7 +277,7 @@ mod absent {
     use std::{path::Path, sync::Arc, time::Duration};
 
     use anyhow::anyhow;
-    use trunkline_gateway::{Elsewhere, Gateway};
+    use trunkline_gateway::{Gateway, Peers};
     use trunkline_host::{Host, process::Deadline};
     use trunkline_journal::{OpenError, Options};
     use trunkline_sessions::Sessions;
@@ -313,7 +313,7 @@ mod absent {
             match *self {}
         }
 
-        pub(crate) fn elsewhere(&self) -> Arc<dyn Elsewhere> {
+        pub(crate) fn peers(&self) -> Arc<dyn Peers> {
             match *self {}
         }
 

@@ -8,7 +8,7 @@ use std::{
 use anyhow::anyhow;
 use clap::Args;
 use tokio::net::TcpListener;
-use trunkline_gateway::{Entrance, Name, Tls};
+use trunkline_gateway::{HostName, Listener, Tls};
 
 use crate::error::CliError;
 
@@ -52,7 +52,7 @@ impl Listen {
     ///
     /// # Errors
     /// Why it does not: without TLS it must be wanted, and some name must lead here.
-    pub(super) async fn open(&self) -> Result<Option<(Entrance, String)>, CliError> {
+    pub(super) async fn open(&self) -> Result<Option<(Listener, String)>, CliError> {
         let Some(at) = self.listen else {
             return Ok(None);
         };
@@ -66,9 +66,14 @@ impl Listen {
                     .next("give it a certificate by --tls-cert FILE and --tls-key FILE; or say --insecure"));
             }
         };
-        let mut names: Vec<_> = self.host_name.iter().cloned().map(Name::AnyPort).collect();
+        let mut names: Vec<_> = self
+            .host_name
+            .iter()
+            .cloned()
+            .map(HostName::AnyPort)
+            .collect();
         if !at.ip().is_unspecified() {
-            names.push(Name::AnyPort(bare(at)));
+            names.push(HostName::AnyPort(bare(at)));
         } else if tls.is_none() && names.is_empty() {
             return Err(CliError::usage(anyhow!(
                 "no name is known by which others call this machine"
@@ -93,7 +98,7 @@ impl Listen {
         }
         let scheme = if tls.is_some() { "https" } else { "http" };
         Ok(Some((
-            Entrance {
+            Listener {
                 listener,
                 names,
                 tls,

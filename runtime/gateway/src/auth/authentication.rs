@@ -1,0 +1,107 @@
+//! Authentication: the principal of a request, from its connection and its token.
+
+use std::sync::Arc;
+
+use axum::{
+    extract::{Request, State},
+    http::{Extensions, HeaderMap, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+
+use crate::{
+    auth::{principal::Principal, token::Scope},
+    gateway::Shared,
+    http::{
+        connection::Peer,
+        cors::{peer, single_header},
+        problem::Problem,
+    },
+};
+
+/// Rejects requests without a valid token, and adds the [`Principal`] to the others.
+pub(crate) async fn authenticate(
+    State(shared): State<Arc<Shared>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    match require_principal(&shared, request.extensions(), request.headers()).await {
+        Ok(principal) => {
+            request.extensions_mut().insert(principal);
+            next.run(request).await
+        }
+        Err(problem) => problem.into_response(),
+    }
+}
+
+/// Returns the principal of a request that must have one.
+pub(crate) async fn require_principal(
+    shared: &Shared,
+    extensions: &Extensions,
+    headers: &HeaderMap,
+) -> Result<Principal, Problem> {
+    match peer(extensions)? {
+        Peer::User => Ok(Principal::User),
+        Peer::OtherHost(principal) => Ok(principal),
+        peer @ Peer::Network(..) => authenticate_token(shared, &peer, bearer(headers)?).await,
+    }
+}
+
+/// Returns the bearer of a token, unless an agent started the process that sends it.
+pub(crate) async fn authenticate_token(
+    shared: &Shared,
+    peer: &Peer,
+    token: &str,
+) -> Result<Principal, Problem> {
+    let unknown = || Problem::unauthorized("this token is not known, was revoked, or has expired");
+    let principal = shared.known_tokens.find(token).ok_or_else(unknown)?;
+    if let Peer::Network(_, caller, admission) = peer {
+        caller.check().await?;
+        admission.accept();
+    }
+    Ok(principal)
+}
+
+/// Returns the bearer token of a request.
+fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let missing = || {
+        Problem::unauthorized(
+            "a token is needed: `Authorization: Bearer TOKEN`; `trunkline token new` makes one",
+        )
+    };
+    let value = single_header(headers, header::AUTHORIZATION).ok_or_else(missing)?;
+    let (scheme, token) = value.split_once(' ').ok_or_else(missing)?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        Ok(token.trim())
+    } else {
+        Err(missing())
+    }
+}
+
+/// Returns the principal of a request that may have none.
+pub(crate) async fn optional_principal(
+    shared: &Shared,
+    peer: &Peer,
+    headers: &HeaderMap,
+) -> Option<Result<Principal, Problem>> {
+    match peer {
+        Peer::User => Some(Ok(Principal::User)),
+        Peer::OtherHost(principal) => Some(Ok(principal.clone())),
+        Peer::Network(..) if !headers.contains_key(header::AUTHORIZATION) => None,
+        Peer::Network(..) => Some(match bearer(headers) {
+            Ok(token) => authenticate_token(shared, peer, token).await,
+            Err(problem) => Err(problem),
+        }),
+    }
+}
+
+/// Checks that a principal has a scope.
+pub(crate) fn require_scope(principal: &Principal, scope: Scope) -> Result<(), Problem> {
+    if principal.scope() >= scope {
+        return Ok(());
+    }
+    let (has, needs) = (principal.scope().as_str(), scope.as_str());
+    Err(Problem::forbidden(format!(
+        "the token has scope {has}, and this needs {needs}"
+    )))
+}

@@ -1,0 +1,708 @@
+//! What may be said over a network: one total table, of messages, scopes and agents. A network peer
+//! is not the operator: it names no path of this machine, and sets of a session only what the
+//! agent's configuration leaves to it.
+
+use std::path::Path;
+
+use trunkline_host::{Host, config::NetworkOptions};
+use trunkline_protocol::{
+    HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, Resume, SessionAttach,
+    SessionStart, SessionUpdate,
+};
+use trunkline_relay::MessageAuthorizer;
+
+use crate::{
+    auth::{principal::Principal, token::Scope},
+    gateway::Shared,
+    http::problem::Problem,
+};
+
+/// Refusal of an answer to a permission by a token without `may_approve`.
+pub(crate) const NO_APPROVAL: &str = "the token may not answer permissions; make one that may by \
+     `trunkline token new --approve --scope control`";
+
+/// Judges what the bearer of a token says.
+#[derive(Debug)]
+pub(crate) struct PrincipalAuthorizer {
+    scope: Scope,
+    may_approve: bool,
+    /// Whose agents say what may be set.
+    host: Host,
+    folders: Folders,
+    /// True if the client sees the sessions of all.
+    sees_all: bool,
+}
+
+/// Whether a session may name the folders that it works in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Folders {
+    /// None.
+    Refused,
+    /// Folders that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`,
+    /// and folders in them. ACP has no session without a folder. The hub is this daemon's own agent
+    /// of ACP, so the files that it names are taken, too: it wrote them itself.
+    Allowed,
+}
+
+impl PrincipalAuthorizer {
+    /// The table for who asks. `None`: this user may say all.
+    pub(crate) fn of(principal: &Principal, host: &Host, folders: Folders) -> Option<Self> {
+        match principal {
+            Principal::User => None,
+            Principal::Bearer(bearer) => Some(Self {
+                scope: bearer.token.scope,
+                may_approve: bearer.token.may_approve,
+                host: host.clone(),
+                folders,
+                sees_all: principal.visitor().is_none_or(|visitor| visitor.sees_all),
+            }),
+        }
+    }
+
+    /// Refuses a message of this type whose scope the token does not have.
+    fn require_scope(&self, needed: Scope, kind: &str) -> Result<(), String> {
+        if self.scope >= needed {
+            return Ok(());
+        }
+        let (has, needs) = (self.scope.as_str(), needed.as_str());
+        Err(format!(
+            "a token of scope {has} may not say {kind}: it needs {needs}"
+        ))
+    }
+
+    /// Returns a start without the folders and the conversation that it may name. A client that may
+    /// list an agent's own conversations continues one by its id, in a folder that is allowed.
+    fn without_allowed(
+        &self,
+        start: &SessionStart,
+        agent: Option<&str>,
+    ) -> Result<SessionStart, String> {
+        let mut start = start.clone();
+        if self.folders == Folders::Refused {
+            return Ok(start);
+        }
+        let by_id = |resume: &Resume| resume.params.is_none() && resume.fork.is_none();
+        if self.sees_all && start.resume.as_ref().is_some_and(by_id) {
+            start.resume = None;
+        }
+        let config = agent
+            .and_then(|id| self.host.agent(id))
+            .map(|agent| agent.config.clone());
+        for folder in start
+            .cwd
+            .take()
+            .into_iter()
+            .chain(start.add_dirs.take().into_iter().flatten())
+        {
+            if !config
+                .as_ref()
+                .is_some_and(|config| config.allows_dir(Path::new(&folder)))
+            {
+                return Err(format!(
+                    "{folder} is no folder that the agent's configuration allows to a network: it has to be in its \
+                     `work_dir` or one of `allowed_dirs`"
+                ));
+            }
+        }
+        Ok(start)
+    }
+
+    /// What may be set of sessions of an agent, as it is configured now. Of one that is not there
+    /// it is nothing.
+    fn settings(&self, agent: Option<&str>) -> Settings {
+        let listed = agent
+            .and_then(|id| self.host.agent(id))
+            .map(|agent| agent.config.network_options.clone());
+        Settings(listed.unwrap_or_else(|| NetworkOptions::listed([])))
+    }
+}
+
+/// Whether who asks may say a message. Of a session's start or update its agent is to be named.
+pub(crate) fn authorize(
+    shared: &Shared,
+    principal: &Principal,
+    message: &HostMessage,
+    agent: Option<&str>,
+) -> Result<(), Problem> {
+    let judged = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused)
+        .map_or(Ok(()), |table| table.hear_host(message, agent));
+    judged.map_err(Problem::forbidden)
+}
+
+/// Returns an error unless the client may send this message of a hub.
+pub(crate) fn authorize_hub_message(
+    shared: &Shared,
+    principal: &Principal,
+    message: &HubMessage,
+) -> Result<(), Problem> {
+    let judged = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused)
+        .map_or(Ok(()), |table| table.hear_hub(message));
+    judged.map_err(Problem::forbidden)
+}
+
+/// Whether who asks may set an option of this name: also a title, which is no option of the
+/// protocol, and what the protocol does not read.
+pub(crate) fn may_set(
+    shared: &Shared,
+    principal: &Principal,
+    agent: &str,
+    name: &str,
+) -> Result<(), Problem> {
+    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused) else {
+        return Ok(());
+    };
+    table
+        .settings(Some(agent))
+        .refuse([(name, true)])
+        .map_err(Problem::forbidden)
+}
+
+impl MessageAuthorizer for PrincipalAuthorizer {
+    fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
+        let needed = match &message.body {
+            HostBody::SessionStart(_)
+            | HostBody::UserInput(_)
+            | HostBody::FileInput(_)
+            | HostBody::SessionUpdate(_)
+            | HostBody::Stop(_)
+            | HostBody::PermissionResponse(_)
+            | HostBody::InputResponse(_)
+            | HostBody::SessionClose(_) => Scope::Control,
+            HostBody::FlowPause(_)
+            | HostBody::FlowResume(_)
+            | HostBody::Ping(_)
+            | HostBody::SessionsList(_)
+            | HostBody::AgentsList(_) => Scope::Observe,
+        };
+        self.require_scope(needed, message.body.kind().as_str())?;
+        match &message.body {
+            HostBody::SessionStart(start) => self
+                .settings(agent)
+                .start(&self.without_allowed(start, agent)?),
+            HostBody::SessionUpdate(update) => self.settings(agent).update(update),
+            HostBody::FileInput(_) if self.folders == Folders::Allowed => Ok(()),
+            HostBody::FileInput(_) => Err(
+                "a path of this machine is not taken from a network: give the file by PUT \
+                     /v1/sessions/ID/files, and its SHA-256 with the input"
+                    .to_owned(),
+            ),
+            HostBody::PermissionResponse(_) if !self.may_approve => Err(NO_APPROVAL.to_owned()),
+            HostBody::PermissionResponse(PermissionResponse {
+                updated_input: Some(_),
+                ..
+            }) => Err("updated_input may not be set from a network".to_owned()),
+            HostBody::UserInput(_)
+            | HostBody::PermissionResponse(_)
+            | HostBody::Stop(_)
+            | HostBody::InputResponse(_)
+            | HostBody::SessionClose(_)
+            | HostBody::FlowPause(_)
+            | HostBody::FlowResume(_)
+            | HostBody::Ping(_)
+            | HostBody::SessionsList(_)
+            | HostBody::AgentsList(_) => Ok(()),
+        }
+    }
+
+    fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
+        match &message.body {
+            HubBody::SessionAttach(SessionAttach {
+                env, mcp_servers, ..
+            }) => Settings(NetworkOptions::listed([])).refuse([
+                ("env", env.is_some()),
+                ("mcp_servers", mcp_servers.is_some()),
+            ]),
+            HubBody::SessionFork(fork) => {
+                self.require_scope(Scope::Control, HubKind::SessionFork.as_str())?;
+                Settings(NetworkOptions::listed([])).refuse([
+                    ("env", fork.env.is_some()),
+                    ("mcp_servers", fork.mcp_servers.is_some()),
+                ])
+            }
+            HubBody::SessionEdit(_) => {
+                self.require_scope(Scope::Control, HubKind::SessionEdit.as_str())
+            }
+            // The visitor's rights bound what is read, and an observer reads, whatever role it asks for.
+            HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
+        }
+    }
+}
+
+/// What of a session may be set. Each field is named: one that is added to the protocol has to be
+/// decided on here, and is refused unless it can be listed.
+struct Settings(NetworkOptions);
+
+impl Settings {
+    fn start(&self, start: &SessionStart) -> Result<(), String> {
+        let SessionStart {
+            protocol: _,
+            extensions: _,
+            max_line: _,
+            agent_id: _,
+            user_id: _,
+            task_id: _,
+            run_id: _,
+            iteration: _,
+            model,
+            mode,
+            reasoning_effort,
+            resume,
+            role,
+            variables,
+            cwd,
+            add_dirs,
+            exchange_dir,
+            temperature,
+            system_prompt,
+            system_prompt_mode,
+            permission_mode,
+            allowed_tools,
+            denied_tools,
+            allowed_domains,
+            max_turns,
+            max_cost_usd,
+            max_tokens,
+            turn_timeout_ms,
+            inactivity_timeout_ms,
+            mcp_servers,
+            skills,
+            env,
+            extra_args,
+        } = start;
+        self.refuse([
+            ("model", model.is_some()),
+            ("mode", mode.is_some()),
+            ("reasoning_effort", reasoning_effort.is_some()),
+            ("resume", resume.is_some()),
+            ("role", role.is_some()),
+            ("variables", variables.is_some()),
+            ("cwd", cwd.is_some()),
+            ("add_dirs", add_dirs.is_some()),
+            ("exchange_dir", exchange_dir.is_some()),
+            ("temperature", temperature.is_some()),
+            ("system_prompt", system_prompt.is_some()),
+            ("system_prompt_mode", system_prompt_mode.is_some()),
+            ("permission_mode", permission_mode.is_some()),
+            ("allowed_tools", allowed_tools.is_some()),
+            ("denied_tools", denied_tools.is_some()),
+            ("allowed_domains", allowed_domains.is_some()),
+            ("max_turns", max_turns.is_some()),
+            ("max_cost_usd", max_cost_usd.is_some()),
+            ("max_tokens", max_tokens.is_some()),
+            ("turn_timeout_ms", turn_timeout_ms.is_some()),
+            ("inactivity_timeout_ms", inactivity_timeout_ms.is_some()),
+            ("mcp_servers", mcp_servers.is_some()),
+            ("skills", skills.is_some()),
+            ("env", env.is_some()),
+            ("extra_args", extra_args.is_some()),
+        ])
+    }
+
+    fn update(&self, update: &SessionUpdate) -> Result<(), String> {
+        let SessionUpdate {
+            model,
+            mode,
+            reasoning_effort,
+            permission_mode,
+            allowed_tools,
+            denied_tools,
+            options,
+        } = update;
+        self.refuse([
+            ("model", model.is_some()),
+            ("mode", mode.is_some()),
+            ("reasoning_effort", reasoning_effort.is_some()),
+            ("permission_mode", permission_mode.is_some()),
+            ("allowed_tools", allowed_tools.is_some()),
+            ("denied_tools", denied_tools.is_some()),
+            ("options", options.is_some()),
+        ])
+    }
+
+    /// Refuses the first that is set and not listed, by its name.
+    fn refuse<const N: usize>(&self, options: [(&str, bool); N]) -> Result<(), String> {
+        let Some((name, _)) = options
+            .into_iter()
+            .find(|(name, is_set)| *is_set && !self.0.has(name))
+        else {
+            return Ok(());
+        };
+        let listed: Vec<_> = self.0.names().collect();
+        Err(match listed.split_last() {
+            None => format!("{name} may not be set from a network"),
+            Some((last, [])) => format!("{name} may not be set from a network; {last} may"),
+            Some((last, others)) => {
+                format!(
+                    "{name} may not be set from a network; {} and {last} may",
+                    others.join(", ")
+                )
+            }
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use trunkline_host::config::{AgentConfig, NetworkOption};
+
+    use super::*;
+
+    /// Agents that leave to a network what they do without a word, nothing, and all that can be listed.
+    fn table(scope: Scope) -> PrincipalAuthorizer {
+        let mut host = Host::builder().agent(AgentConfig::external("usual", "none"));
+        for (id, options) in [("strict", &[][..]), ("open", &NetworkOption::ALL)] {
+            let mut agent = AgentConfig::external(id, "none");
+            agent.network_options = NetworkOptions::listed(options.iter().copied());
+            host = host.agent(agent);
+        }
+        PrincipalAuthorizer {
+            scope,
+            may_approve: true,
+            host: host.build().unwrap(),
+            folders: Folders::Refused,
+            sees_all: true,
+        }
+    }
+
+    fn says(scope: Scope, line: &str) -> Result<(), String> {
+        let table = table(scope);
+        match HostMessage::parse(line) {
+            Ok(message) => table.hear_host(&message, Some("usual")),
+            Err(_) => table.hear_hub(&HubMessage::parse(line).unwrap()),
+        }
+    }
+
+    /// Every form of an answer to a permission; a question needs only the scope.
+    #[test]
+    fn a_permission_is_answered_only_by_a_token_that_may_approve() {
+        for scope in [Scope::Observe, Scope::Control, Scope::Admin] {
+            for (members, is_edit) in [
+                (r#""approved":true"#, false),
+                (r#""approved":false"#, false),
+                (r#""approved":true,"always_allow":true"#, false),
+                (r#""approved":true,"option_id":"always""#, false),
+                (r#""approved":true,"updated_input":{}"#, true),
+            ] {
+                let line = format!(
+                    r#"{{"type":"permission.response","session_id":"s","request_id":"r",{members}}}"#
+                );
+                let answer = HostMessage::parse(&line).unwrap();
+                let mut table = table(scope);
+                let may = table.hear_host(&answer, None).is_ok();
+                assert_eq!(may, scope >= Scope::Control && !is_edit, "{scope:?} {line}");
+                table.may_approve = false;
+                let refused = table.hear_host(&answer, None).unwrap_err();
+                let command = refused.contains("trunkline token new --approve");
+                assert_eq!(command, scope >= Scope::Control, "{refused}");
+            }
+            let mut table = table(scope);
+            table.may_approve = false;
+            let line = r#"{"type":"input.response","session_id":"s","request_id":"r","values":{}}"#;
+            let answer = table.hear_host(&HostMessage::parse(line).unwrap(), None);
+            assert_eq!(answer.is_ok(), scope >= Scope::Control, "{scope:?}");
+        }
+    }
+
+    #[test]
+    fn each_message_needs_its_scope_and_sets_nothing_of_this_machine() {
+        const CONTROL: &str = "may not say";
+        for (line, observe, control) in [
+            (r#"{"type":"session.start","session_id":"s"}"#, CONTROL, ""),
+            (
+                r#"{"type":"session.start","session_id":"s","model":"m","mode":"x","reasoning_effort":"y"}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","cwd":"/"}"#,
+                CONTROL,
+                "cwd",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","env":{}}"#,
+                CONTROL,
+                "env",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","extra_args":[]}"#,
+                CONTROL,
+                "extra_args",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","exchange_dir":"/x"}"#,
+                CONTROL,
+                "exchange_dir",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","resume":{}}"#,
+                CONTROL,
+                "resume",
+            ),
+            (
+                r#"{"type":"session.start","session_id":"s","permission_mode":"x"}"#,
+                CONTROL,
+                "permission_mode",
+            ),
+            (
+                r#"{"type":"user.input","session_id":"s","content":"x"}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"file.input","session_id":"s","file_path":"/etc/passwd"}"#,
+                CONTROL,
+                "a path",
+            ),
+            (
+                r#"{"type":"session.update","session_id":"s","model":"m"}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"session.update","session_id":"s","allowed_tools":[]}"#,
+                CONTROL,
+                "allowed_tools",
+            ),
+            (r#"{"type":"stop","session_id":"s"}"#, CONTROL, ""),
+            (r#"{"type":"session.close","session_id":"s"}"#, CONTROL, ""),
+            (
+                r#"{"type":"permission.response","session_id":"s","request_id":"r","approved":true}"#,
+                CONTROL,
+                "",
+            ),
+            (
+                r#"{"type":"permission.response","session_id":"s","request_id":"r","updated_input":{}}"#,
+                CONTROL,
+                "updated_input",
+            ),
+            (
+                r#"{"type":"input.response","session_id":"s","request_id":"r","cancelled":true}"#,
+                CONTROL,
+                "",
+            ),
+            (r#"{"type":"flow.pause","session_id":"s"}"#, "", ""),
+            (r#"{"type":"flow.resume","session_id":"s"}"#, "", ""),
+            (r#"{"type":"ping","session_id":"","nonce":"n"}"#, "", ""),
+            (
+                r#"{"type":"agents.list","session_id":"","request_id":"r"}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"sessions.list","session_id":"","request_id":"r"}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0,"env":{"A":"b"}}"#,
+                "env",
+                "env",
+            ),
+            (
+                r#"{"type":"session.attach","session_id":"s","after":0,"mcp_servers":[]}"#,
+                "mcp",
+                "mcp",
+            ),
+            (r#"{"type":"session.detach","session_id":"s"}"#, "", ""),
+            (
+                r#"{"type":"session.history","session_id":"s","request_id":"r"}"#,
+                "",
+                "",
+            ),
+            (
+                r#"{"type":"session.edit","session_id":"s","request_id":"r","archived":true}"#,
+                "control",
+                "",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a"}"#,
+                "control",
+                "",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a","env":{"A":"b"}}"#,
+                "control",
+                "env",
+            ),
+            (
+                r#"{"type":"session.fork","session_id":"s","source":"a","mcp_servers":[]}"#,
+                "control",
+                "mcp",
+            ),
+        ] {
+            for (scope, refused) in [
+                (Scope::Observe, observe),
+                (Scope::Control, control),
+                (Scope::Admin, control),
+            ] {
+                match says(scope, line) {
+                    Ok(()) => assert_eq!(refused, "", "{scope:?} {line}"),
+                    Err(why) => {
+                        assert!(
+                            !refused.is_empty() && why.contains(refused),
+                            "{scope:?} {line}: {why}"
+                        )
+                    }
+                }
+            }
+        }
+    }
+
+    /// What no agent's configuration allows is refused: a folder beside it, above it, and behind a
+    /// link that leads out.
+    #[tokio::test]
+    async fn folders_are_those_that_the_agent_may_work_in_and_only_where_they_may_be_named() {
+        let place = tempfile::tempdir().unwrap();
+        let root = place.path().canonicalize().unwrap();
+        for folder in ["in/deep", "work", "out"] {
+            std::fs::create_dir_all(root.join(folder)).unwrap();
+        }
+        std::os::unix::fs::symlink(root.join("out"), root.join("in/link")).unwrap();
+        let mut agent = AgentConfig::external("a", "none");
+        agent.command.work_dir = root.join("work");
+        agent.allowed_dirs = vec![root.join("in")];
+        let host = Host::builder().agent(agent).build().unwrap();
+        let mut table = PrincipalAuthorizer {
+            scope: Scope::Control,
+            may_approve: false,
+            host,
+            folders: Folders::Allowed,
+            sees_all: false,
+        };
+        let says = |table: &PrincipalAuthorizer, agent, name: &str, value: serde_json::Value| {
+            let line = serde_json::json!({"type": "session.start", "session_id": "s", name: value})
+                .to_string();
+            table.hear_host(&HostMessage::parse(&line).unwrap(), agent)
+        };
+        for (folder, may) in [
+            ("in", true),
+            ("in/deep", true),
+            ("work", true),
+            ("in/link", false),
+            ("in/../out", false),
+            ("in/gone", false),
+            ("out", false),
+            ("", false),
+        ] {
+            let folder = root.join(folder);
+            for (name, value) in [
+                ("cwd", serde_json::json!(folder)),
+                ("add_dirs", serde_json::json!([folder])),
+            ] {
+                assert_eq!(
+                    says(&table, Some("a"), name, value.clone()).is_ok(),
+                    may,
+                    "{name} {folder:?}"
+                );
+                assert!(says(&table, Some("gone"), name, value.clone()).is_err());
+                assert!(says(&table, None, name, value).is_err());
+            }
+        }
+        assert!(
+            says(
+                &table,
+                Some("a"),
+                "exchange_dir",
+                serde_json::json!(root.join("in"))
+            )
+            .is_err()
+        );
+        let file = r#"{"type":"file.input","session_id":"s","file_path":"/f"}"#;
+        let file = HostMessage::parse(file).unwrap();
+        assert!(table.hear_host(&file, Some("a")).is_ok());
+        table.scope = Scope::Observe;
+        assert!(table.hear_host(&file, Some("a")).is_err());
+        table.scope = Scope::Control;
+        // A conversation of the agent's own is named by its id, by a client that may list them.
+        let by_id = serde_json::json!({"native_session_id": "n", "history": true});
+        assert!(says(&table, Some("a"), "resume", by_id.clone()).is_err());
+        table.sees_all = true;
+        assert!(says(&table, Some("a"), "resume", by_id.clone()).is_ok());
+        for (name, value) in [
+            ("params", serde_json::json!({"cwd": "/"})),
+            ("fork", serde_json::json!(true)),
+        ] {
+            let mut more = by_id.clone();
+            more[name] = value;
+            assert!(says(&table, Some("a"), "resume", more).is_err(), "{name}");
+        }
+        table.folders = Folders::Refused;
+        assert!(says(&table, Some("a"), "resume", by_id).is_err());
+        assert!(table.hear_host(&file, Some("a")).is_err());
+        assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
+    }
+
+    /// Every option of a session, with what each agent leaves to a network. What none does can be
+    /// listed nowhere.
+    #[tokio::test]
+    async fn what_may_be_set_differs_between_agents_and_some_is_never() {
+        let table = table(Scope::Control);
+        let start = |name: &str, value: &str| {
+            format!(r#"{{"type":"session.start","session_id":"s","{name}":{value}}}"#)
+        };
+        for (name, value, usual, open) in [
+            ("model", r#""m""#, true, true),
+            ("mode", r#""m""#, true, true),
+            ("reasoning_effort", r#""m""#, true, true),
+            ("permission_mode", r#""m""#, false, true),
+            ("temperature", "1", false, true),
+            ("system_prompt", r#""m""#, false, true),
+            ("system_prompt_mode", r#""append""#, false, true),
+            ("denied_tools", "[]", false, true),
+            ("allowed_domains", "[]", false, true),
+            ("max_turns", "1", false, true),
+            ("max_cost_usd", "1", false, true),
+            ("max_tokens", "1", false, true),
+            ("turn_timeout_ms", "1", false, true),
+            ("inactivity_timeout_ms", "1", false, true),
+            ("resume", "{}", false, false),
+            ("role", r#""m""#, false, false),
+            ("variables", "{}", false, false),
+            ("cwd", r#""/""#, false, false),
+            ("add_dirs", "[]", false, false),
+            ("exchange_dir", r#""/""#, false, false),
+            ("allowed_tools", "[]", false, false),
+            ("mcp_servers", "[]", false, false),
+            ("skills", "[]", false, false),
+            ("env", "{}", false, false),
+            ("extra_args", "[]", false, false),
+            ("options", "{}", false, false),
+        ] {
+            for (agent, may) in [
+                (Some("usual"), usual),
+                (Some("open"), open),
+                (Some("strict"), false),
+                (None, false),
+                (Some("gone"), false),
+            ] {
+                for kind in ["session.start", "session.update"] {
+                    let line = start(name, value).replace("session.start", kind);
+                    let message = HostMessage::parse(&line).unwrap();
+                    let is_there = message.to_line().len()
+                        > HostMessage::parse(&start("x", "1").replace("session.start", kind))
+                            .unwrap()
+                            .to_line()
+                            .len();
+                    let is_of_start = name != "options";
+                    assert!(
+                        is_there || (kind == "session.start") != is_of_start,
+                        "{line}"
+                    );
+                    let said = table.hear_host(&message, agent);
+                    assert_eq!(said.is_ok(), may || !is_there, "{agent:?} {line} {said:?}");
+                    assert!(
+                        said.is_ok()
+                            || said
+                                .unwrap_err()
+                                .starts_with(&format!("{name} may not be set"))
+                    );
+                }
+            }
+        }
+    }
+}

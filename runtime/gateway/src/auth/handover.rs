@@ -1,0 +1,63 @@
+//! From a terminal to a browser, without a secret in a command line or an address: a code that is good once.
+
+use std::{
+    collections::VecDeque,
+    sync::{Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use subtle::ConstantTimeEq;
+
+/// Where a page gives its code.
+pub(crate) const PATH: &str = "/open";
+
+/// For how long a code is good.
+const GOOD: Duration = Duration::from_secs(60);
+
+/// How many codes there are at a time: a further one takes the place of the oldest.
+const CODES: usize = 16;
+
+/// The codes that are good.
+#[derive(Debug, Default)]
+pub(crate) struct HandoverCodes(Mutex<VecDeque<(Instant, String)>>);
+
+impl HandoverCodes {
+    /// A new code.
+    pub(crate) fn make(&self) -> String {
+        let random = || uuid::Uuid::new_v4().simple().to_string();
+        let code = random() + &random();
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if codes.len() == CODES {
+            codes.pop_front();
+        }
+        codes.push_back((Instant::now() + GOOD, code.clone()));
+        code
+    }
+
+    /// Whether a code is good, which it then is no more.
+    pub(crate) fn take(&self, code: &str) -> bool {
+        let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        codes.retain(|(until, _)| Instant::now() < *until);
+        let at = codes
+            .iter()
+            .position(|(_, known)| known.as_bytes().ct_eq(code.as_bytes()).into());
+        at.and_then(|at| codes.remove(at)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_code_is_good_once() {
+        let codes = HandoverCodes::default();
+        let (one, two) = (codes.make(), codes.make());
+        assert!(codes.take(&one) && !codes.take(&one) && !codes.take("") && codes.take(&two));
+        let first = codes.make();
+        for _ in 0..CODES {
+            codes.make();
+        }
+        assert!(!codes.take(&first), "a later one has its place");
+    }
+}

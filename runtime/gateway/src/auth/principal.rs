@@ -1,0 +1,322 @@
+//! Principals: the user of the socket, and the bearers of tokens.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+use tokio::{sync::watch, time::sleep};
+use trunkline_sessions::Visitor;
+
+use crate::{
+    auth::token::{Scope, Token, TokenFile, id_of, now},
+    peers::ForwardedPrincipal,
+};
+
+/// Interval of checks of the token file: a revoked token ends within a second.
+const TOKEN_FILE_INTERVAL: Duration = Duration::from_millis(500);
+
+/// Longest interval of checks whether a token has expired.
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Open streams per token.
+const MAX_STREAMS: usize = 1024;
+
+/// Authenticated sender of a request.
+#[derive(Debug, Clone)]
+pub(crate) enum Principal {
+    /// The user of this daemon, over its socket.
+    User,
+    /// The bearer of a token.
+    Bearer(Arc<Bearer>),
+}
+
+/// The bearer of a token.
+#[derive(Debug)]
+pub(crate) struct Bearer {
+    pub(crate) token: Token,
+    visitor: Arc<Visitor>,
+    streams: AtomicUsize,
+    /// Set if another host checks the token, and closes its requests when the token is revoked.
+    is_of_other_host: bool,
+}
+
+impl Principal {
+    /// Creates the principal of a request that another host authenticated and forwards.
+    pub(crate) fn of_other_host(who: ForwardedPrincipal) -> Self {
+        match who {
+            ForwardedPrincipal::User => Self::User,
+            ForwardedPrincipal::Bearer {
+                id,
+                name,
+                scope,
+                may_approve,
+                agents,
+                all_sessions,
+                created,
+                expires,
+            } => {
+                let token = Token {
+                    id,
+                    name,
+                    scope,
+                    may_approve,
+                    agents,
+                    all_sessions,
+                    created,
+                    expires,
+                    // The other host checks both.
+                    parent: None,
+                    digest: String::new(),
+                };
+                Self::Bearer(Arc::new(Bearer {
+                    is_of_other_host: true,
+                    ..Bearer::new(token)
+                }))
+            }
+        }
+    }
+
+    pub(crate) fn scope(&self) -> Scope {
+        match self {
+            Self::User => Scope::Admin,
+            Self::Bearer(bearer) => bearer.token.scope,
+        }
+    }
+
+    /// Returns `true` if the principal may answer permissions.
+    pub(crate) fn may_approve(&self) -> bool {
+        match self {
+            Self::User => true,
+            Self::Bearer(bearer) => bearer.token.may_approve,
+        }
+    }
+
+    /// Returns the sessions that it may see; `None` for all.
+    pub(crate) fn visitor(&self) -> Option<Arc<Visitor>> {
+        match self {
+            Self::User => None,
+            Self::Bearer(bearer) => Some(bearer.visitor.clone()),
+        }
+    }
+
+    /// Returns `true` if it sees the sessions of all users with every agent.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.visitor()
+            .is_none_or(|visitor| visitor.sees_all && visitor.agents.is_none())
+    }
+
+    pub(crate) fn may_have(&self, agent: &str) -> bool {
+        self.visitor().is_none_or(|visitor| visitor.may_have(agent))
+    }
+
+    /// Returns the id of its token; `None` for the user.
+    pub(crate) fn token_id(&self) -> Option<&str> {
+        match self {
+            Self::User => None,
+            Self::Bearer(bearer) => Some(&bearer.token.id),
+        }
+    }
+
+    /// Reserves a stream; `None` if the token has too many.
+    pub(crate) fn stream(&self) -> Option<Stream> {
+        let Self::Bearer(bearer) = self else {
+            return Some(Stream(None));
+        };
+        if bearer.streams.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
+            bearer.streams.fetch_sub(1, Ordering::Relaxed);
+            return None;
+        }
+        Some(Stream(Some(bearer.clone())))
+    }
+}
+
+/// Reservation of one stream.
+#[derive(Debug)]
+pub(crate) struct Stream(Option<Arc<Bearer>>);
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if let Some(bearer) = &self.0 {
+            bearer.streams.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+type Known = Arc<HashMap<String, Arc<Bearer>>>;
+
+/// Valid tokens, as read from the token file.
+#[derive(Debug)]
+pub(crate) struct KnownTokens {
+    file: TokenFile,
+    known: watch::Sender<Known>,
+    /// Version of the file that was read last. The lock is held during a read, so that a caller
+    /// that finds the file unchanged also finds its tokens.
+    read: Mutex<Mark>,
+}
+
+type Mark = Option<(u64, i64, u32, u64)>;
+
+impl KnownTokens {
+    pub(crate) fn new(file: TokenFile) -> Self {
+        let known_tokens = Self {
+            file,
+            known: watch::Sender::default(),
+            read: Mutex::default(),
+        };
+        known_tokens.refresh();
+        known_tokens
+    }
+
+    /// Returns the bearer of a token, and rereads a changed file for an unknown one.
+    pub(crate) fn find(&self, text: &str) -> Option<Principal> {
+        let id = id_of(text)?;
+        let find = || self.known.borrow().get(id).cloned();
+        let bearer = find().or_else(|| {
+            self.refresh();
+            find()
+        })?;
+        (bearer.token.is(text) && bearer.token.is_good_at(now()))
+            .then_some(Principal::Bearer(bearer))
+    }
+
+    /// Resolves when the token of a principal is revoked or has expired.
+    pub(crate) async fn ended(&self, principal: &Principal) {
+        let Principal::Bearer(bearer) = principal else {
+            return std::future::pending().await;
+        };
+        let mut known = self.known.subscribe();
+        let revoked = async {
+            if bearer.is_of_other_host {
+                return std::future::pending().await;
+            }
+            let is_gone = |known: &Known| !known.contains_key(&bearer.token.id);
+            // An error means that the daemon ends.
+            let _ = known.wait_for(is_gone).await;
+        };
+        let expired = async {
+            let Some(expires) = bearer.token.expires else {
+                return std::future::pending().await;
+            };
+            while bearer.token.is_good_at(now()) {
+                // Clocks can be set, so the sleep is bounded.
+                sleep(Duration::from_secs(expires.saturating_sub(now())).min(EXPIRY_INTERVAL))
+                    .await;
+            }
+        };
+        tokio::select! {
+            () = revoked => {}
+            () = expired => {}
+        }
+    }
+
+    /// Rereads the file when it changes. Never resolves.
+    pub(crate) async fn watch(&self) {
+        loop {
+            sleep(TOKEN_FILE_INTERVAL).await;
+            self.refresh();
+        }
+    }
+
+    /// Reads the file if it has changed.
+    fn refresh(&self) {
+        let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
+        let mark = self.file.mark();
+        if *read == mark {
+            return;
+        }
+        let tokens = match self.file.read() {
+            Ok(tokens) => tokens,
+            // The known tokens stay until the file changes again.
+            Err(error) => {
+                *read = mark;
+                return tracing::warn!("{error}");
+            }
+        };
+        *read = mark;
+        self.known.send_modify(|known| {
+            let kept = |token: Token| {
+                let before = known.get(&token.id).filter(|bearer| bearer.token == token);
+                let bearer = before
+                    .cloned()
+                    .unwrap_or_else(|| Arc::new(Bearer::new(token)));
+                (bearer.token.id.clone(), bearer)
+            };
+            *known = Arc::new(tokens.into_iter().map(kept).collect());
+        });
+    }
+}
+
+impl Bearer {
+    fn new(token: Token) -> Self {
+        let name = format!("t-{}", token.id);
+        let author = token.name.as_ref().map(|own| format!("{own}/{name}"));
+        let visitor = Visitor {
+            author: author.unwrap_or_else(|| name.clone()),
+            name,
+            sees_all: token.all_sessions,
+            may_speak: token.scope >= Scope::Control,
+            may_approve: token.may_approve,
+            agents: token.agents.clone(),
+        };
+        Self {
+            token,
+            visitor: Arc::new(visitor),
+            streams: AtomicUsize::new(0),
+            is_of_other_host: false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::token::NewToken;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_token_is_known_at_once_and_revoked_within_a_second() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let known_tokens = Arc::new(KnownTokens::new(file.clone()));
+        let new = NewToken::with_scope(Scope::Observe);
+        let (token, text) = file.add(new).unwrap();
+        let principal = known_tokens.find(&text).expect("it is looked for on disk");
+        assert_eq!(principal.scope(), Scope::Observe);
+        let mut other = text.clone();
+        other.replace_range(
+            text.len() - 1..,
+            if text.ends_with('0') { "1" } else { "0" },
+        );
+        assert!(known_tokens.find(&other).is_none() && known_tokens.find("tlk_x").is_none());
+
+        let watching = tokio::spawn({
+            let known_tokens = known_tokens.clone();
+            async move { known_tokens.watch().await }
+        });
+        let begun = tokio::time::Instant::now();
+        file.revoke(&token.id).unwrap();
+        known_tokens.ended(&principal).await;
+        assert!(begun.elapsed() <= Duration::from_secs(1));
+        assert!(known_tokens.find(&text).is_none());
+        watching.abort();
+    }
+
+    #[test]
+    fn the_streams_of_a_token_are_counted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::of(folder.path());
+        let new = NewToken::with_scope(Scope::Observe);
+        let text = file.add(new).unwrap().1;
+        let principal = KnownTokens::new(file).find(&text).unwrap();
+        let mut open: Vec<_> = (0..MAX_STREAMS)
+            .map(|_| principal.stream().unwrap())
+            .collect();
+        assert!(principal.stream().is_none());
+        open.pop();
+        assert!(principal.stream().is_some());
+    }
+}

@@ -1,0 +1,252 @@
+//! Errors, as RFC 9457 has them: what happened, in the protocol's categories where it has one.
+
+use std::io;
+
+use axum::{
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Serialize;
+use trunkline_host::NativeListError;
+use trunkline_protocol::{
+    AttachRefusal, Category, ClosedReason, Failure, SessionClosed, SessionRefused,
+};
+use trunkline_sessions::{ConversationsError, RemoveError, StartError, ends};
+
+use crate::http::uploads::UploadError;
+
+/// Why a request was not done.
+#[derive(Debug)]
+pub(crate) struct Problem {
+    status: StatusCode,
+    detail: String,
+    category: Option<Category>,
+}
+
+/// What a route gives.
+pub(crate) type Answer<T> = Result<T, Problem>;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    category: Option<&'a str>,
+}
+
+impl Problem {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+        Self {
+            status,
+            detail: detail.into(),
+            category: None,
+        }
+    }
+
+    fn of(self, category: Category) -> Self {
+        Self {
+            category: Some(category),
+            ..self
+        }
+    }
+
+    /// What happened, for a person.
+    pub(crate) fn into_detail(self) -> String {
+        self.detail
+    }
+
+    /// Unknown, another's, and removed look the same.
+    pub(crate) fn no_session() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no session of this id")
+    }
+
+    /// An agent that is unknown, or that the token is not for.
+    pub(crate) fn no_agent(agent: &str) -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            format!("there is no agent {agent:?}; GET /v1/agents lists them"),
+        )
+    }
+
+    /// Likewise.
+    pub(crate) fn no_connection() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is no connection of this id")
+    }
+
+    pub(crate) fn not_found() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "there is nothing at this path")
+    }
+
+    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNAUTHORIZED, detail)
+    }
+
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::FORBIDDEN, detail).of(Category::PermissionDenied)
+    }
+
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, detail)
+    }
+
+    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
+    }
+
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::CONFLICT, detail)
+    }
+
+    pub(crate) fn too_large(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail).of(Category::Oversize)
+    }
+
+    pub(crate) fn too_many(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, detail).of(Category::Busy)
+    }
+
+    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
+    pub(crate) fn failed(detail: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+    }
+
+    /// An input that was not taken.
+    pub(crate) fn of_failure(failure: Option<&Failure>) -> Self {
+        let category = failure.and_then(|failure| failure.category);
+        let detail = failure.and_then(|failure| failure.message.clone());
+        let detail = detail.unwrap_or_else(|| "the input was not taken".to_owned());
+        let status = match category {
+            Some(Category::Busy) => StatusCode::TOO_MANY_REQUESTS,
+            Some(Category::PermissionDenied) => StatusCode::FORBIDDEN,
+            Some(Category::Protocol) => StatusCode::CONFLICT,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self {
+            status,
+            detail,
+            category,
+        }
+    }
+}
+
+impl From<SessionRefused> for Problem {
+    fn from(refused: SessionRefused) -> Self {
+        let detail = refused.message.unwrap_or_default();
+        match refused.reason {
+            Some(AttachRefusal::Unknown | AttachRefusal::Gone) | None => Self::no_session(),
+            Some(AttachRefusal::Forbidden) => Self::forbidden(detail),
+            Some(AttachRefusal::Ahead | AttachRefusal::Forked | AttachRefusal::Exists) => {
+                Self::conflict(detail)
+            }
+            Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
+            Some(AttachRefusal::Unsupported) => Self::new(StatusCode::NOT_IMPLEMENTED, detail),
+        }
+    }
+}
+
+impl From<ConversationsError> for Problem {
+    fn from(error: ConversationsError) -> Self {
+        match error {
+            ConversationsError::Host(NativeListError::Open(error)) => ends::refusal(&error).into(),
+            ConversationsError::Host(error @ NativeListError::Unsupported { .. }) => {
+                Self::new(StatusCode::NOT_IMPLEMENTED, error.to_string())
+            }
+            ConversationsError::Forbidden => Self::forbidden(error.to_string()),
+            error => Self::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<StartError> for Problem {
+    fn from(error: StartError) -> Self {
+        match error {
+            StartError::Refused(refused) => refused.into(),
+            StartError::Closed(closed) => (*closed).into(),
+        }
+    }
+}
+
+impl From<SessionClosed> for Problem {
+    fn from(closed: SessionClosed) -> Self {
+        let category = closed.error.as_ref().and_then(|error| error.category);
+        let detail = closed
+            .error
+            .and_then(|error| error.message)
+            .unwrap_or_else(|| "it is closed".to_owned());
+        let status = match closed.reason {
+            Some(ClosedReason::UnknownAgent) => StatusCode::UNPROCESSABLE_ENTITY,
+            Some(ClosedReason::Refused) => StatusCode::FORBIDDEN,
+            Some(ClosedReason::Limit) => StatusCode::TOO_MANY_REQUESTS,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self {
+            status,
+            detail,
+            category,
+        }
+    }
+}
+
+impl From<io::Error> for Problem {
+    fn from(error: io::Error) -> Self {
+        Self::unavailable(error.to_string())
+    }
+}
+
+impl From<UploadError> for Problem {
+    fn from(error: UploadError) -> Self {
+        let detail = error.to_string();
+        match error {
+            UploadError::SessionRemoved => Self::no_session(),
+            UploadError::FullForToken => Self::too_many(detail),
+            UploadError::Full | UploadError::Io(_) => Self::unavailable(detail),
+        }
+    }
+}
+
+impl From<RemoveError> for Problem {
+    fn from(error: RemoveError) -> Self {
+        match error {
+            RemoveError::Unknown => Self::no_session(),
+            RemoveError::Denied => Self::forbidden(error.to_string()),
+            RemoveError::InUse => Self::conflict(error.to_string()),
+            other => Self::unavailable(other.to_string()),
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let document = Document {
+            r#type: "about:blank",
+            title: self.status.canonical_reason().unwrap_or("Error"),
+            status: self.status.as_u16(),
+            detail: &self.detail,
+            category: self.category.map(Category::as_str),
+        };
+        let body = serde_json::to_vec(&document).unwrap_or_default();
+        let kind = (
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/problem+json"),
+        );
+        let mut response = (self.status, [kind], body).into_response();
+        if self.status == StatusCode::UNAUTHORIZED {
+            response
+                .headers_mut()
+                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if self.status == StatusCode::TOO_MANY_REQUESTS
+            || self.status == StatusCode::SERVICE_UNAVAILABLE
+        {
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}

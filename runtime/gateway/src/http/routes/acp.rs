@@ -1,0 +1,319 @@
+//! The Agent Client Protocol, by its remote transport: one WebSocket, or requests and streams of
+//! HTTP.
+//!
+//! A connection is a hub of the daemon's own relay, judged by the same table as the pipe's. It ends
+//! without its sessions: turns go on, and what the agent asks waits for who comes next.
+//!
+//! Over HTTP a connection begins with `initialize`, whose answer names it. Each further message is
+//! a request that names it, and is answered at once by 202; what the agent says comes by streams:
+//! one of the connection, and one of each session.
+
+mod connection;
+mod host;
+mod streams;
+
+use std::{convert::Infallible, sync::Arc};
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::Value;
+use tokio::{sync::Notify, time::sleep};
+use trunkline_protocol::SessionId;
+use uuid::Uuid;
+
+use self::{connection::Connection, streams::Taken};
+use super::{
+    Asks, Gate, Query,
+    events::{self, BEGINNING, HEARTBEAT, Open},
+    read,
+    socket::{self, Form, one_line},
+};
+use crate::{
+    auth::{
+        authentication::require_principal,
+        principal::{Principal, Stream},
+    },
+    gateway::Shared,
+    http::{
+        cors,
+        problem::{Answer, Problem},
+        session_client::SessionClient,
+    },
+};
+
+pub(crate) use self::connection::Connections;
+
+/// The longest message of a client, in bytes: a prompt with much text in it.
+const MESSAGE: usize = 4 * 1024 * 1024;
+
+/// Names a connection.
+const CONNECTION: HeaderName = HeaderName::from_static("acp-connection-id");
+
+/// Names a session, and its stream.
+const SESSION: HeaderName = HeaderName::from_static("acp-session-id");
+
+/// What a client chooses when it connects.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Chosen {
+    /// The agent of new sessions, and the only one whose sessions are listed.
+    agent: Option<String>,
+}
+
+/// A GET: a WebSocket, or a stream of a connection that there is.
+pub(super) async fn listen(
+    State(shared): Gate,
+    Query(chosen): Query<Chosen>,
+    request: Request,
+) -> Answer<Response> {
+    let headers = request.headers();
+    if cors::single_header(headers, header::UPGRADE)
+        .is_some_and(|to| to.eq_ignore_ascii_case("websocket"))
+    {
+        shared.takes_work()?;
+        return Ok(upgrade(shared, chosen, request).await);
+    }
+    let principal = require_principal(&shared, request.extensions(), headers).await?;
+    let accepts = headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    if !accepts
+        .flat_map(|value| value.split(','))
+        .any(|kind| media(kind) == "text/event-stream")
+    {
+        let detail = "the answer is a stream: `Accept: text/event-stream`, or a WebSocket";
+        return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, detail));
+    }
+    let connection = named(&shared, &principal, headers)?;
+    let session = session_of(headers)?;
+    if let Some(session) = &session {
+        // It need not be open here: a client opens its stream first, and then the session.
+        SessionClient::join(&shared.sessions_for(&principal), session).await?;
+    }
+    let counted = principal
+        .stream()
+        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let session = session.map(|session| session.as_str().to_owned());
+    let wake = connection
+        .streams()
+        .open(session.as_deref())
+        .map_err(|taken| match taken {
+            Taken::Open => Problem::conflict("another has this stream"),
+            Taken::Full => Problem::too_many("the connection has too many streams"),
+        })?;
+    connection.touch();
+    let telling = Telling {
+        _open: Open::new(shared.metrics.streams.clone()),
+        _counted: counted,
+        connection,
+        session,
+        wake,
+        has_begun: false,
+    };
+    let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
+        telling
+            .next()
+            .await
+            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+    });
+    Ok(events::sent(Body::from_stream(body)))
+}
+
+async fn upgrade(shared: Arc<Shared>, chosen: Chosen, request: Request) -> Response {
+    let of = shared.clone();
+    let serves = move |principal: &_, input, output, stop| {
+        let (host, options) = host::serve_as(of, principal, chosen.agent);
+        Ok(async move {
+            if let Err(error) = trunkline_acp::serve(input, output, host, options, stop).await {
+                tracing::warn!("a client of ACP was let go: {error}");
+            }
+        })
+    };
+    let mut response = socket::upgrade(shared, request, MESSAGE, Form::Rpc, serves).await;
+    if response.status() == StatusCode::SWITCHING_PROTOCOLS
+        && let Ok(id) = HeaderValue::try_from(Uuid::new_v4().to_string())
+    {
+        response.headers_mut().insert(CONNECTION, id);
+    }
+    response
+}
+
+/// A POST: one message.
+pub(super) async fn take(
+    State(shared): Gate,
+    Extension(principal): Asks,
+    Query(chosen): Query<Chosen>,
+    request: Request,
+) -> Answer<Response> {
+    let (parts, body) = request.into_parts();
+    let headers = parts.headers;
+    if cors::single_header(&headers, header::CONTENT_TYPE)
+        .is_none_or(|kind| media(kind) != "application/json")
+    {
+        let detail = "a message is JSON: `Content-Type: application/json`";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    let body = read(body, MESSAGE).await?;
+    let message: Value = serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
+    if message.is_array() {
+        return Err(Problem::bad_request("batches are no part of ACP"));
+    }
+    if !message.is_object() {
+        return Err(Problem::bad_request("a message of JSON-RPC is an object"));
+    }
+    let (method, id) = (
+        message["method"].as_str(),
+        message.get("id").filter(|id| !id.is_null()),
+    );
+    if method == Some("initialize") {
+        if headers.contains_key(CONNECTION) {
+            return Err(Problem::bad_request(
+                "the connection has begun: `initialize` is said once, without its id",
+            ));
+        }
+        if id.is_none() {
+            return Err(Problem::bad_request(
+                "`initialize` is a request: it has an `id`",
+            ));
+        }
+        shared.takes_work()?;
+        let (id, answer) =
+            connection::begin(shared, principal, chosen.agent, one_line(&body)).await?;
+        let headers = [
+            (CONNECTION, &*id),
+            (header::CONTENT_TYPE, "application/json"),
+        ];
+        return Ok((headers, answer).into_response());
+    }
+    let connection = named(&shared, &principal, &headers)?;
+    let header = session_of(&headers)?.map(|session| session.as_str().to_owned());
+    let said = message["params"]["sessionId"].as_str().map(str::to_owned);
+    let differs = || Problem::bad_request("Acp-Session-Id names another session than the message");
+    if header.is_some() && said.is_some() && header != said {
+        return Err(differs());
+    }
+    // Who opens or deletes a session may not have its stream.
+    let needs = [
+        "session/prompt",
+        "session/cancel",
+        "session/close",
+        "session/set_mode",
+        "session/set_config_option",
+    ];
+    if method.is_some_and(|method| needs.contains(&method)) && header.is_none() {
+        return Err(Problem::bad_request("Acp-Session-Id is missing"));
+    }
+    let id = id.map(Value::to_string);
+    {
+        let mut streams = connection.streams();
+        match (method, &id) {
+            (Some(method), id) => {
+                let opens = matches!(method, "session/load" | "session/resume" | "session/fork");
+                if let Some(session) = said.as_deref().filter(|_| opens) {
+                    streams.opens(session, header.is_some());
+                }
+                if let Some(id) = id {
+                    streams.expect(id.clone(), header.or(said), opens);
+                }
+            }
+            (None, Some(id)) => {
+                if header.is_some()
+                    && streams
+                        .asked(id)
+                        .is_some_and(|session| header.as_deref() != Some(session))
+                {
+                    return Err(differs());
+                }
+                streams.answered(id);
+            }
+            (None, None) => {}
+        }
+    }
+    let taken = connection.say(one_line(&body)).await;
+    if let (Err(_), Some(_), Some(id)) = (&taken, method, &id) {
+        connection.streams().unexpect(id);
+    }
+    taken.map(|()| StatusCode::ACCEPTED.into_response())
+}
+
+/// A DELETE: the end of a connection.
+pub(super) async fn end(
+    State(shared): Gate,
+    Extension(principal): Asks,
+    headers: HeaderMap,
+) -> Answer<StatusCode> {
+    named(&shared, &principal, &headers)?.end();
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// What a header names, without its parameters.
+fn media(value: &str) -> String {
+    value
+        .split(';')
+        .next()
+        .unwrap_or_default()
+        .trim()
+        .to_ascii_lowercase()
+}
+
+/// The connection that a request names.
+fn named(shared: &Shared, principal: &Principal, headers: &HeaderMap) -> Answer<Arc<Connection>> {
+    let id = cors::single_header(headers, CONNECTION)
+        .ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
+    shared
+        .acp
+        .find(id, principal)
+        .ok_or_else(Problem::no_connection)
+}
+
+/// The session that a request names.
+fn session_of(headers: &HeaderMap) -> Answer<Option<SessionId>> {
+    if !headers.contains_key(SESSION) {
+        return Ok(None);
+    }
+    let id = cors::single_header(headers, SESSION).and_then(|id| SessionId::new(id).ok());
+    id.filter(|id| *id != SessionId::none())
+        .map(Some)
+        .ok_or_else(Problem::no_session)
+}
+
+/// What a client hears by one stream.
+struct Telling {
+    connection: Arc<Connection>,
+    session: Option<String>,
+    wake: Arc<Notify>,
+    has_begun: bool,
+    _open: Open,
+    _counted: Stream,
+}
+
+impl Telling {
+    /// What is said next; `None` at the end.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Some(BEGINNING.clone());
+        }
+        tokio::select! {
+            biased;
+            () = self.connection.over() => None,
+            events = self.connection.events(self.session.as_deref(), &self.wake) => Some(events),
+            () = sleep(HEARTBEAT) => Some(Bytes::from_static(b":\n\n")),
+        }
+    }
+}
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.connection.streams().close(self.session.as_deref());
+        self.connection.touch();
+    }
+}

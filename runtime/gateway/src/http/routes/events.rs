@@ -1,0 +1,275 @@
+//! The entries of a session as Server-Sent Events: each once, from where a client left off.
+
+use std::{
+    borrow::Cow,
+    convert::Infallible,
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use prometheus::IntGauge;
+use serde::Deserialize;
+use tokio::time::{Instant, sleep, sleep_until};
+use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
+use trunkline_sessions::{Entry, EntryItem, EntryListener};
+
+use super::{Asks, Gate, Query, SessionPath};
+use crate::{
+    auth::principal::{Principal, Stream},
+    gateway::Shared,
+    http::problem::{Answer, Problem},
+};
+
+/// How often something is said where nothing happens: a proxy that cuts idle connections finds none.
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// The least time between two writes to one of many: what happens meanwhile goes out together.
+const GATHER: Duration = Duration::from_millis(10);
+
+/// How many of a session's listeners are few: they hear all at once.
+const FEW: usize = 16;
+
+/// How much padding the first bytes have: a proxy that gathers some before it passes them on does so at once.
+const PADDING: usize = 2048;
+
+/// The first bytes: how soon to come back, and the padding.
+pub(super) static BEGINNING: LazyLock<Bytes> =
+    LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct From {
+    after: Option<u64>,
+    epoch: Option<u64>,
+}
+
+pub(super) async fn stream(
+    State(shared): Gate,
+    Extension(principal): Asks,
+    SessionPath(id): SessionPath,
+    Query(from): Query<From>,
+    headers: HeaderMap,
+) -> Answer<Response> {
+    let after =
+        match headers.get("last-event-id") {
+            Some(last) => {
+                let last = last.to_str().ok().and_then(|last| last.trim().parse().ok());
+                Some(last.ok_or_else(|| {
+                    Problem::unprocessable("Last-Event-ID is no number of an entry")
+                })?)
+            }
+            None => from.after,
+        };
+    let attach = SessionAttach {
+        after: after.unwrap_or(0),
+        epoch: from.epoch,
+        role: Some(Role::Observe),
+        ..SessionAttach::default()
+    };
+    let (attached, listener) = shared.sessions_for(&principal).attach(&id, &attach).await?;
+    if attached.state == Some(SessionState::Closed) && attach.after >= attached.last_seq {
+        // Nothing will come: a browser that gets this does not connect again.
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    }
+    let counted = principal
+        .stream()
+        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let telling = Telling {
+        _open: Open::new(shared.metrics.streams.clone()),
+        shared,
+        principal,
+        entries: listener.into_entries(),
+        has_begun: false,
+        is_over: false,
+        again: Instant::now(),
+        _counted: counted,
+    };
+    // Who reads slowly asks later, and reads the journal then.
+    let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
+        telling
+            .next()
+            .await
+            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+    });
+    Ok(sent(Body::from_stream(body)))
+}
+
+/// An answer that is events.
+pub(super) fn sent(events: Body) -> Response {
+    let mut response = events.into_response();
+    for (name, value) in [
+        (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
+        (header::CACHE_CONTROL, "no-store, no-transform"),
+        (header::HeaderName::from_static("x-accel-buffering"), "no"),
+    ] {
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
+    }
+    response
+}
+
+/// What a client hears. It has no task of its own: there may be many that are idle.
+struct Telling {
+    shared: Arc<Shared>,
+    principal: Principal,
+    entries: EntryListener,
+    has_begun: bool,
+    is_over: bool,
+    /// When it may be written to again, where it is one of many.
+    again: Instant,
+    _open: Open,
+    _counted: Stream,
+}
+
+/// A stream that is open, in the figures.
+pub(super) struct Open(IntGauge);
+
+impl Open {
+    pub(super) fn new(streams: IntGauge) -> Self {
+        streams.inc();
+        Self(streams)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
+
+impl Telling {
+    /// What is said next; `None` when the client may hear no more, or nothing more will come.
+    async fn next(&mut self) -> Option<Bytes> {
+        if !std::mem::replace(&mut self.has_begun, true) {
+            return Some(BEGINNING.clone());
+        }
+        if self.is_over {
+            return None;
+        }
+        let (shared, principal) = (self.shared.clone(), self.principal.clone());
+        tokio::select! {
+            chunk = self.events() => chunk,
+            () = shared.known_tokens.ended(&principal) => None,
+            () = shared.ending() => None,
+        }
+    }
+
+    async fn events(&mut self) -> Option<Bytes> {
+        if self.entries.listener().listeners() > FEW {
+            sleep_until(self.again).await;
+        }
+        let mut frames = Vec::new();
+        let mut item = tokio::select! {
+            item = self.entries.next() => item,
+            () = sleep(HEARTBEAT) => return Some(Bytes::from_static(b":\n\n")),
+        };
+        loop {
+            self.is_over |= match item {
+                Ok(EntryItem::Entry(entry)) => write_entry(&entry, &mut frames),
+                Ok(EntryItem::Lag(lag)) => {
+                    let id = self.entries.listener().session().clone();
+                    write_line(&RelayMessage::new(id, lag).to_line(), &mut frames)
+                }
+                Ok(EntryItem::Reply(reply)) => {
+                    let mut line = Vec::new();
+                    reply.write(self.entries.listener().session(), &mut line);
+                    write_line(&line, &mut frames)
+                }
+                Ok(EntryItem::Ended(end)) => {
+                    write_line(&self.entries.listener().last_line(end), &mut frames)
+                }
+                Err(error) => {
+                    let listener = self.entries.listener();
+                    tracing::warn!(session = %listener.session(), "{error}");
+                    write_line(&listener.unreadable_line(&error), &mut frames)
+                }
+            };
+            if self.is_over || !self.entries.has_ready() {
+                break;
+            }
+            item = self.entries.next().await;
+        }
+        self.again = Instant::now() + GATHER;
+        Some(frames.into())
+    }
+}
+
+/// Appends an entry as an event with its number. Returns whether it is the session's last.
+fn write_entry(entry: &Entry, frames: &mut Vec<u8>) -> bool {
+    let kind = entry.kind();
+    frames.extend_from_slice(format!("id: {}\n", entry.seq()).as_bytes());
+    write_event(&kind, &without_path(entry.line()), frames);
+    kind == "session.closed"
+}
+
+/// Appends a line that is no entry as an event. Returns whether the stream ends with it.
+fn write_line(line: &[u8], frames: &mut Vec<u8>) -> bool {
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim_end();
+    let kind = Head::read(line).map_or(Cow::Borrowed(""), |head| head.kind);
+    write_event(&kind, line, frames);
+    kind == "session.refused"
+}
+
+fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
+    const FIELDS: usize = "event: \ndata: \n\n".len();
+    frames.reserve(FIELDS + kind.len() + data.len());
+    frames.extend_from_slice(b"event: ");
+    frames.extend_from_slice(kind.as_bytes());
+    frames.extend_from_slice(b"\ndata: ");
+    frames.extend_from_slice(data.as_bytes());
+    frames.extend_from_slice(b"\n\n");
+}
+
+/// Returns a line without the path of a file, which only this machine knows: a client reads the
+/// file by its SHA-256.
+pub(crate) fn without_path(line: &str) -> Cow<'_, str> {
+    // A relay writes the type first.
+    if !line.starts_with("{\"type\":\"file.output\"") {
+        return Cow::Borrowed(line);
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
+        Ok(mut message) => {
+            message.shift_remove("file_path");
+            Cow::Owned(serde_json::Value::Object(message).to_string())
+        }
+        Err(_) => Cow::Borrowed(line),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_that_is_no_entry_has_no_number_and_a_refusal_is_the_last() {
+        let lag = r#"{"type":"lag","session_id":"s","from":1,"to":2}"#;
+        let refused = r#"{"type":"session.refused","session_id":"s","reason":"unavailable"}"#;
+        let mut frames = Vec::new();
+        assert!(!write_line(format!("{lag}\n").as_bytes(), &mut frames));
+        assert!(write_line(format!("{refused}\n").as_bytes(), &mut frames));
+        let text = String::from_utf8(frames).unwrap();
+        let expected =
+            format!("event: lag\ndata: {lag}\n\nevent: session.refused\ndata: {refused}\n\n");
+        assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn a_path_of_this_machine_is_left_out() {
+        let line = r#"{"type":"file.output","session_id":"s","file_path":"/home/a/x","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
+        let told =
+            r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
+        assert_eq!(without_path(line), told);
+        let other = r#"{"type":"output","session_id":"s","content":"file_path"}"#;
+        assert!(matches!(without_path(other), Cow::Borrowed(same) if same == other));
+    }
+}

@@ -1,0 +1,358 @@
+//! An input: taken when the journal has it, and answered with where to read on, or with the end of its turn.
+
+use std::path::PathBuf;
+
+use axum::{
+    Extension, Json as Body,
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{json, value::RawValue};
+use trunkline_protocol::{
+    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody,
+    SessionId, Sha256, TurnId, UserInput,
+};
+use trunkline_sessions::{EntryBody, Sessions, Submission};
+
+use super::{Asks, Gate, Json, Query, SessionPath, blocking, turn_id};
+use crate::{
+    auth::authorizer::authorize,
+    gateway::Shared,
+    http::{
+        problem::{Answer, Problem},
+        session_client::{Received, SessionClient},
+        uploads::UploadError,
+    },
+};
+
+/// How much of a turn's text an answer holds, in bytes. The rest is in the events.
+const TEXT: usize = 1024 * 1024;
+
+/// How many files one input may name.
+const FILES: usize = 16;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Given {
+    content: String,
+    /// What was given by PUT, by SHA-256.
+    #[serde(default)]
+    files: Vec<GivenFile>,
+    /// Adds to the running turn, which this names.
+    steer: Option<String>,
+    message_id: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+enum GivenFile {
+    Digest(String),
+    SessionPath {
+        sha256: String,
+        name: Option<String>,
+        mime_type: Option<String>,
+    },
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct How {
+    wait: Option<String>,
+}
+
+/// An input that the journal has.
+struct AcceptedInput {
+    turn: Option<TurnId>,
+    seq: u64,
+    is_duplicate: bool,
+}
+
+/// The state of the turn that an input began or steered.
+#[derive(Debug, PartialEq, Eq)]
+enum InputState {
+    Queued,
+    Running,
+    Ended,
+}
+
+impl InputState {
+    fn as_str(&self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Ended => "ended",
+        }
+    }
+}
+
+pub(super) async fn take(
+    State(shared): Gate,
+    Extension(principal): Asks,
+    SessionPath(id): SessionPath,
+    Query(how): Query<How>,
+    headers: HeaderMap,
+    Json(given): Json<Given>,
+) -> Answer<Response> {
+    let waits = match how.wait.as_deref() {
+        None => false,
+        Some("end") => true,
+        Some(other) => {
+            return Err(Problem::unprocessable(format!(
+                "wait={other:?} is not known; wait=end is"
+            )));
+        }
+    };
+    let message_id = message_id(&headers, given.message_id)?;
+    let steer = turn_id(given.steer)?;
+    let mode = steer.as_ref().map(|_| InputMode::Steer);
+    let input = UserInput {
+        content: given.content,
+        message_id: Some(message_id.clone()),
+        mode,
+        limits: None,
+    };
+    let message = HostMessage::new(id.clone(), input);
+    authorize(&shared, &principal, &message, None)?;
+    let HostBody::UserInput(input) = message.body else {
+        unreachable!("the message was made of an input");
+    };
+    shared.takes_work()?;
+    let sessions = shared.sessions_for(&principal);
+    let mut client = SessionClient::join(&sessions, &id).await?;
+    if steer.is_some() && steer != client.attached.turn_id {
+        return Err(Problem::conflict("the turn that steer names does not run"));
+    }
+    let files = named_files(&shared, &sessions, &id, given.files).await?;
+    let submission = Submission {
+        input,
+        files,
+        ..Submission::default()
+    };
+    client.submit(submission).await?;
+    let accepted = client
+        .wait_for_reply(|received| accepted(&received, &message_id))
+        .await??;
+    let AcceptedInput {
+        turn,
+        seq,
+        is_duplicate,
+    } = accepted;
+    if !waits {
+        let (state, end) = match &turn {
+            Some(turn) if is_duplicate => state_of(&sessions, &id, turn, seq).await?,
+            _ if steer.is_none() && client.attached.turn_id.is_some() => (InputState::Queued, None),
+            _ => (InputState::Running, None),
+        };
+        let mut answer = json!({
+            "turn_id": turn,
+            "message_id": message_id,
+            "seq": seq,
+            "state": state.as_str(),
+            "duplicate": is_duplicate,
+        });
+        if let Some(end) = end {
+            answer["end"] = serde_json::to_value(end).unwrap_or_default();
+        }
+        return Ok((StatusCode::ACCEPTED, Body(answer)).into_response());
+    }
+    let Some(turn) = turn else {
+        return Err(Problem::conflict("the input began no turn"));
+    };
+    let end = tokio::select! {
+        end = end_of(client, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
+        () = shared.known_tokens.ended(&principal) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
+        () = shared.ending() => return Err(Problem::unavailable("the daemon ends; the turn's end is in the events")),
+    };
+    let told = json!({ "turn_id": turn, "message_id": message_id, "seq": seq, "end": end.0, "text": end.1 });
+    Ok((StatusCode::OK, Body(told)).into_response())
+}
+
+/// The input's own id: what makes a second try the same input.
+fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
+    let key = headers
+        .get("idempotency-key")
+        .map(|key| key.to_str().unwrap_or_default().trim_matches('"'));
+    let wrong =
+        |error: &dyn std::fmt::Display| Problem::unprocessable(format!("Idempotency-Key: {error}"));
+    match (key, given) {
+        (Some(key), None) => MessageId::new(key).map_err(|error| wrong(&error)),
+        (Some(key), Some(given)) if given != key => Err(wrong(&"message_id says otherwise")),
+        (_, Some(given)) => MessageId::new(given).map_err(|error| wrong(&error)),
+        (None, None) => {
+            MessageId::new(uuid::Uuid::new_v4().simple().to_string()).map_err(|error| wrong(&error))
+        }
+    }
+}
+
+/// Moves the uploads that an input names into the journal, and returns the files there.
+async fn named_files(
+    shared: &Shared,
+    sessions: &Sessions,
+    id: &SessionId,
+    named: Vec<GivenFile>,
+) -> Answer<Vec<FileInput>> {
+    if named.len() > FILES {
+        return Err(Problem::unprocessable(format!(
+            "an input may name {FILES} files at most"
+        )));
+    }
+    let mut files = Vec::new();
+    for file in named {
+        let (sha256, name, mime_type) = match file {
+            GivenFile::Digest(sha256) => (sha256, None, None),
+            GivenFile::SessionPath {
+                sha256,
+                name,
+                mime_type,
+            } => (sha256, name, mime_type),
+        };
+        let (path, label) = move_to_journal(shared, sessions, id, &sha256).await?;
+        files.push(FileInput {
+            file_name: name.or(label),
+            file_mime_type: mime_type,
+            size: tokio::fs::metadata(&path)
+                .await
+                .ok()
+                .map(|found| found.len()),
+            sha256: Sha256::parse(&sha256),
+            file_path: path.to_string_lossy().into_owned(),
+        });
+    }
+    Ok(files)
+}
+
+/// Moves an upload into the journal, if it is not there yet. Returns its path there and its label.
+pub(super) async fn move_to_journal(
+    shared: &Shared,
+    sessions: &Sessions,
+    id: &SessionId,
+    sha256: &str,
+) -> Answer<(PathBuf, Option<String>)> {
+    let find = {
+        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        move || Ok::<_, UploadError>(uploads.find(&id, &sha256))
+    };
+    let (uploaded, label) = match blocking(find).await? {
+        Some(upload) => (upload.path, upload.label),
+        None => (None, None),
+    };
+    let is_uploaded = uploaded.is_some();
+    let kept = match uploaded {
+        Some(path) => sessions.keep_file(id, path, sha256.to_owned()).await,
+        None => Ok(()),
+    };
+    // Another input that names the same upload may have moved it first.
+    let Some(path) = sessions.file(id, sha256).await? else {
+        kept?;
+        return Err(Problem::unprocessable(format!(
+            "there is no file {sha256}; give it by PUT /v1/sessions/{id}/files"
+        )));
+    };
+    if is_uploaded {
+        let (uploads, id, sha256) = (shared.uploads.clone(), id.clone(), sha256.to_owned());
+        blocking(move || uploads.release_bytes(&id, &sha256)).await?;
+    }
+    Ok((path, label))
+}
+
+/// Returns the outcome of the input of this id, if this reply has it.
+fn accepted(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<AcceptedInput>> {
+    match received.body {
+        EntryBody::Relay(RelayBody::InputResult(result))
+            if result.message_id.as_ref() == Some(message_id) =>
+        {
+            Some(Ok(AcceptedInput {
+                turn: received.turn_id.cloned(),
+                seq: result.seq,
+                is_duplicate: result.duplicate == Some(true),
+            }))
+        }
+        // A reply to this client, and no entry: the input was refused.
+        EntryBody::Adapter(AdapterBody::TurnComplete(end))
+            if received.turn_id.is_none() && received.entry.is_none() =>
+        {
+            Some(Err(Problem::of_failure(end.error.as_ref())))
+        }
+        EntryBody::Adapter(AdapterBody::SteerResult(result))
+            if result.message_id.as_ref() == Some(message_id) && !result.delivered =>
+        {
+            let reason = result.reason.clone().unwrap_or_default();
+            Some(Err(Problem::conflict(reason)))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the state of a turn that the journal has since the entry `seq`, and its end if it has
+/// ended and the journal still has that.
+async fn state_of(
+    sessions: &Sessions,
+    id: &SessionId,
+    turn: &TurnId,
+    seq: u64,
+) -> Answer<(InputState, Option<Box<RawValue>>)> {
+    let mut client = SessionClient::join_after(sessions, id, seq).await?;
+    if client.attached.turn_id.as_ref() == Some(turn) {
+        return Ok((InputState::Running, None));
+    }
+    if client.attached.queued.iter().flatten().any(|it| it == turn) {
+        return Ok((InputState::Queued, None));
+    }
+    let last = client.attached.last_seq;
+    if seq >= last {
+        return Ok((InputState::Ended, None));
+    }
+    let end_or_last = |received: Received<'_>| {
+        let entry = received.entry?;
+        let is_end = received.turn_id == Some(turn)
+            && matches!(
+                received.body,
+                EntryBody::Adapter(AdapterBody::TurnComplete(_))
+            );
+        if is_end {
+            return Some(RawValue::from_string(entry.line().to_owned()).ok());
+        }
+        (entry.seq() >= last).then_some(None)
+    };
+    let end = client.wait_for_reply(end_or_last).await?;
+    Ok((InputState::Ended, end))
+}
+
+/// Waits for the end of a turn, and returns its entry and what the agent wrote in it.
+async fn end_of(
+    mut client: SessionClient,
+    sessions: &Sessions,
+    id: &SessionId,
+    turn: &TurnId,
+    from: Option<u64>,
+) -> Answer<(Box<RawValue>, String)> {
+    if let Some(seq) = from {
+        // The input is a repeated one: its end may be there.
+        client = SessionClient::join_after(sessions, id, seq).await?;
+    }
+    let mut text = String::new();
+    client
+        .wait_for(|received| {
+            let entry = received.entry?;
+            if received.turn_id != Some(turn) {
+                return None;
+            }
+            match received.body {
+                EntryBody::Adapter(AdapterBody::Output(output))
+                    if output.channel.clone().unwrap_or_default() == Channel::Stdout =>
+                {
+                    let room = TEXT.saturating_sub(text.len());
+                    text.push_str(&output.content[..output.content.floor_char_boundary(room)]);
+                    None
+                }
+                EntryBody::Adapter(AdapterBody::TurnComplete(_)) => {
+                    RawValue::from_string(entry.line().to_owned()).ok()
+                }
+                _ => None,
+            }
+        })
+        .await
+        .map(|end| (end, text))
+}

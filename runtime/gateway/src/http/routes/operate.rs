@@ -1,0 +1,168 @@
+//! The daemon itself: who asks, whether it is ready, figures, a changed configuration, its end.
+
+use std::time::{Duration, SystemTime};
+
+use axum::{
+    Extension, Form, Json,
+    extract::{FromRequest, Request, State},
+    http::{HeaderValue, StatusCode, header},
+    response::{IntoResponse, Response},
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Asks, Gate, Query, blocking};
+use crate::{
+    auth::{
+        authentication::require_scope,
+        principal::Principal,
+        token::{NewToken, Scope},
+    },
+    http::{
+        console,
+        problem::{Answer, Problem},
+    },
+};
+
+/// What may be asked, as OpenAPI has it.
+pub(super) const CONTRACT: &str = include_str!("../../../openapi.json");
+
+/// For how long the token of a console is good.
+const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
+
+/// For how many days usage is summed up, unless the request says otherwise, and at most.
+const DAYS: u32 = 30;
+const MOST_DAYS: u32 = 366;
+
+pub(super) async fn me(State(shared): Gate, Extension(principal): Asks) -> Json<Value> {
+    let visitor = principal.visitor();
+    Json(json!({
+        "scope": principal.scope(),
+        "may_approve": principal.may_approve(),
+        "name": visitor.as_ref().map_or("user", |visitor| &visitor.author),
+        "agents": visitor.as_ref().and_then(|visitor| visitor.agents.clone()),
+        "sees_all": visitor.as_ref().is_none_or(|visitor| visitor.sees_all),
+        "version": shared.options.version,
+    }))
+}
+
+/// Whether the daemon takes work. It tells nothing else.
+pub(super) async fn ready(State(shared): Gate) -> Response {
+    let is_ready = shared.takes_work().is_ok() && shared.sessions.journal().trouble().is_none();
+    match is_ready {
+        true => "ready\n".into_response(),
+        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
+    }
+}
+
+pub(super) async fn contract() -> Response {
+    (
+        [(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )],
+        CONTRACT,
+    )
+        .into_response()
+}
+
+pub(super) async fn metrics(State(shared): Gate, Extension(principal): Asks) -> Answer<Response> {
+    if !principal.sees_all() {
+        return Err(Problem::forbidden(
+            "the figures are of all sessions and agents, which the token does not see",
+        ));
+    }
+    let agents = shared.host.health().await;
+    let peers = shared.options.peers.as_ref();
+    let hosts = peers.map(|peers| peers.hosts()).unwrap_or_default();
+    let counters = peers.map(|peers| peers.counters()).unwrap_or_default();
+    let sessions = shared.sessions.journal().sessions();
+    let text = shared.metrics.text(
+        &shared.options.version,
+        sessions,
+        &agents,
+        &hosts,
+        &counters,
+    );
+    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Span {
+    days: Option<u32>,
+}
+
+/// What turns used, of the agents that who asks may have.
+pub(super) async fn usage(
+    State(shared): Gate,
+    Extension(principal): Asks,
+    Query(span): Query<Span>,
+) -> Answer<Json<Value>> {
+    if principal.visitor().is_some_and(|visitor| !visitor.sees_all) {
+        return Err(Problem::forbidden(
+            "what was used is of all sessions, which the token does not see",
+        ));
+    }
+    let days = span.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
+    let since = SystemTime::now() - Duration::from_secs(u64::from(days) * 24 * 60 * 60);
+    let operate = shared.operate.clone();
+    let mut used = blocking(move || operate.usage(since).map_err(Problem::unavailable)).await?;
+    used.retain(|day| principal.may_have(&day.agent));
+    Ok(Json(json!({ "days": used })))
+}
+
+pub(super) async fn reload(State(shared): Gate, Extension(principal): Asks) -> Answer<Json<Value>> {
+    require_scope(&principal, Scope::Admin)?;
+    let operate = shared.operate.clone();
+    let told = blocking(move || operate.reload().map_err(Problem::unprocessable)).await?;
+    Ok(Json(json!({ "reloaded": told })))
+}
+
+pub(super) async fn stop(State(shared): Gate, Extension(principal): Asks) -> Answer<StatusCode> {
+    require_scope(&principal, Scope::Admin)?;
+    shared.operate.stop();
+    Ok(StatusCode::ACCEPTED)
+}
+
+/// A code for a browser: this user alone gets one.
+pub(super) async fn handover(
+    State(shared): Gate,
+    Extension(principal): Asks,
+) -> Answer<Json<Value>> {
+    match principal {
+        Principal::User => Ok(Json(json!({ "code": shared.codes.make() }))),
+        Principal::Bearer(_) => Err(Problem::forbidden(
+            "a code is given over the socket alone: `trunkline open`",
+        )),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+struct Given {
+    code: String,
+}
+
+/// Gives the console a token for a code. The page's own address bears nothing.
+pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
+    let Ok(Form(given)) = Form::<Given>::from_request(request, &()).await else {
+        return Problem::bad_request("a code is needed").into_response();
+    };
+    if !shared.codes.take(&given.code) {
+        return Problem::unauthorized(
+            "this code was used, or is older than a minute: run `trunkline open` again",
+        )
+        .into_response();
+    }
+    let new = NewToken {
+        may_approve: true,
+        all_sessions: true,
+        expires: Some(CONSOLE),
+        ..NewToken::with_scope(Scope::Admin)
+    };
+    match blocking(move || shared.tokens.add(new)).await {
+        Ok((_, text)) => console::page_with(&text),
+        Err(problem) => problem.into_response(),
+    }
+}

@@ -1,0 +1,32 @@
+//! The protocol itself over a WebSocket: a message holds one or more whole lines, and the daemon is
+//! the relay.
+
+use axum::{
+    extract::{Request, State},
+    response::Response,
+};
+use trunkline_protocol::MAX_LINE;
+
+use super::{
+    Gate,
+    socket::{self, Form},
+};
+use crate::{auth::authorizer::Folders, peers::router};
+
+pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
+    let relay = shared.clone();
+    // It is the relay who says that a line is too long.
+    socket::upgrade(
+        shared,
+        request,
+        MAX_LINE,
+        Form::Lines,
+        move |principal, input, output, stop| {
+            let principal = principal.clone();
+            Ok(async move {
+                router::serve(&relay, &principal, Folders::Refused, input, output, stop).await
+            })
+        },
+    )
+    .await
+}

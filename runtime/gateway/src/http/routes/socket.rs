@@ -1,0 +1,417 @@
+//! A WebSocket of one who speaks in lines: what the protocol's pipe and ACP share.
+
+use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+
+use axum::{
+    extract::{
+        FromRequestParts, Request, WebSocketUpgrade,
+        ws::{CloseFrame, Message, WebSocket, close_code},
+    },
+    response::{IntoResponse, Response},
+};
+use futures_util::{Sink, SinkExt, Stream, StreamExt, future::BoxFuture};
+use serde::Deserialize;
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
+    time::{Instant, interval, sleep, timeout},
+};
+
+use super::events::without_path;
+use crate::{
+    auth::{
+        authentication::{authenticate_token, optional_principal},
+        principal::Principal,
+    },
+    gateway::Shared,
+    http::{connection::Peer, cors, problem::Problem},
+};
+
+/// How long a client may take to tell who it is.
+const AUTH: Duration = Duration::from_secs(10);
+
+/// How often a client is asked whether it is there, and how long it may be silent.
+const PING: Duration = Duration::from_secs(20);
+const SILENT: Duration = Duration::from_secs(60);
+
+/// How long a client may take to hear what was said before the end.
+const LAST_WORDS: Duration = Duration::from_secs(2);
+
+/// How much is on its way between the WebSocket and who serves it, in bytes.
+pub(super) const ROOM: usize = 256 * 1024;
+
+/// The buffer that a WebSocket has from its beginning, before a token is known, in bytes.
+const READ_BUFFER: usize = 8 * 1024;
+
+/// What a message holds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Whole lines of the protocol, one or more.
+    Lines,
+    /// One message of JSON-RPC, in a text; other messages are ignored.
+    Rpc,
+}
+
+/// The first message of a client that sends no header: a browser's.
+#[derive(Debug, Deserialize)]
+struct Auth {
+    r#type: String,
+    token: String,
+}
+
+/// Serves a WebSocket, with lines of up to so many bytes, by what `serve` gives for who asks: a
+/// future that reads and writes lines until its input ends, or what it is handed last resolves. The
+/// client reads an error, and may try again.
+pub(super) async fn upgrade<S, F>(
+    shared: Arc<Shared>,
+    request: Request,
+    longest: usize,
+    form: Form,
+    serve: S,
+) -> Response
+where
+    S: FnOnce(
+            &Principal,
+            DuplexStream,
+            DuplexStream,
+            BoxFuture<'static, ()>,
+        ) -> Result<F, &'static str>
+        + Send
+        + 'static,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let (mut parts, _) = request.into_parts();
+    let peer = match cors::peer(&parts.extensions) {
+        Ok(peer) => peer,
+        Err(problem) => return problem.into_response(),
+    };
+    let principal = match optional_principal(&shared, &peer, &parts.headers)
+        .await
+        .transpose()
+    {
+        Ok(principal) => principal,
+        Err(problem) => return problem.into_response(),
+    };
+    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
+        return Problem::bad_request("this path is a WebSocket").into_response();
+    };
+    // More than is read, so that it is the reader who says that a line is too long.
+    let most = longest + ROOM;
+    upgrade
+        .max_message_size(most)
+        .max_frame_size(most)
+        .read_buffer_size(READ_BUFFER)
+        .on_upgrade(async move |socket| run(socket, shared, peer, principal, form, serve).await)
+}
+
+async fn run<S, F>(
+    mut socket: WebSocket,
+    shared: Arc<Shared>,
+    peer: Peer,
+    principal: Option<Principal>,
+    form: Form,
+    serve: S,
+) where
+    S: FnOnce(
+        &Principal,
+        DuplexStream,
+        DuplexStream,
+        BoxFuture<'static, ()>,
+    ) -> Result<F, &'static str>,
+    F: Future<Output = ()> + Send + 'static,
+{
+    let principal = match principal {
+        Some(principal) => Some(principal),
+        None => timeout(AUTH, auth(&mut socket, &shared, &peer))
+            .await
+            .ok()
+            .flatten(),
+    };
+    let Some(principal) = principal else {
+        return close(socket, close_code::POLICY, "a good token is needed first").await;
+    };
+    let Some(_counted) = principal.stream() else {
+        return close(
+            socket,
+            close_code::AGAIN,
+            "the token has too many streams open",
+        )
+        .await;
+    };
+    // A path of this machine is this user's matter alone.
+    let hides = matches!(principal, Principal::Bearer(_));
+    let (to_served, input) = tokio::io::duplex(ROOM);
+    let (output, mut of_served) = tokio::io::duplex(ROOM);
+    let served = match serve(&principal, input, output, shared.ending_for(&principal)) {
+        Ok(served) => served,
+        Err(why) => return close(socket, close_code::AGAIN, why).await,
+    };
+    let mut served = tokio::spawn(served);
+    let (mut sink, stream) = socket.split();
+    // A client that takes nothing does not keep what was said last.
+    let late = async {
+        let _ = (&mut served).await;
+        sleep(LAST_WORDS).await;
+    };
+    let why = tokio::select! {
+        why = copy_messages(&mut sink, stream, to_served, &mut of_served, form, hides) => why,
+        () = pin!(late) => None,
+    };
+    drop(of_served);
+    if !served.is_finished() {
+        // It ends with its pipes, within a second.
+        let _ = served.await;
+    }
+    if let Some(why) = why {
+        let code = if why.is_empty() {
+            close_code::NORMAL
+        } else {
+            close_code::AWAY
+        };
+        // In vain where the client has gone.
+        let _ = timeout(
+            AUTH,
+            sink.send(Message::Close(Some(CloseFrame {
+                code,
+                reason: why.into(),
+            }))),
+        )
+        .await;
+    }
+}
+
+/// Carries lines both ways until one side ends. Gives what to tell the client of why, where it may
+/// still hear it: an empty text where who serves it has ended.
+async fn copy_messages<E>(
+    sink: &mut (impl Sink<Message> + Unpin),
+    mut stream: impl Stream<Item = Result<Message, E>> + Unpin,
+    mut to_served: DuplexStream,
+    of_served: &mut DuplexStream,
+    form: Form,
+    hides: bool,
+) -> Option<&'static str> {
+    let (alive, mut heard) = tokio::sync::watch::channel(Instant::now());
+
+    let reads = async {
+        while let Some(Ok(message)) = stream.next().await {
+            alive.send_replace(Instant::now());
+            let written = match (&message, form) {
+                (Message::Text(text), Form::Lines) => write(&mut to_served, text.as_bytes()).await,
+                (Message::Binary(bytes), Form::Lines) => write(&mut to_served, bytes).await,
+                (Message::Text(text), Form::Rpc) => {
+                    write(&mut to_served, &one_line(text.as_bytes())).await
+                }
+                (Message::Binary(_), Form::Rpc) | (Message::Ping(_) | Message::Pong(_), _) => {
+                    Ok(())
+                }
+                (Message::Close(_), _) => break,
+            };
+            if written.is_err() {
+                break;
+            }
+        }
+        // Who serves it reads the end of its input.
+        drop(to_served);
+        std::future::pending::<()>().await;
+    };
+    let writes = async {
+        let mut lines = Vec::with_capacity(ROOM);
+        let mut pings = interval(PING);
+        loop {
+            let read = tokio::select! {
+                read = of_served.read_buf(&mut lines) => read,
+                _ = pings.tick() => {
+                    if heard.borrow_and_update().elapsed() > SILENT {
+                        return Some("nothing was heard for a minute");
+                    }
+                    if !send(sink, Message::Ping(Default::default())).await {
+                        return None;
+                    }
+                    continue;
+                }
+            };
+            if !matches!(read, Ok(1..)) {
+                return Some("");
+            }
+            let Some(end) = memchr::memrchr(b'\n', &lines) else {
+                continue;
+            };
+            for text in texts(&lines[..=end], form, hides) {
+                if !send(sink, Message::Text(text.into())).await {
+                    return None;
+                }
+            }
+            lines.drain(..=end);
+        }
+    };
+    tokio::select! {
+        why = pin!(writes) => why,
+        () = pin!(reads) => None,
+    }
+}
+
+/// Writes lines, the last of which need not have its end.
+async fn write(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
+    to.write_all(lines).await?;
+    if !lines.ends_with(b"\n") {
+        to.write_all(b"\n").await?;
+    }
+    Ok(())
+}
+
+/// A message of JSON as one line: where a line may break in JSON, a blank may stand.
+pub(super) fn one_line(message: &[u8]) -> Vec<u8> {
+    let blank = |byte: &u8| {
+        if matches!(byte, b'\n' | b'\r') {
+            b' '
+        } else {
+            *byte
+        }
+    };
+    let mut line: Vec<_> = message.iter().map(blank).collect();
+    line.push(b'\n');
+    line
+}
+
+/// Whether the client takes a message: one that does not for so long has gone.
+async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message) -> bool {
+    matches!(timeout(SILENT, sink.send(message)).await, Ok(Ok(())))
+}
+
+/// Whole lines as the texts of messages.
+fn texts(lines: &[u8], form: Form, hides: bool) -> Vec<String> {
+    let text = String::from_utf8_lossy(lines);
+    match form {
+        Form::Rpc => text.lines().map(str::to_owned).collect(),
+        Form::Lines if hides && text.contains("{\"type\":\"file.output\"") => {
+            let shown = text
+                .split_inclusive('\n')
+                .flat_map(|line| [without_path(line.trim_end_matches('\n')), "\n".into()]);
+            vec![shown.collect()]
+        }
+        Form::Lines => vec![text.into_owned()],
+    }
+}
+
+/// Who a client says that it is, by its first message.
+async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Principal> {
+    loop {
+        match socket.recv().await?.ok()? {
+            Message::Text(text) => {
+                let auth: Auth = serde_json::from_str(&text).ok()?;
+                return match &*auth.r#type {
+                    "auth" => authenticate_token(shared, peer, &auth.token).await.ok(),
+                    _ => None,
+                };
+            }
+            Message::Ping(_) | Message::Pong(_) => {}
+            Message::Binary(_) | Message::Close(_) => return None,
+        }
+    }
+}
+
+async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
+    // In vain where the client has gone.
+    let _ = timeout(
+        AUTH,
+        socket.send(Message::Close(Some(CloseFrame {
+            code,
+            reason: why.into(),
+        }))),
+    )
+    .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures_util::{sink, stream};
+
+    use super::*;
+
+    /// A client that is there no more says nothing, not even that.
+    fn gone() -> impl Stream<Item = Result<Message, Infallible>> + Unpin {
+        stream::pending()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_answers_no_ping_is_let_go() {
+        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let why = copy_messages(
+            &mut sink::drain(),
+            gone(),
+            to_relay,
+            &mut of_relay,
+            Form::Lines,
+            true,
+        )
+        .await;
+        assert_eq!(why, Some("nothing was heard for a minute"));
+        assert!(
+            begun.elapsed() > SILENT && begun.elapsed() <= SILENT + PING,
+            "{:?}",
+            begun.elapsed()
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_takes_nothing_is_let_go() {
+        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let mut full = Box::pin(sink::unfold((), async |(), _| {
+            std::future::pending::<()>().await;
+            Ok::<_, Infallible>(())
+        }));
+        assert_eq!(
+            copy_messages(
+                &mut full,
+                gone(),
+                to_relay,
+                &mut of_relay,
+                Form::Lines,
+                true
+            )
+            .await,
+            None
+        );
+        assert!(begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
+    }
+
+    /// One that answers stays, however little it says.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_answers_pings_stays() {
+        let (to_relay, mut relay_in) = tokio::io::duplex(ROOM);
+        let (mut relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let begun = Instant::now();
+        let pongs = stream::unfold((), async |()| {
+            sleep(PING).await;
+            Some((Ok::<_, Infallible>(Message::Pong(Default::default())), ()))
+        });
+        let lasts = async {
+            sleep(SILENT * 10).await;
+            relay_out.write_all(b"{}\n").await.unwrap();
+            drop(relay_out);
+        };
+        let mut heard = Box::pin(sink::drain());
+        let mut pongs = Box::pin(pongs);
+        let (why, ()) = tokio::join!(
+            copy_messages(
+                &mut heard,
+                &mut pongs,
+                to_relay,
+                &mut of_relay,
+                Form::Lines,
+                true
+            ),
+            lasts
+        );
+        assert_eq!(why, Some(""), "the relay has ended");
+        assert_eq!(begun.elapsed(), SILENT * 10);
+        let mut said = Vec::new();
+        relay_in.read_to_end(&mut said).await.unwrap();
+        assert!(said.is_empty());
+    }
+}

@@ -1,0 +1,138 @@
+//! A client of a session for the time of one request: it joins, sends something, and waits for what
+//! follows.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+use trunkline_protocol::{
+    Envelope, HostBody, HostMessage, SessionAttach, SessionAttached, SessionId, TurnId,
+};
+use trunkline_sessions::{
+    Entry, EntryBody, EntryItem, EntryListener, Listener, Sessions, StreamEnd, Submission,
+};
+
+use crate::http::problem::{Answer, Problem};
+
+/// Timeout for a reply that should be immediate.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Text for a message that the session cannot take.
+const LEFT: &str = "the session has just left the memory; try again";
+
+/// An entry, or a reply to this client.
+#[derive(Debug)]
+pub(crate) struct Received<'a> {
+    pub(crate) turn_id: Option<&'a TurnId>,
+    pub(crate) body: &'a EntryBody,
+    /// `None` for a reply.
+    pub(crate) entry: Option<&'a Entry>,
+}
+
+/// A session that a request has joined.
+#[derive(Debug)]
+pub(crate) struct SessionClient {
+    pub(crate) attached: SessionAttached,
+    entries: EntryListener,
+}
+
+impl SessionClient {
+    /// Joins a session, from the next entry on.
+    pub(crate) async fn join(sessions: &Sessions, id: &SessionId) -> Answer<Self> {
+        Ok(Self::new(sessions.join(id).await?))
+    }
+
+    /// Joins a session from behind an entry.
+    pub(crate) async fn join_after(
+        sessions: &Sessions,
+        id: &SessionId,
+        after: u64,
+    ) -> Answer<Self> {
+        let attach = SessionAttach {
+            after,
+            ..SessionAttach::default()
+        };
+        Ok(Self::new(sessions.attach(id, &attach).await?))
+    }
+
+    fn new((attached, listener): (SessionAttached, Listener)) -> Self {
+        Self {
+            attached,
+            entries: listener.into_entries(),
+        }
+    }
+
+    /// The name of this client in entries.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.attached.listener.as_deref()
+    }
+
+    /// Sends a message to the session.
+    pub(crate) async fn send(&self, turn: Option<TurnId>, body: impl Into<HostBody>) -> Answer<()> {
+        let listener = self.entries.listener();
+        let message = HostMessage {
+            turn_id: turn,
+            ..Envelope::new(listener.session().clone(), body.into())
+        };
+        match listener.sender().send(message).await {
+            true => Ok(()),
+            false => Err(Problem::unavailable(LEFT)),
+        }
+    }
+
+    /// Submits an input with its files.
+    pub(crate) async fn submit(&self, submission: Submission) -> Answer<()> {
+        match self.entries.listener().sender().submit(submission).await {
+            true => Ok(()),
+            false => Err(Problem::unavailable(LEFT)),
+        }
+    }
+
+    /// Receives entries and replies until `find` returns something for one of them.
+    pub(crate) async fn wait_for<T>(
+        &mut self,
+        mut find: impl FnMut(Received<'_>) -> Option<T>,
+    ) -> Answer<T> {
+        loop {
+            let item = self.entries.next().await;
+            let found = match item.map_err(|error| Problem::failed(error.to_string()))? {
+                EntryItem::Entry(entry) => entry.content().and_then(|content| {
+                    find(Received {
+                        turn_id: content.turn_id.as_ref(),
+                        body: &content.body,
+                        entry: Some(&entry),
+                    })
+                }),
+                EntryItem::Reply(reply) => find(Received {
+                    turn_id: reply.turn_id.as_ref(),
+                    body: &reply.body,
+                    entry: None,
+                }),
+                EntryItem::Lag(_) => None,
+                EntryItem::Ended(end) => {
+                    return Err(Problem::unavailable(match end {
+                        StreamEnd::HostEnding => "the host ends",
+                        StreamEnd::Moved => "the session has just moved; try again",
+                        StreamEnd::Interrupted => "the session was interrupted; try again",
+                        StreamEnd::Overrun => "too many replies wait; try again",
+                    }));
+                }
+            };
+            if let Some(found) = found {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// As [`SessionClient::wait_for`], for what should follow at once.
+    pub(crate) async fn wait_for_reply<T>(
+        &mut self,
+        find: impl FnMut(Received<'_>) -> Option<T>,
+    ) -> Answer<T> {
+        let late = || {
+            Problem::unavailable("the session did not reply in time; what was sent may still count")
+        };
+        timeout(REPLY_TIMEOUT, self.wait_for(find))
+            .await
+            .unwrap_or_else(|_| Err(late()))
+    }
+}

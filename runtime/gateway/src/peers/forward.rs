@@ -1,0 +1,286 @@
+//! A request that another host serves: carried there whole, and its answer back as it comes.
+
+use std::{sync::Arc, time::Duration};
+
+use axum::{
+    Extension,
+    body::{Body, BodyDataStream},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use futures_util::{FutureExt, StreamExt, future::BoxFuture};
+use hyper::client::conn::http1::handshake;
+use hyper_util::rt::TokioIo;
+use tokio::{
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use trunkline_protocol::SessionId;
+
+use super::{ForwardedPrincipal, Peers, SessionLocation};
+use crate::{
+    auth::principal::{Principal, Stream},
+    gateway::Shared,
+    http::{
+        connection::Peer,
+        problem::{Answer, Problem},
+        routes::SessionPath,
+    },
+};
+
+/// How long it may take to learn where a session is, or to get a connection there.
+pub(crate) const REACHED: Duration = Duration::from_secs(5);
+
+/// How long an answer is waited for when the gateway ends.
+const ENDING: Duration = Duration::from_secs(1);
+
+/// The id that a new session gets, from one gateway to another. No client's header of this name goes on.
+pub(crate) const NEW_SESSION: HeaderName = HeaderName::from_static("trunkline-new-session");
+
+/// What is said of one connection alone, and who asks: that goes another way.
+const NOT_CARRIED: [HeaderName; 13] = [
+    header::CONNECTION,
+    HeaderName::from_static("keep-alive"),
+    HeaderName::from_static("proxy-connection"),
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
+    header::TE,
+    header::TRAILER,
+    header::TRANSFER_ENCODING,
+    header::UPGRADE,
+    header::EXPECT,
+    header::HOST,
+    header::AUTHORIZATION,
+    header::COOKIE,
+];
+
+/// Lets a request about a session of this host through, and carries one about another's to its host.
+pub(crate) async fn forward_session_request(
+    State(shared): State<Arc<Shared>>,
+    Extension(principal): Extension<Principal>,
+    Extension(peer): Extension<Peer>,
+    SessionPath(id): SessionPath,
+    request: Request,
+    next: Next,
+) -> Response {
+    let Some(peers) = &shared.options.peers else {
+        return next.run(request).await;
+    };
+    let host = match locate(&**peers, &id).await {
+        Ok(None) => return next.run(request).await,
+        Ok(Some(host)) => host,
+        Err(problem) => return problem.into_response(),
+    };
+    match peer {
+        // It would go round in a circle where two hosts know different things.
+        Peer::OtherHost(_) => moved(&host).into_response(),
+        Peer::Network(..) | Peer::User => {
+            forward_request(&shared, &principal, &id, None, &host, request)
+                .await
+                .unwrap_or_else(IntoResponse::into_response)
+        }
+    }
+}
+
+/// The host of a session; `None`: this one.
+///
+/// # Errors
+/// That there is none, or that it cannot be reached now.
+pub(crate) async fn locate(peers: &dyn Peers, id: &SessionId) -> Answer<Option<String>> {
+    let late =
+        |_| Problem::unavailable("it is not known in time which host has the session; try again");
+    host_of_location(timeout(REACHED, peers.locate(id)).await.map_err(late)?)
+}
+
+pub(super) fn host_of_location(place: SessionLocation) -> Answer<Option<String>> {
+    match place {
+        SessionLocation::Here => Ok(None),
+        SessionLocation::There(host) => Ok(Some(host)),
+        SessionLocation::Unknown => Err(Problem::no_session()),
+        SessionLocation::Unavailable { host, why } => {
+            Err(Problem::unavailable(host_unavailable_text(&host, &why)))
+        }
+    }
+}
+
+pub(super) fn host_unavailable_text(host: &str, why: &str) -> String {
+    format!("the session is at the host {host}, which does not serve it now: {why}")
+}
+
+pub(super) fn moved(host: &str) -> Problem {
+    Problem::unavailable(format!(
+        "the session has moved to the host {host}; try again"
+    ))
+}
+
+/// Carries a request about a session to a host, which is `new` where the host is to open it.
+///
+/// # Errors
+/// When that host does not answer, or who asks may ask no more.
+pub(crate) async fn forward_request(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    id: &SessionId,
+    new: Option<&SessionId>,
+    host: &str,
+    request: Request,
+) -> Answer<Response> {
+    let Some(peers) = &shared.options.peers else {
+        return Err(Problem::no_session());
+    };
+    let is_stream = request.uri().path().ends_with("/events");
+    let too_many = || Problem::too_many("the token has too many streams open");
+    let counted = if is_stream {
+        Some(principal.stream().ok_or_else(too_many)?)
+    } else {
+        None
+    };
+    let request = rewrite_request(request, new)?;
+    let gone = peers.moved(id, host);
+    let answered = tokio::select! {
+        answered = send(&**peers, principal, host, request) => answered,
+        () = gone => Err(unanswered(host, &"the session is there no more")),
+        () = shared.known_tokens.ended(principal) => Err(Problem::unauthorized("the token was revoked, or has expired")),
+        () = async {
+            shared.ending().await;
+            sleep(ENDING).await;
+        } => Err(Problem::unavailable("the daemon ends")),
+    };
+    let (mut response, connection) = answered?;
+    remove_own(response.headers_mut());
+    let (head, body) = response.into_parts();
+    let ended = if is_stream {
+        let (shared, principal, gone) = (shared.clone(), principal.clone(), peers.moved(id, host));
+        async move {
+            tokio::select! {
+                () = gone => {}
+                () = shared.known_tokens.ended(&principal) => {}
+                () = shared.ending() => {}
+            }
+        }
+        .boxed()
+    } else {
+        futures_util::future::pending().boxed()
+    };
+    let coming = Coming {
+        body: body.into_data_stream(),
+        is_stream,
+        ended,
+        _connection: connection,
+        _counted: counted,
+    };
+    let body = futures_util::stream::unfold(coming, async |mut coming: Coming| {
+        coming.next().await.map(|chunk| (chunk, coming))
+    });
+    Ok(Response::from_parts(head, Body::from_stream(body)))
+}
+
+/// A request as it goes on: what it asks, without what was said to this gateway alone.
+pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answer<Request> {
+    let (mut parts, body) = request.into_parts();
+    remove_own(&mut parts.headers);
+    // How long the body is, it says itself.
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(NEW_SESSION);
+    parts
+        .headers
+        .insert(header::HOST, HeaderValue::from_static("trunkline"));
+    if let Some(id) = new {
+        let id = HeaderValue::from_str(id.as_str())
+            .map_err(|error| Problem::failed(error.to_string()))?;
+        parts.headers.insert(NEW_SESSION, id);
+    }
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    let mut request = Request::builder().method(parts.method).uri(path);
+    if let Some(headers) = request.headers_mut() {
+        *headers = parts.headers;
+    }
+    request
+        .body(body)
+        .map_err(|error| Problem::failed(error.to_string()))
+}
+
+/// Removes what is of one connection: what HTTP calls so, and what a header of it names.
+fn remove_own(headers: &mut HeaderMap) {
+    let named: Vec<HeaderName> = headers
+        .get_all(header::CONNECTION)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|name| name.trim().parse().ok())
+        .collect();
+    for name in named.iter().chain(&NOT_CARRIED) {
+        headers.remove(name);
+    }
+}
+
+/// Sends a request to a host. The connection lives as long as what is given with the answer.
+pub(super) async fn send(
+    peers: &dyn Peers,
+    principal: &Principal,
+    host: &str,
+    request: Request,
+) -> Answer<(Response, JoinSet<()>)> {
+    let connected = timeout(
+        REACHED,
+        peers.connect(host, ForwardedPrincipal::from_principal(principal)),
+    )
+    .await;
+    let stream = match connected {
+        Ok(Ok(stream)) => stream,
+        Ok(Err(error)) => return Err(unreached(host, &error)),
+        Err(late) => return Err(unreached(host, &late)),
+    };
+    let (mut sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(|error| unreached(host, &error))?;
+    let mut driven = JoinSet::new();
+    driven.spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a connection to another host has ended: {error}");
+        }
+    });
+    let response = sender
+        .send_request(request)
+        .await
+        .map_err(|error| unanswered(host, &error))?;
+    Ok((response.map(Body::new), driven))
+}
+
+fn unreached(host: &str, why: &dyn std::fmt::Display) -> Problem {
+    Problem::unavailable(format!(
+        "the host {host} of the session cannot be reached: {why}"
+    ))
+}
+
+fn unanswered(host: &str, why: &dyn std::fmt::Display) -> Problem {
+    Problem::unavailable(format!(
+        "the host {host} did not answer: {why}; what was said may still count"
+    ))
+}
+
+/// The body of an answer on its way.
+struct Coming {
+    body: BodyDataStream,
+    /// Whether it is events, of which a client takes each by itself.
+    is_stream: bool,
+    /// Resolves when no more of it is to be told.
+    ended: BoxFuture<'static, ()>,
+    _connection: JoinSet<()>,
+    _counted: Option<Stream>,
+}
+
+impl Coming {
+    async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+        let chunk = tokio::select! {
+            biased;
+            () = &mut self.ended => None,
+            chunk = self.body.next() => chunk,
+        };
+        // A stream that breaks is one that ends: the client goes on from its last event.
+        chunk.filter(|chunk| !self.is_stream || chunk.is_ok())
+    }
+}

@@ -1,0 +1,106 @@
+//! Connections of other hosts, each for one who asks there.
+
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    body::{Body, BodyDataStream, HttpBody},
+    extract::Request,
+    middleware::Next,
+    response::Response,
+};
+use futures_util::{StreamExt, stream::poll_fn};
+use tokio::{io::AsyncReadExt, time::timeout};
+use trunkline_relay::serve_hub;
+
+use super::{ForwardedPrincipal, Stream};
+use crate::{
+    auth::{authorizer::Folders, principal::Principal},
+    gateway::Shared,
+    http::connection::{self, Peer},
+};
+
+/// How many connections of other hosts there are at a time. A further one is closed at once.
+pub(crate) const MAX_PEER_CONNECTIONS: usize = 16 * 1024;
+
+/// How much of a body that is refused is still read, in bytes, and for how long.
+const REFUSED: u64 = crate::http::uploads::MAX_UPLOAD;
+const REFUSED_TIME: Duration = Duration::from_secs(5);
+
+/// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their
+/// first byte.
+pub(crate) async fn serve(
+    shared: Arc<Shared>,
+    router: Router,
+    stream: Box<dyn Stream>,
+    who: ForwardedPrincipal,
+) {
+    let Ok(place) = shared.peer_connections.clone().try_acquire_owned() else {
+        return tracing::warn!("too many connections of other hosts are open");
+    };
+    let principal = Principal::of_other_host(who);
+    let (mut input, output) = tokio::io::split(stream);
+    let mut first = [0];
+    let read = tokio::select! {
+        read = tokio::time::timeout(connection::FIRST, input.read_exact(&mut first)) => read,
+        () = shared.ending() => return,
+        () = shared.known_tokens.ended(&principal) => return,
+    };
+    if !matches!(read, Ok(Ok(_))) {
+        return;
+    }
+    let input = std::io::Cursor::new(first).chain(input);
+    if first[0].is_ascii_uppercase() {
+        let stopped = shared.ending.clone();
+        let stream = tokio::io::join(input, output);
+        return connection::serve(stream, router, Peer::OtherHost(principal), stopped, place).await;
+    }
+    let options = shared.relay_options(&principal, Folders::Refused);
+    serve_hub(
+        shared.host.clone(),
+        options,
+        input,
+        output,
+        shared.ending_for(&principal),
+    )
+    .await;
+    drop(place);
+}
+
+/// Reads a body that is refused before its end to that end: the host that carries it writes it
+/// first, and reads the answer then.
+pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
+    let is_from_other_host = matches!(request.extensions().get(), Some(Peer::OtherHost(_)));
+    if !is_from_other_host || request.body().is_end_stream() {
+        return next.run(request).await;
+    }
+    let (head, body) = request.into_parts();
+    let rest = Arc::new(Mutex::new(body.into_data_stream()));
+    let read = rest.clone();
+    let body = Body::from_stream(poll_fn(move |context| {
+        locked(&read).poll_next_unpin(context)
+    }));
+    let response = next.run(Request::from_parts(head, body)).await;
+    let drained = async {
+        let mut bytes = 0;
+        while let Some(Ok(chunk)) = poll_fn(|context| locked(&rest).poll_next_unpin(context))
+            .next()
+            .await
+        {
+            bytes += chunk.len() as u64;
+            if bytes > REFUSED {
+                break;
+            }
+        }
+    };
+    // In vain where it has no end.
+    let _ = timeout(REFUSED_TIME, drained).await;
+    response
+}
+
+fn locked(body: &Mutex<BodyDataStream>) -> std::sync::MutexGuard<'_, BodyDataStream> {
+    body.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,387 @@
+//! The sessions of all hosts in one list, the last active first, page by page.
+//!
+//! Each host gives a page of its own, and the cursor behind each session of it. They are put
+//! together as far as it is known what comes next. A cursor says how far the list was read: a time,
+//! and the positions of those hosts that cannot be told from it.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{body::Body, extract::Request, http::Method};
+use futures_util::{StreamExt, stream};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::timeout;
+use trunkline_protocol::{
+    AdapterBody, AdapterMessage, RequestId, SessionId, SessionsList, SessionsListResult,
+};
+
+use super::{HostPhase, Peers, forward};
+use crate::{
+    auth::{principal::Principal, token::hex},
+    gateway::Shared,
+    http::problem::{Answer, Problem},
+};
+
+/// How long a host may take to give its page.
+const PAGE_TIME: Duration = Duration::from_secs(2);
+
+/// How many hosts are asked at a time.
+const ASKED: usize = 64;
+
+/// The longest page of a host, in bytes.
+const PAGE_BYTES: usize = 2 * 1024 * 1024;
+
+/// How many sessions a page has, unless the request says otherwise, and at most.
+const PAGE: u32 = 50;
+const LONGEST: u32 = 1000;
+
+/// How much the sessions of a page take together, in bytes, so that it fits into a line of 1 MiB.
+const BYTES: usize = 896 * 1024;
+
+/// A page of a host's own sessions.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Page {
+    pub(crate) sessions: Vec<Value>,
+    pub(crate) next: Option<String>,
+    /// Behind each of them.
+    pub(crate) cursors: Vec<String>,
+}
+
+/// A page of all hosts' sessions.
+#[derive(Debug, Default, Serialize)]
+pub(crate) struct Merged {
+    pub(crate) sessions: Vec<Value>,
+    pub(crate) next: Option<String>,
+    /// The hosts whose sessions are not among them, since they did not answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(crate) missing: Vec<String>,
+}
+
+/// This host's own page.
+///
+/// # Errors
+/// What is wrong with what was asked for.
+pub(crate) async fn own(
+    shared: &Shared,
+    principal: &Principal,
+    asked: SessionsList,
+) -> Answer<Page> {
+    let (listed, cursors) = shared
+        .sessions_for(principal)
+        .list_with_cursors(asked)
+        .await;
+    match listed.error {
+        Some(error) => Err(Problem::unprocessable(error)),
+        None => {
+            let sessions = listed
+                .sessions
+                .iter()
+                .flatten()
+                .map(|one| json!(one))
+                .collect();
+            Ok(Page {
+                sessions,
+                next: listed.next,
+                cursors,
+            })
+        }
+    }
+}
+
+/// A page of all hosts together.
+///
+/// # Errors
+/// What is wrong with what was asked for.
+pub(crate) async fn merged(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    peers: &dyn Peers,
+    asked: SessionsList,
+) -> Answer<Merged> {
+    let limit = asked.limit.unwrap_or(PAGE).min(LONGEST);
+    let from = match &asked.cursor {
+        None => Reached::default(),
+        Some(cursor) => Reached::parse(cursor).ok_or_else(|| {
+            Problem::unprocessable(format!(
+                "the cursor {cursor:?} is not the `next` of an answer"
+            ))
+        })?,
+    };
+    let hosts = peers.hosts();
+    let pages = stream::iter(hosts.into_iter().map(|host| {
+        let asked = SessionsList {
+            limit: Some(limit),
+            cursor: from.of(&host.id),
+            ..asked.clone()
+        };
+        async move {
+            let page = match (host.is_this, host.state) {
+                (true, _) => own(shared, principal, asked).await.map(Some),
+                (false, HostPhase::Lost) => Ok(None),
+                (false, _) => {
+                    let page =
+                        timeout(PAGE_TIME, of_host(peers, principal, &host.id, &asked)).await;
+                    Ok(page.ok().and_then(|page| {
+                        page.inspect_err(|problem| tracing::debug!(?problem, "a host gave no page"))
+                            .ok()
+                    }))
+                }
+            };
+            page.map(|page| (host.id, page))
+        }
+    }))
+    .buffer_unordered(ASKED)
+    .collect::<Vec<_>>()
+    .await;
+    let mut found = BTreeMap::new();
+    for page in pages {
+        let (host, page) = page?;
+        found.insert(host, page);
+    }
+    Ok(put_together(
+        &from,
+        found,
+        usize::try_from(limit).unwrap_or(usize::MAX),
+    ))
+}
+
+/// The same, as the line with which a hub on a pipe is answered.
+pub(crate) async fn line(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    peers: &dyn Peers,
+    asked: SessionsList,
+) -> Vec<u8> {
+    let request = asked.request_id.clone();
+    match merged(shared, principal, peers, asked).await {
+        Ok(page) => {
+            let mut answer = json!(page);
+            answer["type"] = json!("sessions.list.result");
+            answer["session_id"] = json!("");
+            answer["request_id"] = json!(request);
+            format!("{answer}\n").into_bytes()
+        }
+        Err(problem) => refusal(request, problem.into_detail()),
+    }
+}
+
+/// Why a hub on a pipe gets no list.
+pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
+    let result = SessionsListResult {
+        error: Some(why),
+        ..SessionsListResult::to(request_id)
+    };
+    AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
+}
+
+/// Asks another host for its page.
+async fn of_host(
+    peers: &dyn Peers,
+    principal: &Principal,
+    host: &str,
+    asked: &SessionsList,
+) -> Answer<Page> {
+    let failed = |error: String| Problem::unavailable(format!("the host {host}: {error}"));
+    let query = json!({
+        "agent_id": asked.agent_id, "state": asked.state, "text": asked.text, "cursor": asked.cursor,
+        "cwd": asked.cwd, "limit": asked.limit.map(|limit| limit.to_string()),
+        "archived": asked.archived.filter(|archived| *archived).map(|_| "true"),
+    });
+    let members = query.as_object().into_iter().flatten();
+    let pairs = members.filter_map(|(name, value)| {
+        let value = percent_encoding::utf8_percent_encode(
+            value.as_str()?,
+            percent_encoding::NON_ALPHANUMERIC,
+        );
+        Some(format!("{name}={value}"))
+    });
+    let path = format!("/v1/sessions?{}", pairs.collect::<Vec<_>>().join("&"));
+    let request = Request::builder()
+        .method(Method::GET)
+        .uri(path)
+        .body(Body::empty());
+    let request =
+        forward::rewrite_request(request.map_err(|error| failed(error.to_string()))?, None)?;
+    let (response, _connection) = forward::send(peers, principal, host, request).await?;
+    let (status, body) = (response.status(), response.into_body());
+    let body = axum::body::to_bytes(body, PAGE_BYTES)
+        .await
+        .map_err(|error| failed(error.to_string()))?;
+    if !status.is_success() {
+        return Err(failed(format!("it answered {status}")));
+    }
+    let page: Page = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
+    match page.cursors.len() == page.sessions.len()
+        && page.cursors.iter().all(|at| time_of(at).is_some())
+    {
+        true => Ok(page),
+        false => Err(failed("its page has no cursors".to_owned())),
+    }
+}
+
+/// The time in a host's cursor, which is by when its sessions were active.
+fn time_of(cursor: &str) -> Option<u64> {
+    u64::from_str_radix(cursor.split_once('-')?.0, 16).ok()
+}
+
+/// How far a list was read.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Reached {
+    /// When the last session was active that was listed.
+    time: Option<u64>,
+    /// The positions of hosts that are not just behind that time. `None`: its first session.
+    positions: BTreeMap<String, Option<String>>,
+}
+
+impl Reached {
+    fn parse(cursor: &str) -> Option<Self> {
+        let mut parts = cursor.split('~');
+        let time = parts.next()?;
+        let time = if time.is_empty() {
+            None
+        } else {
+            Some(u64::from_str_radix(time, 16).ok()?)
+        };
+        let mut positions = BTreeMap::new();
+        for part in parts {
+            let (host, position) = part.split_once('.')?;
+            let position = (!position.is_empty()).then(|| position.to_owned());
+            if position
+                .as_deref()
+                .is_some_and(|position| time_of(position).is_none())
+            {
+                return None;
+            }
+            positions.insert(text_of(host)?, position);
+        }
+        Some(Self { time, positions })
+    }
+
+    fn print(&self) -> String {
+        let mut cursor = self
+            .time
+            .map(|time| format!("{time:x}"))
+            .unwrap_or_default();
+        for (host, position) in &self.positions {
+            cursor.push_str(&format!(
+                "~{}.{}",
+                hex(host.as_bytes()),
+                position.as_deref().unwrap_or_default()
+            ));
+        }
+        cursor
+    }
+
+    /// Where a host is to go on.
+    fn of(&self, host: &str) -> Option<String> {
+        match self.positions.get(host) {
+            Some(position) => position.clone(),
+            // The numbers of sessions begin at 0: all of the time itself are behind it.
+            None => self
+                .time
+                .map(|time| format!("{:x}-0", time.saturating_add(1))),
+        }
+    }
+}
+
+/// What [`hex`] was made of.
+fn text_of(hex: &str) -> Option<String> {
+    if !hex.len().is_multiple_of(2) {
+        return None;
+    }
+    let digits = hex.as_bytes().chunks(2);
+    let bytes: Option<Vec<u8>> = digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect();
+    String::from_utf8(bytes?).ok()
+}
+
+/// Puts pages of hosts together, as far as it is known that no session belongs between. `None`: it
+/// did not answer.
+fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: usize) -> Merged {
+    let mut merged = Merged::default();
+    let (mut all, mut goes_on, mut has_more) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+    // No further session of a host that has more was active later than this.
+    let mut known_to = None;
+    for (host, page) in found {
+        let Some(page) = page else {
+            merged.missing.push(host);
+            continue;
+        };
+        goes_on.insert(host.clone(), page.next.clone().or_else(|| from.of(&host)));
+        if let Some(next) = &page.next {
+            known_to = known_to.max(time_of(next));
+            has_more.insert(host.clone());
+        }
+        let sessions = page.sessions.into_iter().zip(page.cursors);
+        all.extend(sessions.map(|(mut one, at)| {
+            if let Some(one) = one.as_object_mut() {
+                one.insert("host".to_owned(), json!(host));
+            }
+            (time_of(&at).unwrap_or_default(), host.clone(), at, one)
+        }));
+    }
+    // Those of a host stay in its order.
+    all.sort_by_key(|(time, host, ..)| (Reverse(*time), host.clone()));
+    let is_known = |time: u64| known_to.is_none_or(|to| time >= to);
+    let mut next = Reached {
+        time: from.time,
+        positions: BTreeMap::new(),
+    };
+    let (mut behind, mut taken, mut bytes) = (BTreeMap::new(), 0, 0);
+    let mut all = all.into_iter().peekable();
+    while let Some((time, host, at, one)) = all.next_if(|(time, .., one)| {
+        taken += 1;
+        bytes += one.to_string().len() + 1;
+        taken <= limit && (bytes <= BYTES || taken == 1) && is_known(*time)
+    }) {
+        next.time = Some(time);
+        if !has_more.contains(&host) {
+            goes_on.insert(host.clone(), Some(at.clone()));
+        }
+        behind.insert(host, at);
+        // One that has just moved may be at two hosts.
+        if !merged
+            .sessions
+            .iter()
+            .any(|listed| listed["session_id"] == one["session_id"])
+        {
+            merged.sessions.push(one);
+        }
+    }
+    for (_, host, ..) in all {
+        let position = behind.get(&host).cloned().or_else(|| from.of(&host));
+        has_more.insert(host.clone());
+        goes_on.insert(host, position);
+    }
+    if has_more.is_empty() {
+        return merged;
+    }
+    for (host, position) in goes_on {
+        // Of most hosts the time says enough: all of theirs that is left was active before it.
+        let is_told = position
+            .as_deref()
+            .and_then(time_of)
+            .is_none_or(|at| next.time.is_some_and(|time| at > time));
+        if !is_told && position != next.of(&host) {
+            next.positions.insert(host, position);
+        }
+    }
+    // One that did not answer goes on where it was, so that its sessions come late, and not never.
+    next.positions.extend(
+        merged
+            .missing
+            .iter()
+            .map(|host| (host.clone(), from.of(host))),
+    );
+    merged.next = Some(next.print());
+    merged
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,84 @@
+//! A new session: which host opens it.
+
+use std::sync::Arc;
+
+use axum::{
+    body::Body,
+    http::{HeaderMap, Method, Request, header},
+    response::Response,
+};
+use tokio::time::timeout;
+use trunkline_protocol::SessionId;
+
+use super::forward::{self, NEW_SESSION, REACHED, host_of_location, moved};
+use crate::{
+    auth::{principal::Principal, token::Scope},
+    gateway::Shared,
+    http::{
+        connection::Peer,
+        problem::{Answer, Problem},
+        routes::New,
+    },
+};
+
+/// What becomes of a request for a new session.
+pub(crate) enum Placement {
+    /// This host opens it, under this id.
+    Here(SessionId),
+    /// Another host has answered.
+    Answered(Response),
+}
+
+/// Makes an id for a new session.
+pub(crate) fn new_id() -> Answer<SessionId> {
+    let id = uuid::Uuid::new_v4().simple().to_string();
+    SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
+}
+
+/// Chooses the id of a new session, and has another host open it where it is to be there.
+///
+/// # Errors
+/// When no host takes it, or the one that has taken it does not answer.
+pub(crate) async fn place(
+    shared: &Arc<Shared>,
+    principal: &Principal,
+    peer: &Peer,
+    headers: &HeaderMap,
+    new: &New,
+) -> Answer<Placement> {
+    // What another host says of who asks, a client cannot say of itself.
+    if let (Peer::OtherHost(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
+        let id = id.to_str().ok().and_then(|id| SessionId::new(id).ok());
+        return id
+            .map(Placement::Here)
+            .ok_or_else(|| Problem::bad_request("the new session's id is none"));
+    }
+    let id = new_id()?;
+    let Some(peers) = &shared.options.peers else {
+        return Ok(Placement::Here(id));
+    };
+    if principal.scope() < Scope::Control {
+        // It is refused here, and no host need hear of it.
+        return Ok(Placement::Here(id));
+    }
+    let late = |_| Problem::unavailable("no host has taken the session in time; try again");
+    let placed = timeout(REACHED, peers.place(&id, new.agent.as_deref()))
+        .await
+        .map_err(late)?;
+    let Some(host) = host_of_location(placed.map_err(Problem::unavailable)?)? else {
+        return Ok(Placement::Here(id));
+    };
+    if matches!(peer, Peer::OtherHost(_)) {
+        return Err(moved(&host));
+    }
+    let body = serde_json::to_vec(new).map_err(|error| Problem::failed(error.to_string()))?;
+    let request = Request::builder()
+        .method(Method::POST)
+        .uri("/v1/sessions")
+        .header(header::CONTENT_TYPE, "application/json")
+        .body(Body::from(body))
+        .map_err(|error| Problem::failed(error.to_string()))?;
+    forward::forward_request(shared, principal, &id, Some(&id), &host, request)
+        .await
+        .map(Placement::Answered)
+}

@@ -1,0 +1,379 @@
+//! Hosts that know of each other what a test says.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    future::pending,
+    io,
+    net::SocketAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex},
+    time::{Duration, SystemTime},
+};
+
+use futures_util::future::{BoxFuture, FutureExt};
+use tempfile::TempDir;
+use tokio::{
+    net::TcpListener,
+    sync::watch,
+    task::{JoinHandle, JoinSet},
+};
+use trunkline_gateway::{
+    ForwardedPrincipal, Gateway, HostName, HostPhase, HostState, Listener, NewToken, Operate,
+    Options, Peers, Scope, SessionLocation, Stream, TokenFile, UsedInDay,
+};
+use trunkline_host::{
+    Host,
+    config::{AgentConfig, Command},
+};
+use trunkline_protocol::SessionId;
+use trunkline_relay::PrivateSocket;
+use trunkline_sessions::Sessions;
+
+use crate::client::{At, Client};
+
+/// How much is on its way between two hosts, in bytes. Little, so that what fills it is found.
+const ROOM: usize = 16 * 1024;
+
+/// What the hosts know of each other.
+#[derive(Debug, Default)]
+pub struct Known {
+    rows: Mutex<HashMap<String, SessionLocation>>,
+    gateways: Mutex<HashMap<String, Arc<Gateway>>>,
+    /// What is served of others, by host.
+    served: Mutex<HashMap<String, JoinSet<()>>>,
+    /// Where the next sessions are placed, and which host takes over.
+    next: Mutex<Option<String>>,
+    /// How often something has moved.
+    moves: watch::Sender<u64>,
+    /// Hosts that take a connection, and never answer.
+    pub deaf: Mutex<Vec<String>>,
+}
+
+/// The same, as one of them sees it.
+#[derive(Debug)]
+struct Seen {
+    known: Arc<Known>,
+    own: String,
+}
+
+impl Known {
+    pub fn put(&self, id: &str, place: SessionLocation) {
+        self.rows.lock().unwrap().insert(id.to_owned(), place);
+        self.moves.send_modify(|moves| *moves += 1);
+    }
+
+    pub fn next_at(&self, host: &str) {
+        *self.next.lock().unwrap() = Some(host.to_owned());
+    }
+
+    pub fn next_nowhere(&self) {
+        *self.next.lock().unwrap() = None;
+    }
+
+    /// Cuts all that a host serves for others, as when it is killed. Others cannot connect to it any more.
+    pub fn cut(&self, host: &str) {
+        self.gateways.lock().unwrap().remove(host);
+        self.served.lock().unwrap().remove(host);
+    }
+
+    /// Has a session move in order: who looks for it finds it there, and no one else learns it.
+    pub fn hand_over(&self, id: &str, host: &str) {
+        self.rows
+            .lock()
+            .unwrap()
+            .insert(id.to_owned(), SessionLocation::There(host.to_owned()));
+    }
+
+    /// What one host alone takes to be so.
+    pub fn put_at(&self, host: &str, id: &str, place: SessionLocation) {
+        self.rows
+            .lock()
+            .unwrap()
+            .insert(format!("{host}/{id}"), place);
+    }
+
+    /// Where a session is, as its row says.
+    pub fn row(&self, id: &str) -> Option<SessionLocation> {
+        self.rows.lock().unwrap().get(id).cloned()
+    }
+}
+
+impl Seen {
+    fn here(&self, place: SessionLocation) -> SessionLocation {
+        match place {
+            SessionLocation::There(host) if host == self.own => SessionLocation::Here,
+            place => place,
+        }
+    }
+}
+
+impl Peers for Seen {
+    fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, SessionLocation> {
+        let own = self.known.row(&format!("{}/{id}", self.own));
+        let place = own
+            .or_else(|| self.known.row(id.as_str()))
+            .unwrap_or(SessionLocation::Unknown);
+        std::future::ready(self.here(place)).boxed()
+    }
+
+    fn place<'a>(
+        &'a self,
+        id: &'a SessionId,
+        agent: Option<&'a str>,
+    ) -> BoxFuture<'a, Result<SessionLocation, String>> {
+        let place = match (agent, self.known.next.lock().unwrap().clone()) {
+            (Some("nowhere"), _) => Err("no host has the agent nowhere".to_owned()),
+            (_, next) => Ok(SessionLocation::There(
+                next.unwrap_or_else(|| self.own.clone()),
+            )),
+        };
+        let place = place.map(|place| {
+            self.known
+                .rows
+                .lock()
+                .unwrap()
+                .entry(id.to_string())
+                .or_insert(place)
+                .clone()
+        });
+        std::future::ready(place.map(|place| self.here(place))).boxed()
+    }
+
+    fn connect<'a>(
+        &'a self,
+        host: &'a str,
+        who: ForwardedPrincipal,
+    ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
+        let connected = || {
+            let (ours, theirs) = tokio::io::duplex(ROOM);
+            let gateways = self.known.gateways.lock().unwrap();
+            let gateway = gateways.get(host).ok_or(io::ErrorKind::ConnectionRefused)?;
+            let serves = match self
+                .known
+                .deaf
+                .lock()
+                .unwrap()
+                .iter()
+                .any(|deaf| deaf == host)
+            {
+                true => async move {
+                    let _theirs = theirs;
+                    pending().await
+                }
+                .boxed(),
+                false => gateway.serve_peer(Box::new(theirs), who).boxed(),
+            };
+            self.known
+                .served
+                .lock()
+                .unwrap()
+                .entry(host.to_owned())
+                .or_default()
+                .spawn(serves);
+            Ok(Box::new(ours) as Box<dyn Stream>)
+        };
+        std::future::ready(connected()).boxed()
+    }
+
+    fn hosts(&self) -> Vec<HostState> {
+        let mut names: Vec<_> = self
+            .known
+            .gateways
+            .lock()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
+        names.sort();
+        let state = |id: String| HostState {
+            is_this: id == self.own,
+            state: HostPhase::Up,
+            load: Some(0.5),
+            sessions: 0,
+            labels: BTreeMap::from([("zone".to_owned(), id.clone())]),
+            agents: vec!["echo".to_owned()],
+            storage: Vec::new(),
+            version: None,
+            heard_ms: Some(0),
+            id,
+        };
+        names.into_iter().map(state).collect()
+    }
+
+    fn relocate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, Result<String, String>> {
+        let next = self.known.next.lock().unwrap().clone();
+        let taken = next.ok_or_else(|| "none has room".to_owned());
+        if let Ok(host) = &taken {
+            self.known
+                .put(id.as_str(), SessionLocation::There(host.clone()));
+        }
+        std::future::ready(taken).boxed()
+    }
+
+    fn moved(&self, id: &SessionId, host: &str) -> BoxFuture<'static, ()> {
+        let (known, id, host) = (self.known.clone(), id.to_string(), host.to_owned());
+        let mut moves = known.moves.subscribe();
+        async move {
+            let is_there = || known.row(&id) == Some(SessionLocation::There(host.clone()));
+            while is_there() && moves.changed().await.is_ok() {}
+        }
+        .boxed()
+    }
+}
+
+#[derive(Debug)]
+struct NoOperator;
+
+impl Operate for NoOperator {
+    fn reload(&self) -> Result<String, String> {
+        Err("not here".to_owned())
+    }
+
+    fn stop(&self) {}
+
+    fn usage(&self, _: SystemTime) -> Result<Vec<UsedInDay>, String> {
+        Ok(Vec::new())
+    }
+}
+
+/// One of the hosts.
+pub struct Daemon {
+    pub name: String,
+    pub sessions: Sessions,
+    host: Host,
+    socket: PathBuf,
+    http: SocketAddr,
+    pub tokens: TokenFile,
+    _folder: TempDir,
+    serving: JoinHandle<()>,
+}
+
+/// Several hosts, `a`, `b` and so on.
+pub struct Cluster {
+    pub known: Arc<Known>,
+    pub daemons: Vec<Daemon>,
+}
+
+impl Cluster {
+    pub async fn of(count: u8) -> Self {
+        let known = Arc::<Known>::default();
+        let mut daemons = Vec::new();
+        for name in (b'a'..).take(usize::from(count)) {
+            daemons.push(Daemon::up(char::from(name).to_string(), known.clone()).await);
+        }
+        Self { known, daemons }
+    }
+
+    /// Has each host start its adapter, which serves all of its sessions.
+    pub async fn adapters_run(&self) {
+        let next = self.known.next.lock().unwrap().clone();
+        for (at, daemon) in self.daemons.iter().enumerate() {
+            self.known.next_at(&daemon.name);
+            let user = self.user(at);
+            let id = user.open().await;
+            user.turn(&id, "hello").await;
+            user.ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "")
+                .await
+                .must_be(204);
+        }
+        *self.known.next.lock().unwrap() = next;
+    }
+
+    /// The user, at a host's socket.
+    pub fn user(&self, host: usize) -> Client {
+        Client {
+            at: At::Socket(self.daemons[host].socket.clone()),
+            token: None,
+        }
+    }
+
+    /// The bearer of a new token of a host, and the token's public name.
+    pub fn bearer(&self, host: usize, scope: Scope, all_sessions: bool) -> (Client, String) {
+        let daemon = &self.daemons[host];
+        let new = NewToken {
+            may_approve: scope >= Scope::Control,
+            all_sessions,
+            ..NewToken::with_scope(scope)
+        };
+        let (token, text) = daemon.tokens.add(new).unwrap();
+        (
+            Client {
+                at: At::Network(daemon.http),
+                token: Some(text),
+            },
+            token.id,
+        )
+    }
+
+    pub async fn down(self) {
+        for daemon in self.daemons {
+            self.known.cut(&daemon.name);
+            daemon.serving.abort();
+            let _ = daemon.serving.await;
+            trunkline_relay::end(&daemon.host, Some(daemon.sessions), std::future::ready(())).await;
+        }
+    }
+}
+
+impl Daemon {
+    async fn up(name: String, known: Arc<Known>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let state = folder.path().join("state");
+        std::fs::create_dir(&state).unwrap();
+        let program = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/python/echo.py");
+        let echo = AgentConfig::external("echo", Command::new("python3").arg(program));
+        let host = Host::builder().agent(echo).build().unwrap();
+        let (own, journal) = (host.clone(), state.join("journal"));
+        let opened =
+            tokio::task::spawn_blocking(move || Sessions::open(own, &journal, Default::default()));
+        let sessions = opened.await.unwrap().unwrap().0;
+        let options = Options {
+            state: state.clone(),
+            version: "0".to_owned(),
+            origins: Vec::new(),
+            traced: None,
+            peers: Some(Arc::new(Seen {
+                known: known.clone(),
+                own: name.clone(),
+            })),
+        };
+        let gateway = Gateway::new(
+            host.clone(),
+            sessions.clone(),
+            Arc::new(NoOperator),
+            options,
+        )
+        .unwrap();
+        let gateway = Arc::new(gateway);
+        known
+            .gateways
+            .lock()
+            .unwrap()
+            .insert(name.clone(), gateway.clone());
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let http = listener.local_addr().unwrap();
+        let entrance = Listener {
+            listener,
+            names: vec![HostName::WithPort(http.to_string())],
+            tls: None,
+        };
+        let socket = state.join("host.sock");
+        let own_socket = PrivateSocket::open(&socket).unwrap();
+        let serving =
+            tokio::spawn(async move { gateway.serve(vec![entrance], own_socket, pending()).await });
+        let tokens = TokenFile::of(&state);
+        Self {
+            name,
+            sessions,
+            host,
+            socket,
+            http,
+            tokens,
+            _folder: folder,
+            serving,
+        }
+    }
+}
+
+/// A test that hangs does not say where.
+pub const SOON: Duration = Duration::from_secs(60);
