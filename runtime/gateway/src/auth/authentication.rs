@@ -10,7 +10,7 @@ use axum::{
 };
 
 use crate::{
-    auth::{principal::Principal, token::Scope},
+    auth::{caller::UNPROVEN, principal::Principal, token::Scope},
     gateway::Shared,
     http::{
         connection::Peer,
@@ -56,8 +56,11 @@ pub(crate) async fn authenticate_token(
     let unknown = || Problem::unauthorized("this token is not known, was revoked, or has expired");
     let principal = shared.known_tokens.find(token).ok_or_else(unknown)?;
     if let Peer::Network(_, caller, admission) = peer {
-        caller.check().await?;
+        let is_proven = caller.is_proven().await?;
         admission.accept();
+        if !is_proven {
+            return Ok(principal.unproven());
+        }
     }
     Ok(principal)
 }
@@ -99,6 +102,9 @@ pub(crate) async fn optional_principal(
 pub(crate) fn require_scope(principal: &Principal, scope: Scope) -> Result<(), Problem> {
     if principal.scope() >= scope {
         return Ok(());
+    }
+    if principal.is_unproven() {
+        return Err(Problem::forbidden(UNPROVEN));
     }
     let (has, needs) = (principal.scope().as_str(), scope.as_str());
     Err(Problem::forbidden(format!(

@@ -12,20 +12,30 @@ use trunkline_protocol::{
 use trunkline_relay::MessageAuthorizer;
 
 use crate::{
-    auth::{principal::Principal, token::Scope},
+    auth::{caller::UNPROVEN, principal::Principal, token::Scope},
     gateway::Shared,
     http::problem::Problem,
 };
 
 /// Refusal of an answer to a permission by a token without `may_approve`.
-pub(crate) const NO_APPROVAL: &str = "the token may not answer permissions; make one that may by \
+const NO_APPROVAL: &str = "the token may not answer permissions; make one that may by \
      `trunkline token new --approve --scope control`";
 
-/// Judges what the bearer of a token says.
+/// Returns the reason why a principal without `may_approve` does not approve.
+pub(crate) fn no_approval(principal: &Principal) -> &'static str {
+    if principal.is_unproven() {
+        UNPROVEN
+    } else {
+        NO_APPROVAL
+    }
+}
+
+/// Decides which messages the bearer of a token may send.
+
 #[derive(Debug)]
 pub(crate) struct PrincipalAuthorizer {
     scope: Scope,
-    may_approve: bool,
+    may_approve: Result<(), &'static str>,
     /// Whose agents say what may be set.
     host: Host,
     folders: Folders,
@@ -51,7 +61,10 @@ impl PrincipalAuthorizer {
             Principal::User => None,
             Principal::Bearer(bearer) => Some(Self {
                 scope: bearer.token.scope,
-                may_approve: bearer.token.may_approve,
+                may_approve: principal
+                    .may_approve()
+                    .then_some(())
+                    .ok_or_else(|| no_approval(principal)),
                 host: host.clone(),
                 folders,
                 sees_all: principal.visitor().is_none_or(|visitor| visitor.sees_all),
@@ -186,7 +199,9 @@ impl MessageAuthorizer for PrincipalAuthorizer {
                      /v1/sessions/ID/files, and its SHA-256 with the input"
                     .to_owned(),
             ),
-            HostBody::PermissionResponse(_) if !self.may_approve => Err(NO_APPROVAL.to_owned()),
+            HostBody::PermissionResponse(_) if self.may_approve.is_err() => {
+                self.may_approve.map_err(str::to_owned)
+            }
             HostBody::PermissionResponse(PermissionResponse {
                 updated_input: Some(_),
                 ..
@@ -357,7 +372,7 @@ mod tests {
         }
         PrincipalAuthorizer {
             scope,
-            may_approve: true,
+            may_approve: Ok(()),
             host: host.build().unwrap(),
             folders: Folders::Refused,
             sees_all: true,
@@ -390,13 +405,13 @@ mod tests {
                 let mut table = table(scope);
                 let may = table.hear_host(&answer, None).is_ok();
                 assert_eq!(may, scope >= Scope::Control && !is_edit, "{scope:?} {line}");
-                table.may_approve = false;
+                table.may_approve = Err(NO_APPROVAL);
                 let refused = table.hear_host(&answer, None).unwrap_err();
                 let command = refused.contains("trunkline token new --approve");
                 assert_eq!(command, scope >= Scope::Control, "{refused}");
             }
             let mut table = table(scope);
-            table.may_approve = false;
+            table.may_approve = Err(NO_APPROVAL);
             let line = r#"{"type":"input.response","session_id":"s","request_id":"r","values":{}}"#;
             let answer = table.hear_host(&HostMessage::parse(line).unwrap(), None);
             assert_eq!(answer.is_ok(), scope >= Scope::Control, "{scope:?}");
@@ -569,7 +584,7 @@ mod tests {
         let host = Host::builder().agent(agent).build().unwrap();
         let mut table = PrincipalAuthorizer {
             scope: Scope::Control,
-            may_approve: false,
+            may_approve: Err(NO_APPROVAL),
             host,
             folders: Folders::Allowed,
             sees_all: false,

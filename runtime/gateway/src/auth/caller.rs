@@ -2,7 +2,9 @@
 //! is at the other end of a connection.
 //!
 //! The kernel names the inode of the socket at the other end, and `/proc` shows which process has it
-//! open. A caller from this machine is accepted only if that process is found and is below no host.
+//! open. A process below a host is refused. A process of this machine that is not found (an SSH
+//! tunnel whose process this user cannot read, or an agent that hides) has neither approval nor
+//! `admin`.
 
 use std::{
     io::{self, Read},
@@ -20,6 +22,12 @@ use tokio::{
 use trunkline_host::process::{SocketHolder, find_socket_holders, is_cgroup_without_agents};
 
 use crate::http::problem::Problem;
+
+/// Refusal of what a caller that was not found may not do.
+pub(crate) const UNPROVEN: &str = "the process at the other end of this connection was not found, \
+    so it may be an agent's, which approves nothing and has no scope admin: keep the connection open \
+    until the answer; through an SSH tunnel or a proxy, connect to the daemon's Unix socket \
+    (journal/host.sock in its state folder)";
 
 /// The two ends of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,21 +55,15 @@ impl Caller {
         }
     }
 
-    /// Refuses a process below a host, and one of this machine that cannot be found.
-    pub(crate) async fn check(&self) -> Result<(), Problem> {
-        let detail = match self.place.get_or_init(|| find_place(self.ends)).await {
-            CallerPlace::Outside | CallerPlace::OtherMachine => return Ok(()),
-            CallerPlace::BelowHost => {
-                "a process that an agent has started gets nothing here, whatever its token"
-            }
-            CallerPlace::Unknown => {
-                "the process at the other end of this connection was not found, so it may be an \
-                 agent's, which gets nothing here, whatever its token: keep the connection open \
-                 until the answer, and if the daemon may not read the open files of the process, \
-                 connect to the daemon's Unix socket"
-            }
-        };
-        Err(Problem::forbidden(detail))
+    /// Refuses a process below a host. Returns `false` for one of this machine that is not found.
+    pub(crate) async fn is_proven(&self) -> Result<bool, Problem> {
+        match self.place.get_or_init(|| find_place(self.ends)).await {
+            CallerPlace::Outside | CallerPlace::OtherMachine => Ok(true),
+            CallerPlace::Unknown => Ok(false),
+            CallerPlace::BelowHost => Err(Problem::forbidden(
+                "a process that an agent has started gets nothing here, whatever its token",
+            )),
+        }
     }
 }
 

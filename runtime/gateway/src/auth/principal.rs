@@ -40,7 +40,9 @@ pub(crate) enum Principal {
 pub(crate) struct Bearer {
     pub(crate) token: Token,
     visitor: Arc<Visitor>,
-    streams: AtomicUsize,
+    streams: Arc<AtomicUsize>,
+    /// Set if the process that sent the token was not found.
+    is_unproven: bool,
     /// Set if another host checks the token, and closes its requests when the token is revoked.
     is_of_other_host: bool,
 }
@@ -79,6 +81,28 @@ impl Principal {
                 }))
             }
         }
+    }
+
+    /// Returns the principal without approval and `admin`: its process may be an agent's.
+    pub(crate) fn unproven(&self) -> Self {
+        let Self::Bearer(bearer) = self else {
+            return Self::User;
+        };
+        let token = Token {
+            scope: bearer.token.scope.min(Scope::Control),
+            may_approve: false,
+            ..bearer.token.clone()
+        };
+        Self::Bearer(Arc::new(Bearer {
+            streams: bearer.streams.clone(),
+            is_unproven: true,
+            ..Bearer::new(token)
+        }))
+    }
+
+    /// Returns `true` for [`Self::unproven`].
+    pub(crate) fn is_unproven(&self) -> bool {
+        matches!(self, Self::Bearer(bearer) if bearer.is_unproven)
     }
 
     pub(crate) fn scope(&self) -> Scope {
@@ -266,7 +290,8 @@ impl Bearer {
         Self {
             token,
             visitor: Arc::new(visitor),
-            streams: AtomicUsize::new(0),
+            streams: Arc::default(),
+            is_unproven: false,
             is_of_other_host: false,
         }
     }

@@ -1,10 +1,10 @@
 //! A process that an agent has started gets nothing from any daemon, whatever token it has, and
 //! keeps no other process out.
 
-use std::process::Command;
+use std::{path::Path, process::Command};
 
 use serde_json::json;
-use trunkline_testing::has_program;
+use trunkline_testing::{has_program, skipped};
 
 use super::{super::Home, Client, Daemon};
 
@@ -30,7 +30,9 @@ connection = socket.create_connection((host, int(port)))
 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
 answered = select.epoll()
 answered.register(connection, select.EPOLLIN)
-request = f"GET /v1/me HTTP/1.1\r\nHost: {sys.argv[1]}\r\nAuthorization: Bearer {sys.argv[2]}\r\nConnection: close\r\n\r\n"
+method, path = sys.argv[3:]
+body = '{"scope":"control"}' if method == "POST" else ""
+request = f"{method} {path} HTTP/1.1\r\nHost: {sys.argv[1]}\r\nAuthorization: Bearer {sys.argv[2]}\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n{body}"
 connection.send(request.encode())
 near, far = socket.socketpair()
 socket.send_fds(near, [b"x"], [connection.fileno()])
@@ -174,22 +176,33 @@ fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
 }
 
 #[test]
-fn a_socket_that_is_in_no_process_is_refused() {
+fn a_socket_that_is_in_no_process_neither_approves_nor_administers() {
     let agent = Agent::new();
     let daemon = agent.daemon();
-    let client = daemon.token(&["admin", "--all-sessions"]);
+    let client = daemon.token(&["admin", "--approve", "--all-sessions"]);
     agent.home.file("in_flight.py", IN_FLIGHT);
-    let script = format!(
-        "python3 in_flight.py {} {}",
-        client.http,
-        client.token.as_ref().unwrap()
-    );
     let id = client.open();
-    for answer in [agent.run(&client, &id, &script), agent.run_outside(&script)] {
-        assert!(
-            answer.starts_with("HTTP/1.1 403 ") && answer.contains("was not found"),
-            "{answer}"
+    for (method, path) in [
+        ("GET", "/v1/me"),
+        ("GET", "/v1/tokens"),
+        ("POST", "/v1/tokens"),
+    ] {
+        let script = format!(
+            "python3 in_flight.py {} {} {method} {path}",
+            client.http,
+            client.token.as_ref().unwrap()
         );
+        for answer in [agent.run(&client, &id, &script), agent.run_outside(&script)] {
+            if path == "/v1/me" {
+                assert!(answer.contains(r#""may_approve":false"#), "{answer}");
+                assert!(answer.contains(r#""scope":"control""#), "{answer}");
+            } else {
+                assert!(
+                    answer.starts_with("HTTP/1.1 403 ") && answer.contains("was not found"),
+                    "{path}: {answer}"
+                );
+            }
+        }
     }
     daemon.down();
 }
@@ -234,7 +247,7 @@ fn an_agent_with_many_open_files_keeps_no_other_process_out() {
     }
     let agent = Agent::new();
     let daemon = agent.daemon();
-    let client = daemon.token(&["admin", "--all-sessions"]);
+    let client = daemon.token(&["admin", "--approve", "--all-sessions"]);
     let id = client.open();
     agent.home.file("many_files.py", MANY_FILES);
     assert_eq!(
@@ -246,6 +259,64 @@ fn an_agent_with_many_open_files_keeps_no_other_process_out() {
     }
     let script = curl(&client, "/v1/me", "");
     assert!(agent.run_outside(&script).ends_with("\n200"));
-    assert!(agent.run(&client, &id, &script).ends_with("\n403"));
+    // Its own search ends early, so it may stay unfound: it approves nothing.
+    let own = agent.run(&client, &id, &script);
+    assert!(
+        own.ends_with("\n403") || own.contains(r#""may_approve":false"#),
+        "{own}"
+    );
+    daemon.down();
+}
+
+/// A tunnel of a real SSH server, from two sockets of this test's folder to the daemon's port and
+/// its socket.
+#[test]
+fn an_ssh_tunnel_reaches_the_port_with_a_token_and_the_socket_without_one() {
+    const SERVER: &str = "/usr/sbin/sshd";
+    if ["ssh", "ssh-keygen", "curl"]
+        .iter()
+        .any(|name| !has_program(name))
+    {
+        return;
+    }
+    let needs_folder = rustix::process::geteuid().is_root();
+    if !Path::new(SERVER).is_file() || needs_folder && !Path::new("/run/sshd").is_dir() {
+        return skipped("no SSH server that is ready");
+    }
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control", "--approve"]);
+    let folder = home.path();
+    let sh = |script: &str| {
+        let ran = Command::new("sh")
+            .args(["-ec", script])
+            .current_dir(folder)
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{ran:?}");
+        String::from_utf8(ran.stdout).unwrap()
+    };
+    let here = folder.display();
+    sh("ssh-keygen -q -t ed25519 -N '' -f key; cp key.pub keys");
+    let server = format!(
+        "{SERVER} -i -f /dev/null -h {here}/key -o AuthorizedKeysFile={here}/keys -o StrictModes=no -o UsePAM=no"
+    );
+    let port = &client.http;
+    sh(&format!(
+        "ssh -q -f -N -M -S control -i key -F /dev/null -o ProxyCommand='{server}' \
+         -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o ExitOnForwardFailure=yes \
+         -L {here}/port:{port} -L {here}/socket:{here}/state/journal/host.sock here >/dev/null 2>ssh.log"
+    ));
+    let token = client.token.as_ref().unwrap();
+    let by_port = sh(&format!(
+        "curl -sf --unix-socket port -H 'Authorization: Bearer {token}' http://{port}/v1/me"
+    ));
+    assert!(by_port.contains(r#""scope":"control""#), "{by_port}");
+    let by_socket = sh("curl -sf --unix-socket socket http://localhost/v1/me");
+    assert!(
+        by_socket.contains(r#""scope":"admin","may_approve":true"#),
+        "{by_socket}"
+    );
+    sh("ssh -q -F /dev/null -S control -O exit here");
     daemon.down();
 }

@@ -141,14 +141,14 @@ fn ids_that_are_lent_to_containers_are_of_this_user() {
 async fn a_process_that_this_one_started_is_refused_and_another_is_not() {
     let (client, server) = connect(LOOPBACK);
     let ConnectionEnds { peer, own } = ends(&server);
-    assert!(Caller::new(peer, own).check().await.is_ok());
+    assert!(matches!(Caller::new(peer, own).is_proven().await, Ok(true)));
     let stdin = Stdio::from(OwnedFd::from(client));
     let mut child = Command::new("sleep")
         .arg("600")
         .stdin(stdin)
         .spawn()
         .unwrap();
-    assert!(Caller::new(peer, own).check().await.is_err());
+    assert!(Caller::new(peer, own).is_proven().await.is_err());
     child.kill().unwrap();
     child.wait().unwrap();
 }

@@ -15,11 +15,13 @@ use super::{Asks, Gate, Query, blocking};
 use crate::{
     auth::{
         authentication::require_scope,
+        caller::UNPROVEN,
         principal::Principal,
         token::{NewToken, Scope},
     },
     http::{
-        console,
+        connection::Peer,
+        console, cors,
         problem::{Answer, Problem},
     },
 };
@@ -146,9 +148,18 @@ struct Given {
 
 /// Gives the console a token for a code. The page's own address bears nothing.
 pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
+    let is_proven = match cors::peer(request.extensions()) {
+        Ok(Peer::Network(_, caller, _)) => caller.is_proven().await,
+        peer => peer.map(|_| true),
+    };
     let Ok(Form(given)) = Form::<Given>::from_request(request, &()).await else {
         return Problem::bad_request("a code is needed").into_response();
     };
+    match is_proven {
+        Ok(true) => {}
+        Ok(false) => return Problem::forbidden(UNPROVEN).into_response(),
+        Err(problem) => return problem.into_response(),
+    }
     if !shared.codes.take(&given.code) {
         return Problem::unauthorized(
             "this code was used, or is older than a minute: run `trunkline open` again",

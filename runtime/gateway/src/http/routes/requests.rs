@@ -15,7 +15,7 @@ use trunkline_sessions::EntryBody;
 
 use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id};
 use crate::{
-    auth::authorizer::{NO_APPROVAL, authorize, may_set},
+    auth::authorizer::{authorize, may_set, no_approval},
     http::{
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
@@ -103,7 +103,7 @@ pub(super) async fn answer(
         EntryBody::Adapter(AdapterBody::Error(error))
             if received.entry.is_none() && error.category == Some(Category::PermissionDenied) =>
         {
-            Some(Err(Problem::forbidden(NO_APPROVAL)))
+            Some(Err(Problem::forbidden(no_approval(&principal))))
         }
         _ => None,
     };

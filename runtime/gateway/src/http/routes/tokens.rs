@@ -15,7 +15,7 @@ use super::{Asks, Gate, Json, blocking, part};
 use crate::{
     auth::{
         authentication::require_scope,
-        authorizer::NO_APPROVAL,
+        authorizer::no_approval,
         token::{NewToken, Scope, Token, TokenError},
     },
     http::problem::{Answer, Problem},
@@ -71,7 +71,7 @@ pub(super) async fn make(
         ));
     }
     if wanted.may_approve && !principal.may_approve() {
-        return Err(Problem::forbidden(NO_APPROVAL));
+        return Err(Problem::forbidden(no_approval(&principal)));
     }
     let new = NewToken {
         name: wanted.name,
