@@ -22,7 +22,7 @@ use crate::{error::CliError, target};
 
 mod assign;
 
-pub(crate) use assign::assign;
+pub(crate) use assign::{assign, check_defaults};
 
 /// How long an external adapter may take to say which options it applies.
 const ANSWER: Duration = Duration::from_secs(15);

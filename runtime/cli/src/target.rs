@@ -26,7 +26,7 @@ use trunkline_relay::RelayOptions;
 use crate::{
     error::CliError,
     journal::{self, Holder},
-    overrides::{Overrides, assign, knows},
+    overrides::{Overrides, assign, check_defaults, knows},
     paint,
     session_backend::SessionBackend,
     terminal::{columns, wrapped},
@@ -377,7 +377,9 @@ impl Target {
         let Some(index) = index else {
             return Err(self.unknown(&config));
         };
-        let config = parse(&document)?;
+        let config = document
+            .config(UNCHECKED)
+            .map_err(|error| wrong_file(&error))?;
         let profile = config.agents[index].profile.clone();
         assign(&mut document, index, &profile, &overrides.set)
     }
@@ -509,9 +511,13 @@ impl Target {
         mut config: Config,
         change: impl FnOnce(&mut AgentConfig) -> Result<(), CliError>,
     ) -> Result<(Config, AgentConfig), CliError> {
-        self.agent
-            .iter()
-            .for_each(|id| add_built_in(&mut config, id));
+        if let Some(id) = &self.agent
+            && config.agent(id).is_none()
+            && is_built_in(id)
+        {
+            check_defaults(id)?;
+            add_built_in(&mut config, id);
+        }
         let Some(index) = self.position(&config) else {
             return Err(self.unknown(&config));
         };

@@ -18,7 +18,6 @@ pub(crate) fn assign(
     profile: &Profile,
     set: &[Assignment],
 ) -> Result<Config, CliError> {
-    let mut config = read(document).map_err(CliError::usage)?;
     for Assignment { key, value } in set {
         let path: Vec<_> = key.split('.').collect();
         let own = own_key(profile).map(|own| [&[own][..], &path].concat());
@@ -32,9 +31,30 @@ pub(crate) fn assign(
                 _ => other,
             })
         });
-        config = set.map_err(|refused| fault(key, value, index, &refused))?;
+        set.map_err(|refused| fault(key, value, index, &refused))?;
     }
-    Ok(config)
+    read(document).map_err(|refused| match refused.problem() {
+        Problem::Missing => missing_key(profile.name(), in_entry(&refused, index)),
+        _ => CliError::usage(refused),
+    })
+}
+
+/// Checks that a built-in adapter works without any key.
+///
+/// # Errors
+/// Names the key that it requires.
+pub(crate) fn check_defaults(name: &str) -> Result<(), CliError> {
+    let document = Document::new(json!({ "agents": [{ "id": name, "profile": name }] }), ".");
+    match read(&document) {
+        Err(refused) => Err(missing_key(name, in_entry(&refused, 0))),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The error for an agent of the command line without a key that its profile requires.
+fn missing_key(agent: &str, key: &str) -> CliError {
+    CliError::usage(anyhow!("the agent {agent} needs the key {key}"))
+        .next(format!("set it for this run: -c {key}=VALUE"))
 }
 
 /// The key of a profile's object, where its keys are known.
@@ -48,13 +68,13 @@ fn read(document: &Document) -> Result<Config, ConfigError> {
     document.config(&target::check)
 }
 
-/// Sets the value, and takes it back where it is refused.
+/// Sets the value, and removes it again if it is refused. A later key may complete the entry.
 fn try_set(
     document: &mut Document,
     index: usize,
     path: &[&str],
     value: &Value,
-) -> Result<Config, ConfigError> {
+) -> Result<(), ConfigError> {
     let before = document.value["agents"][index].clone();
     let mut place = &mut document.value["agents"][index];
     for key in path {
@@ -64,11 +84,13 @@ fn try_set(
         place = &mut place[*key];
     }
     *place = value.clone();
-    let config = read(document);
-    if config.is_err() {
-        document.value["agents"][index] = before;
+    match read(document) {
+        Err(refused) if !matches!(refused.problem(), Problem::Missing) => {
+            document.value["agents"][index] = before;
+            Err(refused)
+        }
+        _ => Ok(()),
     }
-    config
 }
 
 fn is_unknown(refused: &ConfigError, index: usize, key: &str) -> bool {

@@ -27,6 +27,9 @@ impl Core {
                 Ok(head) => return self.handle_head(head, line.len() as u64 + 1, now),
                 Err(unread) => {
                     let unread = unread.clone();
+                    if unread == Unread::Noise {
+                        self.count_noise(line);
+                    }
                     if let Unread::Bad {
                         session_id: Some(id),
                         ..
@@ -54,7 +57,8 @@ impl Core {
                     self.report_bad_line(&id, Category::Protocol, why);
                 }
             }
-            Item::NotObject(_) | Item::Cut(_) => {}
+            Item::NotObject(line) => self.count_noise(line),
+            Item::Cut(_) => {}
         }
         Ok(())
     }

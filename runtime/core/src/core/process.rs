@@ -57,6 +57,31 @@ pub(super) struct Process {
     pub(super) liveness: Liveness,
     /// A process of its tree that is suspended, if there is one.
     pub(super) suspended: Option<u32>,
+    /// Lines before the first message of the process.
+    pub(super) noise: NoiseLines,
+}
+
+/// Lines of a process that are not JSON objects, before its first message.
+#[derive(Debug, Clone, Default)]
+pub(super) struct NoiseLines {
+    count: u64,
+    /// The start of the first one.
+    first: String,
+}
+
+impl NoiseLines {
+    const MAX_CHARS: usize = 40;
+
+    /// Returns the hint for the author of an adapter that has sent no message.
+    pub(super) fn hint(&self) -> String {
+        let Self { count, first } = self;
+        match count {
+            // Most runtimes buffer a pipe.
+            0 => "; no message was read from its stdout: is each line flushed?".to_owned(),
+            1 => format!("; the only line on its stdout is not a message: {first:?}"),
+            _ => format!("; {count} lines on its stdout are not messages, the first: {first:?}"),
+        }
+    }
 }
 
 impl Process {
@@ -68,6 +93,7 @@ impl Process {
             waiting_since: None,
             liveness: Liveness::default(),
             suspended: None,
+            noise: NoiseLines::default(),
         }
     }
 
@@ -82,6 +108,18 @@ impl Process {
 }
 
 impl Core {
+    /// Counts a line that is not a JSON object, until the first message of the process.
+    pub(super) fn count_noise(&mut self, line: &str) {
+        if self.process.was_heard() {
+            return;
+        }
+        let noise = &mut self.process.noise;
+        noise.count += 1;
+        if noise.count == 1 {
+            noise.first = line.chars().take(NoiseLines::MAX_CHARS).collect();
+        }
+    }
+
     pub(super) fn process_is_up(&self) -> bool {
         self.process.is_up()
     }
@@ -136,6 +174,7 @@ impl Core {
 
     pub(super) fn start_process(&mut self, now: Instant) {
         self.process.state = State::Starting { since: now };
+        self.process.noise = NoiseLines::default();
         self.process.waiting_since.get_or_insert(now);
         if std::mem::replace(&mut self.process.started_before, true) {
             self.count(Counter::Restart);
@@ -212,10 +251,12 @@ impl Core {
         self.used.clear();
         self.closed.clear();
         self.process.waiting_since = None;
+        let noise = self.process.noise.clone();
         let circumstances = Circumstances {
             limit: self.limit_of(cause),
             suspended: self.process.suspended,
             process: Some(end),
+            noise: Some(&noise),
             ..Circumstances::default()
         };
         for index in self.indices() {

@@ -8,6 +8,7 @@ use trunkline_protocol::{Category, Failure, format_duration};
 use super::{
     Core, OutputRate,
     limits::{LimitSource, TimeLimit},
+    process::NoiseLines,
 };
 use crate::{Cause, ProcessEnd, end::append_stderr};
 
@@ -68,10 +69,9 @@ pub(super) struct Circumstances<'a> {
     pub(super) stderr_tail: Option<&'a str>,
     /// True if the process runs and no message of it was read.
     pub(super) is_silent: bool,
+    /// Lines of the process before its first message.
+    pub(super) noise: Option<&'a NoiseLines>,
 }
-
-/// A hint for the author of an adapter of which no message was read: most runtimes buffer a pipe.
-const UNREAD: &str = "; no message was read from its stdout: is each line flushed?";
 
 /// The sentence that names a limit that was reached, and a process that could not act since it was
 /// suspended.
@@ -110,6 +110,7 @@ pub(super) fn host_failure(cause: Cause, circumstances: &Circumstances<'_>) -> O
         process,
         stderr_tail: _,
         is_silent,
+        noise,
     } = circumstances;
     let category = match cause {
         Cause::SessionClosed => Category::Other,
@@ -165,8 +166,8 @@ pub(super) fn host_failure(cause: Cause, circumstances: &Circumstances<'_>) -> O
         Cause::TurnTimeout | Cause::StopUnanswered => *is_silent,
         _ => false,
     };
-    if was_unread {
-        text.push_str(UNREAD);
+    if was_unread && let Some(noise) = noise {
+        text.push_str(&noise.hint());
     }
     if let Some(tail) = process.and_then(|process| process.stderr_tail.as_deref()) {
         append_stderr(&mut text, tail);

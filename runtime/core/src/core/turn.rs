@@ -484,6 +484,7 @@ impl Core {
                     process,
                     stderr_tail: None,
                     is_silent,
+                    noise: Some(&self.process.noise),
                 };
                 error_of(failure, cause, &circumstances)
             }

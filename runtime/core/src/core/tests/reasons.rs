@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_protocol::{Category, ClosedReason, Delivered, Extensions, Failure, Status};
+use trunkline_protocol::{Category, ClosedReason, Delivered, Extensions, Failure, Item, Status};
 
 use super::{
     super::{Key, OutputRate, Rules, WhyClosed},
@@ -136,6 +136,28 @@ fn the_reason_names_each_limit_its_value_and_what_followed() {
         bench.message(0).starts_with(
             "start_timeout of 2 min reached; the adapter was ended; no message was read"
         ),
+        "{}",
+        bench.message(0)
+    );
+}
+
+#[test]
+fn the_reason_quotes_lines_that_are_not_messages() {
+    let (mut bench, key) = Bench::running(rules(Extensions::empty()));
+    bench.send(key, "1");
+    for line in ["Loading...", "[1]", "{"] {
+        let item = if line.starts_with('{') {
+            Item::Line(line)
+        } else {
+            Item::NotObject(line)
+        };
+        let _ = bench.core.handle_line(item, bench.now);
+    }
+    bench.die(Ended::StartTimeout, None);
+    assert!(
+        bench
+            .message(0)
+            .contains(r#"; 3 lines on its stdout are not messages, the first: "Loading...""#),
         "{}",
         bench.message(0)
     );
