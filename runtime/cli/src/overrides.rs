@@ -107,7 +107,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
         .map_err(|error: PatternError| error.reason().to_owned())
 }
 
-fn assignment(text: &str) -> Result<Assignment, String> {
+pub(crate) fn assignment(text: &str) -> Result<Assignment, String> {
     let (key, value) = text
         .split_once('=')
         .ok_or("it has no `=`, such as `turn_timeout=5m`")?;

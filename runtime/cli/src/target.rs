@@ -37,10 +37,10 @@ mod effective;
 mod line;
 mod named;
 
-use self::{line::beside, named::is_built_in};
+use self::line::beside;
 pub(crate) use self::{
     line::{ad_hoc, command_line},
-    named::{add_built_in, agent_names, did_you_mean, no_agent, profile_names},
+    named::{add_built_in, agent_names, did_you_mean, is_built_in, no_agent, profile_names},
 };
 
 /// Which agent.
@@ -270,6 +270,14 @@ fn parse(document: &Document) -> Result<Config, CliError> {
     document.config(&check).map_err(|error| wrong_file(&error))
 }
 
+/// Finds and reads the configuration file; `None` if there is none.
+///
+/// # Errors
+/// When it cannot be read or is not JSON.
+pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError> {
+    Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))
+}
+
 fn wrong_file(error: &ConfigError) -> CliError {
     CliError::usage(anyhow!("failed to {error}")).next(match error.problem() {
         Problem::Unreadable(_) => {
@@ -408,9 +416,7 @@ impl Target {
                 json!({ "id": id, "name": name, "external": external }),
             ));
         }
-        let found = Document::discover(file, |name| std::env::var_os(name))
-            .map_err(|error| wrong_file(&error))?;
-        Ok(found.unwrap_or_else(|| {
+        Ok(discover(file)?.unwrap_or_else(|| {
             let mut built_in = made(
                 json!({ "id": defaults::BUILT_IN_AGENT, "profile": defaults::BUILT_IN_AGENT }),
             );

@@ -1,9 +1,9 @@
-//! `trunkline config`: looks at configuration files, and makes one of another program's.
+//! `trunkline config`: creates, changes and checks configuration files.
 
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
 };
 
@@ -17,6 +17,7 @@ use crate::{
     exit, paint, target,
 };
 
+mod create;
 mod import;
 mod manifest;
 mod yaml;
@@ -24,12 +25,14 @@ mod yaml;
 /// The largest file that is imported, in bytes.
 const MOST: u64 = 4 * 1024 * 1024;
 
-/// Checks a configuration, or makes one of another program's file
+/// Creates, changes and checks a configuration
 #[derive(Debug, Args)]
 #[command(
     arg_required_else_help = true,
     after_help = "\
 Examples:
+  trunkline config init                        writes ./trunkline.json with the installed agents
+  trunkline config add codex                   adds one agent
   trunkline config check                       the configuration that would be used
   trunkline config check team.json             this one
   trunkline config check --json                as JSON: agents, the default, the journal, notices
@@ -45,6 +48,8 @@ pub(crate) struct Config {
 
 #[derive(Debug, Subcommand)]
 enum What {
+    Init(create::Init),
+    Add(create::Add),
     Check(Check),
     Import(Import),
 }
@@ -94,6 +99,8 @@ struct Import {
 impl Config {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
         match self.command {
+            What::Init(init) => init.run(),
+            What::Add(add) => add.run(file),
             What::Check(check) => check.run(file),
             What::Import(import) => import.run(),
         }
@@ -213,18 +220,23 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             CliError::usage(anyhow!("{} is there already", path.display()))
-                .next("name another file, or say --force")
+                .next("name another file, or replace it by --force")
         }
         _ => {
             CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
         }
     };
+    let path_mode = force
+        .then(|| path.metadata().ok())
+        .flatten()
+        .map(|file| file.permissions().mode() & 0o777);
     let create = |path: &Path| -> io::Result<()> {
-        // A configuration may hold secrets.
+        // A configuration may hold secrets; a replaced file keeps its mode.
+        let mode = path_mode.unwrap_or(0o600);
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(0o600)
+            .mode(mode)
             .open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()

@@ -30,7 +30,7 @@ use crate::{
 };
 
 mod adapter;
-mod all;
+pub(super) mod all;
 mod choice;
 mod environment;
 mod folders;

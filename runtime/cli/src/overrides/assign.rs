@@ -54,7 +54,7 @@ pub(crate) fn check_defaults(name: &str) -> Result<(), CliError> {
 /// The error for an agent of the command line without a key that its profile requires.
 fn missing_key(agent: &str, key: &str) -> CliError {
     CliError::usage(anyhow!("the agent {agent} needs the key {key}"))
-        .next(format!("set it for this run: -c {key}=VALUE"))
+        .next(format!("set it by -c {key}=VALUE"))
 }
 
 /// The key of a profile's object, where its keys are known.

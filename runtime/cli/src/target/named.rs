@@ -11,7 +11,7 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     let (known, whence) = (agent_names(config), &config.source);
     let next = match config.source {
         Source::BuiltIn => {
-            "write a trunkline.json, name one by --config FILE, or use --adapter 'CMD ARGS'"
+            "`trunkline config init` writes a configuration; --adapter 'CMD ARGS' runs any adapter"
         }
         _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
     };
@@ -44,7 +44,7 @@ pub(crate) fn add_built_in(config: &mut Config, name: &str) {
     }
 }
 
-pub(super) fn is_built_in(name: &str) -> bool {
+pub(crate) fn is_built_in(name: &str) -> bool {
     PROFILES.iter().any(|profile| profile.name == name)
 }
 

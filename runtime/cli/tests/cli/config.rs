@@ -1,3 +1,5 @@
+use std::os::unix::fs::PermissionsExt;
+
 use super::Home;
 
 #[test]
@@ -238,4 +240,64 @@ fn a_journal_sync_without_a_journal_is_refused() {
         .run(["serve", "--journal-sync", "full"])
         .must_end_with(2)
         .must_say("without a journal");
+}
+
+#[test]
+fn a_configuration_is_created_with_what_is_installed_and_extended() {
+    let home = Home::new();
+    let bin = home.path().join("bin");
+    std::fs::create_dir(&bin).unwrap();
+    let program = home.file("bin/codex", "#!/bin/sh\n");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let init = |arguments: &[&str]| {
+        let output = home
+            .command(["config", "init"].iter().chain(arguments))
+            .env("PATH", &bin)
+            .output()
+            .unwrap();
+        (
+            output.status.code(),
+            String::from_utf8(output.stdout).unwrap(),
+        )
+    };
+    let (code, shown) = init(&[]);
+    assert_eq!(code, Some(0));
+    assert!(
+        shown.starts_with("wrote trunkline.json: codex\n"),
+        "{shown}"
+    );
+    assert_eq!(init(&[]).0, Some(2), "a file that exists stays");
+    assert_eq!(init(&["--force"]).0, Some(0));
+
+    home.run(["config", "add", "codex"])
+        .must_end_with(2)
+        .must_say("--id");
+    home.run(["config", "add", "generic-job"])
+        .must_end_with(2)
+        .must_say("job.command");
+    let file = home.path().join("trunkline.json");
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o640)).unwrap();
+    home.run([
+        "config",
+        "add",
+        "generic-job",
+        "--id",
+        "count",
+        "-c",
+        "command=wc",
+    ])
+    .must_end_with(0);
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o640);
+    let written: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let expected = serde_json::json!({ "agents": [
+        { "id": "codex", "profile": "codex" },
+        { "id": "count", "profile": "generic-job", "job": { "command": "wc" } },
+    ] });
+    assert_eq!(written, expected);
+    let ran = home.run(["run", "--agent", "count", "a b c"]);
+    let words: Vec<_> = ran.must_end_with(0).stdout.split_whitespace().collect();
+    assert_eq!(words, ["0", "3", "5"]);
+    let ran = home.run(["config", "check"]);
+    assert!(ran.must_end_with(0).stdout.contains("codex, count"));
 }

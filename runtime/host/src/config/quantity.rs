@@ -20,9 +20,9 @@ const UNITS: [(&str, u64); 9] = [
 
 /// Parses `30s`, `5m`, `1h30m`, `1.5h`, `250ms`, `0`.
 pub(super) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let duration = humantime::parse_duration(&with_digits(text.trim())).map_err(|error| {
+    let duration = humantime::parse_duration(&with_digits(text.trim())).map_err(|_| {
         format!(
-            "`{}` is not a duration such as `30s` or `1h30m`: {error}",
+            "`{}` is not a duration such as `30s` or `1h30m`",
             shown(text)
         )
     })?;

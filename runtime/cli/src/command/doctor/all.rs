@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use serde::Serialize;
 use tokio::task::JoinSet;
-use trunkline_host::config::AgentConfig;
+use trunkline_host::Host;
+use trunkline_host::config::{AgentConfig, Config};
 use trunkline_host::process::ChildSpec;
 
 use super::program::Found;
@@ -33,20 +34,42 @@ pub(super) struct Here {
     next: Option<String>,
 }
 
-/// Looks for each of them, as its built-in adapter would without any configuration.
-pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, CliError> {
-    let mut config = target::read(file, target::UNCHECKED)?;
+/// Returns the wrapped agents whose programs are found, in the order of `trunkline profiles`.
+pub(crate) fn installed() -> Result<Vec<&'static str>, CliError> {
+    let (host, agents) = host_of_all(Config::default())?;
+    let is_installed = |agent: &AgentConfig| {
+        let spec = host.child_spec(&agent.id)?.ok()?;
+        let (_, found) = installed::find(agent, &spec)?;
+        matches!(found, Found::At(_)).then_some(())
+    };
+    Ok(advice::ALL
+        .iter()
+        .zip(&agents)
+        .filter(|(_, agent)| is_installed(agent).is_some())
+        .map(|(wrapped, _)| wrapped.profile)
+        .collect())
+}
+
+/// Creates a host with every wrapped agent, which starts none.
+fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError> {
     config.agents = advice::ALL
         .iter()
         .map(|wrapped| AgentConfig::built_in(wrapped.profile, wrapped.profile))
         .collect();
     config.agents.iter_mut().for_each(target::list_variables);
     config.default_agent = None;
-    let host = target::host(config.clone())
+    let agents = config.agents.clone();
+    let host = target::host(config)
         .build()
         .map_err(|error| CliError::failed(anyhow!(error)))?;
+    Ok((host, agents))
+}
+
+/// Looks for each of them, as its built-in adapter would without any configuration.
+pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, CliError> {
+    let (host, agents) = host_of_all(target::read(file, target::UNCHECKED)?)?;
     let mut looking = JoinSet::new();
-    for (index, (wrapped, agent)) in advice::ALL.iter().zip(config.agents).enumerate() {
+    for (index, (wrapped, agent)) in advice::ALL.iter().zip(agents).enumerate() {
         let spec = host.child_spec(&agent.id).and_then(Result::ok);
         looking.spawn(async move { (index, one(wrapped, &agent, spec, within).await) });
     }

@@ -1,0 +1,149 @@
+//! `trunkline config init` and `config add`: write a configuration file that works.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::anyhow;
+use clap::Args;
+use serde_json::{Value, json};
+use trunkline_host::config::{Document, Profile};
+
+use super::write;
+use crate::{
+    command::doctor::all,
+    error::{CliError, CommandResult},
+    exit,
+    overrides::{Assignment, assign, assignment},
+    target,
+};
+
+/// The file that is written if no other one is named.
+const FILE: &str = "trunkline.json";
+
+/// Writes a configuration with the agents that are installed
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline config init
+  trunkline config init --output team.json && trunkline --config team.json up")]
+pub(super) struct Init {
+    /// The file to write
+    #[arg(long, short, value_name = "FILE", default_value = FILE)]
+    output: PathBuf,
+
+    /// Replaces a file that exists
+    #[arg(long)]
+    force: bool,
+}
+
+/// Adds an agent to the configuration, or creates one with it
+///
+/// The file is --config FILE, else the one that `trunkline config check` names, else ./trunkline.json.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline config add codex
+  trunkline config add claude-code --id reviewer -c model=opus
+  trunkline config add generic-job --id count -c command=wc")]
+pub(super) struct Add {
+    /// The built-in adapter; `trunkline profiles` lists them
+    #[arg(value_name = "AGENT")]
+    profile: String,
+
+    /// The agent's id [default: the adapter's name]
+    #[arg(long)]
+    id: Option<String>,
+
+    /// A key of the entry or of its profile's object; may be repeated
+    #[arg(short = 'c', value_name = "KEY=VALUE", value_parser = assignment)]
+    set: Vec<Assignment>,
+}
+
+impl Init {
+    pub(super) fn run(self) -> CommandResult {
+        let mut agents = all::installed()?;
+        let found = agents.len();
+        if agents.is_empty() {
+            agents.push("echo");
+        }
+        let entries: Vec<_> = agents
+            .iter()
+            .map(|agent| json!({ "id": agent, "profile": agent }))
+            .collect();
+        write(
+            &self.output,
+            &text(&json!({ "agents": entries }))?,
+            self.force,
+        )?;
+        let mut out = anstream::stdout().lock();
+        writeln!(
+            out,
+            "wrote {}: {}",
+            self.output.display(),
+            agents.join(", ")
+        )?;
+        if found == 0 {
+            writeln!(
+                out,
+                " no agent is installed; `trunkline doctor --all` shows how to install each"
+            )?;
+        }
+        writeln!(
+            out,
+            " next: `trunkline doctor AGENT` checks one, `trunkline up` serves them all"
+        )?;
+        Ok(exit::OK)
+    }
+}
+
+impl Add {
+    pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
+        let found = target::discover(file)?;
+        let exists = found.is_some();
+        let mut document = found.unwrap_or_else(|| Document::new(json!({ "agents": [] }), "."));
+        let path = document.source.path().unwrap_or(Path::new(FILE)).to_owned();
+        let id = self.id.unwrap_or_else(|| self.profile.clone());
+        if !target::is_built_in(&self.profile) {
+            return Err(CliError::usage(anyhow!(
+                "no built-in adapter is called {:?}",
+                self.profile
+            ))
+            .next("`trunkline profiles` lists them"));
+        }
+        let no_list = || {
+            CliError::usage(anyhow!("{} has no list `agents`", path.display()))
+                .next("`trunkline config add` changes only files in trunkline's own form")
+        };
+        let agents = document.value["agents"]
+            .as_array_mut()
+            .ok_or_else(no_list)?;
+        if agents.iter().any(|agent| agent["id"] == id) {
+            return Err(
+                CliError::usage(anyhow!("{} has an agent {id} already", path.display()))
+                    .next("give the new one another id by --id"),
+            );
+        }
+        agents.push(json!({ "id": id, "profile": self.profile }));
+        let index = agents.len() - 1;
+        assign(
+            &mut document,
+            index,
+            &Profile::BuiltIn(self.profile),
+            &self.set,
+        )?;
+        write(&path, &text(&document.value)?, exists)?;
+        writeln!(
+            anstream::stdout().lock(),
+            "added {id} to {}\n next: `trunkline doctor {id}` checks it, `trunkline reload` gives it to a daemon",
+            path.display()
+        )?;
+        Ok(exit::OK)
+    }
+}
+
+fn text(configuration: &Value) -> Result<String, CliError> {
+    let text = serde_json::to_string_pretty(configuration).map_err(CliError::failed)?;
+    Ok(text + "\n")
+}
