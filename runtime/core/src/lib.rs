@@ -9,7 +9,7 @@
 //!
 //! - **Inputs** are calls of `handle_*`. From the users of sessions: [`Core::handle_open`],
 //!   [`Core::handle_send`],
-//!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_update`],
+//!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_names`], [`Core::handle_update`],
 //!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
 //!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
 //!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],

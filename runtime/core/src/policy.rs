@@ -37,6 +37,18 @@
 //! `env`, `sudo`, `xargs` and the like are words as any other, and a glob that begins with `*`
 //! names no program at all.
 //!
+//! # Links
+//!
+//! A file has more names than the one that an action gives: links lead to it. A path glob of the
+//! *allow* list has to match the path as written and its target, below the working directory or
+//! absolute. One of the *deny* list denies by any name: as written, those that the links on the way
+//! lead to, and the target. The file system is the caller's: [`Policy::judge`] returns the paths
+//! that a decision depends on, if there are any, and decides when the action has their
+//! [`names`](Action::names). A path that could not be resolved is never allowed by a glob, nor past
+//! a deny glob of its tool. Globs with `://` are over addresses, which have no links.
+//!
+//! # Denials
+//!
 //! A pattern of the *deny* list is tried against the command line as written, against its plain
 //! words and against every part of it; and against the path as written, folded, made absolute,
 //! below each directory, and, when the pattern has no `/`, against each component of the path. What
@@ -52,10 +64,12 @@ use serde_json::Value;
 
 mod command_line;
 mod glob;
+mod names;
 mod pattern;
 mod resource;
 mod words;
 
+pub use names::{FoundNames, PathNames, PathQuery};
 pub use pattern::{Pattern, PatternError};
 use resource::Subject;
 
@@ -103,6 +117,17 @@ pub struct Action<'a> {
     /// Further directories below which relative patterns of the deny list are meant: other names of
     /// `work_dir`, and the agent's own directory where the session chose another.
     pub deny_dirs: &'a [&'a Path],
+    /// The names of the files that it acts on, if they were looked up.
+    pub names: Option<&'a FoundNames>,
+}
+
+/// The result of [`Policy::judge`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Judgement {
+    /// The decision.
+    Decided(Decision),
+    /// The decision depends on the names of these paths.
+    NeedsNames(PathQuery),
 }
 
 impl<'a> Action<'a> {
@@ -115,6 +140,7 @@ impl<'a> Action<'a> {
             paths: &[],
             work_dir: None,
             deny_dirs: &[],
+            names: None,
         }
     }
 }
@@ -205,17 +231,58 @@ impl Policy {
         }
     }
 
-    /// Decides one action: deny list, allow list, otherwise. A tool whose name is above 256 bytes is denied.
+    /// Decides one action by what it says of itself, and by [`Action::names`] if it has them: deny
+    /// list, allow list, otherwise. A tool whose name is above 256 bytes is denied.
     pub fn decide(&self, action: &Action<'_>) -> Decision {
-        if action.tool.len() > MAX_TOOL {
-            return Decision::Deny;
-        }
+        self.decide_subject(&Subject::of(action))
+    }
+
+    /// Decides one action as [`Policy::decide`], unless it has no [`Action::names`] and the decision
+    /// depends on where links lead: because a path glob of the deny list is for its tool, or only
+    /// path globs allow it.
+    pub fn judge(&self, action: &Action<'_>) -> Judgement {
         let subject = Subject::of(action);
-        if self.deny.iter().any(|pattern| pattern.denies(&subject)) {
+        let is_about_paths = |pattern: &Pattern| pattern.is_about_paths(&subject);
+        let is_denied = || self.deny.iter().any(|pattern| pattern.denies(&subject));
+        let allowing = || self.allow.iter().filter(|pattern| pattern.allows(&subject));
+        let depends_on_names = action.names.is_none()
+            && (self.deny.iter().any(is_about_paths)
+                || (allowing().next().is_some() && allowing().all(is_about_paths)))
+            && !is_denied();
+        if depends_on_names {
+            Judgement::NeedsNames(subject.query(action))
+        } else {
+            Judgement::Decided(self.decide_subject(&subject))
+        }
+    }
+
+    /// Returns the pattern of the deny list that rejects an action which someone wants to allow: it
+    /// denies the action, or could deny it if the action were clear.
+    ///
+    /// # Errors
+    /// The paths that have to be looked up first, as in [`Policy::judge`].
+    pub fn rejecting(&self, action: &Action<'_>) -> Result<Option<&Pattern>, PathQuery> {
+        let subject = Subject::of(action);
+        if let Some(denying) = self.deny.iter().find(|pattern| pattern.denies(&subject)) {
+            return Ok(Some(denying));
+        }
+        let mut deny = self.deny.iter();
+        if action.names.is_none() && deny.any(|pattern| pattern.is_about_paths(&subject)) {
+            return Err(subject.query(action));
+        }
+        Ok(self
+            .deny
+            .iter()
+            .find(|pattern| pattern.might_deny(&subject)))
+    }
+
+    fn decide_subject(&self, subject: &Subject<'_>) -> Decision {
+        if subject.tool.len() > MAX_TOOL || self.deny.iter().any(|pattern| pattern.denies(subject))
+        {
             return Decision::Deny;
         }
-        let past_every_denial = !self.deny.iter().any(|pattern| pattern.might_deny(&subject));
-        if past_every_denial && self.allow.iter().any(|pattern| pattern.allows(&subject)) {
+        let past_every_denial = !self.deny.iter().any(|pattern| pattern.might_deny(subject));
+        if past_every_denial && self.allow.iter().any(|pattern| pattern.allows(subject)) {
             return Decision::Allow;
         }
         match self.unmatched {

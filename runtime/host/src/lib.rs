@@ -77,7 +77,7 @@ pub use event::{Event, EventKind, File};
 pub use health::{AgentHealth, FailingTurns, LastEnd, ProcessHealth, Rates, Verdict};
 pub use host::{AgentStatus, Changes, Host, HostBuilder, NativeListError};
 pub use progress_text::ProgressText;
-pub use request::{Decision, Permission, Question};
+pub use request::{Decision, EditRejected, Permission, Question};
 pub use session::{EventDelivery, Input, PlacedFile, Session, SessionOptions, SessionStatus};
 pub use turn::Turn;
 

@@ -6,6 +6,7 @@ mod connection;
 mod driver;
 mod file_checks;
 mod inbox;
+mod name_lookups;
 mod outbox;
 mod tap;
 

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use tokio::sync::oneshot;
 use trunkline_core::{Answer, Key};
 use trunkline_protocol::{
     InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
@@ -11,6 +12,28 @@ use trunkline_protocol::{
 pub(crate) trait Answers: fmt::Debug + Send + Sync {
     /// Passes an answer on. `serial` tells its request from a later one of the same id ([permission.4]).
     fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer);
+
+    /// Judges an edited input of a tool. The reply is the deny pattern that rejects it.
+    fn check_edit(
+        &self,
+        session: Key,
+        tool: String,
+        input: Json,
+        reply: oneshot::Sender<Option<String>>,
+    );
+}
+
+/// Rejection of an edited call by the agent's deny rules. Shows as a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum EditRejected {
+    /// This pattern matches the edited input, or the input does not show on what the tool acts.
+    #[error(
+        "the deny pattern `{0}` rejects the edited input: it matches, or what the tool would act on cannot be found out"
+    )]
+    ByPattern(String),
+    /// The session has ended.
+    #[error("the session has ended")]
+    Ended,
 }
 
 /// The agent asks whether it may do something.
@@ -58,6 +81,39 @@ impl Permission {
     pub fn answer(self, decision: Decision) {
         let request_id = self.request.request_id.clone();
         self.send(decision.for_request(request_id));
+    }
+
+    /// Judges an answer that approves the call with another input: by the deny rules of the agent,
+    /// and by every name of the files that it names. Returns `None` if the answer makes no such
+    /// edit. The host does not judge [`Permission::answer`] and [`Permission::respond`]: await this
+    /// before them.
+    ///
+    /// # Errors
+    /// [`EditRejected`]; the request stays open.
+    ///
+    /// # Cancel safety
+    /// The future changes nothing, so it may be dropped.
+    pub fn check_edit(
+        &self,
+        response: &PermissionResponse,
+    ) -> Option<impl Future<Output = Result<(), EditRejected>> + Send + use<>> {
+        let input = response.updated_input.clone()?;
+        let asked = self.request.input.as_ref();
+        if !response.approved || asked.is_some_and(|asked| asked.get() == input.get()) {
+            return None;
+        }
+        let (reply, rejecting) = oneshot::channel();
+        let tool = self.request.tool.clone();
+        if let Some(link) = &self.responder.link {
+            link.check_edit(self.responder.session, tool, input, reply);
+        }
+        Some(async move {
+            match rejecting.await {
+                Ok(None) => Ok(()),
+                Ok(Some(pattern)) => Err(EditRejected::ByPattern(pattern)),
+                Err(_) => Err(EditRejected::Ended),
+            }
+        })
     }
 
     /// Answers it with the protocol's own message, for relays. It answers this request, whichever it names.

@@ -13,9 +13,10 @@ use rustix::fs::{CWD, FileType, Mode};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use trunkline_host::{
-    Cause, EventKind, Host, Session, SessionOptions, Turn,
+    Cause, EditRejected, EventKind, Host, Session, SessionOptions, Turn,
     config::{AgentConfig, Backend, Sandbox, StopSteps, Unenforced},
-    protocol::{Category, SessionId, SessionStart},
+    policy::{Policy, Unmatched},
+    protocol::{Category, Json, PermissionResponse, SessionId, SessionStart},
 };
 
 use support::{Peer, agent, played, soon};
@@ -314,4 +315,109 @@ async fn what_a_hub_hands_over_is_checked_and_nothing_hangs() {
         ("odd", Some("x.txt"))
     );
     host.shutdown().await;
+}
+
+/// Answers of the host or of a person, by the file that a request names.
+#[tokio::test]
+async fn a_permission_is_for_where_the_links_of_its_path_lead() {
+    let place = Place::new();
+    let Place { root, outside, .. } = &place;
+    for folder in ["specs", "secrets"] {
+        fs::create_dir(root.join(folder)).unwrap();
+    }
+    fs::write(root.join(".env"), "").unwrap();
+    for (link, to) in [
+        ("specs/out", outside.to_str().unwrap()),
+        ("specs/in", "../specs"),
+        ("specs/nowhere", "../secrets/new"),
+        ("specs/loop", "loop"),
+        ("notes", "hidden"),
+        ("hidden", ".env"),
+        ("sub/folder", "../secrets"),
+    ] {
+        symlink(to, root.join(link)).unwrap();
+    }
+    place.fifo("specs/fifo");
+    let cwd = root.with_file_name("cwd");
+    symlink(root, &cwd).unwrap();
+    let mut config = place.agent();
+    config.permission = Policy::new(
+        Unmatched::Ask,
+        ["Write(specs/**)", "Read"],
+        ["Read(**/.env)", "Write(secrets/**)"],
+    )
+    .unwrap();
+    let start = SessionStart {
+        cwd: Some(cwd.to_str().unwrap().to_owned()),
+        ..SessionStart::default()
+    };
+    let (_host, _session, mut turn, mut peer, _) = session(config, start).await;
+    let line = json!({ "type": "session.ready", "session_id": "s", "protocol": 1,
+        "extensions": ["control", "options"], "options_applied": ["cwd"] });
+    peer.write(&format!("{line}\n")).await;
+    peer.read("user.input").await;
+
+    let (allowed, denied, asked) = (Some(true), Some(false), None);
+    for (tool, path, expected) in [
+        ("Write", "specs/new/file", allowed),
+        ("Write", "specs/in/new", allowed),
+        ("Write", "specs/fifo", allowed),
+        ("Write", "specs/out/passwd", asked),
+        ("Write", "specs/in/../out/new", asked),
+        ("Write", "specs/loop", asked),
+        ("Write", "specs/fifo/x", asked),
+        ("Write", "specs/nowhere", denied),
+        ("Write", "sub/folder/new", denied),
+        ("Write", "sub/folder/../specs/x", asked),
+        ("Read", "specs/new/file", allowed),
+        ("Read", "notes", denied),
+        ("Read", "hidden", denied),
+        ("Read", "specs/loop", asked),
+    ] {
+        for path in [path.to_owned(), format!("{}/{path}", cwd.display())] {
+            let request = json!({ "type": "permission.request", "session_id": "s", "request_id": "r",
+                "tool": tool, "description": "d", "resource": path, "input": { "file_path": path } });
+            peer.write(&format!("{request}\n")).await;
+            if expected.is_none() {
+                match soon(turn.next()).await.unwrap().kind {
+                    EventKind::Permission(permission) => permission.allow(),
+                    other => panic!("{tool}({path}): {other:?}"),
+                }
+            }
+            let response = peer.read("permission.response").await;
+            let approved = json!(expected.unwrap_or(true));
+            assert_eq!(response["approved"], approved, "{tool}({path})");
+        }
+    }
+
+    // A person may change a call, but not to what the rules deny.
+    let request = json!({ "type": "permission.request", "session_id": "s", "request_id": "r",
+        "tool": "Write", "description": "d", "resource": "sub/x", "input": { "file_path": "sub/x" } });
+    peer.write(&format!("{request}\n")).await;
+    let EventKind::Permission(permission) = soon(turn.next()).await.unwrap().kind else {
+        panic!("a permission");
+    };
+    let id = permission.request().request_id.clone();
+    let edit = |input: Value| PermissionResponse {
+        updated_input: Some(Json::of(&input).unwrap()),
+        ..PermissionResponse::new(id.clone(), true)
+    };
+    for (input, expected) in [
+        (json!({ "file_path": "sub/y" }), Ok(())),
+        (json!({ "file_path": "sub/folder/y" }), Err(())),
+        (json!({ "file_path": "specs/loop" }), Err(())),
+        (json!({ "target": "sub/y" }), Err(())),
+    ] {
+        let checked = permission.check_edit(&edit(input.clone())).unwrap().await;
+        let pattern = EditRejected::ByPattern("Write(secrets/**)".to_owned());
+        assert_eq!(checked, expected.map_err(|()| pattern), "{input}");
+    }
+    assert!(
+        permission
+            .check_edit(&edit(json!({ "file_path": "sub/x" })))
+            .is_none()
+    );
+    permission.respond(edit(json!({ "file_path": "sub/y" })));
+    let response = peer.read("permission.response").await;
+    assert_eq!(response["updated_input"], json!({ "file_path": "sub/y" }));
 }

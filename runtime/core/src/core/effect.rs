@@ -8,7 +8,9 @@ use trunkline_protocol::{
 };
 
 use super::Key;
-use crate::{Cause, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateError};
+use crate::{
+    Cause, SessionEnd, SteerError, TurnEnd, TurnNo, TurnScope, UpdateError, policy::PathQuery,
+};
 
 /// Names a caller that waits for an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -63,6 +65,14 @@ pub enum Effect {
         request: Box<PermissionRequest>,
         serial: u64,
         meta: Option<Box<Meta>>,
+    },
+    /// Look up the names of the paths of a permission, and pass them to
+    /// [`Core::handle_names`](super::Core::handle_names): within a time, whatever the file system
+    /// does.
+    FindNames {
+        key: Key,
+        serial: u64,
+        query: PathQuery,
     },
     /// Ask the session's user a question.
     AskInput {

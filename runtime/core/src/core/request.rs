@@ -16,7 +16,7 @@ use trunkline_protocol::{
 use super::{Core, Counter, Effect, Key};
 use crate::{
     TurnNo, TurnScope,
-    policy::{Action, Decision, Unmatched},
+    policy::{Action, Decision, FoundNames, Judgement, PathQuery, Unmatched},
     share::may_take,
 };
 
@@ -60,8 +60,19 @@ pub(super) struct Request {
 
 #[derive(Debug)]
 enum Kind {
-    Permission { options: Vec<PermissionOption> },
+    Permission {
+        options: Vec<PermissionOption>,
+    },
+    /// A permission whose paths are looked up. Its user does not know it yet.
+    Unjudged(Box<UnjudgedPermission>),
     Question,
+}
+
+#[derive(Debug)]
+struct UnjudgedPermission {
+    scope: TurnScope,
+    request: Box<PermissionRequest>,
+    meta: Option<Box<Meta>>,
 }
 
 impl Core {
@@ -78,11 +89,6 @@ impl Core {
         if self.phase_of(index, &request.request_id, RequestStep::Ask) == RequestRule::Reject {
             return self.count_of(index, Counter::Bad);
         }
-        // A host in between writes an absent one as the empty text.
-        let says_on_what = request
-            .resource
-            .as_deref()
-            .is_some_and(|resource| !resource.is_empty());
         let PermissionRequest {
             tool,
             description,
@@ -93,45 +99,136 @@ impl Core {
             format!("{tool} asks for permission, and does not describe the action.")
         });
         resource.get_or_insert_default();
-        let read = |input: &Json| {
-            // A number too large, half a character: what cannot be read is not an absent input.
-            serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
+        let bytes = json_len(&request);
+        if self.must_deny(index, turn, scope, bytes) {
+            return self.respond(index, &request.request_id, false, StopReason::Stopped);
+        }
+        let id = request.request_id.clone();
+        let judgement = self.judge(index, &request, None);
+        let unjudged = UnjudgedPermission {
+            scope,
+            request,
+            meta,
         };
-        let input = request.input.as_ref().map(read);
-        let paths: Vec<_> = request
-            .diffs
-            .iter()
-            .flatten()
-            .map(|diff| diff.path.as_str())
-            .collect();
+        match judgement {
+            Judgement::Decided(decision) => {
+                if let Some(unjudged) = self.decide(index, decision, unjudged) {
+                    let kind = unjudged.kind();
+                    let serial = self.open_request(index, id, turn, kind, bytes, now);
+                    self.ask_user(index, unjudged, serial);
+                }
+            }
+            Judgement::NeedsNames(query) => {
+                let kind = Kind::Unjudged(Box::new(unjudged));
+                let serial = self.open_request(index, id, turn, kind, bytes, now);
+                let key = self.key_of(index);
+                self.effect(Effect::FindNames { key, serial, query });
+            }
+        }
+    }
+
+    /// Judges a permission whose paths were looked up, unless it was settled meanwhile.
+    pub fn handle_names(&mut self, key: Key, serial: u64, names: &FoundNames, now: Instant) {
+        let Some(index) = self.index_of(key) else {
+            return;
+        };
+        let is_it = |request: &Request| {
+            request.serial == serial && matches!(request.kind, Kind::Unjudged(_))
+        };
+        let Some(mut request) = self.take_request(index, is_it) else {
+            return;
+        };
+        let kind = std::mem::replace(&mut request.kind, Kind::Question);
+        let Kind::Unjudged(unjudged) = kind else {
+            return;
+        };
+        let decision = match self.judge(index, &unjudged.request, Some(names)) {
+            Judgement::Decided(decision) => decision,
+            Judgement::NeedsNames(_) => Decision::Ask,
+        };
+        if let Some(unjudged) = self.decide(index, decision, *unjudged) {
+            request.kind = unjudged.kind();
+            self.push_request(index, request);
+            self.ask_user(index, unjudged, serial);
+        } else if let Some(running) = self.get(index).and_then(|session| session.running()) {
+            running.rested_until(now);
+        }
+        self.arm(index, now);
+    }
+
+    /// Judges the input of a tool as a user changed it, before an answer with it. Returns the
+    /// pattern of the deny list that rejects it. What cannot be judged is rejected, too.
+    ///
+    /// # Errors
+    /// The paths whose names are needed first.
+    pub fn judge_edit(
+        &self,
+        key: Key,
+        tool: &str,
+        input: &Json,
+        names: Option<&FoundNames>,
+    ) -> Result<Option<String>, PathQuery> {
+        let input = read_input(input);
+        let index = self.index_of(key);
+        let dirs = index.map(|index| self.dirs_of(index)).unwrap_or_default();
+        let rejecting = self.rules.policy.rejecting(&Action {
+            input: Some(&input),
+            work_dir: dirs.first().copied(),
+            deny_dirs: &dirs,
+            names,
+            ..Action::new(tool, "")
+        })?;
+        Ok(rejecting.map(|pattern| pattern.as_str().to_owned()))
+    }
+
+    /// Judges a permission by the policy.
+    fn judge(
+        &self,
+        index: u32,
+        request: &PermissionRequest,
+        names: Option<&FoundNames>,
+    ) -> Judgement {
+        let input = request.input.as_ref().map(read_input);
+        let diffs = request.diffs.iter().flatten();
+        let paths: Vec<_> = diffs.map(|diff| diff.path.as_str()).collect();
         let dirs = self.dirs_of(index);
-        let action = Action {
+        let resource = request.resource.as_deref().unwrap_or_default();
+        self.rules.policy.judge(&Action {
             input: input.as_ref(),
             paths: &paths,
             work_dir: dirs.first().copied(),
             deny_dirs: &dirs,
-            ..Action::new(
-                &request.tool,
-                request.resource.as_deref().unwrap_or_default(),
-            )
+            names,
+            ..Action::new(&request.tool, resource)
+        })
+    }
+
+    /// Answers a permission that the policy decides. Returns it if its user decides.
+    fn decide(
+        &mut self,
+        index: u32,
+        decision: Decision,
+        unjudged: UnjudgedPermission,
+    ) -> Option<UnjudgedPermission> {
+        let request = &unjudged.request;
+        // A host in between writes an absent one as the empty text ([permission.6]).
+        let has_resource = request.resource.as_ref().is_some_and(|it| !it.is_empty());
+        let approved = match decision {
+            Decision::Deny => false,
+            Decision::Allow if has_resource => true,
+            Decision::Allow if self.rules.policy.unmatched() == Unmatched::Deny => false,
+            Decision::Allow | Decision::Ask => return Some(unjudged),
         };
-        let bytes = json_len(&request);
-        let decision = match self.rules.policy.decide(&action) {
-            _ if self.must_deny(index, turn, scope, bytes) => Some((false, StopReason::Stopped)),
-            Decision::Deny => Some((false, StopReason::Policy)),
-            Decision::Allow if says_on_what => Some((true, StopReason::Policy)),
-            Decision::Allow if self.rules.policy.unmatched() == Unmatched::Deny => {
-                Some((false, StopReason::Policy))
-            }
-            Decision::Allow | Decision::Ask => None,
-        };
-        if let Some((approved, reason)) = decision {
-            return self.respond(index, &request.request_id, approved, reason);
-        }
-        let kind = Kind::Permission {
-            options: request.options.clone().unwrap_or_default(),
-        };
-        let serial = self.open_request(index, request.request_id.clone(), turn, kind, bytes, now);
+        self.respond(index, &request.request_id, approved, StopReason::Policy);
+        None
+    }
+
+    fn ask_user(&mut self, index: u32, unjudged: UnjudgedPermission, serial: u64) {
+        let UnjudgedPermission {
+            scope,
+            request,
+            meta,
+        } = unjudged;
         let key = self.key_of(index);
         self.effect(Effect::Ask {
             key,
@@ -212,13 +309,23 @@ impl Core {
             (Kind::Permission { options }, Answer::Permission(mut response)) => {
                 response.approved =
                     approves(response.approved, response.option_id.as_deref(), &options);
+                let has_control = self
+                    .get(index)
+                    .is_some_and(|session| session.has_agreed(Extensions::CONTROL));
+                if response.approved && response.updated_input.is_some() && !has_control {
+                    // Without its change it would approve another call.
+                    response = Box::new(PermissionResponse::new(id.clone(), false));
+                    let why = "changes the input of the tool, which this adapter does not take, so the request was denied; answer without `updated_input`";
+                    self.report_answer(index, scope, id, why, Category::PermissionDenied);
+                }
                 let approved = response.approved;
                 let lost = self.write_response(index, *response);
                 let is_denied = approved && lost.iter().any(|name| *name != "message");
                 let outcome = is_denied.then_some("the request was denied");
                 self.report_cut_answer(index, scope, id, &lost, outcome);
             }
-            (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_)) => {
+            (Kind::Permission { .. }, Answer::Dropped | Answer::Question(_))
+            | (Kind::Unjudged(_), _) => {
                 self.respond(index, id, false, StopReason::Policy);
             }
             (Kind::Question, Answer::Question(Some(values))) => {
@@ -253,7 +360,9 @@ impl Core {
             self.take_request(index, |request| turn.is_none() || request.turn == turn)
         {
             match request.kind {
-                Kind::Permission { .. } => self.respond(index, &request.id, false, reason),
+                Kind::Permission { .. } | Kind::Unjudged(_) => {
+                    self.respond(index, &request.id, false, reason)
+                }
                 Kind::Question => self.cancel(index, &request.id),
             }
             self.tell_withdrawn(index, request, reason);
@@ -272,7 +381,7 @@ impl Core {
         let due = |request: &Request| request.deadline.is_some_and(|deadline| deadline <= now);
         while let Some(request) = self.take_request(index, due) {
             match request.kind {
-                Kind::Permission { .. } => {
+                Kind::Permission { .. } | Kind::Unjudged(_) => {
                     self.respond(index, &request.id, false, StopReason::Timeout)
                 }
                 Kind::Question => self.cancel(index, &request.id),
@@ -358,20 +467,26 @@ impl Core {
     ) -> u64 {
         let serial = self.next_serial();
         let deadline = self.rules.permission_timeout.map(|timeout| now + timeout);
-        if let Some(session) = self.get(index) {
-            session.work().requests.push(Request {
-                id,
-                serial,
-                turn,
-                kind,
-                bytes,
-                deadline,
-            });
-            self.pending.requests += 1;
-            self.pending.bytes += bytes as u64;
-        }
+        let request = Request {
+            id,
+            serial,
+            turn,
+            kind,
+            bytes,
+            deadline,
+        };
+        self.push_request(index, request);
         self.arm(index, now);
         serial
+    }
+
+    fn push_request(&mut self, index: u32, request: Request) {
+        let bytes = request.bytes as u64;
+        if let Some(session) = self.get(index) {
+            session.work().requests.push(request);
+            self.pending.requests += 1;
+            self.pending.bytes += bytes;
+        }
     }
 
     fn take_request(&mut self, index: u32, which: impl Fn(&Request) -> bool) -> Option<Request> {
@@ -384,6 +499,9 @@ impl Core {
     }
 
     fn tell_withdrawn(&mut self, index: u32, request: Request, reason: StopReason) {
+        if matches!(request.kind, Kind::Unjudged(_)) {
+            return;
+        }
         let scope = request.turn.map_or(TurnScope::Outside, TurnScope::Running);
         let cancel = PermissionCancel {
             request_id: request.id,
@@ -489,15 +607,42 @@ impl Core {
         }
         let cut = || format!("`{}` was cut or left out", lost.join("`, `"));
         let outcome = outcome.map_or_else(cut, str::to_owned);
-        let message = format!(
-            "the answer to request {id} is longer than a line that the adapter reads (`max_line`), so {outcome}; answer with less"
+        let why = format!(
+            "is longer than a line that the adapter reads (`max_line`), so {outcome}; answer with less"
         );
+        self.report_answer(index, scope, id, &why, Category::Oversize);
+    }
+
+    /// Reports an answer that did not reach the adapter as it was given.
+    fn report_answer(
+        &mut self,
+        index: u32,
+        scope: TurnScope,
+        id: &RequestId,
+        why: &str,
+        category: Category,
+    ) {
         let error = ErrorEvent {
-            category: Some(Category::Oversize),
-            message,
+            category: Some(category),
+            message: format!("the answer to request {id} {why}"),
             fatal: Some(false),
             ..ErrorEvent::default()
         };
         self.deliver(index, scope, error.into(), None);
     }
+}
+
+impl UnjudgedPermission {
+    /// Returns what is remembered of it while its user decides.
+    fn kind(&self) -> Kind {
+        Kind::Permission {
+            options: self.request.options.clone().unwrap_or_default(),
+        }
+    }
+}
+
+/// Reads the input of a tool. One that cannot be read (a number too large, half a character) is not
+/// an absent one.
+fn read_input(input: &Json) -> serde_json::Value {
+    serde_json::from_str(input.get()).unwrap_or(serde_json::Value::Bool(false))
 }

@@ -9,6 +9,7 @@ mod figures;
 mod flow;
 mod limits;
 mod liveness;
+mod names;
 mod rate;
 mod reasons;
 mod shares;

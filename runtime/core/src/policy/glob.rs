@@ -111,6 +111,16 @@ impl Glob {
             .any(|token| matches!(token, Token::Literal('/') | Token::Folders))
     }
 
+    /// Returns true if it has a literal `://` and is not over files by URL: what it matches is no path.
+    pub(super) fn is_over_addresses(&self) -> bool {
+        let is_text = |tokens: &[Token], text: &str| {
+            let mut chars = tokens.iter().zip(text.chars());
+            chars.all(|(token, c)| matches!(token, Token::Literal(literal) if literal.eq_ignore_ascii_case(&c)))
+        };
+        self.tokens.windows(3).any(|tokens| is_text(tokens, "://"))
+            && !is_text(&self.tokens, "file:")
+    }
+
     /// Whether it matches the whole of `text`. Walks the text once with the set of positions in the
     /// pattern that are reachable: time is at most the product of both lengths.
     pub(super) fn matches(&self, text: &str, separator: Separator) -> bool {

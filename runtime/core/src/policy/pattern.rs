@@ -117,6 +117,16 @@ impl Pattern {
                 .is_none_or(|glob| subject.is_allowed_by(glob))
     }
 
+    /// Returns true if the pattern is a glob over paths and the action acts on some, so that it
+    /// may match a name of one that the action does not give.
+    pub(super) fn is_about_paths(&self, subject: &Subject<'_>) -> bool {
+        subject.has_places()
+            && self.is_for(subject)
+            && self
+                .narrowing(subject)
+                .is_some_and(|glob| !glob.is_over_addresses())
+    }
+
     fn is_for(&self, subject: &Subject<'_>) -> bool {
         self.tool.matches(&subject.tool, Separator::None)
     }

@@ -2,10 +2,11 @@
 
 use serde_json::Value;
 
-use super::Action;
 use super::command_line;
 use super::glob::{Glob, Separator};
+use super::names::MAX_PATHS;
 use super::words;
+use super::{Action, FoundNames, PathQuery};
 
 /// The most of what an action acts on, in bytes; what is beyond is not judged, so no glob allows the action.
 const MAX_RESOURCE: usize = 64 * 1024;
@@ -53,7 +54,18 @@ enum Resource<'a> {
         text: &'a str,
         /// The part below the working directory, where `text` is a path in it.
         below_work_dir: Option<&'a str>,
+        /// Its names, if they were looked up.
+        names: Option<PlaceNames<'a>>,
     },
+}
+
+/// The names of a path, in the forms that globs are tried on.
+struct PlaceNames<'a> {
+    /// True if no link leads away from the path as it is written.
+    is_as_written: bool,
+    /// The target: absolute, and below the working directory by its forms.
+    target: Vec<String>,
+    others: &'a [String],
 }
 
 /// What an action names, before it is known what each is.
@@ -144,9 +156,24 @@ impl<'a> Subject<'a> {
             text,
             words: read(text).map(|words| words.join(" ")),
         };
-        let place = |text| Resource::Place {
-            text,
-            below_work_dir: work_dir.and_then(|dir| below(dir, text)),
+        let dirs: Vec<_> = action
+            .work_dir
+            .iter()
+            .chain(action.deny_dirs)
+            .filter_map(|dir| dir.to_str().map(fold))
+            .collect();
+        // A link that was put into the place of the directory leads to none of these.
+        let real_dir = action.names.and_then(|found| found.work_dir.as_deref());
+        let real_dir = real_dir.filter(|real| dirs.iter().any(|dir| dir == real));
+        let place = |text| {
+            let below_work_dir = work_dir.and_then(|dir| below(dir, text));
+            let names =
+                |found| PlaceNames::new(text, below_work_dir, work_dir.zip(real_dir), found);
+            Resource::Place {
+                text,
+                below_work_dir,
+                names: action.names.map(names),
+            }
         };
         let command = |words: Vec<&'a str>| {
             let line = words.join(" ");
@@ -159,11 +186,11 @@ impl<'a> Subject<'a> {
             .into_iter()
             .map(|text| if is_command { line(text) } else { place(text) });
         let commands = commands.into_iter().map(command);
-        let dirs = action
-            .work_dir
-            .iter()
-            .chain(action.deny_dirs)
-            .filter_map(|dir| dir.to_str().map(fold));
+        let resources: Vec<_> = texts
+            .chain(commands)
+            .chain(paths.into_iter().map(place))
+            .collect();
+        let is_unresolved = |resource: &Resource<'_>| matches!(resource, Resource::Place { names: Some(names), .. } if names.target.is_empty());
         Self {
             tool: action.tool.to_ascii_lowercase(),
             separator: if is_command {
@@ -171,13 +198,38 @@ impl<'a> Subject<'a> {
             } else {
                 Separator::Slash
             },
-            resources: texts
-                .chain(commands)
-                .chain(paths.into_iter().map(place))
-                .collect(),
-            dirs: dirs.collect(),
-            is_unclear,
+            is_unclear: is_unclear || resources.iter().any(is_unresolved),
+            resources,
+            dirs,
         }
+    }
+
+    /// The paths and addresses that the action acts on.
+    fn places(&self) -> impl Iterator<Item = &'a str> {
+        self.resources.iter().filter_map(|resource| match resource {
+            Resource::Place { text, .. } => Some(*text),
+            Resource::Line { .. } | Resource::Words { .. } => None,
+        })
+    }
+
+    pub(super) fn has_places(&self) -> bool {
+        self.places().next().is_some()
+    }
+
+    /// The question for the names of the paths.
+    pub(super) fn query(&self, action: &Action<'_>) -> PathQuery {
+        let mut query = PathQuery::default();
+        for dir in action.work_dir.iter().chain(action.deny_dirs) {
+            if !query.dirs.iter().any(|known| known == dir) {
+                query.dirs.push(dir.to_path_buf());
+            }
+        }
+        for path in self.places() {
+            if query.paths.len() < MAX_PATHS && !query.paths.iter().any(|known| known == path) {
+                query.paths.push(path.to_owned());
+            }
+        }
+        query
     }
 
     /// Whether there is a resource and all of it can be looked at.
@@ -218,10 +270,17 @@ impl Resource<'_> {
             Self::Place {
                 text,
                 below_work_dir,
+                names,
             } => {
                 let matches = |text: &str| glob.matches(text, Separator::Slash);
+                let matches_target = |names: &PlaceNames<'_>| {
+                    glob.is_over_addresses()
+                        || (names.is_as_written && (is_exact || is_normal(text)))
+                        || names.target.iter().any(|form| matches(form))
+                };
                 (is_exact || !is_risky(text))
                     && (matches(text) || below_work_dir.is_some_and(matches))
+                    && names.as_ref().is_none_or(matches_target)
             }
         }
     }
@@ -244,24 +303,74 @@ impl Resource<'_> {
             Self::Place {
                 text,
                 below_work_dir,
+                names,
             } => {
                 let matches = |text: &str| glob.matches(text, Separator::Slash);
                 let below_any =
                     |path: &str| dirs.iter().any(|dir| below(dir, path).is_some_and(matches));
                 let is_denied = |path: &str| matches(path) || below_any(path);
+                let has_component = |path: &str| !glob.has_slash() && path.split('/').any(matches);
                 let folded = fold(text);
+                // Only below the directories: an action does not choose the names of the folders above them.
+                let is_denied_name = |name: &str| {
+                    let name = fold(name);
+                    let rest = dirs.iter().find_map(|dir| below(dir, &name));
+                    is_denied(&name) || has_component(rest.unwrap_or(&name))
+                };
                 let is_relative = !text.starts_with('/');
+                let found = names.iter().flat_map(PlaceNames::all);
                 is_denied(text)
                     || below_work_dir.is_some_and(matches)
                     || is_denied(&folded)
+                    || has_component(&folded)
                     || (is_relative
                         && dirs
                             .iter()
                             .any(|dir| is_denied(&fold(&format!("{dir}/{text}")))))
-                    || (!glob.has_slash() && folded.split('/').any(matches))
+                    || found.into_iter().any(is_denied_name)
             }
         }
     }
+}
+
+impl<'a> PlaceNames<'a> {
+    /// `work_dir` is the working directory as it is named, and without links.
+    fn new(
+        text: &str,
+        below_work_dir: Option<&str>,
+        work_dir: Option<(&str, &str)>,
+        found: &'a FoundNames,
+    ) -> Self {
+        let names = found.paths.get(text);
+        let others = names.map_or(&[][..], |names| &names.others);
+        let target = names.and_then(|names| names.target.as_deref());
+        let in_dir = |path| work_dir.map(|(_, real)| fold(&format!("{real}/{path}")));
+        let plain = if text.starts_with('/') {
+            [Some(fold(text)), below_work_dir.and_then(in_dir)]
+        } else {
+            [None, in_dir(text)]
+        };
+        let is_as_written =
+            target.is_some_and(|target| plain.iter().flatten().any(|it| it == target));
+        let rest = work_dir.and_then(|(_, real)| below(real, target?));
+        let below_named = work_dir.and_then(|(named, _)| Some(format!("{named}/{}", rest?)));
+        let forms = [target, rest].into_iter().flatten().map(str::to_owned);
+        Self {
+            is_as_written,
+            target: forms.chain(below_named).collect(),
+            others,
+        }
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        self.target.iter().chain(self.others).map(String::as_str)
+    }
+}
+
+/// Returns true if a path has no detours besides a `./` before it and a `/` behind it.
+fn is_normal(path: &str) -> bool {
+    let path = path.strip_prefix("./").unwrap_or(path);
+    fold(path) == path.trim_end_matches('/')
 }
 
 /// Whether a path climbs, or has characters that none should have.

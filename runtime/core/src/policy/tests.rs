@@ -379,3 +379,130 @@ fn every_file_that_would_change_is_judged() {
     assert_eq!(decide(&["specs/a", "specs/../x"]), Ask);
     assert_eq!(decide(&["specs/a", "/srv/.env"]), Deny);
 }
+
+/// Decides a file by its names: (path, target, further names).
+fn decide_named(
+    policy: &Policy,
+    tool: &str,
+    path: &str,
+    target: Option<&str>,
+    others: &[&str],
+) -> Decision {
+    let names = PathNames {
+        target: target.map(str::to_owned),
+        others: others.iter().map(|&name| name.to_owned()).collect(),
+    };
+    let found = FoundNames {
+        work_dir: Some("/mnt/app".to_owned()),
+        paths: [(path.to_owned(), names)].into(),
+    };
+    policy.decide(&Action {
+        work_dir: Some(Path::new("/w/app")),
+        deny_dirs: &[Path::new("/mnt/app"), Path::new("/w")],
+        names: Some(&found),
+        ..Action::new(tool, path)
+    })
+}
+
+#[test]
+fn an_allow_glob_has_to_match_the_target_too() {
+    let policy = Policy::new(
+        Unmatched::Ask,
+        [
+            "Write(specs/**)",
+            "Edit(/w/app/specs/*)",
+            "Read(notes)",
+            "Fetch(https://a.org/**)",
+        ],
+        [""; 0],
+    )
+    .unwrap();
+    for (tool, path, target, expected) in [
+        ("Write", "specs/a", Some("/mnt/app/specs/a"), Allow),
+        ("Write", "./specs/a", Some("/mnt/app/specs/a"), Ask),
+        ("Write", "specs/a/", Some("/mnt/app/specs/a"), Allow),
+        ("Write", "/w/app/specs/a", Some("/mnt/app/specs/a"), Allow),
+        ("Write", "specs/link", Some("/mnt/app/specs/b"), Allow),
+        ("Write", "specs/link", Some("/mnt/app/src/b"), Ask),
+        ("Write", "specs/link/passwd", Some("/etc/passwd"), Ask),
+        (
+            "Write",
+            "/w/app/specs/link/passwd",
+            Some("/etc/passwd"),
+            Ask,
+        ),
+        ("Write", "specs/a", Some("/mnt/other/specs/a"), Ask),
+        ("Write", "specs/a", None, Ask),
+        ("Edit", "/w/app/specs/a", Some("/mnt/app/specs/a"), Allow),
+        ("Edit", "/w/app/specs/a", Some("/mnt/app/specs/a/b"), Ask),
+        ("Edit", "/w/app/specs/.", Some("/mnt/app/specs"), Ask),
+        ("Read", "notes", Some("/mnt/app/notes"), Allow),
+        ("Read", "notes", Some("/mnt/app/.env"), Ask),
+        (
+            "Fetch",
+            "https://a.org/x",
+            Some("/mnt/app/https:/a.org/x"),
+            Allow,
+        ),
+    ] {
+        assert_eq!(
+            decide_named(&policy, tool, path, target, &[]),
+            expected,
+            "{tool} {path} {target:?}"
+        );
+    }
+}
+
+#[test]
+fn a_link_in_the_place_of_the_working_directory_allows_nothing() {
+    let policy = Policy::new(Unmatched::Ask, ["Write(specs/**)"], [""; 0]).unwrap();
+    for (deny_dir, expected) in [("/mnt/app", Allow), ("/other", Ask)] {
+        let target = PathNames {
+            target: Some("/mnt/app/specs/a".to_owned()),
+            others: Vec::new(),
+        };
+        for path in ["specs/a", "/w/app/specs/a"] {
+            let found = FoundNames {
+                work_dir: Some("/mnt/app".to_owned()),
+                paths: [(path.to_owned(), target.clone())].into(),
+            };
+            let decision = policy.decide(&Action {
+                work_dir: Some(Path::new("/w/app")),
+                deny_dirs: &[Path::new(deny_dir)],
+                names: Some(&found),
+                ..Action::new("Write", path)
+            });
+            assert_eq!(decision, expected, "{deny_dir} {path}");
+        }
+    }
+}
+
+#[test]
+fn a_deny_glob_matches_any_name() {
+    let policy = Policy::new(
+        Unmatched::Ask,
+        ["Read", "Edit"],
+        ["Read(**/.env)", "Read(secrets/**)", "Read(mnt)"],
+    )
+    .unwrap();
+    for (path, target, others, expected) in [
+        ("notes", Some("/mnt/app/notes"), &[][..], Allow),
+        ("notes", Some("/mnt/app/.env"), &[], Deny),
+        ("notes", Some("/mnt/app/secrets/a"), &[], Deny),
+        ("notes", Some("/w/secrets/a"), &[], Deny),
+        ("notes", Some("/srv/a"), &["/mnt/app/.env"], Deny),
+        ("notes", Some("/srv/a"), &["/mnt/app/x/../secrets/a"], Deny),
+        ("notes", None, &["/mnt/app/.env"], Deny),
+        ("notes", None, &[], Ask),
+        // A folder above the working directory has its name from someone else.
+        ("notes", Some("/srv/mnt/a"), &[], Deny),
+        ("notes", Some("/mnt/app/mnt/a"), &[], Deny),
+    ] {
+        assert_eq!(
+            decide_named(&policy, "Read", path, target, others),
+            expected,
+            "{path} {target:?} {others:?}"
+        );
+        assert_eq!(decide_named(&policy, "Edit", path, target, others), Allow);
+    }
+}

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tracing::Span;
-use trunkline_core::{Answer, Key, SteerError};
+use trunkline_core::{Answer, Key, SteerError, policy::FoundNames};
 use trunkline_protocol::{
-    FileInput, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate,
+    FileInput, Json, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate,
     SessionsList, SessionsListResult, StopReason, UserInput,
 };
 
@@ -71,6 +71,20 @@ pub(crate) enum Command {
         serial: u64,
         answer: Answer,
     },
+    /// The names of the paths of a permission were looked up.
+    Names {
+        session: Key,
+        serial: u64,
+        names: FoundNames,
+    },
+    /// Judges an edited input by the deny rules. The reply is the pattern that rejects it.
+    CheckEdit {
+        session: Key,
+        tool: String,
+        input: Json,
+        names: Option<FoundNames>,
+        reply: oneshot::Sender<Option<String>>,
+    },
     Pause(Arc<SessionShared>),
     Resume(Arc<SessionShared>),
     /// The reader of much unread output has caught up.
@@ -120,6 +134,8 @@ impl Command {
             | Self::Placed { .. }
             | Self::Stop { .. }
             | Self::Answer { .. }
+            | Self::Names { .. }
+            | Self::CheckEdit { .. }
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::ReadDown(_)

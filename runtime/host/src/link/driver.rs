@@ -28,7 +28,13 @@ use trunkline_process::{Escalation, StandstillMeter};
 use trunkline_protocol::{Failure, RequestId, SessionInfo, SessionsListResult};
 
 use self::spans::Spans;
-use super::{Command, Connect, Inbox, connection::Connection, file_checks::FileChecks, tap::Tap};
+use super::{
+    Command, Connect, Inbox,
+    connection::Connection,
+    file_checks::FileChecks,
+    name_lookups::{NameLookups, SessionLookups},
+    tap::Tap,
+};
 use crate::{
     Cause, Event, EventDelivery, EventKind, LastEnd, TurnEnd, TurnNo, TurnScope,
     agent::AgentShared,
@@ -62,6 +68,7 @@ pub(crate) struct Driver {
     inbox: Arc<Inbox>,
     connect: Connect,
     file_checks: FileChecks,
+    name_lookups: NameLookups,
     pressure: Arc<Pressure>,
     /// The bytes that may wait for the disk before reading pauses.
     backlog: usize,
@@ -129,6 +136,8 @@ struct Entry {
     usage_so_far: Option<Box<SessionUsage>>,
     /// What a subscriber of traces sees of it, where there is one.
     spans: Option<Box<Spans>>,
+    /// The bound of its lookups of names, once it had one.
+    lookups: Option<SessionLookups>,
 }
 
 /// What was given to the core, until it is answered or, if it is a file, has left the queue.
@@ -169,6 +178,7 @@ impl Driver {
             core,
             connect,
             file_checks,
+            name_lookups: NameLookups::default(),
             pressure: Arc::default(),
             paused: false,
             backlog: inbox.store().limits.backlog,

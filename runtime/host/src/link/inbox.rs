@@ -10,8 +10,9 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
+use tokio::sync::oneshot;
 use trunkline_core::{Answer, Key};
-use trunkline_protocol::RequestId;
+use trunkline_protocol::{Json, RequestId};
 
 use super::Command;
 use crate::{TurnNo, error::SendError, files::Exchanges, request::Answers, spool::Store};
@@ -175,6 +176,22 @@ impl Answers for Inbox {
             request_id,
             serial,
             answer,
+        });
+    }
+
+    fn check_edit(
+        &self,
+        session: Key,
+        tool: String,
+        input: Json,
+        reply: oneshot::Sender<Option<String>>,
+    ) {
+        self.push(Command::CheckEdit {
+            session,
+            tool,
+            input,
+            names: None,
+            reply,
         });
     }
 }

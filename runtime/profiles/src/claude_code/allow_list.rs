@@ -58,12 +58,9 @@ impl AllowList {
         let input = &request["input"];
         let tool = text(input, "tool_name").unwrap_or_default();
         let action = Action {
-            tool,
-            resource: None,
             input: input.get("tool_input"),
-            paths: &[],
             work_dir: self.work_dir.as_deref(),
-            deny_dirs: &[],
+            ..Action::new(tool, "")
         };
         if self.policy.decide(&action) == Decision::Allow {
             return json!({});

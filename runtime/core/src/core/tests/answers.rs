@@ -128,3 +128,21 @@ fn values_that_do_not_fit_cancel_the_question_and_the_user_learns_why() {
         assert_eq!(lines, [expected]);
     }
 }
+
+#[test]
+fn an_edited_call_is_denied_for_an_adapter_that_takes_no_edits() {
+    let (mut bench, key) = Bench::running(rules(Extensions::empty()));
+    bench.send(key, "x");
+    bench.say(r#"{"type":"permission.request","session_id":"s","request_id":"r","tool":"Write","description":"d","resource":"x"}"#);
+    let edited = PermissionResponse {
+        updated_input: Some(Json::of(&"y").unwrap()),
+        ..PermissionResponse::new(RequestId::new("r").unwrap(), true)
+    };
+    let (did, lines) = answer(&mut bench, key, Answer::Permission(Box::new(edited)));
+    assert_eq!(
+        lines,
+        [r#"{"type":"permission.response","session_id":"s","request_id":"r","approved":false}"#]
+    );
+    assert_eq!(did, [Did::Reported(TurnScope::Running(TurnNo(1)), "error")]);
+    assert!(bench.errors[0].contains("so the request was denied"));
+}

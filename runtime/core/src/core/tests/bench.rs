@@ -10,7 +10,7 @@ use trunkline_protocol::{AdapterBody, Extensions, HostBody, Item, SessionId, Use
 use super::super::{Core, Effect, Key, NewSession, Rules};
 use crate::{
     Cause, Ended, ProcessEnd, TurnEnd, TurnNo, TurnScope,
-    policy::{Policy, Unmatched},
+    policy::{FoundNames, PathNames, PathQuery, Policy, Unmatched},
     supervise::Backoff,
 };
 
@@ -44,6 +44,10 @@ pub(super) struct Bench {
     /// The id on the wire, by session.
     pub(super) wire: HashMap<Key, SessionId>,
     pub(super) serials: Vec<(Key, trunkline_protocol::RequestId, u64)>,
+    /// What the file system answers at once. `None`: it does not.
+    pub(super) names: Option<fn(&PathQuery) -> FoundNames>,
+    /// The lookups without an answer.
+    pub(super) lookups: Vec<(Key, u64)>,
     turns: u64,
 }
 
@@ -88,6 +92,8 @@ impl Bench {
             errors: Vec::new(),
             wire: HashMap::new(),
             serials: Vec::new(),
+            names: Some(without_links),
+            lookups: Vec::new(),
             turns: 0,
         }
     }
@@ -202,6 +208,13 @@ impl Bench {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Reported(scope, "permission"));
                 }
+                Effect::FindNames { key, serial, query } => match self.names {
+                    Some(find) => {
+                        let names = find(&query);
+                        self.core.handle_names(key, serial, &names, self.now);
+                    }
+                    None => self.lookups.push((key, serial)),
+                },
                 Effect::AskInput {
                     key,
                     scope,
@@ -258,6 +271,27 @@ impl Bench {
             }
         };
         self.take().into_iter().filter_map(wrote).collect()
+    }
+}
+
+/// A file system without links and without `..`.
+pub(super) fn without_links(query: &PathQuery) -> FoundNames {
+    let absolute = |path: &str, dir: &std::path::Path| {
+        let path = dir.join(path).to_str().unwrap().to_owned();
+        (!path.contains("..")).then_some(path)
+    };
+    let work_dir = query.dirs.first();
+    let target = |path: &String| PathNames {
+        target: work_dir.and_then(|dir| absolute(path, dir)),
+        others: Vec::new(),
+    };
+    FoundNames {
+        work_dir: work_dir.map(|dir| dir.to_str().unwrap().to_owned()),
+        paths: query
+            .paths
+            .iter()
+            .map(|path| (path.clone(), target(path)))
+            .collect(),
     }
 }
 

@@ -16,7 +16,11 @@ use super::{
     super::{Effect, Key, NewSession, Reader, Ticket, WhyClosed, queue::MAX_INPUTS_AHEAD},
     bench::{Bench, rules},
 };
-use crate::{Ended, ExitStatus, ProcessEnd, TurnNo, TurnScope, core::Answer};
+use crate::{
+    Ended, ExitStatus, ProcessEnd, TurnNo, TurnScope,
+    core::Answer,
+    policy::{FoundNames, PathNames, Policy, Unmatched},
+};
 
 const STEPS: usize = 1_000_000;
 const STEPS_A_WALK: usize = 2_000;
@@ -95,6 +99,7 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
     with.ping_after = (chance.below(2) == 0).then_some(Duration::from_secs(20));
     with.stall_after = (chance.below(2) == 0).then_some(Duration::from_secs(15));
     with.permission_timeout = (chance.below(2) == 0).then_some(Duration::from_secs(20));
+    with.policy = Policy::new(Unmatched::Ask, [""; 0], ["Read(**/.env)"]).unwrap();
     with.close_on_exit = chance.below(4) == 0;
     with.output_rate = (chance.below(3) == 0).then_some(crate::OutputRate {
         bytes_per_second: 10,
@@ -184,6 +189,14 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
             }
             (9, ..) if model.running_process && chance.below(8) == 0 => {
                 die(&mut bench, &mut model, chance)
+            }
+            (10, ..) if chance.below(2) == 0 => {
+                if let Some((key, serial)) = chance.pick(&bench.lookups) {
+                    let names = chance.pick(&[None, Some("/x"), Some("/x/.env")]).flatten();
+                    bench
+                        .core
+                        .handle_names(key, serial, &names_of_x(names), now);
+                }
             }
             (10, Some(_), _) => {
                 if let Some((key, id, serial)) = chance.pick(&bench.serials) {
@@ -278,8 +291,9 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
                     ),
                     1..=3 => format!(r#"{{"type":"turn.complete","session_id":"{wire}"{turn}}}"#),
                     4 => format!(
-                        r#"{{"type":"permission.request","session_id":"{wire}"{turn},"request_id":"r{}","tool":"Bash","description":"d","resource":"x"}}"#,
-                        requests % 7
+                        r#"{{"type":"permission.request","session_id":"{wire}"{turn},"request_id":"r{}","tool":"{}","description":"d","resource":"x"}}"#,
+                        requests % 7,
+                        ["Bash", "Read"][chance.below(2)]
                     ),
                     5 if chance.below(10) == 0 => {
                         format!(r#"{{"type":"session.closed","session_id":"{wire}"}}"#)
@@ -332,6 +346,18 @@ fn one_walk(offered: Extensions, chance: &mut Chance) {
         "every update has its answer: {:?}",
         model.updates
     );
+}
+
+/// The names of the path `x`, as a file system finds them.
+fn names_of_x(target: Option<&str>) -> FoundNames {
+    let names = PathNames {
+        target: target.map(str::to_owned),
+        others: Vec::new(),
+    };
+    FoundNames {
+        work_dir: None,
+        paths: [("x".to_owned(), names)].into(),
+    }
 }
 
 fn die(bench: &mut Bench, model: &mut Model, chance: &mut Chance) {
@@ -407,6 +433,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
                     .serials
                     .push((key, request.request_id.clone(), serial));
             }
+            Effect::FindNames { key, serial, .. } => bench.lookups.push((key, serial)),
             Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
             Effect::WritePipe(message) => {
                 assert!(

@@ -49,6 +49,7 @@ impl Driver {
                     bytes_out: 0,
                     usage_so_far,
                     spans,
+                    lookups: None,
                 });
                 if self.down {
                     self.core.handle_close(key, WhyClosed::Shutdown, now);
@@ -139,6 +140,30 @@ impl Driver {
                 self.core
                     .handle_answer(session, &request_id, serial, answer, now);
             }
+            Command::Names {
+                session,
+                serial,
+                names,
+            } => self.core.handle_names(session, serial, &names, now),
+            Command::CheckEdit {
+                session,
+                tool,
+                input,
+                names,
+                reply,
+            } => match self.core.judge_edit(session, &tool, &input, names.as_ref()) {
+                Ok(rejecting) => {
+                    // A caller that no longer waits needs no answer.
+                    let _ = reply.send(rejecting);
+                }
+                Err(query) => self.find_names(session, query, move |names| Command::CheckEdit {
+                    session,
+                    tool,
+                    input,
+                    names: Some(names),
+                    reply,
+                }),
+            },
             Command::Pause(session) => self.core.handle_pause(key_of(&session), now),
             Command::Resume(session) => self.core.handle_resume(key_of(&session), now),
             Command::ReadDown(session) => self.core.handle_read_down(key_of(&session), now),

@@ -5,13 +5,16 @@ use std::{
     time::Instant,
 };
 
-use trunkline_core::{Counter, Effect, Ended, Key, Reader, WhyClosed};
+use trunkline_core::{
+    Counter, Effect, Ended, Key, Reader, WhyClosed,
+    policy::{FoundNames, PathQuery},
+};
 use trunkline_protocol::{HostBody, Large, Meta};
 
 use super::{ANSWERS, Asked, Driver, Entry, Waiting};
 use crate::{
     Event, EventDelivery, EventKind, FailingTurns, TurnScope,
-    link::{Command, connection::Connection, file_checks::FileCheck},
+    link::{Command, connection::Connection, file_checks::FileCheck, name_lookups::NameLookups},
     mailbox::{Mailbox, Pushed},
     session::SessionShared,
 };
@@ -135,6 +138,13 @@ impl Driver {
                         ..Event::new(scope, EventKind::Permission(permission))
                     };
                     self.deliver(key, event, now);
+                }
+                Effect::FindNames { key, serial, query } => {
+                    self.find_names(key, query, move |names| Command::Names {
+                        session: key,
+                        serial,
+                        names,
+                    })
                 }
                 Effect::AskInput {
                     key,
@@ -284,6 +294,24 @@ impl Driver {
                 },
             }
         }
+    }
+
+    /// Looks up names of a session beside the loop. They come back as a command. Nothing comes back
+    /// for a session that has ended.
+    pub(super) fn find_names(
+        &mut self,
+        key: Key,
+        query: PathQuery,
+        command: impl FnOnce(FoundNames) -> Command + Send + 'static,
+    ) {
+        let Some(entry) = self.entry(key) else {
+            return;
+        };
+        let bound = entry.lookups.get_or_insert_with(NameLookups::session_bound);
+        let bound = bound.clone();
+        let inbox = self.inbox.clone();
+        self.name_lookups
+            .begin(bound, query, move |names| inbox.push(command(names)));
     }
 
     pub(super) fn deliver(&mut self, key: Key, event: Event, now: Instant) {
