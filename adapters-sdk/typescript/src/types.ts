@@ -1165,6 +1165,8 @@ export interface RequestDecidedMessage {
   /** Why it was settled; absent: an answer came. */
   reason?: StopReason;
   turn_id?: string;
+  /** The tool's input as the user changed it, where the permission was given for that. */
+  updated_input?: Json;
   /** The answers to a question; one that is secret is `{"redacted": true}`. */
   values?: { [name: string]: Json };
 }
@@ -1737,7 +1739,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["pong", ["_meta","nonce","session_id","turn_id","type"]],
   ["progress", ["_meta","history","message","message_id","parent_tool_call_id","session_id","turn_id","type"]],
   ["rate_limit", ["_meta","resets_at","session_id","status","turn_id","type","utilization","window"]],
-  ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","values"]],
+  ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","updated_input","values"]],
   ["session.attach", ["_meta","after","env","epoch","extensions","mcp_servers","on_slow","protocol","role","session_id","turn_id","type"]],
   ["session.attached", ["_meta","agent_id","archived","copied","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
   ["session.close", ["_meta","session_id","turn_id","type"]],

@@ -273,6 +273,8 @@ objects! {
         pub approved: Option<bool>,
         /// The option that was chosen.
         pub option_id: Option<String>,
+        /// The tool's input as the user changed it, where the permission was given for that.
+        pub updated_input: Option<Json>,
         /// The answers to a question; one that is secret is `{"redacted": true}`.
         pub values: Option<BTreeMap<String, Json>>,
         /// True if a question has no answer.

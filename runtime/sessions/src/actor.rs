@@ -40,8 +40,8 @@ use tokio::{
 };
 use tracing::Span;
 use trunkline_host::{
-    Event, EventDelivery, FileError, Host, Input, OpenError, Permission, PlacedFile, Question,
-    Session, SessionOptions, SteerError, TurnNo, UpdateError,
+    EditRejected, Event, EventDelivery, FileError, Host, Input, OpenError, Permission, PlacedFile,
+    Question, Session, SessionOptions, SteerError, TurnNo, UpdateError,
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
@@ -219,6 +219,11 @@ enum PendingRequest {
 pub(crate) enum HostReply {
     Steered(Option<MessageId>, Result<(), SteerError>),
     Updated(ListenerNo, Result<Box<SessionInfo>, UpdateError>),
+    EditChecked(
+        ListenerNo,
+        Box<PermissionResponse>,
+        Result<(), EditRejected>,
+    ),
 }
 
 type BoxedReply<T> = Pin<Box<dyn Future<Output = T> + Send>>;

@@ -125,6 +125,7 @@ pub(crate) fn close(
             request_id: request.id.0,
             approved: None,
             option_id: None,
+            updated_input: None,
             values: None,
             cancelled: Some(true),
             reason: Some(StopReason::Shutdown),

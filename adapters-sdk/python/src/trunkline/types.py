@@ -928,6 +928,7 @@ class RequestDecided(Stored):
     option_id: NotRequired[str]
     reason: NotRequired[StopReason]
     turn_id: NotRequired[str]
+    updated_input: NotRequired[Json]
     values: NotRequired[dict[str, Json]]
 
 
@@ -1209,7 +1210,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "pong": frozenset(["_meta", "nonce", "session_id", "turn_id", "type"]),
     "progress": frozenset(["_meta", "history", "message", "message_id", "parent_tool_call_id", "session_id", "turn_id", "type"]),
     "rate_limit": frozenset(["_meta", "resets_at", "session_id", "status", "turn_id", "type", "utilization", "window"]),
-    "request.decided": frozenset(["_meta", "approved", "by", "cancelled", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "values"]),
+    "request.decided": frozenset(["_meta", "approved", "by", "cancelled", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "updated_input", "values"]),
     "session.attach": frozenset(["_meta", "after", "env", "epoch", "extensions", "mcp_servers", "on_slow", "protocol", "role", "session_id", "turn_id", "type"]),
     "session.attached": frozenset(["_meta", "agent_id", "archived", "copied", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
     "session.close": frozenset(["_meta", "session_id", "turn_id", "type"]),

@@ -6,8 +6,8 @@ use std::path::Path;
 
 use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
-    HostBody, HostMessage, HubBody, HubKind, HubMessage, PermissionResponse, Resume, SessionAttach,
-    SessionStart, SessionUpdate,
+    HostBody, HostMessage, HubBody, HubKind, HubMessage, Resume, SessionAttach, SessionStart,
+    SessionUpdate,
 };
 use trunkline_relay::MessageAuthorizer;
 
@@ -202,10 +202,6 @@ impl MessageAuthorizer for PrincipalAuthorizer {
             HostBody::PermissionResponse(_) if self.may_approve.is_err() => {
                 self.may_approve.map_err(str::to_owned)
             }
-            HostBody::PermissionResponse(PermissionResponse {
-                updated_input: Some(_),
-                ..
-            }) => Err("updated_input may not be set from a network".to_owned()),
             HostBody::UserInput(_)
             | HostBody::PermissionResponse(_)
             | HostBody::Stop(_)
@@ -391,12 +387,12 @@ mod tests {
     #[test]
     fn a_permission_is_answered_only_by_a_token_that_may_approve() {
         for scope in [Scope::Observe, Scope::Control, Scope::Admin] {
-            for (members, is_edit) in [
-                (r#""approved":true"#, false),
-                (r#""approved":false"#, false),
-                (r#""approved":true,"always_allow":true"#, false),
-                (r#""approved":true,"option_id":"always""#, false),
-                (r#""approved":true,"updated_input":{}"#, true),
+            for members in [
+                r#""approved":true"#,
+                r#""approved":false"#,
+                r#""approved":true,"always_allow":true"#,
+                r#""approved":true,"option_id":"always""#,
+                r#""approved":true,"updated_input":{}"#,
             ] {
                 let line = format!(
                     r#"{{"type":"permission.response","session_id":"s","request_id":"r",{members}}}"#
@@ -404,7 +400,7 @@ mod tests {
                 let answer = HostMessage::parse(&line).unwrap();
                 let mut table = table(scope);
                 let may = table.hear_host(&answer, None).is_ok();
-                assert_eq!(may, scope >= Scope::Control && !is_edit, "{scope:?} {line}");
+                assert_eq!(may, scope >= Scope::Control, "{scope:?} {line}");
                 table.may_approve = Err(NO_APPROVAL);
                 let refused = table.hear_host(&answer, None).unwrap_err();
                 let command = refused.contains("trunkline token new --approve");
@@ -488,7 +484,7 @@ mod tests {
             (
                 r#"{"type":"permission.response","session_id":"s","request_id":"r","updated_input":{}}"#,
                 CONTROL,
-                "updated_input",
+                "",
             ),
             (
                 r#"{"type":"input.response","session_id":"s","request_id":"r","cancelled":true}"#,

@@ -1,6 +1,10 @@
 //! Permissions and questions ([permission.*], [relay.7]).
 
 use serde_json::{Value, json};
+use trunkline_host::{
+    config::AgentConfig,
+    policy::{Policy, Unmatched},
+};
 
 use crate::{adapter::Adapter, world::World};
 
@@ -101,6 +105,75 @@ async fn what_the_user_adds_to_an_answer_reaches_the_adapter() {
             &json!("policy")
         )
     );
+}
+
+/// The rules deny `.env`, also by its link `notes`.
+#[tokio::test]
+async fn an_edited_call_that_the_rules_deny_leaves_the_request_open() {
+    for is_journaled in [false, true] {
+        let folder = tempfile::tempdir().unwrap();
+        let work_dir = folder.path().canonicalize().unwrap();
+        std::os::unix::fs::symlink(".env", work_dir.join("notes")).unwrap();
+        let configure = |mut agent: AgentConfig| {
+            agent.command.work_dir = work_dir;
+            agent.permission = Policy::new(Unmatched::Ask, [""; 0], ["Write(**/.env)"]).unwrap();
+            agent
+        };
+        let journal = tempfile::tempdir().unwrap();
+        let mut world = if is_journaled {
+            World::serving_journal(journal.path(), configure)
+        } else {
+            World::with(configure)
+        };
+        let mut adapter = if is_journaled {
+            crate::journal::open(&mut world, "s").await
+        } else {
+            world.open("s").await
+        };
+        world.hub.input("s", "t", "go").await;
+        let turn = adapter.turn().await;
+        let mut request = ask(&turn, "r");
+        request["tool"] = "Write".into();
+        request["resource"] = "a".into();
+        request["input"] = json!({"file_path": "a"});
+        adapter.say(request).await;
+        let asked = world.hub.until("permission.request").await;
+        assert_eq!(asked["input"], json!({"file_path": "a"}));
+        let answer = |input: Value| {
+            json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true,
+                "updated_input": input})
+        };
+        for denied in [
+            json!({"file_path": "x/.env"}),
+            json!({"file_path": "notes"}),
+            json!({"to": "x"}),
+        ] {
+            world.hub.say(answer(denied.clone())).await;
+            let error = world.hub.until("error").await;
+            assert_eq!(error["category"], "permission_denied", "{denied}");
+            let why = error["message"].as_str().unwrap();
+            assert!(
+                why.contains("`Write(**/.env)`") && why.contains("r stays open"),
+                "{why}"
+            );
+            assert_eq!(error.get("seq"), None, "only the sender learns of it");
+        }
+        let edited = json!({"file_path": "b"});
+        world.hub.say(answer(edited.clone())).await;
+        if is_journaled {
+            let decided = world.hub.until("request.decided").await;
+            assert_eq!(
+                (&decided["approved"], &decided["updated_input"]),
+                (&json!(true), &edited)
+            );
+        }
+        let response = adapter.expect("permission.response").await;
+        assert_eq!(
+            (&response["approved"], &response["updated_input"]),
+            (&json!(true), &edited)
+        );
+        world.kill().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -616,7 +616,7 @@ impl SessionActor {
     }
 
     /// Polls a call to the host once, so that it takes its place among the other calls immediately.
-    fn await_host(&mut self, mut reply: BoxedReply<HostReply>) {
+    pub(super) fn await_host(&mut self, mut reply: BoxedReply<HostReply>) {
         match reply.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => self.host_replied(reply),
             Poll::Pending => self.replies.push(reply),
@@ -645,6 +645,9 @@ impl SessionActor {
                     _ => Category::PermissionDenied,
                 };
                 self.refuse_update(by, category, &why.to_string());
+            }
+            HostReply::EditChecked(by, response, checked) => {
+                self.edit_checked(by, *response, checked);
             }
             HostReply::Updated(by, _) => {
                 self.send_body(by, None, AdapterBody::from(SessionInfo::default()));

@@ -1,21 +1,27 @@
 //! Requests of the agent. The first answer decides; the sender of a later one receives that
 //! decision ([journal.6]).
 //!
+//! An answer with another input for the tool is judged by the agent's deny rules first. If they
+//! reject it, the sender learns why, and the request stays open.
+//!
 //! An answer is stored before the agent gets it. If the request is settled in between, for example
 //! by a stop, the agent does not get the answer, and a further decision in the journal records
 //! that.
 
-use trunkline_host::Permission;
+use trunkline_host::{EditRejected, Permission};
 use trunkline_protocol::{
     AdapterBody, Category, InputResponse, Json, Meta, PermissionResponse, RelayBody,
     RequestDecided, RequestId, StopReason, TurnId, rules::approves,
 };
 
-use super::{OnStored, PendingRequest, SessionActor, inputs::error_event};
+use super::{HostReply, OnStored, PendingRequest, SessionActor, inputs::error_event};
 use crate::{entry::Reply, log::SessionLog, tail::ListenerNo};
 
 /// Maximum number of requests whose ids are remembered for later events of the agent.
 const MAX_REQUEST_IDS: usize = 1024;
+
+/// Maximum number of edited calls that the host checks for a session at once, with its other calls.
+const MAX_EDIT_CHECKS: usize = 64;
 
 impl SessionActor {
     /// Returns `true` if an answer of this listener to a request counts. Otherwise the listener
@@ -48,6 +54,51 @@ impl SessionActor {
         if !self.may_answer(by, &response.request_id) {
             return;
         }
+        let pending = self.pending.get(&response.request_id);
+        let check = match pending {
+            Some(PendingRequest::Permission(permission)) => permission.check_edit(&response),
+            Some(PendingRequest::Question(_)) | None => None,
+        };
+        match check {
+            None => self.settle_permission(by, response),
+            Some(_) if self.replies.len() >= MAX_EDIT_CHECKS => {
+                let why = "too many edited calls are checked; answer later";
+                self.reject_edit(by, &response.request_id, Category::Busy, why);
+            }
+            Some(check) => self.await_host(Box::pin(async move {
+                HostReply::EditChecked(by, Box::new(response), check.await)
+            })),
+        }
+    }
+
+    /// Settles a permission by an answer whose edit was checked, if it has one: unless the request
+    /// was settled meanwhile.
+    pub(super) fn edit_checked(
+        &mut self,
+        by: ListenerNo,
+        response: PermissionResponse,
+        checked: Result<(), EditRejected>,
+    ) {
+        match checked {
+            Ok(()) if self.may_answer(by, &response.request_id) => {
+                self.settle_permission(by, response);
+            }
+            Ok(()) => {}
+            Err(why) => {
+                let category = Category::PermissionDenied;
+                self.reject_edit(by, &response.request_id, category, &why.to_string());
+            }
+        }
+    }
+
+    /// Reports to a listener that its answer does not count because of its edit.
+    fn reject_edit(&mut self, by: ListenerNo, id: &RequestId, category: Category, why: &str) {
+        let error = error_event(category, &format!("{why}; the permission {id} stays open"));
+        let turn = self.asked_in(id);
+        self.send_body(by, turn, AdapterBody::from(error));
+    }
+
+    fn settle_permission(&mut self, by: ListenerNo, response: PermissionResponse) {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => {
                 // Same rule as in the host: an option that contradicts the approval denies
@@ -57,6 +108,7 @@ impl SessionActor {
                 let decided = RequestDecided {
                     approved: Some(approved),
                     option_id: response.option_id.clone(),
+                    updated_input: response.updated_input.clone().filter(|_| approved),
                     reason: response.reason,
                     ..decided(&response.request_id, self.listener_name(by))
                 };
@@ -308,6 +360,7 @@ fn bare(request: &RequestId) -> RequestDecided {
         request_id: request.clone(),
         approved: None,
         option_id: None,
+        updated_input: None,
         values: None,
         cancelled: None,
         reason: None,

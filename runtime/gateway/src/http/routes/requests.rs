@@ -99,11 +99,15 @@ pub(super) async fn answer(
         {
             Some(Ok(decided.clone()))
         }
-        // The reply to an answer of a question's form to a permission.
+        // The reply to an answer of a question's form to a permission, or to an edited call that the
+        // agent's rules deny.
         EntryBody::Adapter(AdapterBody::Error(error))
             if received.entry.is_none() && error.category == Some(Category::PermissionDenied) =>
         {
-            Some(Err(Problem::forbidden(no_approval(&principal))))
+            Some(Err(Problem::forbidden(match principal.may_approve() {
+                true => error.message.clone(),
+                false => no_approval(&principal).to_owned(),
+            })))
         }
         _ => None,
     };
