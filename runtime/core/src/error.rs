@@ -36,3 +36,21 @@ pub enum UpdateError {
     #[error("the session has ended; open another")]
     Closed,
 }
+
+/// Reason that an approval with another input for the tool does not count; the texts are sentences.
+/// The request stays open.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum EditRejected {
+    /// This pattern of the deny list matches the edited input, or could match it: the input does
+    /// not show on what the tool acts, or a path in it cannot be resolved.
+    #[error(
+        "the deny pattern `{0}` rejects the edited input: it matches, or what the tool would act on is not clear"
+    )]
+    ByPattern(String),
+    /// The adapter does not know `control`, or has not listed `updated_input` among what it can.
+    #[error("the adapter takes no edited calls; answer without `updated_input`")]
+    Unsupported,
+    /// The session has ended.
+    #[error("the session has ended")]
+    Closed,
+}

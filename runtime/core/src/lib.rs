@@ -56,6 +56,6 @@ pub use end::{
     Cause, Ended, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, ProcessEnd, SessionEnd,
     TurnEnd,
 };
-pub use error::{SteerError, UpdateError};
+pub use error::{EditRejected, SteerError, UpdateError};
 pub use scope::{TurnNo, TurnScope};
 pub use supervise::Backoff;

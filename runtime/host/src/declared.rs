@@ -50,6 +50,13 @@ impl Declaration {
         capabilities.and_then(|known| known.forks_sessions) == Some(true)
     }
 
+    /// Returns false if the adapter listed what it can, and edited calls are not in it.
+    pub(crate) fn takes_edits(&self) -> bool {
+        let known = self.lock();
+        let capabilities = known.capabilities.as_ref();
+        capabilities.is_none_or(|known| known.updated_input == Some(true))
+    }
+
     /// Takes what a session reports. It precedes what was known.
     pub(crate) fn learn(&self, info: &SessionInfo) {
         if info.capabilities.is_none() && info.models.is_none() {

@@ -77,13 +77,13 @@ pub use event::{Event, EventKind, File};
 pub use health::{AgentHealth, FailingTurns, LastEnd, ProcessHealth, Rates, Verdict};
 pub use host::{AgentStatus, Changes, Host, HostBuilder, NativeListError};
 pub use progress_text::ProgressText;
-pub use request::{Decision, EditRejected, Permission, Question};
+pub use request::{Decision, Permission, Question};
 pub use session::{EventDelivery, Input, PlacedFile, Session, SessionOptions, SessionStatus};
 pub use turn::Turn;
 
 pub use trunkline_core::{
-    Cause, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, SessionEnd, SessionState,
-    SteerError, TurnEnd, TurnNo, TurnScope, policy,
+    Cause, EditRejected, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, SessionEnd,
+    SessionState, SteerError, TurnEnd, TurnNo, TurnScope, policy,
 };
 pub use trunkline_process as process;
 pub use trunkline_protocol as protocol;

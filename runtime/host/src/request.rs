@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use tokio::sync::oneshot;
-use trunkline_core::{Answer, Key};
+use trunkline_core::{Answer, EditRejected, Key};
 use trunkline_protocol::{
     InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
 };
@@ -13,27 +13,14 @@ pub(crate) trait Answers: fmt::Debug + Send + Sync {
     /// Passes an answer on. `serial` tells its request from a later one of the same id ([permission.4]).
     fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer);
 
-    /// Judges an edited input of a tool. The reply is the deny pattern that rejects it.
+    /// Judges an edited input of a tool. The reply is empty if it may go to the adapter.
     fn check_edit(
         &self,
         session: Key,
         tool: String,
         input: Json,
-        reply: oneshot::Sender<Option<String>>,
+        reply: oneshot::Sender<Option<EditRejected>>,
     );
-}
-
-/// Rejection of an edited call by the agent's deny rules. Shows as a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum EditRejected {
-    /// This pattern matches the edited input, or the input does not show on what the tool acts.
-    #[error(
-        "the deny pattern `{0}` rejects the edited input: it matches, or what the tool would act on cannot be found out"
-    )]
-    ByPattern(String),
-    /// The session has ended.
-    #[error("the session has ended")]
-    Ended,
 }
 
 /// The agent asks whether it may do something.
@@ -102,16 +89,16 @@ impl Permission {
         if !response.approved || asked.is_some_and(|asked| asked.get() == input.get()) {
             return None;
         }
-        let (reply, rejecting) = oneshot::channel();
+        let (reply, rejected) = oneshot::channel();
         let tool = self.request.tool.clone();
         if let Some(link) = &self.responder.link {
             link.check_edit(self.responder.session, tool, input, reply);
         }
         Some(async move {
-            match rejecting.await {
+            match rejected.await {
                 Ok(None) => Ok(()),
-                Ok(Some(pattern)) => Err(EditRejected::ByPattern(pattern)),
-                Err(_) => Err(EditRejected::Ended),
+                Ok(Some(rejected)) => Err(rejected),
+                Err(_) => Err(EditRejected::Closed),
             }
         })
     }

@@ -15,7 +15,7 @@ use trunkline_protocol::{
 
 use super::{Core, Counter, Effect, Key};
 use crate::{
-    TurnNo, TurnScope,
+    EditRejected, TurnNo, TurnScope,
     policy::{Action, Decision, FoundNames, Judgement, PathQuery, Unmatched},
     share::may_take,
 };
@@ -156,8 +156,8 @@ impl Core {
         self.arm(index, now);
     }
 
-    /// Judges the input of a tool as a user changed it, before an answer with it. Returns the
-    /// pattern of the deny list that rejects it. What cannot be judged is rejected, too.
+    /// Judges the input of a tool as a user changed it, before an answer with it: by the deny list.
+    /// Returns `None` if it may go to the adapter.
     ///
     /// # Errors
     /// The paths whose names are needed first.
@@ -167,10 +167,16 @@ impl Core {
         tool: &str,
         input: &Json,
         names: Option<&FoundNames>,
-    ) -> Result<Option<String>, PathQuery> {
+    ) -> Result<Option<EditRejected>, PathQuery> {
+        let Some(index) = self.index_of(key) else {
+            return Ok(Some(EditRejected::Closed));
+        };
+        let session = self.sessions[index as usize].session.as_ref();
+        if !session.is_some_and(|session| session.has_agreed(Extensions::CONTROL)) {
+            return Ok(Some(EditRejected::Unsupported));
+        }
         let input = read_input(input);
-        let index = self.index_of(key);
-        let dirs = index.map(|index| self.dirs_of(index)).unwrap_or_default();
+        let dirs = self.dirs_of(index);
         let rejecting = self.rules.policy.rejecting(&Action {
             input: Some(&input),
             work_dir: dirs.first().copied(),
@@ -178,7 +184,7 @@ impl Core {
             names,
             ..Action::new(tool, "")
         })?;
-        Ok(rejecting.map(|pattern| pattern.as_str().to_owned()))
+        Ok(rejecting.map(|pattern| EditRejected::ByPattern(pattern.as_str().to_owned())))
     }
 
     /// Judges a permission by the policy.

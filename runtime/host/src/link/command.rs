@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tracing::Span;
-use trunkline_core::{Answer, Key, SteerError, policy::FoundNames};
+use trunkline_core::{Answer, EditRejected, Key, SteerError, policy::FoundNames};
 use trunkline_protocol::{
     FileInput, Json, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate,
     SessionsList, SessionsListResult, StopReason, UserInput,
@@ -77,13 +77,14 @@ pub(crate) enum Command {
         serial: u64,
         names: FoundNames,
     },
-    /// Judges an edited input by the deny rules. The reply is the pattern that rejects it.
+    /// Judges an edited input of a tool by the deny rules. The reply is empty if it may go to the
+    /// adapter.
     CheckEdit {
         session: Key,
         tool: String,
         input: Json,
         names: Option<FoundNames>,
-        reply: oneshot::Sender<Option<String>>,
+        reply: oneshot::Sender<Option<EditRejected>>,
     },
     Pause(Arc<SessionShared>),
     Resume(Arc<SessionShared>),

@@ -11,7 +11,7 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
-use trunkline_core::{Answer, Key};
+use trunkline_core::{Answer, EditRejected, Key};
 use trunkline_protocol::{Json, RequestId};
 
 use super::Command;
@@ -184,7 +184,7 @@ impl Answers for Inbox {
         session: Key,
         tool: String,
         input: Json,
-        reply: oneshot::Sender<Option<String>>,
+        reply: oneshot::Sender<Option<EditRejected>>,
     ) {
         self.push(Command::CheckEdit {
             session,

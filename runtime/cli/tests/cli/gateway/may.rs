@@ -632,3 +632,56 @@ fn a_token_is_written_to_a_file_of_its_own() {
     assert_eq!(tokens.as_array().unwrap().len(), 1, "{tokens}");
     daemon.down();
 }
+
+/// Asks whether it may write the file that an input names, and says what it was allowed to write.
+const WRITER: &str = r#"
+import sys
+sys.path.insert(0, sys.argv[1])
+import trunkline
+
+def answer(turn):
+    asked = {"file_path": turn.text}
+    decision = turn.permission("Write", "Write a file", turn.text, input=asked)
+    written = (decision.updated_input or asked)["file_path"] if decision else "nothing"
+    turn.output(f"wrote {written}")
+
+trunkline.serve(answer, name="writer", version="1.0.0", takes_updated_input=True)
+"#;
+
+#[test]
+fn a_token_that_may_approve_changes_a_call_to_nothing_that_the_rules_deny() {
+    let home = Home::new();
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../adapters-sdk/python/src");
+    let script = home.file("writer.py", WRITER);
+    std::fs::create_dir(home.path().join("work")).unwrap();
+    std::os::unix::fs::symlink(".env", home.path().join("work/notes")).unwrap();
+    let agent = json!({"id": "writer", "external": {"command": "python3", "args": [script, package],
+        "work_dir": home.path().join("work")},
+        "permission": {"allow": ["Write(out/**)"], "deny": ["Write(**/.env)"]}});
+    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control", "--approve"]);
+    let id = client.open();
+    client.input(&id, "plan.md").must_be(202);
+    let mut events = client.events(&id, 0);
+    let asked = events.until("permission.request");
+    let asked: Value = serde_json::from_str(&asked.last().unwrap().1).unwrap();
+    let request = asked["request_id"].as_str().unwrap();
+    let path = format!("/v1/sessions/{id}/requests/{request}");
+    let edit = |file: &str| json!({ "approved": true, "updated_input": { "file_path": file } });
+    for denied in [".env", "notes", "sub/../notes"] {
+        let refused = client.post(&path, &edit(denied)).must_be(403).json();
+        let why = refused["detail"].as_str().unwrap();
+        assert!(why.contains("`Write(**/.env)`"), "{denied}: {why}");
+        assert_eq!(open_requests(&client, &id), json!([request]));
+    }
+    let decided = client.post(&path, &edit("other.md")).must_be(200).json();
+    assert_eq!(decided["updated_input"], json!({ "file_path": "other.md" }));
+    let seen = events.until("turn.complete");
+    assert!(
+        seen.iter()
+            .any(|(_, event)| event.contains("wrote other.md")),
+        "{seen:?}"
+    );
+    daemon.down();
+}

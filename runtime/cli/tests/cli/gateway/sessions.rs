@@ -138,9 +138,17 @@ fn a_permission_is_answered_once_a_turn_is_stopped_and_files_go_by_handle() {
     client
         .post(&path, &json!({ "approved": "yes" }))
         .must_be(422);
-    client
+    let refused = client
         .post(&path, &json!({ "approved": true, "updated_input": {} }))
-        .must_be(403);
+        .must_be(403)
+        .json();
+    assert!(
+        refused["detail"]
+            .as_str()
+            .unwrap()
+            .contains("takes no edited calls"),
+        "{refused}"
+    );
     let decided = client
         .post(&path, &json!({ "approved": true }))
         .must_be(200)

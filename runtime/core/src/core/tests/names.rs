@@ -9,7 +9,7 @@ use super::{
     bench::{Bench, Did, rules},
 };
 use crate::{
-    TurnNo, TurnScope,
+    EditRejected, TurnNo, TurnScope,
     policy::{FoundNames, PathNames, Policy, Unmatched},
 };
 
@@ -176,7 +176,7 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
     };
     let path = |path: &str| serde_json::json!({ "file_path": path });
     let command = |line: &str| serde_json::json!({ "command": line });
-    let rejected = |pattern: &str| Ok(Some(pattern.to_owned()));
+    let rejected = |pattern: &str| Ok(Some(EditRejected::ByPattern(pattern.to_owned())));
     assert_eq!(judge("Bash", command("ls"), None), Ok(None));
     assert_eq!(
         judge("Bash", command("ls; rm x"), None),
@@ -215,4 +215,15 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
     ] {
         assert_eq!(judge("Write", unclear, None), rejected("Write(**/.env)"));
     }
+
+    let (mut bench, key) = Bench::running(rules(Extensions::empty()));
+    let input = Json::of(&path("a")).unwrap();
+    let judged = bench.core.judge_edit(key, "Write", &input, None);
+    assert_eq!(judged, Ok(Some(EditRejected::Unsupported)));
+    bench
+        .core
+        .handle_close(key, super::super::WhyClosed::User, bench.now);
+    bench.drain();
+    let judged = bench.core.judge_edit(key, "Write", &input, None);
+    assert_eq!(judged, Ok(Some(EditRejected::Closed)));
 }

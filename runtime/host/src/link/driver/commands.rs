@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
-use trunkline_core::{NewSession, WhyClosed};
+use trunkline_core::{EditRejected, NewSession, WhyClosed};
 
 use super::{Asked, Driver, Entry, MAX_LISTS, key_of, spans::Spans};
 use crate::{
@@ -152,9 +152,11 @@ impl Driver {
                 names,
                 reply,
             } => match self.core.judge_edit(session, &tool, &input, names.as_ref()) {
-                Ok(rejecting) => {
+                Ok(rejected) => {
+                    let takes_edits = self.agent.declaration.takes_edits();
+                    let rejected = rejected.or((!takes_edits).then_some(EditRejected::Unsupported));
                     // A caller that no longer waits needs no answer.
-                    let _ = reply.send(rejecting);
+                    let _ = reply.send(rejected);
                 }
                 Err(query) => self.find_names(session, query, move |names| Command::CheckEdit {
                     session,
