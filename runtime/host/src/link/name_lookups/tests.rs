@@ -192,6 +192,7 @@ async fn sessions_that_hang_hold_no_more_threads_than_the_bound() {
         has_begun.await.unwrap();
         ends.push(end);
     }
+    assert_eq!(lookups.0.available_permits(), 0);
     let next = tokio::spawn(lookups.run(NameLookups::session_bound(), found));
     tokio::task::yield_now().await;
     tokio::time::advance(LOOKUP_TIMEOUT).await;
