@@ -102,6 +102,12 @@ pub struct ListPosition {
 }
 
 impl ListPosition {
+    /// The session at this position, if the journal has it.
+    #[must_use]
+    pub fn session(self) -> SessionKey {
+        self.key
+    }
+
     /// Converts to two numbers, for use outside of the program.
     #[must_use]
     pub fn to_numbers(self) -> (u64, u64) {
@@ -749,6 +755,22 @@ impl Journal {
     #[must_use]
     pub fn read(&self, session: SessionKey, from: u64) -> Reader {
         Reader::new(self.state.clone(), session, from)
+    }
+
+    /// Finds the number from which to [read](Self::read) so that the entries right before `before`
+    /// come: at most `entries` of them, about `most` bytes, and one entry at least. Blocks for reads
+    /// of the index on disk, and reads no entry.
+    ///
+    /// # Errors
+    /// The file system's own.
+    pub fn find_page_start(
+        &self,
+        session: SessionKey,
+        before: u64,
+        entries: u64,
+        most: u64,
+    ) -> Result<u64, ReadError> {
+        Ok(self.state.find_page_start(session, before, entries, most)?)
     }
 
     /// Removes a session and overwrites each byte of it in the log; a hash of its id stays. Blocks

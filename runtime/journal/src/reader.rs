@@ -215,6 +215,43 @@ impl JournalState {
         opening::find_chunks(&self.folder, number, session)
     }
 
+    /// Finds the number from which to read a page that ends before an entry. Looks at the chunks of
+    /// the session from the newest one back.
+    pub(crate) fn find_page_start(
+        &self,
+        session: SessionKey,
+        before: u64,
+        entries: u64,
+        most: u64,
+    ) -> io::Result<u64> {
+        let earliest = before.saturating_sub(entries).max(1);
+        let index = self.lock_index();
+        let Some((first, last)) = index.slot(session).map(|slot| slot.segments) else {
+            return Ok(earliest);
+        };
+        let newest = index.newest_segment();
+        drop(index);
+        let mut from = before;
+        let mut bytes = 0;
+        for number in (first..=last).rev() {
+            for chunk in self.find_chunks(number, newest, session)?.iter().rev() {
+                if chunk.kind != ChunkKind::Entries || chunk.first >= from {
+                    continue;
+                }
+                bytes += u64::from(chunk.bytes);
+                if from < before && bytes > most {
+                    return Ok(from);
+                }
+                from = chunk.first.max(earliest);
+                if from == earliest {
+                    return Ok(earliest);
+                }
+            }
+        }
+        // The entries ahead are lost, and a reader reports them.
+        Ok(earliest)
+    }
+
     pub(crate) fn read_facts(&self, location: FactsLocation) -> Result<Option<Vec<u8>>, ReadError> {
         Ok(read_facts(&self.folder, location)?)
     }

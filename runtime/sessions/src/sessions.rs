@@ -9,7 +9,6 @@ use std::{
     },
 };
 
-use serde_json::value::RawValue;
 use tokio::sync::{mpsc, oneshot};
 use trunkline_host::{EventDelivery, Host, NativeListError, SessionOptions};
 use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
@@ -27,6 +26,7 @@ use crate::{
     },
     ends,
     facts::SessionFacts,
+    history::{self, HistoryError, HistoryPage, HistoryRange},
     list::{self, InMemory},
     listener::Listener,
     ownership::NewId,
@@ -36,10 +36,6 @@ use crate::{
     tail::{EntryTail, ListenerNo},
     visitor::{Visitor, is_seen},
 };
-
-/// Maximum size of the entries in a `session.history` reply, in bytes, unless a single entry is
-/// larger.
-const HISTORY: usize = 1024 * 1024;
 
 /// Sessions that outlive their hub, their host and their adapter. Clones are the same.
 #[derive(Debug, Clone)]
@@ -607,37 +603,37 @@ impl Sessions {
             next,
             error,
         };
-        let Some(key) = self.find(id).await else {
-            return result(
-                None,
-                None,
-                Some("the journal has no session of this id".to_owned()),
-            );
-        };
         let (from, to) = (asked.from.unwrap_or(1).max(1), asked.to.unwrap_or(u64::MAX));
-        let mut reader = self.shared.journal.read(key, from);
-        let read = move || {
-            let mut lines = Vec::new();
-            let read = reader.next(&mut lines, HISTORY);
-            (lines, read, reader.position())
-        };
-        let Ok((lines, read, position)) = tokio::task::spawn_blocking(read).await else {
-            return result(None, None, Some("the host ends".to_owned()));
-        };
-        if let Err(error) = read {
-            return result(None, None, Some(error.to_string()));
-        }
         let most = to.saturating_add(1).saturating_sub(from);
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let entries: Vec<Json> = lines
-            .split(|byte| *byte == b'\n')
-            .filter_map(|line| serde_json::from_slice::<&RawValue>(line).ok())
-            .filter_map(|line| Json::of(line).ok())
-            .take(most)
-            .collect();
-        let last = self.shared.journal.known(key).map_or(0, |known| known.last);
-        let next = (position <= last.min(to)).then_some(position);
-        result(Some(entries), next, None)
+        match self.read_page(id, HistoryRange::From(from), most).await {
+            Ok(page) if most > 0 => {
+                let next = page.next.filter(|next| *next <= to);
+                result(Some(page.entries), next, None)
+            }
+            Ok(_) => result(Some(Vec::new()), None, None),
+            Err(error) => result(None, None, Some(error.to_string())),
+        }
+    }
+
+    /// Reads a page of a session's entries, which need not be in memory: at most `limit`, and about
+    /// 1 MiB.
+    ///
+    /// # Errors
+    /// [`HistoryError`]
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn read_page(
+        &self,
+        id: &SessionId,
+        range: HistoryRange,
+        limit: u64,
+    ) -> Result<HistoryPage, HistoryError> {
+        let key = self.find(id).await.ok_or(HistoryError::Unknown)?;
+        let journal = self.shared.journal.clone();
+        let read =
+            tokio::task::spawn_blocking(move || history::read_page(&journal, key, range, limit));
+        Ok(read.await.map_err(|_| HistoryError::HostEnding)??)
     }
 
     /// Answers a `sessions.list` of the journal ([journal.12]). Loads no session.

@@ -1,0 +1,260 @@
+//! Pages of a session's entries, read from either end.
+
+use std::ops::Range;
+
+use serde_json::value::RawValue;
+use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
+use trunkline_protocol::Json;
+
+use crate::entry::line_ranges;
+
+/// Maximum size of the entries on a page, in bytes, unless a single block of the journal is larger.
+const PAGE_BYTES: usize = 1024 * 1024;
+
+/// The end from which a page of entries is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HistoryRange {
+    /// The entries from this number on.
+    From(u64),
+    /// The last entries before this number. A number behind the last entry reads from the end.
+    Before(u64),
+}
+
+/// A page of a session's entries.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct HistoryPage {
+    /// The entries in their order.
+    pub entries: Vec<Json>,
+    /// The number [before which](HistoryRange::Before) the page ahead ends; `None` on the first page.
+    pub previous: Option<u64>,
+    /// The number [from which](HistoryRange::From) the next page begins; `None` on the last page.
+    pub next: Option<u64>,
+    /// The number of the session's last entry.
+    pub last: u64,
+}
+
+/// Reason that entries were not read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum HistoryError {
+    /// The journal has no session with this id, or the visitor does not see it.
+    #[error("the journal has no session of this id")]
+    Unknown,
+    /// The runtime shuts down.
+    #[error("the host ends")]
+    HostEnding,
+    /// The file system's own reason.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+}
+
+/// Reads a page of at most `limit` entries, and of at least one if there is one. Blocks for reads
+/// of the disk.
+pub(crate) fn read_page(
+    journal: &Journal,
+    key: SessionKey,
+    range: HistoryRange,
+    limit: u64,
+) -> Result<HistoryPage, ReadError> {
+    let count = || journal.known(key).map_or(0, |known| known.last);
+    let limit = limit.max(1);
+    let (from, end) = match range {
+        HistoryRange::From(from) => (from.max(1), from.max(1).saturating_add(limit)),
+        HistoryRange::Before(before) => {
+            let before = before.clamp(1, count() + 1);
+            let from = journal.find_page_start(key, before, limit, PAGE_BYTES as u64)?;
+            (from, before)
+        }
+    };
+    let mut reader = journal.read(key, from);
+    let mut lines = EntryLines::default();
+    while reader.position() < end && lines.read(&mut reader, end)? {
+        if matches!(range, HistoryRange::From(_)) && !lines.is_empty() {
+            break;
+        }
+    }
+    let entries = lines
+        .iter()
+        .filter_map(|(_, line)| serde_json::from_slice::<&RawValue>(line).ok())
+        .filter_map(|line| Json::of(line).ok());
+    let last = count();
+    Ok(HistoryPage {
+        entries: entries.collect(),
+        previous: (from > 1).then_some(from),
+        next: Some(reader.position().min(end)).filter(|next| *next <= last),
+        last,
+    })
+}
+
+/// Lines of entries with their numbers.
+#[derive(Debug, Default)]
+pub(crate) struct EntryLines {
+    bytes: Vec<u8>,
+    lines: Vec<(u64, Range<usize>)>,
+}
+
+impl EntryLines {
+    /// Reads the lines of the entries from `from` to the one before `end`. Lost ones are left out.
+    pub(crate) fn read_range(
+        journal: &Journal,
+        key: SessionKey,
+        from: u64,
+        end: u64,
+    ) -> Result<Self, ReadError> {
+        let mut reader = journal.read(key, from);
+        let mut lines = Self::default();
+        while reader.position() < end && lines.read(&mut reader, end)? {}
+        Ok(lines)
+    }
+
+    /// Appends the next lines of a reader, without those from `end` on. Returns `false` if the
+    /// session has no more entries.
+    fn read(&mut self, reader: &mut Reader, end: u64) -> Result<bool, ReadError> {
+        let begin = self.bytes.len();
+        match reader.next(&mut self.bytes, PAGE_BYTES)? {
+            ReadBatch::Lines(numbers) => {
+                let found = line_ranges(&self.bytes[begin..]).zip(numbers);
+                let wanted = found.take_while(|(_, number)| *number < end);
+                self.lines.extend(
+                    wanted.map(|(line, number)| (number, begin + line.start..begin + line.end)),
+                );
+                Ok(true)
+            }
+            ReadBatch::Missing(_) => Ok(true),
+            ReadBatch::End => Ok(false),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.is_empty()
+    }
+
+    /// Returns the size of everything that was read, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.lines
+            .iter()
+            .map(|(number, line)| (*number, &self.bytes[line.clone()]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use tempfile::TempDir;
+    use trunkline_journal::Options;
+
+    use super::*;
+
+    /// Stores a session of `count` entries of about `bytes` bytes, in blocks of up to five entries,
+    /// with another session between them, in segments of 64 KiB.
+    fn stored(count: u64, bytes: usize) -> (TempDir, Journal, SessionKey) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut options = Options::default();
+        options.segment = 64 * 1024;
+        let (journal, _) = Journal::open(folder.path(), options).unwrap();
+        let (key, _) = journal.create("s", b"{}").unwrap();
+        let (other, _) = journal.create("o", b"{}").unwrap();
+        let content = "x".repeat(bytes);
+        let line = |seq: u64| format!("{{\"seq\":{seq},\"content\":\"{content}\"}}\n");
+        let mut seq = 1;
+        while seq <= count {
+            let block = (seq % 5 + 1).min(count - seq + 1);
+            let lines: String = (seq..seq + block).map(line).collect();
+            for session in [other, key] {
+                let count = u32::try_from(block).unwrap();
+                let stored = journal.put_entries(session, 1, seq, count, lines.as_bytes());
+                journal.wait(&stored).unwrap();
+            }
+            seq += block;
+        }
+        (folder, journal, key)
+    }
+
+    fn numbers(page: &HistoryPage) -> Vec<u64> {
+        let seq = |entry: &Json| serde_json::from_str::<serde_json::Value>(entry.get()).unwrap();
+        page.entries
+            .iter()
+            .map(|entry| seq(entry)["seq"].as_u64().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn pages_from_the_end_join_to_the_history_that_is_read_from_its_beginning() {
+        let (_folder, journal, key) = stored(1000, 300);
+        for limit in [1, 7, 10, 999, 1000, 1001, u64::MAX] {
+            let mut forward = Vec::new();
+            let mut next = Some(1);
+            while let Some(from) = next {
+                let page = read_page(&journal, key, HistoryRange::From(from), limit).unwrap();
+                assert!(!page.entries.is_empty() && page.entries.len() as u64 <= limit);
+                forward.extend(numbers(&page));
+                next = page.next;
+            }
+            let (mut backward, mut pages) = (Vec::new(), 0);
+            let mut previous = Some(u64::MAX);
+            while let Some(before) = previous {
+                let page = read_page(&journal, key, HistoryRange::Before(before), limit).unwrap();
+                assert!(!page.entries.is_empty() && page.entries.len() as u64 <= limit);
+                assert_eq!(page.last, 1000);
+                assert_eq!(page.next, (before <= 1000).then_some(before));
+                backward.splice(0..0, numbers(&page));
+                previous = page.previous;
+                pages += 1;
+            }
+            assert_eq!(forward, (1..=1000).collect::<Vec<_>>(), "{limit}");
+            assert_eq!(backward, forward, "{limit}");
+            assert!(limit != 10 || pages == 100, "{pages} pages");
+        }
+    }
+
+    #[test]
+    fn a_page_is_bounded_in_bytes_and_has_the_entries_next_to_its_end() {
+        let (_folder, journal, key) = stored(60, 100_000);
+        let page = read_page(&journal, key, HistoryRange::Before(50), u64::MAX).unwrap();
+        let found = numbers(&page);
+        assert!(found.len() < 15 && found.last() == Some(&49), "{found:?}");
+        assert_eq!(page.previous, Some(found[0]));
+        let none = read_page(&journal, key, HistoryRange::Before(1), 5).unwrap();
+        assert!(none.entries.is_empty() && none.previous.is_none());
+        assert_eq!(none.next, Some(1));
+    }
+
+    /// The segments of the beginning are overwritten: a page that read them would be damaged.
+    #[test]
+    fn the_end_is_read_without_the_beginning_and_lost_entries_leave_no_gap_in_the_pages() {
+        let (folder, journal, key) = stored(2000, 300);
+        let file = std::fs::OpenOptions::new()
+            .write(true)
+            .open(folder.path().join("00000001.log"))
+            .unwrap();
+        let size = file.metadata().unwrap().len();
+        file.write_all_at(&vec![b'x'; usize::try_from(size).unwrap()], 0)
+            .unwrap();
+        let end = read_page(&journal, key, HistoryRange::Before(u64::MAX), 200).unwrap();
+        assert_eq!(numbers(&end), (1801..=2000).collect::<Vec<_>>());
+        assert_eq!((end.previous, end.last), (Some(1801), 2000));
+
+        let mut forward = Vec::new();
+        let mut next = Some(1);
+        while let Some(from) = next {
+            let page = read_page(&journal, key, HistoryRange::From(from), 50).unwrap();
+            forward.extend(numbers(&page));
+            next = page.next;
+        }
+        let mut backward = Vec::new();
+        let mut previous = Some(u64::MAX);
+        while let Some(before) = previous {
+            let page = read_page(&journal, key, HistoryRange::Before(before), 50).unwrap();
+            backward.splice(0..0, numbers(&page));
+            previous = page.previous;
+        }
+        assert!(forward[0] > 1 && forward.len() > 1500, "{}", forward.len());
+        assert_eq!(backward, forward);
+    }
+}
