@@ -365,9 +365,8 @@ impl SessionFacts {
         if self.title.is_none() {
             self.title = input
                 .lines()
-                .map(str::trim)
-                .find(|line| !line.is_empty())
-                .map(cut_title);
+                .map(|line| cut_title(line.trim()))
+                .find(|title| !title.is_empty());
         }
     }
 
@@ -408,8 +407,18 @@ impl SessionFacts {
     }
 }
 
+/// Makes a title of a text that is no hub's.
 fn cut_title(text: &str) -> String {
-    text[..text.floor_char_boundary(MAX_TITLE)].to_owned()
+    let mut title: String = text.chars().filter(|char| !is_hidden(*char)).collect();
+    title.truncate(title.floor_char_boundary(MAX_TITLE));
+    title
+}
+
+/// Returns `true` for a character that controls how text is shown, which no title has: control
+/// characters, separators of lines, and all that Unicode calls Bidi_Control.
+pub(crate) fn is_hidden(char: char) -> bool {
+    char.is_control()
+        || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns the current time, RFC 3339 with milliseconds.

@@ -10,7 +10,7 @@ use super::{
     EditSender, GivenTurn, InputLookup, JoinRequest, OnStored, QueuedItem, SessionActor,
     SessionCommand, Submission, Subscriber,
 };
-use crate::{ends, entry::Reply, recovery, tail::ListenerNo};
+use crate::{ends, entry::Reply, facts::is_hidden, recovery, tail::ListenerNo};
 
 impl SessionActor {
     /// Handles a command, after looking up its input in the journal.
@@ -137,6 +137,14 @@ impl SessionActor {
             let bytes = title.len();
             return Some(format!(
                 "the title has {bytes} bytes; give one of at most {MAX_TITLE} bytes"
+            ));
+        }
+        if let Some(title) = &edit.title
+            && let Some(char) = title.chars().find(|char| is_hidden(*char))
+        {
+            let code = u32::from(char);
+            return Some(format!(
+                "the title has the character U+{code:04X}, which controls how text is shown; leave it out"
             ));
         }
         self.log.obstacle().map(|(_, why)| why)
