@@ -51,6 +51,7 @@ mod record;
 mod recorder;
 mod recovery;
 mod registry;
+mod search;
 mod sessions;
 mod tail;
 mod transcript;
@@ -64,6 +65,7 @@ pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem
 pub use log::EntrySink;
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};
 pub use record::{Batch, NotRecorded, Record};
+pub use search::{SearchError, SearchHit, SearchPage, SearchQuery, SearchedText};
 pub use sessions::{ConversationsError, RemoveError, Sessions, StartError};
 pub use tail::StreamEnd;
 pub use visitor::Visitor;

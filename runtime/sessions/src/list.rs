@@ -203,7 +203,7 @@ fn collect_page(
 }
 
 /// The sessions to examine, the last active first.
-struct ListCandidates<'a> {
+pub(crate) struct ListCandidates<'a> {
     journal: &'a Journal,
     behind: Option<ListPosition>,
     chunk: VecDeque<SessionListing>,
@@ -212,6 +212,16 @@ struct ListCandidates<'a> {
 }
 
 impl<'a> ListCandidates<'a> {
+    /// Returns all sessions behind a position.
+    pub(crate) fn all(journal: &'a Journal, behind: Option<ListPosition>) -> Self {
+        Self {
+            journal,
+            behind,
+            chunk: VecDeque::new(),
+            is_last: false,
+        }
+    }
+
     fn new(
         journal: &'a Journal,
         memory: &impl InMemory,
@@ -286,47 +296,18 @@ impl<'a> ListFilter<'a> {
         memory: &impl InMemory,
         listed: &SessionListing,
     ) -> Result<Option<ListedSession>, ReadError> {
-        let Some(mut facts) = journal
-            .facts(listed.key)?
-            .and_then(|bytes| SessionFacts::from_bytes(&bytes))
-        else {
+        let Some((facts, activity)) = read_session(journal, memory, self.visitor, listed)? else {
             return Ok(None);
         };
         let asked = self.asked;
-        if facts.is_partial_copy()
-            || !is_seen(self.visitor, facts.owner.as_deref(), &facts.agent)
-            || asked.id.as_ref().is_some_and(|id| facts.id != *id)
+        if asked.id.as_ref().is_some_and(|id| facts.id != *id)
             || asked
                 .agent_id
                 .as_ref()
                 .is_some_and(|agent| facts.agent != *agent)
-            || !memory.is_served(&facts.id)
         {
             return Ok(None);
         }
-        let activity = match memory.activity(&facts.id) {
-            Some(activity) => activity,
-            None => {
-                // If a host was killed, its last entries come after the facts.
-                if facts.last < listed.known.last {
-                    match SessionFacts::read(journal, listed.key)? {
-                        Some(read) => facts = read,
-                        None => return Ok(None),
-                    }
-                }
-                SessionActivity {
-                    state: if facts.is_closed {
-                        SessionState::Closed
-                    } else {
-                        SessionState::Detached
-                    },
-                    title: facts.shown_title().map(str::to_owned),
-                    is_archived: facts.is_archived,
-                    open_turns: facts.open.turns.len(),
-                    open_requests: facts.open.requests.len(),
-                }
-            }
-        };
         let is_hidden =
             asked.id.is_none() && activity.is_archived != asked.archived.unwrap_or(false);
         if is_hidden
@@ -360,13 +341,55 @@ impl<'a> ListFilter<'a> {
     }
 }
 
+/// Reads the facts and the activity of a session that the visitor sees and this host serves. Blocks
+/// for reads of the disk.
+pub(crate) fn read_session(
+    journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
+    listed: &SessionListing,
+) -> Result<Option<(SessionFacts, SessionActivity)>, ReadError> {
+    let facts = journal.facts(listed.key)?;
+    let Some(mut facts) = facts.and_then(|bytes| SessionFacts::from_bytes(&bytes)) else {
+        return Ok(None);
+    };
+    if facts.is_partial_copy()
+        || !is_seen(visitor, facts.owner.as_deref(), &facts.agent)
+        || !memory.is_served(&facts.id)
+    {
+        return Ok(None);
+    }
+    if let Some(activity) = memory.activity(&facts.id) {
+        return Ok(Some((facts, activity)));
+    }
+    // If a host was killed, its last entries come after the facts.
+    if facts.last < listed.known.last {
+        match SessionFacts::read(journal, listed.key)? {
+            Some(read) => facts = read,
+            None => return Ok(None),
+        }
+    }
+    let activity = SessionActivity {
+        state: if facts.is_closed {
+            SessionState::Closed
+        } else {
+            SessionState::Detached
+        },
+        title: facts.shown_title().map(str::to_owned),
+        is_archived: facts.is_archived,
+        open_turns: facts.open.turns.len(),
+        open_requests: facts.open.requests.len(),
+    };
+    Ok(Some((facts, activity)))
+}
+
 /// Returns `true` if the title or the id contains a text, which is in lower case.
 fn matches_text(text: &str, title: Option<&str>, id: &str) -> bool {
     title.is_some_and(|title| title.to_lowercase().contains(text))
         || id.to_lowercase().contains(text)
 }
 
-fn format_time(time: SystemTime) -> String {
+pub(crate) fn format_time(time: SystemTime) -> String {
     humantime::format_rfc3339_seconds(time).to_string()
 }
 

@@ -33,6 +33,7 @@ use crate::{
     record::{NotRecorded, Record, Recording},
     recovery,
     registry::{PublishError, Registry, SessionHandle, SessionOrigin, SlotEntry, SlotReservation},
+    search::{self, SearchError, SearchPage, SearchQuery},
     tail::{EntryTail, ListenerNo},
     visitor::{Visitor, is_seen},
 };
@@ -657,6 +658,16 @@ impl Sessions {
             ..failed
         };
         answered.await.unwrap_or((failed, Vec::new()))
+    }
+
+    /// Searches the titles, inputs and outputs of the sessions that this visitor sees. Blocks for
+    /// the disk, for about 250 ms; loads no session.
+    ///
+    /// # Errors
+    /// [`SearchError`]
+    pub fn search(&self, query: &SearchQuery) -> Result<SearchPage, SearchError> {
+        let shared = &self.shared;
+        search::search(&shared.journal, &**shared, self.visitor(), query)
     }
 
     /// Changes the title of a session, or archives it, whatever its state ([journal.13]). A session
