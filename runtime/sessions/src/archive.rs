@@ -35,7 +35,7 @@ impl Archive {
     /// # Errors
     /// Errors of the file system.
     pub fn show(&self, id: &SessionId) -> Result<Option<ListedSession>, ReadError> {
-        list::find_session(&self.journal, id)
+        list::find_session(&self.journal, &(), None, id)
     }
 
     /// Returns the id of a session, if its facts can be read.

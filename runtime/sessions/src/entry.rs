@@ -177,6 +177,23 @@ pub(crate) fn line_ranges(lines: &[u8]) -> impl Iterator<Item = Range<usize>> + 
     memchr::memchr_iter(b'\n', lines).map(move |end| std::mem::replace(&mut start, end + 1)..end)
 }
 
+/// Returns a line without the path of a file, which only this machine knows: a client over a
+/// network reads the file by its SHA-256.
+#[must_use]
+pub fn without_path(line: &str) -> Cow<'_, str> {
+    // A relay writes the type first.
+    if !line.starts_with("{\"type\":\"file.output\"") {
+        return Cow::Borrowed(line);
+    }
+    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
+        Ok(mut message) => {
+            message.shift_remove("file_path");
+            Cow::Owned(serde_json::Value::Object(message).to_string())
+        }
+        Err(_) => Cow::Borrowed(line),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use trunkline_protocol::Output;

@@ -35,8 +35,10 @@
 mod activity;
 mod actor;
 mod archive;
+mod conversation;
 pub mod ends;
 mod entry;
+mod export;
 mod facts;
 mod files;
 mod fork;
@@ -59,7 +61,9 @@ mod visitor;
 
 pub use actor::{Submission, serve_in_memory};
 pub use archive::Archive;
-pub use entry::{Entry, EntryBody, EntryContent, Reply};
+pub use conversation::ConversationWriter;
+pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path};
+pub use export::{EntryPrinter, ExportFormat, SessionExport};
 pub use history::{HistoryError, HistoryPage, HistoryRange};
 pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};
 pub use log::EntrySink;

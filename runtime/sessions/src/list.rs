@@ -103,10 +103,12 @@ pub(crate) fn answer_list(
     }
 }
 
-/// Returns the list entry of one session, or `None` if the journal has no session with this id.
+/// Returns the list entry of one session, or `None` if the visitor sees no session with this id.
 /// Blocks for reads of the disk.
 pub(crate) fn find_session(
     journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
     id: &SessionId,
 ) -> Result<Option<ListedSession>, ReadError> {
     let Some(listed) = journal
@@ -120,7 +122,7 @@ pub(crate) fn find_session(
         id: Some(id.to_string()),
         ..SessionsList::new(request)
     };
-    ListFilter::new(&asked, None).read(journal, &(), &listed)
+    ListFilter::new(&asked, visitor).read(journal, memory, &listed)
 }
 
 /// Returns the sessions that continue conversations of an agent: their ids by the agent's. Examines

@@ -25,6 +25,7 @@ use crate::{
         SessionSeed, SessionSnapshot,
     },
     ends,
+    export::{ExportFormat, SessionExport},
     facts::SessionFacts,
     history::{self, HistoryError, HistoryPage, HistoryRange},
     list::{self, InMemory},
@@ -635,6 +636,32 @@ impl Sessions {
         let read =
             tokio::task::spawn_blocking(move || history::read_page(&journal, key, range, limit));
         Ok(read.await.map_err(|_| HistoryError::HostEnding)??)
+    }
+
+    /// Begins to write out a session, which need not be in memory.
+    ///
+    /// # Errors
+    /// [`HistoryError`]
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn export(
+        &self,
+        id: &SessionId,
+        format: ExportFormat,
+    ) -> Result<SessionExport, HistoryError> {
+        let (shared, visitor, id) = (self.shared.clone(), self.visitor.clone(), id.clone());
+        let read = move || {
+            let journal = &shared.journal;
+            let session = list::find_session(journal, &*shared, visitor.as_deref(), &id)?;
+            let (key, session) = journal
+                .find(id.as_str())
+                .zip(session)
+                .ok_or(HistoryError::Unknown)?;
+            Ok(SessionExport::new(journal, key, id, session, format))
+        };
+        let read = tokio::task::spawn_blocking(read).await;
+        read.map_err(|_| HistoryError::HostEnding)?
     }
 
     /// Answers a `sessions.list` of the journal ([journal.12]). Loads no session.

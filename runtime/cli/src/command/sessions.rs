@@ -1,18 +1,17 @@
 //! `trunkline sessions`: the sessions of a journal, listed, read, copied, renamed, checked and removed.
 
 use std::{
-    io::{self, Write},
+    io::Write,
     path::{Path, PathBuf},
 };
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::{Value, json};
+use serde_json::json;
 use trunkline_journal::{Journal, Options, ReadBatch};
 use trunkline_protocol::{ListedSession, RequestId, SessionId, SessionsList};
-use trunkline_sessions::Archive;
+use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
-pub(super) use self::conversation::Conversation;
 use self::list::Filter;
 use super::chat::Place;
 use crate::{
@@ -21,9 +20,9 @@ use crate::{
     overrides::Overrides,
     screen::{Detail, Screen},
     target::Target,
+    terminal::plain_line,
 };
 
-mod conversation;
 mod edit;
 mod list;
 mod live;
@@ -297,7 +296,7 @@ impl Reading {
             return Ok(exit::OK);
         };
         let mut out = anstream::stdout().lock();
-        let mut printer = Printer::new(format);
+        let mut printer = EntryPrinter::new(format.into());
         printer.begin(&one, &mut out)?;
         let mut lines = Vec::new();
         let mut is_whole = true;
@@ -430,50 +429,19 @@ impl Reading {
     }
 }
 
-/// Writes entries in a format, one by one.
-struct Printer {
-    format: Format,
-    conversation: Conversation,
+impl From<Format> for ExportFormat {
+    fn from(format: Format) -> Self {
+        match format {
+            Format::Text => Self::Text,
+            Format::Json => Self::Json,
+            Format::Markdown => Self::Markdown,
+        }
+    }
 }
 
-impl Printer {
-    fn new(format: Format) -> Self {
-        Self {
-            format,
-            conversation: Conversation::new(format == Format::Markdown),
-        }
-    }
-
-    fn begin(&self, one: &ListedSession, out: &mut impl Write) -> io::Result<()> {
-        if self.format == Format::Markdown {
-            writeln!(
-                out,
-                "# {}\n",
-                conversation::shown(one.title.as_deref().unwrap_or(&one.session_id))
-            )?;
-            let begun = one.created.as_deref().unwrap_or("at an unknown time");
-            writeln!(
-                out,
-                "Session `{}` with `{}`, begun {begun}.",
-                one.session_id, one.agent_id
-            )?;
-        }
-        Ok(())
-    }
-
-    fn entry(&mut self, line: &[u8], out: &mut impl Write) -> io::Result<()> {
-        if self.format == Format::Json {
-            return out.write_all(line).and_then(|()| out.write_all(b"\n"));
-        }
-        match serde_json::from_slice::<Value>(line) {
-            Ok(entry) => out.write_all(self.conversation.take(&entry).as_bytes()),
-            Err(_) => Ok(()),
-        }
-    }
-
-    fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
-        out.write_all(self.conversation.end().as_bytes())
-    }
+/// Puts a text on one line, without what steers a terminal.
+fn shown(text: &str) -> String {
+    plain_line(text, usize::MAX)
 }
 
 fn not_removed(id: &str, removed: usize) -> CliError {

@@ -10,7 +10,7 @@ use clap::{Args, ValueEnum};
 use serde_json::json;
 use trunkline_protocol::{SessionState, SessionsList};
 
-use super::{Reading, conversation, id_of};
+use super::{Reading, id_of, shown};
 use crate::{
     command::{print_json, table},
     error::{CliError, CommandResult},
@@ -141,11 +141,11 @@ async fn list_native(
     let mut list = table::of(&["conversation", "session", "active", "title", "directory"]);
     for one in listed {
         list.add_row([
-            conversation::shown(&one.native_session_id),
-            conversation::shown(one.session_id.as_deref().unwrap_or("-")),
+            shown(&one.native_session_id),
+            shown(one.session_id.as_deref().unwrap_or("-")),
             one.updated_at.as_deref().map_or_else(none, ago),
-            conversation::shown(one.title.as_deref().unwrap_or("-")),
-            conversation::shown(one.cwd.as_deref().unwrap_or("-")),
+            shown(one.title.as_deref().unwrap_or("-")),
+            shown(one.cwd.as_deref().unwrap_or("-")),
         ]);
     }
     table::print(&list)?;
@@ -176,15 +176,15 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
     let mut list = table::of(&headings);
     for one in found {
         let mut row = vec![
-            conversation::shown(&one.session_id),
-            conversation::shown(&one.agent_id),
+            shown(&one.session_id),
+            shown(&one.agent_id),
             doing(one.state, one.open_requests.unwrap_or(0)),
             one.active.as_deref().map_or_else(none, ago),
             one.entries.map_or_else(none, |entries| entries.to_string()),
-            conversation::shown(one.title.as_deref().unwrap_or("-")),
+            shown(one.title.as_deref().unwrap_or("-")),
         ];
         if has_hosts {
-            row.insert(1, conversation::shown(one.host.as_deref().unwrap_or("-")));
+            row.insert(1, shown(one.host.as_deref().unwrap_or("-")));
         }
         list.add_row(row);
     }
@@ -204,10 +204,7 @@ pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
     let mut list = table::plain();
     for (name, value) in [
         ("session", one.session_id),
-        (
-            "title",
-            conversation::shown(one.title.as_deref().unwrap_or("-")),
-        ),
+        ("title", shown(one.title.as_deref().unwrap_or("-"))),
         ("agent", one.agent_id),
         ("state", one.state.map_or("-", words).to_owned()),
         ("directory", one.cwd.unwrap_or_else(none)),

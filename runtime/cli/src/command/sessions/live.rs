@@ -6,8 +6,9 @@ use anyhow::anyhow;
 use serde_json::json;
 use trunkline_client::Client;
 use trunkline_host::protocol::{SessionId, SessionState, Status};
+use trunkline_sessions::EntryPrinter;
 
-use super::{Format, Printer, Reading, id_of, not_removed};
+use super::{Format, Reading, id_of, not_removed};
 use crate::{
     command::{
         chat::Place,
@@ -86,7 +87,7 @@ pub(super) async fn follow(
     };
     let mut session = SessionBackend::attach(client, &session, mode).await?;
     let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
-    let mut printer = Printer::new(format);
+    let mut printer = EntryPrinter::new(format.into());
     let mut out = anstream::stdout();
     printer.begin(&one, &mut out)?;
     while session.is_behind() || goes_on && !session.is_closed() {

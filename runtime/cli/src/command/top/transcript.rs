@@ -5,10 +5,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use trunkline_journal::ReadBatch;
 use trunkline_protocol::SessionId;
-use trunkline_sessions::Archive;
+use trunkline_sessions::{Archive, ConversationWriter};
 
 use super::keys::Key;
-use crate::command::sessions::Conversation;
 
 /// How many entries are read when it is opened: the last ones.
 const ENTRIES: u64 = 2000;
@@ -39,7 +38,7 @@ pub(super) struct Source {
     id: String,
     /// The next entry. `None` before the first look.
     next: Option<u64>,
-    conversation: Conversation,
+    conversation: ConversationWriter,
 }
 
 impl Source {
@@ -48,7 +47,7 @@ impl Source {
             folder: folder.to_owned(),
             id: id.to_owned(),
             next: None,
-            conversation: Conversation::new(false),
+            conversation: ConversationWriter::new(false),
         }
     }
 

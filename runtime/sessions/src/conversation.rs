@@ -3,19 +3,19 @@
 
 use serde_json::Value;
 
-use crate::terminal::plain_line;
-
-/// Renders entries one by one.
+/// Renders the entries of a session as a conversation, one by one.
 #[derive(Debug)]
-pub(crate) struct Conversation {
+pub struct ConversationWriter {
     is_markdown: bool,
-    /// Who speaks, while pieces of one text come.
+    /// The speaker, while pieces of one text come.
     speaker: Option<&'static str>,
     agent_line_open: bool,
 }
 
-impl Conversation {
-    pub(crate) fn new(is_markdown: bool) -> Self {
+impl ConversationWriter {
+    /// Creates a writer of Markdown, or of plain text for a terminal.
+    #[must_use]
+    pub fn new(is_markdown: bool) -> Self {
         Self {
             is_markdown,
             speaker: None,
@@ -23,8 +23,8 @@ impl Conversation {
         }
     }
 
-    /// The text that an entry adds.
-    pub(crate) fn take(&mut self, entry: &Value) -> String {
+    /// Returns the text that an entry adds.
+    pub fn take(&mut self, entry: &Value) -> String {
         let text = |name: &str| entry[name].as_str().map(shown_lines);
         match entry["type"].as_str().unwrap_or_default() {
             "turn.begin" | "input.steered" => self.say("You", &text("content").unwrap_or_default()),
@@ -79,8 +79,8 @@ impl Conversation {
         }
     }
 
-    /// What is left at the end.
-    pub(super) fn end(&mut self) -> String {
+    /// Ends a line that is still open.
+    pub(crate) fn end(&mut self) -> String {
         if std::mem::take(&mut self.agent_line_open) {
             "\n".to_owned()
         } else {
@@ -116,7 +116,8 @@ impl Conversation {
         format!("{heading}{content}")
     }
 
-    fn note(&mut self, text: &str) -> String {
+    /// Returns a remark on a line of its own.
+    pub(crate) fn note(&mut self, text: &str) -> String {
         let before = self.end();
         self.speaker = None;
         match self.is_markdown {
@@ -126,12 +127,12 @@ impl Conversation {
     }
 }
 
-/// A text on one line, without what steers a terminal.
-pub(super) fn shown(text: &str) -> String {
-    plain_line(text, usize::MAX)
+/// Puts a text on one line, with a space for each control character.
+pub(crate) fn shown(text: &str) -> String {
+    text.replace(char::is_control, " ")
 }
 
-/// A text with its lines, without what else steers a terminal.
+/// Removes control characters from a text, except line feeds and tabs.
 fn shown_lines(text: &str) -> String {
     text.chars()
         .filter(|char| !char.is_control() || matches!(char, '\n' | '\t'))
@@ -145,7 +146,7 @@ mod tests {
     use super::*;
 
     fn read(is_markdown: bool) -> String {
-        let mut conversation = Conversation::new(is_markdown);
+        let mut conversation = ConversationWriter::new(is_markdown);
         let entries = [
             json!({"type": "host.fact", "fact": "opened"}),
             json!({"type": "turn.begin", "content": "delete the \u{1b}[31mlogs"}),
