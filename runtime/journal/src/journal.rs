@@ -757,22 +757,6 @@ impl Journal {
         Reader::new(self.state.clone(), session, from)
     }
 
-    /// Finds the number from which to [read](Self::read) so that the entries right before `before`
-    /// come: at most `entries` of them, about `most` bytes, and one entry at least. Blocks for reads
-    /// of the index on disk, and reads no entry.
-    ///
-    /// # Errors
-    /// The file system's own.
-    pub fn find_page_start(
-        &self,
-        session: SessionKey,
-        before: u64,
-        entries: u64,
-        most: u64,
-    ) -> Result<u64, ReadError> {
-        Ok(self.state.find_page_start(session, before, entries, most)?)
-    }
-
     /// Removes a session and overwrites each byte of it in the log; a hash of its id stays. Blocks
     /// for reads and writes of the disk.
     ///

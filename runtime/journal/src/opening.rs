@@ -389,11 +389,25 @@ pub(crate) fn find_chunks(
     number: u32,
     session: SessionKey,
 ) -> io::Result<Vec<ChunkLocation>> {
-    let directory = match SegmentDirectory::open(&segment::directory_path(folder, number)) {
-        Ok(directory) => directory,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-    };
+    let directory = open_directory(folder, number)?;
+    find_chunks_by(directory.as_ref(), folder, number, session)
+}
+
+/// Opens the directory file of a segment, if it is there and is what was written.
+pub(crate) fn open_directory(folder: &Path, number: u32) -> io::Result<Option<SegmentDirectory>> {
+    match SegmentDirectory::open(&segment::directory_path(folder, number)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        directory => directory,
+    }
+}
+
+/// Finds the chunks of a session in a segment by its directory file, or in its blocks.
+pub(crate) fn find_chunks_by(
+    directory: Option<&SegmentDirectory>,
+    folder: &Path,
+    number: u32,
+    session: SessionKey,
+) -> io::Result<Vec<ChunkLocation>> {
     if let Some(directory) = directory
         && let Some(chunks) = directory.find_session(session)?
     {

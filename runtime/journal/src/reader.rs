@@ -11,7 +11,7 @@ use crate::{
     index::FactsLocation,
     journal::JournalState,
     opening,
-    segment::{self, ChunkLocation},
+    segment::{self, ChunkLocation, SegmentDirectory},
 };
 
 /// The result of one read.
@@ -26,7 +26,7 @@ pub enum ReadBatch {
 }
 
 /// Reads the stored entries of one session from a number on, with those that are stored later.
-/// Holds one file open at a time.
+/// Holds two files of one segment open, also if it [turns](Reader::turn_to_page) to another session.
 ///
 /// Journals of older programs can have two lines of one number, if two writers continued a session
 /// at once. A reader returns the line that was stored first. Entries that were stored behind a
@@ -38,7 +38,10 @@ pub struct Reader {
     next: u64,
     /// The chunks with the entries from `next` on, as far as they were looked up.
     chunks: VecDeque<(u32, ChunkLocation)>,
+    /// The segment in which chunks were looked up last.
+    segment: u32,
     file: Option<(u32, File)>,
+    directory: Option<(u32, SegmentDirectory)>,
 }
 
 impl Reader {
@@ -48,8 +51,73 @@ impl Reader {
             session,
             next: from.max(1),
             chunks: VecDeque::new(),
+            segment: 0,
             file: None,
+            directory: None,
         }
+    }
+
+    /// Turns to a session, so that the entries right before `before` are read next: at most
+    /// `entries` of them, about `most` bytes, and one entry at least. Blocks for reads of the index
+    /// on disk, from its end, and reads no entry.
+    ///
+    /// # Errors
+    /// The file system's own.
+    pub fn turn_to_page(
+        &mut self,
+        session: SessionKey,
+        before: u64,
+        entries: u64,
+        most: u64,
+    ) -> Result<(), ReadError> {
+        (self.session, self.segment) = (session, 0);
+        self.chunks.clear();
+        // If the entries ahead are lost, they are reported.
+        let earliest = before.saturating_sub(entries).max(1);
+        self.next = earliest;
+        let Some((first, last, newest)) = self.segments() else {
+            return Ok(());
+        };
+        let mut from = before;
+        let mut bytes = 0;
+        for number in (first..=last).rev() {
+            let chunks = self.find_chunks(number, newest)?;
+            for chunk in chunks.iter().rev() {
+                if chunk.kind != ChunkKind::Entries || chunk.first >= from {
+                    continue;
+                }
+                bytes += u64::from(chunk.bytes);
+                if from < before && bytes > most {
+                    self.next = from;
+                } else {
+                    from = chunk.first.max(earliest);
+                }
+                if self.next == from {
+                    if first == last {
+                        self.keep_chunks(number, chunks);
+                    }
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the stored facts of a session, as [`Journal::facts`](crate::Journal::facts) does.
+    ///
+    /// # Errors
+    /// The file system's own.
+    pub fn facts(&mut self, session: SessionKey) -> Result<Option<Vec<u8>>, ReadError> {
+        let index = self.state.lock_index();
+        let location = index.slot(session).and_then(|slot| slot.facts);
+        drop(index);
+        let Some(location) = location else {
+            return Ok(None);
+        };
+        Ok(match self.open_segment(location.segment)? {
+            Some(file) => read_facts_of(file, location)?,
+            None => None,
+        })
     }
 
     /// The number of the entry that is read next.
@@ -113,28 +181,66 @@ impl Reader {
 
     /// Looks up the chunks of the next entries, in one segment.
     fn find_next_chunks(&mut self) -> io::Result<()> {
-        let index = self.state.lock_index();
-        let Some((first, last)) = index.slot(self.session).map(|slot| slot.segments) else {
+        let Some((first, last, newest)) = self.segments() else {
             return Ok(());
         };
-        let newest = index.newest_segment();
-        drop(index);
-        let from = self.file.as_ref().map_or(first, |(number, _)| *number);
-        for number in from.max(first)..=last {
-            let chunks = self.state.find_chunks(number, newest, self.session)?;
-            let is_wanted =
-                |chunk: &ChunkLocation| chunk.kind == ChunkKind::Entries && chunk.end() > self.next;
-            self.chunks.extend(
-                chunks
-                    .into_iter()
-                    .filter(is_wanted)
-                    .map(|chunk| (number, chunk)),
-            );
+        for number in self.segment.max(first)..=last {
+            let chunks = self.find_chunks(number, newest)?;
+            self.keep_chunks(number, chunks);
             if !self.chunks.is_empty() {
                 return Ok(());
             }
         }
         Ok(())
+    }
+
+    /// Returns the first and the last segment that may have something of the session, and the
+    /// newest segment of all.
+    fn segments(&self) -> Option<(u32, u32, u32)> {
+        let index = self.state.lock_index();
+        let (first, last) = index.slot(self.session)?.segments;
+        Some((first, last, index.newest_segment()))
+    }
+
+    /// Adds the chunks of a segment with entries from the next one on.
+    fn keep_chunks(&mut self, number: u32, chunks: Vec<ChunkLocation>) {
+        let is_wanted =
+            |chunk: &ChunkLocation| chunk.kind == ChunkKind::Entries && chunk.end() > self.next;
+        let wanted = chunks.into_iter().filter(is_wanted);
+        self.chunks.extend(wanted.map(|chunk| (number, chunk)));
+        if !self.chunks.is_empty() {
+            self.segment = number;
+        }
+    }
+
+    /// Finds the chunks of the session in a segment, in the order in which they were written.
+    fn find_chunks(&mut self, number: u32, newest: u32) -> io::Result<Vec<ChunkLocation>> {
+        if number == newest {
+            return self.state.find_chunks(number, newest, self.session);
+        }
+        let folder = &self.state.folder;
+        if self
+            .directory
+            .as_ref()
+            .is_none_or(|(open, _)| *open != number)
+        {
+            let directory = opening::open_directory(folder, number)?;
+            self.directory = directory.map(|directory| (number, directory));
+        }
+        let directory = self.directory.as_ref().map(|(_, directory)| directory);
+        opening::find_chunks_by(directory, folder, number, self.session)
+    }
+
+    /// Returns the file of a segment; `None` if it was removed.
+    fn open_segment(&mut self, segment: u32) -> io::Result<Option<&File>> {
+        if self.file.as_ref().is_none_or(|(open, _)| *open != segment) {
+            self.file = match segment::open_to_read(&self.state.segment_path(segment)) {
+                Ok(file) => Some((segment, file)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+                Err(error) => return Err(error),
+            };
+        }
+        Ok(self.file.as_ref().map(|(_, file)| file))
     }
 
     /// Appends the lines of a chunk, from the next entry on. Returns whether they are what was
@@ -145,18 +251,8 @@ impl Reader {
         chunk: &ChunkLocation,
         lines: &mut Vec<u8>,
     ) -> io::Result<bool> {
-        let is_open = self
-            .file
-            .as_ref()
-            .is_some_and(|(number, _)| *number == segment);
-        if !is_open {
-            match segment::open_to_read(&self.state.segment_path(segment)) {
-                Ok(file) => self.file = Some((segment, file)),
-                Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
-                Err(error) => return Err(error),
-            }
-        }
-        let Some((_, file)) = &self.file else {
+        let next = self.next;
+        let Some(file) = self.open_segment(segment)? else {
             return Ok(false);
         };
         let begin = lines.len();
@@ -168,7 +264,7 @@ impl Reader {
                 chunk.is_whole(&lines[begin..])
             }
         };
-        let skipped = usize::try_from(self.next - chunk.first).unwrap_or(usize::MAX);
+        let skipped = usize::try_from(next - chunk.first).unwrap_or(usize::MAX);
         let from = match skipped {
             _ if !is_whole => None,
             0 => Some(0),
@@ -190,6 +286,10 @@ pub(crate) fn read_facts(folder: &Path, location: FactsLocation) -> io::Result<O
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         file => file?,
     };
+    read_facts_of(&file, location)
+}
+
+fn read_facts_of(file: &File, location: FactsLocation) -> io::Result<Option<Vec<u8>>> {
     let mut facts = vec![0; location.bytes as usize];
     match file.read_exact_at(&mut facts, location.at) {
         Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
@@ -213,43 +313,6 @@ impl JournalState {
             }
         }
         opening::find_chunks(&self.folder, number, session)
-    }
-
-    /// Finds the number from which to read a page that ends before an entry. Looks at the chunks of
-    /// the session from the newest one back.
-    pub(crate) fn find_page_start(
-        &self,
-        session: SessionKey,
-        before: u64,
-        entries: u64,
-        most: u64,
-    ) -> io::Result<u64> {
-        let earliest = before.saturating_sub(entries).max(1);
-        let index = self.lock_index();
-        let Some((first, last)) = index.slot(session).map(|slot| slot.segments) else {
-            return Ok(earliest);
-        };
-        let newest = index.newest_segment();
-        drop(index);
-        let mut from = before;
-        let mut bytes = 0;
-        for number in (first..=last).rev() {
-            for chunk in self.find_chunks(number, newest, session)?.iter().rev() {
-                if chunk.kind != ChunkKind::Entries || chunk.first >= from {
-                    continue;
-                }
-                bytes += u64::from(chunk.bytes);
-                if from < before && bytes > most {
-                    return Ok(from);
-                }
-                from = chunk.first.max(earliest);
-                if from == earliest {
-                    return Ok(earliest);
-                }
-            }
-        }
-        // The entries ahead are lost, and a reader reports them.
-        Ok(earliest)
     }
 
     pub(crate) fn read_facts(&self, location: FactsLocation) -> Result<Option<Vec<u8>>, ReadError> {

@@ -59,15 +59,19 @@ pub(crate) fn read_page(
 ) -> Result<HistoryPage, ReadError> {
     let count = || journal.known(key).map_or(0, |known| known.last);
     let limit = limit.max(1);
-    let (from, end) = match range {
-        HistoryRange::From(from) => (from.max(1), from.max(1).saturating_add(limit)),
+    let mut reader = journal.read(key, 1);
+    let end = match range {
+        HistoryRange::From(from) => {
+            reader = journal.read(key, from);
+            from.max(1).saturating_add(limit)
+        }
         HistoryRange::Before(before) => {
             let before = before.clamp(1, count() + 1);
-            let from = journal.find_page_start(key, before, limit, PAGE_BYTES as u64)?;
-            (from, before)
+            reader.turn_to_page(key, before, limit, PAGE_BYTES as u64)?;
+            before
         }
     };
-    let mut reader = journal.read(key, from);
+    let from = reader.position();
     let mut lines = EntryLines::default();
     while reader.position() < end && lines.read(&mut reader, end)? {
         if matches!(range, HistoryRange::From(_)) && !lines.is_empty() {
@@ -95,16 +99,10 @@ pub(crate) struct EntryLines {
 }
 
 impl EntryLines {
-    /// Reads the lines of the entries from `from` to the one before `end`. Lost ones are left out.
-    pub(crate) fn read_range(
-        journal: &Journal,
-        key: SessionKey,
-        from: u64,
-        end: u64,
-    ) -> Result<Self, ReadError> {
-        let mut reader = journal.read(key, from);
+    /// Reads the next lines of a reader, up to the one before `end`. Lost ones are left out.
+    pub(crate) fn read_to(reader: &mut Reader, end: u64) -> Result<Self, ReadError> {
         let mut lines = Self::default();
-        while reader.position() < end && lines.read(&mut reader, end)? {}
+        while reader.position() < end && lines.read(reader, end)? {}
         Ok(lines)
     }
 

@@ -298,7 +298,9 @@ impl<'a> ListFilter<'a> {
         memory: &impl InMemory,
         listed: &SessionListing,
     ) -> Result<Option<ListedSession>, ReadError> {
-        let Some((facts, activity)) = read_session(journal, memory, self.visitor, listed)? else {
+        let facts = journal.facts(listed.key)?;
+        let read = read_session(journal, memory, self.visitor, listed, facts)?;
+        let Some((facts, activity)) = read else {
             return Ok(None);
         };
         let asked = self.asked;
@@ -343,15 +345,15 @@ impl<'a> ListFilter<'a> {
     }
 }
 
-/// Reads the facts and the activity of a session that the visitor sees and this host serves. Blocks
-/// for reads of the disk.
+/// Reads the stored facts and the activity of a session that the visitor sees and this host serves.
+/// Blocks for reads of the disk.
 pub(crate) fn read_session(
     journal: &Journal,
     memory: &impl InMemory,
     visitor: Option<&Visitor>,
     listed: &SessionListing,
+    facts: Option<Vec<u8>>,
 ) -> Result<Option<(SessionFacts, SessionActivity)>, ReadError> {
-    let facts = journal.facts(listed.key)?;
     let Some(mut facts) = facts.and_then(|bytes| SessionFacts::from_bytes(&bytes)) else {
         return Ok(None);
     };

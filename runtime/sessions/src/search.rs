@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use memchr::memmem::Finder;
+use memchr::{memchr2, memmem::Finder};
 use serde::{Deserialize, Serialize};
-use trunkline_journal::{Journal, ListPosition, ReadError, SessionListing};
+use trunkline_journal::{Journal, ListPosition, ReadError, Reader, SessionListing};
 
 use crate::{
     facts::is_hidden,
@@ -156,8 +156,6 @@ fn search_within(
         }
     };
     let mut search = SessionSearch {
-        journal,
-        agent: query.agent.as_deref(),
         needle: Needle::new(&query.text),
         limit: query.limit.unwrap_or(HITS).clamp(1, MAX_HITS),
         until: Instant::now() + budget.time,
@@ -165,6 +163,8 @@ fn search_within(
         hits: Vec::new(),
         searched: begin.map_or(0, |begin| begin.searched),
     };
+    let agent = query.agent.as_deref();
+    let mut reader: Option<Reader> = None;
     let mut behind = begin.map(|begin| begin.behind);
     let mut stopped_at = None;
     let unfinished = begin
@@ -179,9 +179,11 @@ fn search_within(
             listed.position
         };
         behind = Some(position);
-        let read = read_session(journal, memory, visitor, &listed)?;
+        let reader = reader.get_or_insert_with(|| journal.read(listed.key, 1));
+        let facts = reader.facts(listed.key)?;
+        let read = read_session(journal, memory, visitor, &listed, facts)?;
         let stop = match read {
-            Some((facts, activity)) if search.agent.is_none_or(|agent| facts.agent == agent) => {
+            Some((facts, activity)) if agent.is_none_or(|agent| facts.agent == agent) => {
                 let session = SearchHit {
                     id: facts.id,
                     agent: facts.agent,
@@ -193,7 +195,7 @@ fn search_within(
                     kind: SearchedText::Title,
                     snippet: String::new(),
                 };
-                search.search_session(&listed, &session, before)?
+                search.search_session(reader, &listed, &session, before)?
             }
             _ => None,
         };
@@ -251,9 +253,7 @@ impl SearchCursor {
 }
 
 /// A search through one session after the other.
-struct SessionSearch<'a> {
-    journal: &'a Journal,
-    agent: Option<&'a str>,
+struct SessionSearch {
     needle: Needle,
     limit: usize,
     until: Instant,
@@ -262,7 +262,7 @@ struct SessionSearch<'a> {
     searched: u64,
 }
 
-impl SessionSearch<'_> {
+impl SessionSearch {
     /// Returns `true` if the answer is full, or its budget is used up.
     fn is_over(&self) -> bool {
         self.hits.len() >= self.limit || self.bytes_left == 0 || Instant::now() >= self.until
@@ -272,6 +272,7 @@ impl SessionSearch<'_> {
     /// the rest is not searched yet.
     fn search_session(
         &mut self,
+        reader: &mut Reader,
         listed: &SessionListing,
         session: &SearchHit,
         before: Option<u64>,
@@ -294,10 +295,9 @@ impl SessionSearch<'_> {
             if self.is_over() {
                 return Ok(Some(before));
             }
-            let from = self
-                .journal
-                .find_page_start(listed.key, before, u64::MAX, WINDOW)?;
-            let lines = EntryLines::read_range(self.journal, listed.key, from, before)?;
+            reader.turn_to_page(listed.key, before, u64::MAX, WINDOW)?;
+            let from = reader.position();
+            let lines = EntryLines::read_to(reader, before)?;
             self.bytes_left = self.bytes_left.saturating_sub(lines.bytes());
             let (mut texts, cut) = read_texts(&lines, &self.needle);
             // The text at the beginning may have begun earlier, and is read with what is ahead.
@@ -367,7 +367,7 @@ impl SessionText {
 /// have more than that, also returns the number behind its last piece.
 fn read_texts(lines: &EntryLines, needle: &Needle) -> (Vec<SessionText>, Option<u64>) {
     let mut texts: Vec<SessionText> = Vec::new();
-    let mut lower = Vec::new();
+    let mut raw = Vec::new();
     let mut iter = lines.iter().peekable();
     let mut cut = None;
     let mut is_first = true;
@@ -375,24 +375,22 @@ fn read_texts(lines: &EntryLines, needle: &Needle) -> (Vec<SessionText>, Option<
         let is_first = std::mem::take(&mut is_first);
         let is_output = is_output(line);
         let is_input = INPUTS.iter().any(|kind| line.starts_with(kind));
-        if !is_output && !(is_input && needle.may_be_in(line, &mut lower)) {
+        if !is_output && !is_input {
             continue;
         }
         let mut pieces = vec![(seq, line)];
-        if is_output {
-            let mut end = seq + 1;
-            while let Some(next) =
-                iter.next_if(|(next, line)| *next == end && self::is_output(line))
-            {
-                end += 1;
-                pieces.push(next);
-            }
-            if is_first && iter.peek().is_some() {
-                cut = Some(end);
-            }
-            if pieces.len() == 1 && !needle.may_be_in(line, &mut lower) {
-                continue;
-            }
+        let mut end = seq + 1;
+        while is_output
+            && let Some(next) = iter.next_if(|(next, line)| *next == end && self::is_output(line))
+        {
+            end += 1;
+            pieces.push(next);
+        }
+        if is_first && is_output && iter.peek().is_some() {
+            cut = Some(end);
+        }
+        if !needle.may_be_in(&pieces, &mut raw) {
+            continue;
         }
         let begin = texts.len();
         for (seq, line) in pieces {
@@ -439,6 +437,9 @@ fn is_output(line: &[u8]) -> bool {
     line.starts_with(b"{\"type\":\"output\"")
 }
 
+/// Beginning of the member that has the text of a line.
+const CONTENT: &[u8] = b"\"content\":\"";
+
 /// A text to search for without regard of case.
 #[derive(Debug)]
 struct Needle {
@@ -452,6 +453,8 @@ struct Needle {
     /// Finds the longest part of it that JSON does not escape, in the same way. Empty if there is
     /// none.
     raw_finder: Finder<'static>,
+    /// Finds the member that has the text of a line.
+    content_finder: Finder<'static>,
 }
 
 impl Needle {
@@ -467,17 +470,36 @@ impl Needle {
             length: folded.len(),
             finder: (!folded.iter().any(|char| has_case(*char)))
                 .then(|| Finder::new(lower.as_bytes()).into_owned()),
+            content_finder: Finder::new(CONTENT),
             raw_finder: Finder::new(raw.unwrap_or_default().as_bytes()).into_owned(),
             folded,
         }
     }
 
-    /// Returns `true` unless a line cannot have the text.
-    fn may_be_in(&self, line: &[u8], lower: &mut Vec<u8>) -> bool {
-        lower.clear();
-        lower.extend_from_slice(line);
-        lower.make_ascii_lowercase();
-        self.raw_finder.find(lower).is_some()
+    /// Returns `true` unless lines, one behind the other, cannot have the text.
+    fn may_be_in(&self, lines: &[(u64, &[u8])], raw: &mut Vec<u8>) -> bool {
+        raw.clear();
+        for (_, line) in lines {
+            match self.raw_content(line) {
+                Some(content) => raw.extend_from_slice(content),
+                None => return true,
+            }
+        }
+        raw.make_ascii_lowercase();
+        self.raw_finder.find(raw).is_some()
+    }
+
+    /// Returns the text of a line as it is stored, without its quotes.
+    fn raw_content<'a>(&self, line: &'a [u8]) -> Option<&'a [u8]> {
+        let begin = self.content_finder.find(line)? + CONTENT.len();
+        let mut end = begin;
+        loop {
+            end += memchr2(b'"', b'\\', line.get(end..)?)?;
+            if line[end] == b'"' {
+                return Some(&line[begin..end]);
+            }
+            end += 2;
+        }
     }
 
     /// Returns the offset of the first place in a text.
