@@ -232,4 +232,14 @@ mod tests {
 "#;
         assert_eq!(String::from_utf8(lines).unwrap(), written);
     }
+
+    #[test]
+    fn a_path_of_this_machine_is_left_out() {
+        let line = r#"{"type":"file.output","session_id":"s","file_path":"/home/a/x","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
+        let told =
+            r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
+        assert_eq!(without_path(line), told);
+        let other = r#"{"type":"output","session_id":"s","content":"file_path"}"#;
+        assert!(matches!(without_path(other), Cow::Borrowed(same) if same == other));
+    }
 }

@@ -17,6 +17,7 @@ mod acp;
 mod client;
 mod container;
 mod contract;
+mod find;
 mod hostile;
 mod life;
 mod may;
@@ -207,6 +208,10 @@ impl Client {
 
     fn get(&self, path: &str) -> Answer {
         self.ask_with("GET", path, &[], "")
+    }
+
+    fn patch(&self, path: &str, body: &Value) -> Answer {
+        self.ask_with("PATCH", path, &[], &body.to_string())
     }
 
     fn post(&self, path: &str, body: &Value) -> Answer {

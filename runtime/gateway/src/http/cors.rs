@@ -145,7 +145,7 @@ fn preflight() -> Response {
     const HEADERS: [(HeaderName, &str); 3] = [
         (
             header::ACCESS_CONTROL_ALLOW_METHODS,
-            "GET, POST, PUT, DELETE",
+            "GET, POST, PUT, PATCH, DELETE",
         ),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,

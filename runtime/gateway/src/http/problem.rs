@@ -11,7 +11,9 @@ use trunkline_host::NativeListError;
 use trunkline_protocol::{
     AttachRefusal, Category, ClosedReason, Failure, SessionClosed, SessionRefused,
 };
-use trunkline_sessions::{ConversationsError, RemoveError, StartError, ends};
+use trunkline_sessions::{
+    ConversationsError, HistoryError, RemoveError, SearchError, StartError, ends,
+};
 
 use crate::http::uploads::UploadError;
 
@@ -145,6 +147,24 @@ impl From<SessionRefused> for Problem {
             }
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
             Some(AttachRefusal::Unsupported) => Self::new(StatusCode::NOT_IMPLEMENTED, detail),
+        }
+    }
+}
+
+impl From<HistoryError> for Problem {
+    fn from(error: HistoryError) -> Self {
+        match error {
+            HistoryError::Unknown => Self::no_session(),
+            error => Self::unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<SearchError> for Problem {
+    fn from(error: SearchError) -> Self {
+        match error {
+            SearchError::Text(_) | SearchError::Cursor(_) => Self::unprocessable(error.to_string()),
+            error => Self::unavailable(error.to_string()),
         }
     }
 }

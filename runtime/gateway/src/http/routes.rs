@@ -3,12 +3,14 @@
 mod acp;
 mod agents;
 pub(crate) mod events;
+mod export;
 mod files;
 mod hosts;
 mod inputs;
 mod operate;
 mod pipe;
 mod requests;
+mod search;
 mod sessions;
 mod socket;
 mod tokens;
@@ -29,6 +31,7 @@ use axum::{
     routing::{MethodFilter, on},
 };
 use futures_util::StreamExt;
+use percent_encoding::percent_decode_str;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -87,15 +90,16 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 fn session_routes() -> Routes {
     Routes::default()
         .get("/v1/sessions/{id}", sessions::show)
+        .patch("/v1/sessions/{id}", sessions::edit)
         .delete("/v1/sessions/{id}", sessions::close)
         .post("/v1/sessions/{id}/inputs", inputs::take)
         .get("/v1/sessions/{id}/events", events::stream)
         .get("/v1/sessions/{id}/history", sessions::history)
+        .get("/v1/sessions/{id}/export", export::export)
         .post("/v1/sessions/{id}/stop", requests::stop)
         .post("/v1/sessions/{id}/requests/{request}", requests::answer)
         .post("/v1/sessions/{id}/settings", requests::update)
         .post("/v1/sessions/{id}/fork", sessions::fork)
-        .post("/v1/sessions/{id}/edit", sessions::edit)
         .put("/v1/sessions/{id}/files", files::take)
         .get("/v1/sessions/{id}/files/{sha256}", files::give)
 }
@@ -109,6 +113,7 @@ fn authenticated_routes() -> Routes {
         .get("/v1/hosts", hosts::list)
         .get("/v1/sessions", sessions::listed)
         .post("/v1/sessions", sessions::open)
+        .get("/v1/search", search::search)
         // No host serves the session.
         .post("/v1/sessions/{id}/relocate", hosts::relocate)
         .get("/v1/usage", operate::usage)
@@ -165,7 +170,7 @@ macro_rules! add_route {
 }
 
 impl Routes {
-    add_route!(get GET, post POST, put PUT, delete DELETE);
+    add_route!(get GET, post POST, put PUT, patch PATCH, delete DELETE);
 
     fn add<H: Handler<T, Arc<Shared>>, T: 'static>(
         mut self,
@@ -365,6 +370,10 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        // The reader would replace what is not UTF-8.
+        percent_decode_str(parts.uri.query().unwrap_or_default())
+            .decode_utf8()
+            .map_err(|error| Problem::bad_request(format!("the query: {error}")))?;
         let read = axum::extract::Query::try_from_uri(&parts.uri);
         read.map(|read| Self(read.0))
             .map_err(|error| Problem::bad_request(format!("the query: {error}")))
@@ -388,6 +397,7 @@ type Asks = Extension<Principal>;
 type Gate = State<Arc<Shared>>;
 
 pub(crate) use acp::Connections;
+pub(crate) use search::RunningSearches;
 
 #[cfg(test)]
 mod tests {
@@ -400,6 +410,7 @@ mod tests {
             ("get", MethodFilter::GET),
             ("post", MethodFilter::POST),
             ("put", MethodFilter::PUT),
+            ("patch", MethodFilter::PATCH),
             ("delete", MethodFilter::DELETE),
         ];
         let mut described = Vec::new();

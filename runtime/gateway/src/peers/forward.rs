@@ -131,7 +131,9 @@ pub(crate) async fn forward_request(
     let Some(peers) = &shared.options.peers else {
         return Err(Problem::no_session());
     };
-    let is_stream = request.uri().path().ends_with("/events");
+    let path = request.uri().path();
+    let is_events = path.ends_with("/events");
+    let is_stream = is_events || path.ends_with("/export");
     let too_many = || Problem::too_many("the token has too many streams open");
     let counted = if is_stream {
         Some(principal.stream().ok_or_else(too_many)?)
@@ -167,13 +169,16 @@ pub(crate) async fn forward_request(
     };
     let coming = Coming {
         body: body.into_data_stream(),
-        is_stream,
+        is_events,
         ended,
         _connection: connection,
         _counted: counted,
     };
-    let body = futures_util::stream::unfold(coming, async |mut coming: Coming| {
-        coming.next().await.map(|chunk| (chunk, coming))
+    let body = futures_util::stream::unfold(Some(coming), async |coming: Option<Coming>| {
+        let mut coming = coming?;
+        let chunk = coming.next().await?;
+        let rest = chunk.is_ok().then_some(coming);
+        Some((chunk, rest))
     });
     Ok(Response::from_parts(head, Body::from_stream(body)))
 }
@@ -266,7 +271,7 @@ fn unanswered(host: &str, why: &dyn std::fmt::Display) -> Problem {
 struct Coming {
     body: BodyDataStream,
     /// Whether it is events, of which a client takes each by itself.
-    is_stream: bool,
+    is_events: bool,
     /// Resolves when no more of it is to be told.
     ended: BoxFuture<'static, ()>,
     _connection: JoinSet<()>,
@@ -277,10 +282,10 @@ impl Coming {
     async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
         let chunk = tokio::select! {
             biased;
-            () = &mut self.ended => None,
+            () = &mut self.ended => Some(Err(axum::Error::new("the token or the host has ended"))),
             chunk = self.body.next() => chunk,
         };
-        // A stream that breaks is one that ends: the client goes on from its last event.
-        chunk.filter(|chunk| !self.is_stream || chunk.is_ok())
+        // A stream of events that breaks is one that ends: the client goes on from its last event.
+        chunk.filter(|chunk| !self.is_events || chunk.is_ok())
     }
 }

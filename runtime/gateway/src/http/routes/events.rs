@@ -19,7 +19,7 @@ use prometheus::IntGauge;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
-use trunkline_sessions::{Entry, EntryItem, EntryListener};
+use trunkline_sessions::{Entry, EntryItem, EntryListener, without_path};
 
 use super::{Asks, Gate, Query, SessionPath};
 use crate::{
@@ -230,22 +230,6 @@ fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
     frames.extend_from_slice(b"\n\n");
 }
 
-/// Returns a line without the path of a file, which only this machine knows: a client reads the
-/// file by its SHA-256.
-pub(crate) fn without_path(line: &str) -> Cow<'_, str> {
-    // A relay writes the type first.
-    if !line.starts_with("{\"type\":\"file.output\"") {
-        return Cow::Borrowed(line);
-    }
-    match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
-        Ok(mut message) => {
-            message.shift_remove("file_path");
-            Cow::Owned(serde_json::Value::Object(message).to_string())
-        }
-        Err(_) => Cow::Borrowed(line),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -261,15 +245,5 @@ mod tests {
         let expected =
             format!("event: lag\ndata: {lag}\n\nevent: session.refused\ndata: {refused}\n\n");
         assert_eq!(text, expected);
-    }
-
-    #[test]
-    fn a_path_of_this_machine_is_left_out() {
-        let line = r#"{"type":"file.output","session_id":"s","file_path":"/home/a/x","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
-        let told =
-            r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
-        assert_eq!(without_path(line), told);
-        let other = r#"{"type":"output","session_id":"s","content":"file_path"}"#;
-        assert!(matches!(without_path(other), Cow::Borrowed(same) if same == other));
     }
 }

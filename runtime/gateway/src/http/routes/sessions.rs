@@ -13,13 +13,13 @@ use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
     AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionClose, SessionEdit,
-    SessionFork, SessionHistory, SessionId, SessionState, SessionsList,
+    SessionFork, SessionId, SessionState, SessionsList,
 };
-use trunkline_sessions::{EntryBody, RemoveError, StreamItem};
+use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, without_path};
 
 use super::{
     Asks, Gate, Json, Query, SessionPath, agents::continue_conversation, all_read, blocking,
-    events::without_path, message,
+    message,
 };
 use crate::{
     auth::{
@@ -281,73 +281,68 @@ pub(super) async fn show(
     let client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
     let mut shown = serde_json::to_value(&client.attached).unwrap_or_default();
     shown["id"] = json!(id);
-    let hosts = shared.options.peers.as_ref().map(|peers| peers.hosts());
-    if let Some(own) = hosts.and_then(|hosts| hosts.into_iter().find(|host| host.is_this)) {
-        shown["host"] = json!(own.id);
+    if let Some(own) = own_host(&shared) {
+        shown["host"] = json!(own);
     }
     Ok(Body(shown))
 }
 
+/// Returns the id of this host among several.
+pub(super) fn own_host(shared: &Shared) -> Option<String> {
+    let hosts = shared.options.peers.as_ref()?.hosts();
+    hosts
+        .into_iter()
+        .find(|host| host.is_this)
+        .map(|host| host.id)
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Part {
+pub(super) struct HistoryParameters {
     from: Option<u64>,
+    before: Option<String>,
     limit: Option<u64>,
 }
 
+/// Reads a page of a session's entries, from a number on or before one.
 pub(super) async fn history(
     State(shared): Gate,
     Extension(principal): Asks,
     SessionPath(id): SessionPath,
-    Query(part): Query<Part>,
+    Query(HistoryParameters {
+        from,
+        before,
+        limit,
+    }): Query<HistoryParameters>,
 ) -> Answer<Body<Value>> {
+    let range = match (from, before.as_deref()) {
+        (_, None) => HistoryRange::From(from.unwrap_or(1)),
+        (None, Some("end")) => HistoryRange::Before(u64::MAX),
+        (None, Some(number)) => HistoryRange::Before(number.parse().map_err(|_| {
+            Problem::bad_request(format!(
+                "the query: before is the number of an entry, or `end`, and not {number:?}"
+            ))
+        })?),
+        (Some(_), Some(_)) => {
+            return Err(Problem::unprocessable(
+                "`from` and `before` name two pages; leave one out",
+            ));
+        }
+    };
     let sessions = shared.sessions_for(&principal);
-    // A `to` would make `next` one of that range only: entries behind the page would be lost to the client.
-    let asked = SessionHistory {
-        request_id: request()?,
-        from: part.from,
-        to: None,
-    };
-    let read = sessions.history(&id, &asked).await;
-    let (Some(entries), None) = (read.entries, read.error) else {
-        return Err(Problem::no_session());
-    };
-    let entries = entries.iter().map(|entry| entry.get());
-    let (entries, next) = first_page(entries.collect(), read.next, part.limit);
-    let entries: Vec<Box<RawValue>> = entries
-        .into_iter()
-        .filter_map(|entry| {
-            let entry = without_path(entry);
-            RawValue::from_string(entry.into_owned()).ok()
-        })
+    let limit = limit.unwrap_or(u64::MAX);
+    let page = sessions.read_page(&id, range, limit).await?;
+    let entries: Vec<Box<RawValue>> = page
+        .entries
+        .iter()
+        .filter_map(|entry| RawValue::from_string(without_path(entry.get()).into_owned()).ok())
         .collect();
-    Ok(Body(json!({ "entries": entries, "next": next })))
-}
-
-/// The number of an entry of the journal.
-#[derive(Debug, Deserialize)]
-struct NumberedEntry {
-    seq: u64,
-}
-
-/// Cuts entries to a page of at most `limit`, and of at least one. `next` is the `from` of what
-/// follows the entries; returned with the page is that of what follows the page.
-fn first_page(
-    mut entries: Vec<&str>,
-    next: Option<u64>,
-    limit: Option<u64>,
-) -> (Vec<&str>, Option<u64>) {
-    let limit = limit.map_or(usize::MAX, |limit| {
-        usize::try_from(limit.max(1)).unwrap_or(usize::MAX)
-    });
-    let Some(after) = entries.get(limit) else {
-        return (entries, next);
-    };
-    let after = serde_json::from_str(after)
-        .map(|NumberedEntry { seq }| seq)
-        .ok();
-    entries.truncate(limit);
-    (entries, after.or(next))
+    Ok(Body(json!({
+        "entries": entries,
+        "previous": page.previous,
+        "next": page.next,
+        "last": page.last,
+    })))
 }
 
 #[derive(Debug, Deserialize)]
@@ -409,47 +404,4 @@ pub(super) async fn end(
     }
     let (uploads, id) = (shared.uploads.clone(), id.clone());
     blocking(move || uploads.remove_session(&id)).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pages_of_every_limit_join_to_the_whole_history() {
-        // Retention has taken the first entries, and damage some in the middle.
-        let history: Vec<(u64, String)> = (40..=60)
-            .filter(|seq| !(45..=47).contains(seq))
-            .map(|seq| (seq, format!("{{\"type\":\"output\",\"seq\":{seq}}}")))
-            .collect();
-        let whole: Vec<&str> = history.iter().map(|(_, entry)| &**entry).collect();
-        // The journal answers with as many entries as fit.
-        for most in 1..=history.len() {
-            let read = |from: u64| {
-                let mut rest = history.iter().filter(|(seq, _)| *seq >= from);
-                let entries: Vec<_> = rest
-                    .by_ref()
-                    .take(most)
-                    .map(|(_, entry)| &**entry)
-                    .collect();
-                (entries, rest.next().map(|(seq, _)| *seq))
-            };
-            for limit in (0..=history.len() as u64 + 1)
-                .map(Some)
-                .chain([None, Some(u64::MAX)])
-            {
-                let mut joined = Vec::new();
-                let mut from = Some(1);
-                while let Some(begin) = from {
-                    let (entries, behind) = read(begin);
-                    let (page, next) = first_page(entries, behind, limit);
-                    assert!(!page.is_empty(), "{most} {limit:?}");
-                    assert!(limit.is_none_or(|limit| page.len() as u64 <= limit.max(1)));
-                    joined.extend(page);
-                    from = next;
-                }
-                assert_eq!(joined, whole, "{most} {limit:?}");
-            }
-        }
-    }
 }

@@ -15,8 +15,8 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     time::{Instant, interval, sleep, timeout},
 };
+use trunkline_sessions::without_path;
 
-use super::events::without_path;
 use crate::{
     auth::{
         authentication::{authenticate_token, optional_principal},

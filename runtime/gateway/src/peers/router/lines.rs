@@ -13,10 +13,9 @@ use tokio::{
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, Head, RelayMessage, SessionId,
 };
-use trunkline_sessions::ends;
+use trunkline_sessions::{ends, without_path};
 
 use super::Output;
-use crate::http::routes::events::without_path;
 
 /// Whose lines they are.
 pub(super) enum Of {
