@@ -443,15 +443,12 @@ const CONTENT: &[u8] = b"\"content\":\"";
 /// A text to search for without regard of case.
 #[derive(Debug)]
 struct Needle {
-    /// The text in lower case.
-    folded: Vec<char>,
     /// The number of its characters.
     length: usize,
-    /// Finds the text in one whose ASCII letters are in lower case. `None` if the case of other
-    /// letters matters.
-    finder: Option<Finder<'static>>,
-    /// Finds the longest part of it that JSON does not escape, in the same way. Empty if there is
-    /// none.
+    /// Finds it in a text in lower case.
+    finder: Finder<'static>,
+    /// Finds the longest part of it that JSON does not escape and that ASCII letters in lower case
+    /// match. Empty if there is none.
     raw_finder: Finder<'static>,
     /// Finds the member that has the text of a line.
     content_finder: Finder<'static>,
@@ -459,20 +456,18 @@ struct Needle {
 
 impl Needle {
     fn new(text: &str) -> Self {
-        let folded: Vec<char> = text.chars().map(fold).collect();
-        let lower: String = folded.iter().collect();
-        let has_case = |char: char| !char.is_ascii() && !char.to_uppercase().eq([char]);
-        let is_escaped = |char: char| char.is_ascii_control() || matches!(char, '"' | '\\');
-        let raw = lower
-            .split(|char| has_case(char) || is_escaped(char))
-            .max_by_key(|part| part.len());
+        let lower: String = text.chars().map(fold).collect();
+        let is_unlike = |char: char| {
+            char.is_ascii_control()
+                || matches!(char, '"' | '\\')
+                || !char.is_ascii() && !char.to_uppercase().eq([char])
+        };
+        let raw = lower.split(is_unlike).max_by_key(|part| part.len());
         Self {
-            length: folded.len(),
-            finder: (!folded.iter().any(|char| has_case(*char)))
-                .then(|| Finder::new(lower.as_bytes()).into_owned()),
+            length: lower.chars().count(),
+            finder: Finder::new(&lower).into_owned(),
+            raw_finder: Finder::new(raw.unwrap_or_default()).into_owned(),
             content_finder: Finder::new(CONTENT),
-            raw_finder: Finder::new(raw.unwrap_or_default().as_bytes()).into_owned(),
-            folded,
         }
     }
 
@@ -504,14 +499,10 @@ impl Needle {
 
     /// Returns the offset of the first place in a text.
     fn find(&self, text: &str) -> Option<usize> {
-        if let Some(finder) = &self.finder {
-            return finder.find(text.to_ascii_lowercase().as_bytes());
-        }
-        let is_at = |at: usize| {
-            let mut rest = text[at..].chars().map(fold);
-            self.folded.iter().all(|char| rest.next() == Some(*char))
-        };
-        text.char_indices().map(|(at, _)| at).find(|at| is_at(*at))
+        let lower: String = text.chars().map(fold).collect();
+        let at = self.finder.find(lower.as_bytes())?;
+        let characters = lower[..at].chars().count();
+        text.char_indices().nth(characters).map(|(at, _)| at)
     }
 }
 

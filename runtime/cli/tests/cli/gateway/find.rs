@@ -101,7 +101,7 @@ fn a_search_finds_what_its_token_sees_and_takes_any_text() {
     assert_eq!(ids(&ann, "needle"), [&*of_ann]);
     assert_eq!(ids(&ben, "needle"), [&*of_ben]);
     assert_eq!(ids(&all, "(.*)"), [&*of_ann]);
-    assert_eq!(ids(&all, ".*%20hay"), [&*of_ann]);
+    assert_eq!(ids(&all, ".*)%20hay"), [&*of_ann]);
     let hits = search(&ann, "in%20(");
     let turn = hits[1]["turn"].as_str().unwrap();
     assert_eq!(
