@@ -137,6 +137,31 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
         .await
         .must_be(409);
 
+    // A title, the whole of it, and its end. A search is of one host.
+    let title = json!({ "title": "Renamed from afar" }).to_string();
+    through
+        .ask_with("PATCH", &session, &[], title)
+        .await
+        .must_be(204);
+    assert_eq!(alike(&all, &session).await.1["title"], "Renamed from afar");
+    let end = alike(&all, &format!("{session}/history?before=end&limit=2")).await;
+    let entries = end.1["entries"].as_array().unwrap();
+    assert_eq!(entries[1]["type"], "session.edited");
+    let whole = own.get(&format!("{session}/export")).await.must_be(200);
+    let lines = whole.body.iter().filter(|byte| **byte == b'\n').count();
+    assert_eq!(end.1["last"], lines);
+    for client in all {
+        let export = client.get(&format!("{session}/export")).await.must_be(200);
+        assert_eq!(export.body, whole.body);
+        let name = format!("attachment; filename=\"session-{id}.jsonl\"");
+        assert_eq!(export.headers["content-disposition"], name);
+    }
+    for (client, host, hits) in [(&through, "a", 0), (&own, "b", 1)] {
+        let found = client.get("/v1/search?q=from+AFAR").await.must_be(200);
+        assert_eq!(found.json()["host"], host);
+        assert_eq!(found.json()["hits"].as_array().unwrap().len(), hits);
+    }
+
     // What is refused is refused alike.
     for path in [
         "/v1/sessions/never-was".to_owned(),
@@ -144,6 +169,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
         "/v1/sessions/never-was/events".to_owned(),
         format!("{session}/history?from=2&limit=3"),
         format!("{session}/history?unknown=1"),
+        "/v1/sessions/never-was/export".to_owned(),
         format!("{session}/files/0"),
         format!("{session}/events?after=100000"),
     ] {

@@ -529,7 +529,7 @@ fn a_session_is_copied_renamed_and_archived_over_http() {
     let ahead = client.post(&path(&id, "fork"), &json!({ "seq": 10_000 }));
     ahead.must_be(409);
 
-    let edit = |id: &str, body: &Value| client.post(&path(id, "edit"), body);
+    let edit = |id: &str, body: &Value| client.patch(&format!("/v1/sessions/{id}"), body);
     edit(&copy, &json!({ "title": "Trees", "archived": true })).must_be(204);
     let archived = client.get("/v1/sessions?archived=true").must_be(200).json();
     let archived = archived["sessions"].as_array().unwrap();
@@ -542,9 +542,11 @@ fn a_session_is_copied_renamed_and_archived_over_http() {
     for stranger in [&["control"][..], &["observe", "--all-sessions"]] {
         let other = daemon.token(stranger);
         let status = if stranger[0] == "observe" { 403 } else { 404 };
-        for (action, body) in [("fork", json!({})), ("edit", json!({ "title": "t" }))] {
-            other.post(&path(&id, action), &body).must_be(status);
-        }
+        other.post(&path(&id, "fork"), &json!({})).must_be(status);
+        let title = json!({ "title": "t" });
+        other
+            .patch(&format!("/v1/sessions/{id}"), &title)
+            .must_be(status);
     }
     assert_eq!(
         client.get("/v1/sessions").json()["sessions"]
