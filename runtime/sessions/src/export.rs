@@ -165,3 +165,77 @@ impl SessionExport {
         Ok(Some(piece).filter(|piece| !piece.is_empty()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::FileExt;
+
+    use trunkline_journal::{Options, Settled};
+    use trunkline_protocol::SessionStart;
+
+    use super::*;
+    use crate::{facts::SessionFacts, list};
+
+    #[test]
+    fn an_export_has_each_entry_names_no_path_and_reports_lost_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+        let id = SessionId::new("s").unwrap();
+        let mut facts = SessionFacts::new(&id, "a", &SessionStart::default(), None);
+        facts.title = Some("Ti\ntle".to_owned());
+        let (key, _) = journal.create("s", &facts.to_bytes()).unwrap();
+        let texts = ["one \\u0000\\u001b\\ud83d\\ude00", "two", "three", "four"];
+        for (seq, text) in (1..).zip(texts) {
+            let line = format!("{{\"type\":\"turn.begin\",\"content\":\"{text}\"}}\n");
+            let stored = journal.put_entries(key, 1, seq, 1, line.as_bytes());
+            journal.wait(&stored).unwrap();
+        }
+        let file = "{\"type\":\"file.output\",\"file_path\":\"/home/x\",\"file_name\":\"x\"}\n";
+        journal.put_entries(key, 1, 5, 1, file.as_bytes()).detach();
+        facts.last = 5;
+        let stored = journal.put_facts(key, 1, 5, &facts.to_bytes(), Settled::Yes);
+        journal.wait(&stored).unwrap();
+
+        let log = folder.path().join("00000001.log");
+        let at = std::fs::read(&log).unwrap();
+        let at = memchr::memmem::find(&at, b"three").unwrap() as u64;
+        let log = std::fs::OpenOptions::new().write(true).open(log).unwrap();
+        log.write_all_at(b"THREE", at).unwrap();
+
+        let session = list::find_session(&journal, &(), None, &id)
+            .unwrap()
+            .unwrap();
+        let export = |format| {
+            let mut export = SessionExport::new(&journal, key, id.clone(), session.clone(), format);
+            // It is stored later, and not part of it.
+            let next = journal.known(key).unwrap().last + 1;
+            let stored = journal.put_entries(key, 1, next, 1, b"{\"type\":\"later\"}\n");
+            journal.wait(&stored).unwrap();
+            let mut all = Vec::new();
+            while let Some(piece) = export.next_piece().unwrap() {
+                all.extend(piece);
+            }
+            assert!(export.next_piece().unwrap().is_none());
+            String::from_utf8(all).unwrap()
+        };
+        let turn = |text| format!("{{\"type\":\"turn.begin\",\"content\":\"{text}\"}}\n");
+        let lines = [
+            &*turn(texts[0]),
+            &*turn("two"),
+            "{\"type\":\"lag\",\"session_id\":\"s\",\"from\":3,\"to\":3}\n",
+            &*turn("four"),
+            "{\"type\":\"file.output\",\"file_name\":\"x\"}\n",
+        ];
+        assert_eq!(export(ExportFormat::Json), lines.concat());
+        let document = export(ExportFormat::Markdown);
+        assert!(
+            document.starts_with("# Ti tle\n\nSession `s` with `a`"),
+            "{document}"
+        );
+        let body = "## You\n\none [\u{1f600}\n\n## You\n\ntwo\n\n*entries 3 to 3 are missing*\n\n## You\n\nfour\n\n*file: x*\n";
+        assert!(
+            document.ends_with(&body.replace("one [", "one ")),
+            "{document}"
+        );
+    }
+}

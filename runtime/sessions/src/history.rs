@@ -11,6 +11,9 @@ use crate::entry::line_ranges;
 /// Maximum size of the entries on a page, in bytes, unless a single block of the journal is larger.
 const PAGE_BYTES: usize = 1024 * 1024;
 
+/// Number of bytes of the journal to read at once.
+const READ_BYTES: usize = 64 * 1024;
+
 /// The end from which a page of entries is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HistoryRange {
@@ -60,24 +63,19 @@ pub(crate) fn read_page(
     let count = || journal.known(key).map_or(0, |known| known.last);
     let limit = limit.max(1);
     let mut reader = journal.read(key, 1);
-    let end = match range {
+    let (end, most) = match range {
         HistoryRange::From(from) => {
             reader = journal.read(key, from);
-            from.max(1).saturating_add(limit)
+            (from.max(1).saturating_add(limit), PAGE_BYTES - READ_BYTES)
         }
         HistoryRange::Before(before) => {
             let before = before.clamp(1, count() + 1);
             reader.turn_to_page(key, before, limit, PAGE_BYTES as u64)?;
-            before
+            (before, usize::MAX)
         }
     };
     let from = reader.position();
-    let mut lines = EntryLines::default();
-    while reader.position() < end && lines.read(&mut reader, end)? {
-        if matches!(range, HistoryRange::From(_)) && !lines.is_empty() {
-            break;
-        }
-    }
+    let lines = EntryLines::read_to(&mut reader, end, most)?;
     let entries = lines
         .iter()
         .filter_map(|(_, line)| serde_json::from_slice::<&RawValue>(line).ok())
@@ -99,10 +97,11 @@ pub(crate) struct EntryLines {
 }
 
 impl EntryLines {
-    /// Reads the next lines of a reader, up to the one before `end`. Lost ones are left out.
-    pub(crate) fn read_to(reader: &mut Reader, end: u64) -> Result<Self, ReadError> {
+    /// Reads the next lines of a reader, up to the one before `end`, or until they have more than
+    /// `most` bytes. Lost ones are left out.
+    pub(crate) fn read_to(reader: &mut Reader, end: u64, most: usize) -> Result<Self, ReadError> {
         let mut lines = Self::default();
-        while reader.position() < end && lines.read(reader, end)? {}
+        while reader.position() < end && lines.bytes() <= most && lines.read(reader, end)? {}
         Ok(lines)
     }
 
@@ -110,7 +109,7 @@ impl EntryLines {
     /// session has no more entries.
     fn read(&mut self, reader: &mut Reader, end: u64) -> Result<bool, ReadError> {
         let begin = self.bytes.len();
-        match reader.next(&mut self.bytes, PAGE_BYTES)? {
+        match reader.next(&mut self.bytes, READ_BYTES)? {
             ReadBatch::Lines(numbers) => {
                 let found = line_ranges(&self.bytes[begin..]).zip(numbers);
                 let wanted = found.take_while(|(_, number)| *number < end);
@@ -122,10 +121,6 @@ impl EntryLines {
             ReadBatch::Missing(_) => Ok(true),
             ReadBatch::End => Ok(false),
         }
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty()
     }
 
     /// Returns the size of everything that was read, in bytes.
@@ -184,8 +179,8 @@ mod tests {
 
     #[test]
     fn pages_from_the_end_join_to_the_history_that_is_read_from_its_beginning() {
-        let (_folder, journal, key) = stored(1000, 300);
-        for limit in [1, 7, 10, 999, 1000, 1001, u64::MAX] {
+        let (_folder, journal, key) = stored(300, 1000);
+        for limit in [1, 3, 7, 299, 300, 301, u64::MAX] {
             let mut forward = Vec::new();
             let mut next = Some(1);
             while let Some(from) = next {
@@ -199,15 +194,15 @@ mod tests {
             while let Some(before) = previous {
                 let page = read_page(&journal, key, HistoryRange::Before(before), limit).unwrap();
                 assert!(!page.entries.is_empty() && page.entries.len() as u64 <= limit);
-                assert_eq!(page.last, 1000);
-                assert_eq!(page.next, (before <= 1000).then_some(before));
+                assert_eq!(page.last, 300);
+                assert_eq!(page.next, (before <= 300).then_some(before));
                 backward.splice(0..0, numbers(&page));
                 previous = page.previous;
                 pages += 1;
             }
-            assert_eq!(forward, (1..=1000).collect::<Vec<_>>(), "{limit}");
+            assert_eq!(forward, (1..=300).collect::<Vec<_>>(), "{limit}");
             assert_eq!(backward, forward, "{limit}");
-            assert!(limit != 10 || pages == 100, "{pages} pages");
+            assert!(limit != 3 || pages == 100, "{pages} pages");
         }
     }
 

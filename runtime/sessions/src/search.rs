@@ -167,18 +167,15 @@ fn search_within(
     let mut reader: Option<Reader> = None;
     let mut behind = begin.map(|begin| begin.behind);
     let mut stopped_at = None;
-    let unfinished = begin
-        .filter(|begin| begin.before > 0)
-        .and_then(|begin| Some((journal.listed(begin.behind.session())?, Some(begin.before))));
+    let unfinished = begin.filter(|begin| begin.before > 0).and_then(|begin| {
+        let mut listed = journal.listed(begin.behind.session())?;
+        // A session that was active meanwhile has left its place in the list.
+        listed.position = begin.behind;
+        Some((listed, Some(begin.before)))
+    });
     let rest = ListCandidates::all(journal, behind).map(|listed| (listed, None));
     for (listed, before) in unfinished.into_iter().chain(rest) {
-        // A session that was active meanwhile has left its place in the list.
-        let position = if before.is_some() {
-            behind.unwrap_or(listed.position)
-        } else {
-            listed.position
-        };
-        behind = Some(position);
+        behind = Some(listed.position);
         let reader = reader.get_or_insert_with(|| journal.read(listed.key, 1));
         let facts = reader.facts(listed.key)?;
         let read = read_session(journal, memory, visitor, &listed, facts)?;
@@ -297,7 +294,7 @@ impl SessionSearch {
             }
             reader.turn_to_page(listed.key, before, u64::MAX, WINDOW)?;
             let from = reader.position();
-            let lines = EntryLines::read_to(reader, before)?;
+            let lines = EntryLines::read_to(reader, before, usize::MAX)?;
             self.bytes_left = self.bytes_left.saturating_sub(lines.bytes());
             let (mut texts, cut) = read_texts(&lines, &self.needle);
             // The text at the beginning may have begun earlier, and is read with what is ahead.
@@ -319,7 +316,7 @@ impl SessionSearch {
                     snippet: snippet(&text.content, at, self.needle.length),
                     ..session.clone()
                 });
-                if self.hits.len() >= self.limit && text.seq() > 1 {
+                if self.hits.len() >= self.limit {
                     return Ok(Some(text.seq()));
                 }
             }
@@ -573,6 +570,20 @@ mod tests {
         key
     }
 
+    /// A budget whose time is enough for a busy machine.
+    const PATIENT: SearchBudget = SearchBudget {
+        time: Duration::from_secs(60),
+        bytes: BUDGET.bytes,
+    };
+
+    fn search(
+        journal: &Journal,
+        visitor: Option<&Visitor>,
+        query: &SearchQuery,
+    ) -> Result<SearchPage, SearchError> {
+        search_within(journal, &(), visitor, query, PATIENT)
+    }
+
     fn query(text: &str) -> SearchQuery {
         SearchQuery {
             text: text.to_owned(),
@@ -596,7 +607,7 @@ mod tests {
             limit: Some(usize::MAX),
             ..query(text)
         };
-        search(journal, &(), None, &all).unwrap().hits
+        search(journal, None, &all).unwrap().hits
     }
 
     /// Returns the place of each hit: the session, the entry and the kind.
@@ -688,7 +699,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let journal = open(folder.path());
         for text in ["", &"x".repeat(MAX_SEARCH_TEXT + 1), &"x".repeat(10_000)] {
-            let refused = search(&journal, &(), None, &query(text)).unwrap_err();
+            let refused = search(&journal, None, &query(text)).unwrap_err();
             assert!(matches!(refused, SearchError::Text(bytes) if bytes == text.len()));
         }
         for cursor in [
@@ -703,7 +714,7 @@ mod tests {
                 after: Some(cursor.to_owned()),
                 ..query("x")
             };
-            let refused = search(&journal, &(), None, &asked).unwrap_err();
+            let refused = search(&journal, None, &asked).unwrap_err();
             assert!(matches!(refused, SearchError::Cursor(_)), "{cursor}");
         }
         // One that was made up names no session, or a session that is checked as all are.
@@ -713,7 +724,7 @@ mod tests {
             ),
             ..query("x")
         };
-        assert!(search(&journal, &(), None, &asked).unwrap().complete);
+        assert!(search(&journal, None, &asked).unwrap().complete);
     }
 
     #[test]
@@ -724,7 +735,7 @@ mod tests {
         store(&journal, "ben-1", ("a", "ben", "needle"), &CONVERSATION);
         store(&journal, "ann-2", ("b", "ann", "needle"), &CONVERSATION);
         let found = |visitor: Option<&Visitor>, query: &SearchQuery| {
-            let page = search(&journal, &(), visitor, query).unwrap();
+            let page = search(&journal, visitor, query).unwrap();
             let ids: BTreeSet<_> = page.hits.into_iter().map(|hit| hit.id).collect();
             let ids: Vec<_> = ids.into_iter().collect();
             (ids.join(" "), page.sessions_searched, page.sessions_total)
@@ -787,10 +798,7 @@ mod tests {
         store(&journal, "long", ("a", "o", "x"), &long);
         let whole = find(&journal, "needle");
         assert_eq!(whole.len(), 5 + 2 * 9 + 40);
-        let budgets = [1, 4000, BUDGET.bytes].map(|bytes| SearchBudget {
-            time: Duration::from_secs(60),
-            bytes,
-        });
+        let budgets = [1, 4000, BUDGET.bytes].map(|bytes| SearchBudget { bytes, ..PATIENT });
         for budget in budgets {
             for limit in [1, 2, 3, 200] {
                 let mut asked = SearchQuery {
@@ -850,7 +858,7 @@ mod tests {
         for cut in [700, 300, 5] {
             file.set_len(size + cut).unwrap();
             let journal = open(folder.path());
-            let page = search(&journal, &(), None, &query("needle in")).unwrap();
+            let page = search(&journal, None, &query("needle in")).unwrap();
             assert!(page.complete);
             let found = places(&page.hits);
             assert!(
@@ -925,7 +933,7 @@ mod tests {
             let (mut first, mut longest) = (None, Duration::ZERO);
             let page = loop {
                 let request = Instant::now();
-                let page = search(&journal, &(), None, &asked).unwrap();
+                let page = super::search(&journal, &(), None, &asked).unwrap();
                 longest = longest.max(request.elapsed());
                 requests += 1;
                 hits += page.hits.len();
