@@ -144,22 +144,26 @@ mod tests {
 
     use super::*;
 
+    const SMALL: u64 = 64 * 1024;
+
     /// Stores a session of `count` entries of about `bytes` bytes, in blocks of up to five entries,
-    /// with another session between them, in segments of 64 KiB.
-    fn stored(count: u64, bytes: usize) -> (TempDir, Journal, SessionKey) {
+    /// with another session between them, in segments of this size.
+    fn stored(count: u64, bytes: usize, segment: u64) -> (TempDir, Journal, SessionKey) {
         let folder = tempfile::tempdir().unwrap();
         let mut options = Options::default();
-        options.segment = 64 * 1024;
+        options.segment = segment;
         let (journal, _) = Journal::open(folder.path(), options).unwrap();
         let (key, _) = journal.create("s", b"{}").unwrap();
         let (other, _) = journal.create("o", b"{}").unwrap();
         let content = "x".repeat(bytes);
-        let line = |seq: u64| format!("{{\"seq\":{seq},\"content\":\"{content}\"}}\n");
+        let line = |id: &str, seq: u64| {
+            format!("{{\"id\":\"{id}\",\"seq\":{seq},\"content\":\"{content}\"}}\n")
+        };
         let mut seq = 1;
         while seq <= count {
             let block = (seq % 5 + 1).min(count - seq + 1);
-            let lines: String = (seq..seq + block).map(line).collect();
-            for session in [other, key] {
+            for (id, session) in [("o", other), ("s", key)] {
+                let lines: String = (seq..seq + block).map(|seq| line(id, seq)).collect();
                 let count = u32::try_from(block).unwrap();
                 let stored = journal.put_entries(session, 1, seq, count, lines.as_bytes());
                 journal.wait(&stored).unwrap();
@@ -179,7 +183,7 @@ mod tests {
 
     #[test]
     fn pages_from_the_end_join_to_the_history_that_is_read_from_its_beginning() {
-        let (_folder, journal, key) = stored(300, 1000);
+        let (_folder, journal, key) = stored(300, 1000, SMALL);
         for limit in [1, 3, 7, 299, 300, 301, u64::MAX] {
             let mut forward = Vec::new();
             let mut next = Some(1);
@@ -208,20 +212,45 @@ mod tests {
 
     #[test]
     fn a_page_is_bounded_in_bytes_and_has_the_entries_next_to_its_end() {
-        let (_folder, journal, key) = stored(60, 100_000);
+        let (_folder, journal, key) = stored(60, 100_000, 64 * 1024 * 1024);
         let page = read_page(&journal, key, HistoryRange::Before(50), u64::MAX).unwrap();
         let found = numbers(&page);
         assert!(found.len() < 15 && found.last() == Some(&49), "{found:?}");
         assert_eq!(page.previous, Some(found[0]));
+        let page = read_page(&journal, key, HistoryRange::From(2), u64::MAX).unwrap();
+        let found = numbers(&page);
+        assert!(found.len() < 15 && found[0] == 2, "{found:?}");
         let none = read_page(&journal, key, HistoryRange::Before(1), 5).unwrap();
         assert!(none.entries.is_empty() && none.previous.is_none());
         assert_eq!(none.next, Some(1));
     }
 
+    #[test]
+    fn a_reader_that_turns_to_another_session_reads_nothing_of_the_one_before() {
+        for segment in [SMALL, 64 * 1024 * 1024] {
+            let (_folder, journal, key) = stored(60, 100_000, segment);
+            let other = journal.find("o").unwrap();
+            let mut reader = journal.read(key, 1);
+            for (key, id, before) in [(key, "s", 30), (other, "o", 20), (key, "s", 40)] {
+                reader.turn_to_page(key, before, 3, u64::MAX).unwrap();
+                assert_eq!(reader.position(), before - 3);
+                let lines = EntryLines::read_to(&mut reader, before, usize::MAX).unwrap();
+                let read: Vec<_> = lines
+                    .iter()
+                    .map(|(seq, line)| (seq, String::from_utf8_lossy(line)[7..8].to_owned()))
+                    .collect();
+                let expected: Vec<_> = (before - 3..before)
+                    .map(|seq| (seq, id.to_owned()))
+                    .collect();
+                assert_eq!(read, expected);
+            }
+        }
+    }
+
     /// The segments of the beginning are overwritten: a page that read them would be damaged.
     #[test]
     fn the_end_is_read_without_the_beginning_and_lost_entries_leave_no_gap_in_the_pages() {
-        let (folder, journal, key) = stored(2000, 300);
+        let (folder, journal, key) = stored(2000, 300, SMALL);
         let file = std::fs::OpenOptions::new()
             .write(true)
             .open(folder.path().join("00000001.log"))
