@@ -320,7 +320,7 @@ impl Core {
                     .is_some_and(|session| session.has_agreed(Extensions::CONTROL));
                 if response.approved && response.updated_input.is_some() && !has_control {
                     // Without its change it would approve another call.
-                    response = Box::new(PermissionResponse::new(id.clone(), false));
+                    *response = PermissionResponse::new(id.clone(), false);
                     let why = "changes the input of the tool, which this adapter does not take, so the request was denied; answer without `updated_input`";
                     self.report_answer(index, scope, id, why, Category::PermissionDenied);
                 }

@@ -140,10 +140,10 @@ fn names_beyond_the_bound_are_not_found() {
 fn hanging() -> (
     impl FnOnce() -> FoundNames + Send,
     oneshot::Receiver<()>,
-    mpsc::Sender<()>,
+    mpsc::SyncSender<()>,
 ) {
     let (begun, has_begun) = oneshot::channel();
-    let (end, ended) = mpsc::channel();
+    let (end, ended) = mpsc::sync_channel(1);
     let find = move || {
         begun.send(()).unwrap();
         // An error is the end, too.
