@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::{
+    cases,
     clauses::{Basis, Level, Side},
     needs::Need,
     trial::Trial,
@@ -37,33 +38,11 @@ pub(crate) struct Case {
     pub stimulus: &'static str,
     /// The behaviour that is accepted.
     pub expected: &'static str,
-    /// The turns of a host case without a function of its own.
-    pub dialogue: Option<Dialogue>,
+    /// The steps of a case without a function of its own.
+    pub dialogue: Option<&'static str>,
     /// The function of the case, which the catalogue finds by the id; without one, the dialogue is played.
     #[serde(skip, default = "dialogue_player")]
     pub run: Run,
-}
-
-/// The turns of one session with a host, and the answers that its hub must get.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct Dialogue {
-    /// The script of the stub, in JSON.
-    pub script: Option<&'static str>,
-    /// The turns, in their order.
-    pub turns: Vec<ScriptedTurn>,
-    /// The number of `turn.complete` that the hub gets in all, if it is checked.
-    pub ends: Option<usize>,
-}
-
-/// Turn of a dialogue: what the stub does when it gets an input.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ScriptedTurn {
-    /// The actions, in JSON.
-    pub actions: &'static str,
-    /// The text of the answer that the hub must get.
-    pub answer: String,
 }
 
 fn must() -> Level {
@@ -71,7 +50,7 @@ fn must() -> Level {
 }
 
 fn dialogue_player() -> Run {
-    |t| t.play_dialogue()
+    cases::play_dialogue
 }
 
 impl Case {

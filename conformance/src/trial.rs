@@ -162,6 +162,11 @@ impl Trial {
         }
     }
 
+    /// The steps of the case, if it has no function of its own.
+    pub(crate) fn dialogue(&self) -> Option<&'static str> {
+        self.case.dialogue
+    }
+
     /// The case's own folder, removed at its end.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

@@ -6,7 +6,7 @@ pub(super) mod back_pressure;
 pub(super) mod extensions;
 pub(super) mod files;
 pub(super) mod framing;
-mod full_hub;
+pub(super) mod full_hub;
 pub(super) mod journal;
 pub(super) mod lifecycle;
 pub(super) mod messages;
@@ -19,7 +19,7 @@ pub(super) mod stop;
 pub(super) mod turns;
 
 /// Demands that a text was delivered nowhere.
-fn demand_unheard(t: &Trial, token: &str) -> Outcome {
+pub(super) fn demand_unheard(t: &Trial, token: &str) -> Outcome {
     match t
         .seen_from(0)
         .iter()
@@ -48,7 +48,7 @@ const CORE: [&str; 6] = [
 ];
 
 /// Demands that the host wrote types of the core alone.
-fn demand_core(t: &Trial, expected: &str) -> Outcome {
+pub(super) fn demand_core(t: &Trial, expected: &str) -> Outcome {
     let beyond = t
         .written()
         .into_iter()

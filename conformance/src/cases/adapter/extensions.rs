@@ -5,7 +5,7 @@ use crate::cases::CaseRun;
 
 mod declared;
 mod facts;
-mod flow;
+pub(in crate::cases) mod flow;
 mod negotiation;
 mod odd_fields;
 mod program;
@@ -17,32 +17,16 @@ mod turns;
 mod unanswered;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-EXT-01", negotiation::ready_first),
     ("A-EXT-02", negotiation::subset),
     ("A-EXT-03", negotiation::core_only),
     ("A-EXT-04", turns::id_on_all),
-    ("A-EXT-05", turns::stop_of_another),
-    ("A-EXT-06", turns::stop_of_queued),
     ("A-EXT-07", turns::steer),
     ("A-EXT-08", turns::idle_steer),
-    ("A-EXT-09", turns::status),
     ("A-EXT-10", session_events::closed),
-    ("A-EXT-11", session_events::ended_without_control),
     ("A-EXT-12", requests::late_answer),
-    ("A-EXT-13", requests::mismatch),
-    ("A-EXT-14", requests::unknown_option),
-    ("A-EXT-15", requests::question),
-    ("A-EXT-16", requests::cancelled_question),
-    ("A-EXT-17", requests::stopped_question),
-    ("A-EXT-18", requests::folded_question),
-    ("A-EXT-19", session_events::folded_failure),
     ("A-EXT-20", session_events::update),
     ("A-EXT-21", session_events::applied),
-    ("A-EXT-22", flow::pause),
-    ("A-EXT-23", flow::close_while_paused),
-    ("A-EXT-24", flow::over_turns),
     ("A-EXT-25", session_events::ping),
-    ("A-EXT-26", session_events::tools),
     ("A-EXT-27", odd_fields::meta),
     ("A-EXT-28", odd_fields::future),
     ("A-EXT-29", negotiation::version),

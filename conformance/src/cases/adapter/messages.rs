@@ -11,7 +11,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-MSG-04", unknown_types),
     ("A-MSG-05", unknown_fields),
     ("A-MSG-06", bad_messages),
-    ("A-MSG-07", absent_content),
     ("A-MSG-08", channels),
 ];
 
@@ -237,18 +236,6 @@ fn bad_messages(t: &mut Trial) -> Outcome {
         );
     }
     t.demand_no_strangers()
-}
-
-fn absent_content(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    for message in [
-        json!({"type":"user.input","session_id":s.id()}),
-        json!({"type":"user.input","session_id":s.id(),"content":null}),
-    ] {
-        let from = t.send_deviant(message.clone())?;
-        t.end_of(&s, from).map_err(|stop| stop.sent(message))?;
-    }
-    t.demand_ends(&s, 2)
 }
 
 fn channels(t: &mut Trial) -> Outcome {

@@ -4,18 +4,10 @@ use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-PRM-01", request_says_all),
-    ("A-PRM-02", approval),
-    ("A-PRM-03", denial),
     ("A-PRM-04", no_answer),
-    ("A-PRM-05", other_request),
-    ("A-PRM-06", other_session),
-    ("A-PRM-07", only_true),
-    ("A-PRM-08", first_answer),
     ("A-PRM-09", in_reverse),
-    ("A-PRM-10", two_sessions),
     ("A-PRM-11", a_hundred),
     ("A-PRM-12", blocks_no_one),
-    ("A-PRM-13", close_denies),
     ("A-PRM-14", no_one_asked),
     ("A-PRM-15", id_of_an_earlier_turn),
 ];
@@ -23,17 +15,22 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 const SETTLE_ONE: &str =
     "look requests up by session and `request_id`, and ignore answers to others";
 
-/// A session in which an action is asked for that can be seen when it happens.
-fn asked_visibly(t: &mut Trial) -> Outcome<(Session, Ask, Request)> {
+/// Has an action asked for that can be seen when it happens.
+pub(in crate::cases) fn ask_visibly(t: &mut Trial, s: &Session, ask: &Ask) -> Outcome<Request> {
     let recipe = t.subject.recipes.permission.as_ref();
     if !t.has_probe(&["ask"]) && !recipe.is_some_and(|recipe| recipe.contains("{effect_path}")) {
         return t.skip("recipe `permission` with {effect_path}, a file that the action makes");
     }
-    asked(t)
+    t.ask(s, ask)
 }
 
 /// Answers a request, and all others that the same turn makes, until it ends: a model may ask again.
-fn answer_to_the_end(t: &mut Trial, s: &Session, request: &Request, approved: bool) -> Outcome {
+pub(in crate::cases) fn answer_to_the_end(
+    t: &mut Trial,
+    s: &Session,
+    request: &Request,
+    approved: bool,
+) -> Outcome {
     t.answer(s, request, approved)?;
     let mut from = request.seen.index + 1;
     loop {
@@ -94,26 +91,9 @@ fn request_says_all(t: &mut Trial) -> Outcome {
     answer_to_the_end(t, &s, &request, false)
 }
 
-fn approval(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked_visibly(t)?;
-    answer_to_the_end(t, &s, &request, true)?;
-    t.demand(
-        ask.done(),
-        "the approved action has happened when the turn ends",
-        "it has not",
-    )?;
-    t.settle_ledger(&s)
-}
-
-fn denial(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked_visibly(t)?;
-    answer_to_the_end(t, &s, &request, false)?;
-    t.settle_ledger(&s)?;
-    undone(t, &ask, "it happened after `approved: false`")
-}
-
 fn no_answer(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked_visibly(t)?;
+    let (s, ask) = (t.open()?, t.action());
+    let request = ask_visibly(t, &s, &ask)?;
     undone(t, &ask, "it had happened when the request came")?;
     t.pass_time(Duration::from_secs(3));
     if ask.done() {
@@ -139,79 +119,6 @@ fn no_answer(t: &mut Trial) -> Outcome {
     undone(t, &ask, "it happened after the denial")
 }
 
-fn other_request(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked(t)?;
-    let other = t.token();
-    respond(t, &s, &other, true)?;
-    t.pass_time(t.quiet());
-    undone(t, &ask, "an approval of another request let it happen").hint(SETTLE_ONE)?;
-    t.answer(&s, &request, true)?;
-    t.end_of(&s, request.from)?;
-    t.demand(
-        ask.done(),
-        "the right approval lets it happen",
-        "it has not happened",
-    )
-    .hint(SETTLE_ONE)?;
-    t.settle_ledger(&s)
-}
-
-fn other_session(t: &mut Trial) -> Outcome {
-    let [s, other] = t.open_each()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
-    respond(t, &other, request.id(), true)?;
-    t.pass_time(t.quiet());
-    undone(t, &ask, "an approval in another session let it happen").hint(SETTLE_ONE)?;
-    t.answer(&s, &request, false)?;
-    t.end_of(&s, request.from)?;
-    t.settle_ledger(&s)?;
-    undone(t, &ask, "an approval in another session let it happen").hint(SETTLE_ONE)
-}
-
-fn only_true(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let bad = [
-        None,
-        Some(json!(null)),
-        Some(json!("true")),
-        Some(json!(1)),
-        Some(json!(0)),
-        Some(json!({})),
-    ];
-    for approved in bad.into_iter().chain([Some(json!([true]))]) {
-        let ask = t.action();
-        let request = t.ask(&s, &ask)?;
-        match approved.clone() {
-            Some(approved) => respond(t, &s, request.id(), approved)?,
-            None => t.tell_deviant(
-                &s,
-                "permission.response",
-                &json!({"request_id":request.id()}),
-            )?,
-        };
-        let shown = approved.map_or_else(|| "absent".to_owned(), |approved| approved.to_string());
-        t.end_of(&s, request.from)
-            .hint("an answer whose `approved` is not a boolean denies; it must not be dropped")?;
-        undone(
-            t,
-            &ask,
-            &format!("`approved` {shown} was taken for an approval"),
-        )
-        .hint("compare with true; do not convert")?;
-    }
-    t.settle_ledger(&s)
-}
-
-fn first_answer(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked(t)?;
-    t.answer(&s, &request, false)?;
-    respond(t, &s, request.id(), true)?;
-    t.end_of(&s, request.from)?;
-    t.settle_ledger(&s)?;
-    undone(t, &ask, "an approval after the denial let it happen")
-}
-
 fn in_reverse(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let asks = [t.action(), t.action()];
@@ -228,27 +135,6 @@ fn in_reverse(t: &mut Trial) -> Outcome {
     t.demand(asks[1].done(), "the approved action happens", "it has not")
         .hint(SETTLE_ONE)?;
     t.settle_ledger(&s)
-}
-
-fn two_sessions(t: &mut Trial) -> Outcome {
-    let [waits, goes_on] = t.open_each()?;
-    let (waiting, wanted) = (t.action(), t.action());
-    let pending = t.ask(&waits, &waiting)?;
-    let request = t.ask(&goes_on, &wanted)?;
-    t.answer(&goes_on, &request, true)?;
-    t.end_of(&goes_on, request.from)?;
-    t.settle()?;
-    t.demand(wanted.done(), "the approved action happens", "it has not")?;
-    undone(t, &waiting, "the approval in another session let it happen")?;
-    let ended = t.count(&waits, "turn.complete");
-    t.demand(
-        ended == 0,
-        "the other turn waits for its own answer",
-        "it has ended",
-    )?;
-    t.answer(&waits, &pending, false)?;
-    t.end_of(&waits, pending.from)?;
-    undone(t, &waiting, "it happened after its denial")
 }
 
 fn a_hundred(t: &mut Trial) -> Outcome {
@@ -291,22 +177,6 @@ fn blocks_no_one(t: &mut Trial) -> Outcome {
     t.end_of(&goes_on, from)?;
     t.end_of(&waits, request.from)?;
     Ok(())
-}
-
-fn close_denies(t: &mut Trial) -> Outcome {
-    let (s, ask, request) = asked(t)?;
-    let closed = t.close(&s)?;
-    respond(t, &s, request.id(), true)?;
-    t.fence()?;
-    // What was on its way when the close came may still come, but no end: the turn waits.
-    let read = t.history.len();
-    t.pass_time(t.quiet());
-    undone(t, &ask, "an approval after `session.close` let it happen")?;
-    let ended = t.has_come(closed, &s, "turn.complete");
-    t.demand(!ended, "no `turn.complete` for the turn that waited", "one")
-        .under("session.4")?;
-    t.demand_silence(&s, read, "nothing for a closed session")
-        .under("session.4")
 }
 
 /// At a stop the adapter settles by itself, and the host's denial may come as late as the next turn.

@@ -9,22 +9,19 @@ pub(super) const TICK: &str = "tick";
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-STP-01", stop_ends_the_turn),
-    ("A-STP-02", session_goes_on),
-    ("A-STP-03", stop_after_the_end),
-    ("A-STP-04", stop_before_any_input),
-    ("A-STP-05", only_its_own_session),
     ("A-STP-06", five_stops),
     ("A-STP-07", stop_races_completion),
-    ("A-STP-08", stop_denies),
     ("A-STP-09", no_tick_after_the_end),
     ("A-STP-10", stop_in_a_flood),
-    ("A-STP-11", queued_turn_runs),
-    ("A-STP-12", stop_of_a_stranger),
     ("A-STP-13", children_end),
 ];
 
 /// Stops the running turn and waits for its end, as long as the author said that it may take.
-fn stop(t: &mut Trial, s: &Session, from: usize) -> Outcome<crate::trial::TurnSeen> {
+pub(in crate::cases) fn stop(
+    t: &mut Trial,
+    s: &Session,
+    from: usize,
+) -> Outcome<crate::trial::TurnSeen> {
     t.stop(s)?;
     t.end_within(s, from, t.bounds.stop)
         .hint("stdin must be read while a turn runs, and `stop` must reach the turn, which then ends by `turn.complete`")
@@ -88,17 +85,8 @@ fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
     Ok(())
 }
 
-fn session_goes_on(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.busy(&s)?;
-    stop(t, &s, from)?;
-    t.quick_turn(&s)
-        .hint("a stop must not outlive its turn, nor end the session")?;
-    t.settle_ledger(&s)
-}
-
 /// The next turn of a session is served as if there had been no stop.
-fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
+pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
     if !t.has_probe(&["echo"]) {
         return t.quick_turn(s).map(|_| ());
     }
@@ -110,42 +98,6 @@ fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
         format!("{said:?}"),
     )
     .hint("the stop seems to be kept for the next turn")
-}
-
-fn stop_after_the_end(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.stop(&s)?;
-    t.settle_ledger(&s)?;
-    ordinary_turn(t, &s)?;
-    t.settle_ledger(&s)
-}
-
-fn stop_before_any_input(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.stop(&s)?;
-    t.settle_ledger(&s)?;
-    ordinary_turn(t, &s)?;
-    t.settle_ledger(&s)
-}
-
-fn only_its_own_session(t: &mut Trial) -> Outcome {
-    let [stopped, other] = t.open_each()?;
-    let (from, other_from) = (t.busy(&stopped)?, t.busy(&other)?);
-    stop(t, &stopped, from)?;
-    let since = t.history.len();
-    t.pass_time(Duration::from_millis(1_200));
-    let ended = t.count(&other, "turn.complete");
-    t.demand(
-        ended == 0,
-        "the turn of the other session runs on",
-        "it has ended",
-    )?;
-    if t.has_probe(&["until_stop"]) {
-        t.expect(since, &other, "output")?;
-    }
-    stop(t, &other, other_from)?;
-    t.settle_ledger(&other)
 }
 
 fn five_stops(t: &mut Trial) -> Outcome {
@@ -222,25 +174,6 @@ fn stop_races_completion(t: &mut Trial) -> Outcome {
     .hint("decide under one lock whether the turn ends by itself or by the stop")
 }
 
-fn stop_denies(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let ask = t.action();
-    let request = t.ask(&s, &ask)?;
-    stop(t, &s, request.from)?;
-    t.tell_deviant(
-        &s,
-        "permission.response",
-        &json!({"request_id":request.id(),"approved":true}),
-    )?;
-    t.settle_ledger(&s)?;
-    t.demand(
-        !ask.done(),
-        "the action does not happen after the stop",
-        "a late approval let it happen",
-    )
-    .hint("settle every pending request as denied when its turn is stopped, and forget it")
-}
-
 fn no_tick_after_the_end(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let from = t.busy(&s)?;
@@ -307,42 +240,6 @@ fn stop_in_a_flood(t: &mut Trial) -> Outcome {
             t.late("the turn ends soon after its stop", came)
         }
     }
-}
-
-fn queued_turn_runs(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.busy(&s)?;
-    let token = t.token();
-    t.probe(&s, &json!([["say", token]]))?;
-    stop(t, &s, from)?;
-    let queued = t
-        .end_of(&s, from)
-        .hint("a stop ends the running turn only; what is queued runs")?;
-    t.demand(
-        queued.text().contains(&token),
-        "the queued turn has run",
-        "it ended without its output",
-    )?;
-    t.settle_ledger(&s)
-}
-
-fn stop_of_a_stranger(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let stranger = t.fresh("stranger");
-    t.send_deviant(json!({"type":"stop","session_id":stranger}))?;
-    t.settle()?;
-    let of_it = t
-        .seen_from(0)
-        .iter()
-        .filter(|seen| seen.session() == stranger)
-        .count();
-    t.demand(
-        of_it == 0,
-        "nothing is written for an unknown id",
-        format!("{of_it} messages"),
-    )?;
-    t.quick_turn(&s)?;
-    t.settle_ledger(&s)
 }
 
 fn children_end(t: &mut Trial) -> Outcome {

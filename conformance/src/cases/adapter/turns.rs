@@ -3,34 +3,13 @@
 use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-TRN-01", one_end),
-    ("A-TRN-02", five_in_sequence),
     ("A-TRN-03", nothing_after_the_end),
-    ("A-TRN-04", |t| exactly_one_each(t, &[""])),
     ("A-TRN-05", |t| {
         exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)])
     }),
-    ("A-TRN-06", failure_ends),
     ("A-TRN-07", two_back_to_back),
     ("A-TRN-08", queued_in_order),
-    ("A-TRN-09", quick_overtakes),
-    ("A-TRN-10", idle),
-    ("A-TRN-11", silent_turn),
 ];
-
-fn one_end(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.demand_ends(&s, 1)
-}
-
-fn five_in_sequence(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    for _ in 0..5 {
-        t.quick_turn(&s)?;
-    }
-    t.demand_ends(&s, 5)
-}
 
 fn nothing_after_the_end(t: &mut Trial) -> Outcome {
     let named = t.extensions().contains(&"turns");
@@ -63,13 +42,6 @@ fn exactly_one_each(t: &mut Trial, contents: &[&str]) -> Outcome {
         t.turn(&s, *content)?;
     }
     t.demand_ends(&s, contents.len())
-}
-
-fn failure_ends(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.failing(&s)?;
-    t.end_of(&s, from)?;
-    t.demand_ends(&s, 1)
 }
 
 fn two_back_to_back(t: &mut Trial) -> Outcome {
@@ -114,31 +86,4 @@ fn queued_in_order(t: &mut Trial) -> Outcome {
         format!("one turn for each of {}", words.join(", ")),
         said.join(" | "),
     )
-}
-
-fn quick_overtakes(t: &mut Trial) -> Outcome {
-    let [slow, quick] = t.open_each()?;
-    let from = t.sleeping(&slow, 3_000)?;
-    let end = t.quick_turn(&quick)?.end.index;
-    let slow_end = t
-        .end_within(&slow, from, t.bounds.deadline + Duration::from_secs(3))?
-        .end
-        .index;
-    t.demand(
-        end < slow_end,
-        "the quick turn ends before the slow one",
-        "it ended after it",
-    )
-}
-
-fn idle(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.pass_time(Duration::from_secs(3));
-    t.demand_ends(&s, 0)
-}
-
-fn silent_turn(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.probe_turn(&s, &json!([["complete"]]))?;
-    t.demand_ends(&s, 1)
 }

@@ -12,7 +12,6 @@ use crate::cases::prelude::*;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FIL-01", attached),
     ("H-FIL-02", sent),
-    ("H-FIL-03", missing),
     ("H-FIL-04", names),
     ("H-FIL-05", elsewhere),
     ("H-FIL-06", defaults),
@@ -144,21 +143,6 @@ fn demand_refused(t: &Trial, turn: &TurnSeen) -> Outcome {
         "the refusal on channel `system`",
         "nothing there",
     )
-}
-
-fn missing(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    for path in ["{tmpdir}/not-there.txt", "not/absolute.txt"] {
-        let actions = json!([
-            ["file_at", path, "named.txt", "text/plain"],
-            ["say", "went on"],
-            ["complete"]
-        ]);
-        let turn = t.act(&s, &actions)?;
-        t.demand_text(&turn, "went on")?;
-        demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file at {path}")))?;
-    }
-    Ok(())
 }
 
 fn names(t: &mut Trial) -> Outcome {

@@ -11,7 +11,6 @@ use crate::{
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FRM-02", cut_characters),
     ("H-FRM-03", many_at_once),
-    ("H-FRM-06", blank_lines),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
     ("H-FRM-10", long_lines),
@@ -86,31 +85,6 @@ fn many_at_once(t: &mut Trial) -> Outcome {
         &json!([["many", outputs], ["complete"]]),
         &(0..100).map(word).collect::<String>(),
     )
-}
-
-fn blank_lines(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let turn = t.act(
-        &s,
-        &json!([
-            ["say", "a"],
-            ["raw", "\n\r\n \t \n\n"],
-            ["say", "b"],
-            ["complete"]
-        ]),
-    )?;
-    t.demand_text(&turn, "ab")?;
-    let told = turn
-        .messages
-        .iter()
-        .filter(|seen| seen.text("channel") == "system")
-        .count();
-    t.should(
-        told == 0,
-        "blank lines are not reported",
-        format!("{told} messages"),
-    );
-    Ok(())
 }
 
 fn malformed_lines(t: &mut Trial) -> Outcome {

@@ -4,7 +4,7 @@ use crate::cases::prelude::*;
 
 /// Opens a session that offers every extension, with more members of `session.start`, and waits for
 /// its ready.
-pub(super) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Session> {
+pub(in crate::cases) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Session> {
     let from = t.history.len();
     let s = t.open_offering(&EXTENSIONS, more)?.naming_turns();
     t.expect(from, &s, "session.ready")?;
@@ -12,18 +12,18 @@ pub(super) fn open_with(t: &mut Trial, more: &Value) -> Outcome<Session> {
 }
 
 /// Opens a session that offers every extension.
-pub(super) fn open(t: &mut Trial) -> Outcome<Session> {
+pub(in crate::cases) fn open(t: &mut Trial) -> Outcome<Session> {
     open_with(t, &json!({}))
 }
 
 /// Has the stub agree on these extensions, and opens a session that offers every extension.
-pub(super) fn open_agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome<Session> {
+pub(in crate::cases) fn open_agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome<Session> {
     agreeing(t, extensions)?;
     open(t)
 }
 
 /// Has the stub carry out actions in a turn of this session; returns the id of the turn as well.
-pub(super) fn instruct_named(
+pub(in crate::cases) fn instruct_named(
     t: &mut Trial,
     s: &Session,
     actions: &Value,
@@ -35,7 +35,7 @@ pub(super) fn instruct_named(
 
 /// Has the stub carry out actions in the place of another session, whatever becomes of the session
 /// that says so.
-pub(super) fn act_in(
+pub(in crate::cases) fn act_in(
     t: &mut Trial,
     by: &Session,
     s: &Session,
@@ -48,17 +48,17 @@ pub(super) fn act_in(
 }
 
 /// Has the stub agree on these extensions where they are offered.
-pub(super) fn agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome {
+pub(in crate::cases) fn agreeing(t: &mut Trial, extensions: &[&str]) -> Outcome {
     t.stub_script(&json!({"extensions":extensions}))
 }
 
 /// Skips the case where the host does not offer an extension to its adapters.
-pub(super) fn demand_offer(t: &Trial, lower: &Lower, extension: &str) -> Outcome {
+pub(in crate::cases) fn demand_offer(t: &Trial, lower: &Lower, extension: &str) -> Outcome {
     demand_any_offer(t, lower, &[extension])
 }
 
 /// Skips the case where the host offers none of these extensions to its adapters.
-pub(super) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &[&str]) -> Outcome {
+pub(in crate::cases) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &[&str]) -> Outcome {
     let start = t.told(lower, "session.start");
     let offer = start
         .first()
@@ -77,14 +77,19 @@ pub(super) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &[&str]) ->
 }
 
 /// What the host wrote to the stub in a session, after a place in the history's time.
-pub(super) fn delivered_since(t: &Trial, lower: &Lower, since: &Seen) -> Vec<Below> {
+pub(in crate::cases) fn delivered_since(t: &Trial, lower: &Lower, since: &Seen) -> Vec<Below> {
     let mut delivered = t.below_of(lower);
     delivered.retain(|below| below.by == Side::Host && below.seen.at > since.at);
     delivered
 }
 
 /// Waits until the stub has written a message of a type in a session.
-pub(super) fn expect_written(t: &Trial, from: usize, lower: &Lower, kind: &str) -> Outcome<Seen> {
+pub(in crate::cases) fn expect_written(
+    t: &Trial,
+    from: usize,
+    lower: &Lower,
+    kind: &str,
+) -> Outcome<Seen> {
     match t.wait_written(from, lower, kind, t.bounds.secs(20.0)) {
         Some(seen) => Ok(seen),
         None => t.late(
@@ -95,7 +100,7 @@ pub(super) fn expect_written(t: &Trial, from: usize, lower: &Lower, kind: &str) 
 }
 
 /// Demands how often the host has written a type in a session.
-pub(super) fn demand_delivered(
+pub(in crate::cases) fn demand_delivered(
     t: &Trial,
     lower: &Lower,
     kind: &str,
@@ -111,7 +116,7 @@ pub(super) fn demand_delivered(
 }
 
 /// Waits until a process of the stub has ended.
-pub(super) fn expect_gone(t: &Trial, from: usize, lower: &Lower) -> Outcome<Duration> {
+pub(in crate::cases) fn expect_gone(t: &Trial, from: usize, lower: &Lower) -> Outcome<Duration> {
     let gone = t.history.wait(from, t.bounds.secs(10.0), |_, record| {
         let of_stub = record.link == Link::Lower(lower.process);
         (of_stub && matches!(record.event, Event::Exited { .. })).then_some(record.at)

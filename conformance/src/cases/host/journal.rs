@@ -13,25 +13,8 @@ pub(in crate::cases) mod listeners;
 pub(in crate::cases) mod requests;
 pub(in crate::cases) mod restart;
 
-/// The types that only a relay with a journal says ([journal.4] and the answers beside it).
-const OWN: [&str; 13] = [
-    "host.fact",
-    "turn.begin",
-    "input.steered",
-    "file.delivered",
-    "request.decided",
-    "stop.requested",
-    "session.attached",
-    "session.refused",
-    "input.result",
-    "lag",
-    "session.history.result",
-    "session.edit.result",
-    "session.edited",
-];
-
 /// Has the stub agree on what a journal can tell of.
-fn prepare(t: &mut Trial) -> Outcome {
+pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":["turns","events","usage","resume","options","questions"]}))
 }
 
@@ -44,7 +27,7 @@ fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
 }
 
 /// One more session whose first entry this hub has heard.
-fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
+pub(in crate::cases) fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
     let s = t.journaled();
     let from = hub.start(&s, more);
     t.hear_kind(hub, &s, from, "host.fact")?;
@@ -52,13 +35,18 @@ fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
 }
 
 /// The host once more, on the journal that the one before it has left, and a hub of its own.
-fn again(t: &mut Trial) -> Outcome<Hub> {
+pub(in crate::cases) fn again(t: &mut Trial) -> Outcome<Hub> {
     t.kill_host()?;
     t.hub()
 }
 
 /// Has the stub carry out actions in a turn of this id; returns the input's place in the history.
-fn instruct(hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcome<usize> {
+pub(in crate::cases) fn instruct(
+    hub: &Hub,
+    s: &Session,
+    turn: &str,
+    actions: &Value,
+) -> Outcome<usize> {
     Ok(hub.input(
         s,
         turn,
@@ -74,13 +62,24 @@ fn act(t: &Trial, hub: &Hub, s: &Session, turn: &str, actions: &Value) -> Outcom
 }
 
 /// Attaches, and waits for the answer.
-fn attach(t: &Trial, hub: &Hub, s: &Session, after: u64, more: Value) -> Outcome<Seen> {
+pub(in crate::cases) fn attach(
+    t: &Trial,
+    hub: &Hub,
+    s: &Session,
+    after: u64,
+    more: Value,
+) -> Outcome<Seen> {
     let from = hub.attach(s, after, more);
     t.hear_kind(hub, s, from, "session.attached")
 }
 
 /// Attaches, and waits for all entries that there are; they are behind the answer.
-fn catch_up(t: &Trial, hub: &Hub, s: &Session, after: u64) -> Outcome<(Seen, Vec<Seen>)> {
+pub(in crate::cases) fn catch_up(
+    t: &Trial,
+    hub: &Hub,
+    s: &Session,
+    after: u64,
+) -> Outcome<(Seen, Vec<Seen>)> {
     let attached = attach(t, hub, s, after, json!({}))?;
     let last = attached.number("last_seq");
     if last > after {
@@ -122,7 +121,7 @@ fn answers(t: &Trial, lower: &Lower, request: &str) -> Vec<Seen> {
 }
 
 /// Demands that a turn ended well; an absent status says so.
-fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
+pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
     let status = end.text("status");
     t.demand(
         matches!(status, "" | "completed"),

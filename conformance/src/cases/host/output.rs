@@ -1,7 +1,5 @@
 //! H-OUT: what a host writes to its adapter.
 
-use std::fs;
-
 use crate::cases::prelude::*;
 
 /// The family.
@@ -9,8 +7,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-OUT-01", ordinary_traffic),
     ("H-OUT-02", texts),
     ("H-OUT-03", at_once),
-    ("H-OUT-04", every_type),
-    ("H-OUT-05", flushed),
     ("H-OUT-06", core_only),
 ];
 
@@ -85,58 +81,6 @@ fn at_once(t: &mut Trial) -> Outcome {
             .map_or(String::new(), |seen| seen.text("content").to_owned());
         t.demand(got == text(n), super::shown(&text(n)), super::shown(&got))?;
     }
-    Ok(())
-}
-
-fn every_type(t: &mut Trial) -> Outcome {
-    let s = t.open_known()?;
-    let lower = t.lower(&s)?;
-    let empty = t.turn(&s, "")?;
-    let path = t.path("data.csv");
-    fs::write(&path, "a,b\n")?;
-    t.announce(&s, "data.csv", "text/csv", &path)?;
-    let from = t.instruct(
-        &s,
-        &json!([
-            ["ask", {"request_id":"r-1","tool":"shell","description":"d","resource":"r"}],
-            ["wait", "permission.response", "r-1", 10_000],
-            ["say", "waiting"]
-        ]),
-    )?;
-    let request = t.expect(from, &s, "permission.request")?;
-    let id = request.text("request_id").to_owned();
-    t.tell(
-        &s,
-        "permission.response",
-        &json!({"request_id":id,"approved":true}),
-    )?;
-    t.expect(from, &s, "output")?;
-    t.stop(&s)?;
-    t.end_of(&s, from)?;
-    t.close(&s)?;
-    t.settle()?;
-    let inputs = t.told(&lower, "user.input");
-    if empty.on_channel("system").is_empty() {
-        let written = inputs
-            .get(1)
-            .is_some_and(|seen| seen.get("content") == Some(&json!("")));
-        t.should(written, "an empty content is written as \"\"", "it is not");
-    }
-    for kind in ["file.input", "permission.response", "session.close"] {
-        let count = t.told(&lower, kind).len();
-        t.demand(count == 1, format!("one `{kind}` at the adapter"), count)?;
-    }
-    // A host may stop once more before it closes; the fields of each are judged by O-SHAPE.
-    let stops = t.told(&lower, "stop").len();
-    t.demand(stops >= 1, "a `stop` at the adapter", "none")
-}
-
-fn flushed(t: &mut Trial) -> Outcome {
-    let s = t.open_known()?;
-    let lower = t.lower(&s)?;
-    let from = t.input(&s, "short")?;
-    t.expect_told_within(from, &lower, "user.input", t.bounds.secs(1.0))?;
-    t.end_of(&s, from)?;
     Ok(())
 }
 

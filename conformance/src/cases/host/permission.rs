@@ -4,40 +4,17 @@ use crate::cases::prelude::*;
 
 mod refused;
 mod several;
-mod unanswered;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-PRM-01", shown_unchanged),
-    ("H-PRM-02", |t| decided(t, true)),
-    ("H-PRM-03", |t| decided(t, false)),
-    ("H-PRM-04", unanswered::undecided),
-    ("H-PRM-05", several::two_pending),
-    ("H-PRM-06", several::two_sessions),
-    ("H-PRM-07", several::id_again),
-    ("H-PRM-08", refused::strangers),
     ("H-PRM-09", refused::bad_requests),
-    ("H-PRM-10", unanswered::settled_otherwise),
-    ("H-PRM-11", several::meanwhile),
     ("H-PRM-12", several::a_thousand),
-    ("H-PRM-13", unanswered::outside_a_turn),
     ("H-PRM-14", refused::incomplete),
 ];
 
-/// An action that asks under an id; its resource is the token by which the hub knows it.
-fn ask(id: &str, resource: &str) -> Value {
-    json!(["ask", {"request_id":id,"tool":"shell","description":"run it","resource":resource}])
-}
-
 fn answered(id: &str) -> Value {
     json!(["wait", "permission.response", id])
-}
-
-/// The request of a resource, as the hub is given it.
-fn asked(t: &Trial, s: &Session, from: usize, resource: &str) -> Outcome<Seen> {
-    t.expect_that(from, s, "the `permission.request` for the hub", |seen| {
-        seen.is_with("permission.request", "resource", resource)
-    })
 }
 
 /// What the hub says to a request, under the id that it was given.
@@ -55,7 +32,12 @@ fn answers(t: &Trial, lower: &Lower, id: &str) -> Vec<Value> {
         .collect()
 }
 
-fn demand_answers(t: &Trial, lower: &Lower, id: &str, wanted: &[bool]) -> Outcome {
+pub(in crate::cases) fn demand_answers(
+    t: &Trial,
+    lower: &Lower,
+    id: &str,
+    wanted: &[bool],
+) -> Outcome {
     let (got, wanted) = (json!(answers(t, lower, id)), json!(wanted));
     t.demand(
         got == wanted,
@@ -65,7 +47,7 @@ fn demand_answers(t: &Trial, lower: &Lower, id: &str, wanted: &[bool]) -> Outcom
 }
 
 /// Whether anything was approved below, for any session.
-fn demand_no_approval(t: &Trial) -> Outcome {
+pub(in crate::cases) fn demand_no_approval(t: &Trial) -> Outcome {
     let approval = t.written().into_iter().find(|below| {
         below.seen.kind() == "permission.response"
             && below.seen.get("approved") == Some(&Value::Bool(true))
@@ -117,23 +99,4 @@ fn shown_unchanged(t: &mut Trial) -> Outcome {
         t.demand_end(&s, from, "went on")?;
     }
     Ok(())
-}
-
-fn decided(t: &mut Trial, approved: bool) -> Outcome {
-    let s = t.open()?;
-    let token = t.token();
-    let from = t.instruct(
-        &s,
-        &json!([
-            ask("r-1", &token),
-            answered("r-1"),
-            ["say", "went on"],
-            ["complete"]
-        ]),
-    )?;
-    let request = asked(t, &s, from, &token)?;
-    t.send(answer_of(&s, &request, approved))?;
-    t.demand_end(&s, from, "went on")?;
-    t.settle()?;
-    demand_answers(t, &t.lower(&s)?, "r-1", &[approved])
 }

@@ -1,7 +1,5 @@
 //! H-SES: sessions, kept apart, begun once and closed once.
 
-use std::fs;
-
 use super::{demand_fresh_ids, demand_unheard};
 use crate::cases::prelude::*;
 
@@ -11,17 +9,9 @@ mod closing;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-SES-01", start_first),
     ("H-SES-02", fresh_ids),
-    ("H-SES-03", one_process),
     ("H-SES-04", own_session),
     ("H-SES-05", ascending),
-    ("H-SES-06", unknown_id),
-    ("H-SES-07", closing::after_the_close),
-    ("H-SES-08", closing::nothing_after_close),
-    ("H-SES-09", closing::other_goes_on),
-    ("H-SES-10", no_session),
     ("H-SES-11", similar_ids),
-    ("H-SES-12", closing::closed_twice),
-    ("H-SES-13", file_first),
     ("H-SES-14", closing::opened_and_closed),
 ];
 
@@ -78,17 +68,6 @@ fn fresh_ids(t: &mut Trial) -> Outcome {
     t.demand(sessions >= 50, "50 sessions at the adapter", sessions)
 }
 
-fn one_process(t: &mut Trial) -> Outcome {
-    let (a, b) = (t.open_known()?, t.open_known()?);
-    let (a, b) = (t.lower(&a)?, t.lower(&b)?);
-    t.demand(
-        a.process == b.process,
-        "both sessions in one process",
-        format!("in {} and {}", a.process, b.process),
-    )?;
-    t.demand(a.id != b.id, "two ids", format!("{} for both", a.id))
-}
-
 fn own_session(t: &mut Trial) -> Outcome {
     let [a, b] = t.open_each()?;
     let (first, second) = (t.token(), t.token());
@@ -135,76 +114,6 @@ fn ascending(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn unknown_id(t: &mut Trial) -> Outcome {
-    let token = t.token();
-    // The last ones are what an empty table of some languages holds already.
-    let strangers: Vec<Value> = [
-        "never-opened",
-        "constructor",
-        "toString",
-        "__proto__",
-        "__class__",
-    ]
-    .map(|id| json!(["session", id, [["say", token], ["complete"]]]))
-    .into();
-    t.stub_script(&json!({"lists":{"strangers":strangers}}))?;
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &json!([
-            ["do", "strangers"],
-            ["emit", {"type":"permission.request","session_id":"never-opened","request_id":"r","tool":token,
-                "description":token,"resource":token}],
-            ["say", "mine"],
-            ["complete"]
-        ]),
-        "mine",
-    )?;
-    t.settle()?;
-    demand_unheard(t, &token)?;
-    let asked = t
-        .seen_from(0)
-        .iter()
-        .any(|seen| seen.kind() == "permission.request");
-    t.demand(
-        !asked,
-        "no one is asked for an unknown session",
-        "a `permission.request`",
-    )?;
-    let approved = t
-        .below()
-        .iter()
-        .any(|below| below.seen.kind() == "permission.response");
-    t.demand(
-        !approved,
-        "a request for an unknown session is not answered",
-        "a `permission.response`",
-    )?;
-    t.demand_ends_now(&s, 1)
-}
-
-fn no_session(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let token = t.token();
-    let line = |id: &str| format!("{{\"type\":\"output\",{id}\"content\":\"{token}\"}}\n");
-    t.demand_answer(
-        &s,
-        &json!([
-            ["raw", line("")],
-            ["raw", line("\"session_id\":null,")],
-            ["raw", line("\"session_id\":7,")],
-            ["raw", line("\"session_id\":\"\",")],
-            ["raw", line("\"session_id\":[\"{session_id}\"],")],
-            ["raw", "{\"type\":\"turn.complete\"}\n"],
-            ["say", "mine"],
-            ["complete"]
-        ]),
-        "mine",
-    )?;
-    t.settle()?;
-    demand_unheard(t, &token)
-}
-
 fn similar_ids(t: &mut Trial) -> Outcome {
     let s = t.open_as("Session-aB-\u{e9}")?;
     t.introduce(&s)?;
@@ -240,21 +149,4 @@ fn similar_ids(t: &mut Trial) -> Outcome {
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_ends_now(&s, 2)
-}
-
-fn file_first(t: &mut Trial) -> Outcome {
-    let path = t.path("first.txt");
-    fs::write(&path, "first\n")?;
-    let s = t.open()?;
-    t.announce(&s, "first.txt", "text/plain", &path)?;
-    t.introduce(&s)?;
-    let lower = t.lower(&s)?;
-    let kinds: Vec<String> = t
-        .below_of(&lower)
-        .into_iter()
-        .filter(|below| below.by == Side::Host)
-        .map(|below| below.seen.kind().to_owned())
-        .collect();
-    let wanted = ["session.start", "file.input", "user.input"];
-    t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
 }

@@ -111,32 +111,6 @@ impl Trial {
         self.demand_text(&turn, wanted)
     }
 
-    /// Plays the dialogue of the case in a session of its own.
-    ///
-    /// # Errors
-    ///
-    /// As [`Self::demand_answer`], and when the dialogue is missing or is not JSON.
-    pub(crate) fn play_dialogue(&mut self) -> Outcome {
-        let json = |text| {
-            serde_json::from_str(text)
-                .map_err(|error| Stop::Harness(format!("the dialogue: {error}")))
-        };
-        let Some(dialogue) = &self.case.dialogue else {
-            return Err(Stop::Harness("the case has no dialogue".to_owned()));
-        };
-        if let Some(script) = dialogue.script {
-            self.stub_script(&json(script)?)?;
-        }
-        let session = self.open()?;
-        for turn in &dialogue.turns {
-            self.demand_answer(&session, &json(turn.actions)?, &turn.answer)?;
-        }
-        match dialogue.ends {
-            Some(ends) => self.demand_ends(&session, ends),
-            None => Ok(()),
-        }
-    }
-
     /// Demands that a session is served: a word comes back.
     ///
     /// # Errors

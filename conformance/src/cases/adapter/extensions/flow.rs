@@ -8,16 +8,6 @@ use crate::cases::{
 /// The most by which a paused session may make a process grow, in MiB.
 const GROWTH: u64 = 128;
 
-/// A turn that says one thing, where it can be asked to; else an ordinary one.
-fn saying(t: &mut Trial, s: &Session, words: &[&str]) -> Outcome<usize> {
-    if !t.has_probe(&["say"]) {
-        let quick = t.quick();
-        return t.input(s, quick);
-    }
-    let script: Vec<_> = words.iter().map(|word| json!(["say", word])).collect();
-    t.probe(s, &json!(script))
-}
-
 /// A session that is idle and paused; the place from which on it is silent.
 fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
     let s = t.agree_on(&["flow"])?;
@@ -30,7 +20,7 @@ fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
 
 /// Demands that these words stand in a text in this order; a greeting or work in the background may
 /// stand between.
-fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
+pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
     let rest = words.iter().try_fold(text, |rest, word| {
         rest.split_once(word).map(|(_, rest)| rest)
     });
@@ -46,46 +36,6 @@ fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
 fn silent(t: &Trial, s: &Session, from: usize, while_what: &str) -> Outcome {
     t.demand_silence(s, from, format!("nothing {while_what}"))
         .hint("hold back every message of a paused session, its `turn.complete` and requests too")
-}
-
-pub(super) fn pause(t: &mut Trial) -> Outcome {
-    let (s, from) = paused(t)?;
-    saying(t, &s, &["one ", "two ", "three"])?;
-    t.settle()?;
-    silent(t, &s, from, "while the session is paused")?;
-    t.tell(&s, "flow.resume", &json!({}))?;
-    let turn = t.end_of(&s, from)?;
-    if t.has_probe(&["say"]) {
-        demand_order(t, &turn.text(), &["one ", "two ", "three"])?;
-    }
-    t.settle_ledger(&s)
-}
-
-pub(super) fn close_while_paused(t: &mut Trial) -> Outcome {
-    let (s, from) = paused(t)?;
-    saying(t, &s, &["one"])?;
-    t.settle()?;
-    t.close(&s)?;
-    t.settle()?;
-    silent(t, &s, from, "for a session that was closed while paused")
-}
-
-pub(super) fn over_turns(t: &mut Trial) -> Outcome {
-    let (s, from) = paused(t)?;
-    t.tell(&s, "flow.pause", &json!({}))?;
-    saying(t, &s, &["one"])?;
-    saying(t, &s, &["two"])?;
-    t.settle()?;
-    silent(t, &s, from, "while the session is paused")?;
-    t.tell(&s, "flow.resume", &json!({}))?;
-    let first = t.end_of(&s, from).hint("pausing twice is pausing once")?;
-    let second = t.end_of(&s, from)?;
-    if t.has_probe(&["say"]) {
-        demand_order(t, &first.text(), &["one"])?;
-        demand_order(t, &second.text(), &["one", "two"])?;
-    }
-    t.quick_turn(&s)?;
-    t.settle_ledger(&s)
 }
 
 pub(super) fn bounded(t: &mut Trial) -> Outcome {

@@ -23,26 +23,6 @@ fn listed(ready: &Seen) -> Vec<String> {
         .collect()
 }
 
-pub(super) fn ready_first(t: &mut Trial) -> Outcome {
-    let s = t.open_offering(&EXTENSIONS, &json!({}))?;
-    let from = input(t, &s, &EXTENSIONS, "t-1")?;
-    t.end_of(&s, from)?;
-    t.settle()?;
-    let first = t
-        .of(&s)
-        .first()
-        .map(|seen| seen.kind().to_owned())
-        .unwrap_or_default();
-    t.demand(
-        first == "session.ready",
-        "`session.ready` as the first message",
-        format!("`{first}`"),
-    )
-    .hint("write `session.ready` on `session.start`, before the agent is asked for anything")?;
-    let count = t.count(&s, "session.ready");
-    t.demand(count == 1, "one `session.ready`", count)
-}
-
 pub(super) fn subset(t: &mut Trial) -> Outcome {
     let one = t.extensions().first().copied().unwrap_or("turns");
     for offer in [&[one][..], &["zz-later", one], &["zz-later"], &[]] {

@@ -19,17 +19,6 @@ fn ask_with(
     Ok(Request { seen, from })
 }
 
-fn respond(
-    t: &mut Trial,
-    s: &Session,
-    request: &Request,
-    approved: bool,
-    option: &str,
-) -> Outcome<usize> {
-    let members = json!({"request_id":request.id(),"approved":approved,"option_id":option});
-    t.tell(s, "permission.response", &members)
-}
-
 pub(super) fn late_answer(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let ask = t.action();
@@ -74,50 +63,6 @@ pub(super) fn late_answer(t: &mut Trial) -> Outcome {
     .hint("forget a request when it is settled, by whatever settled it")
 }
 
-fn options() -> Value {
-    json!({"options":[
-        {"id":"once","label":"Allow","kind":"allow_once"},
-        {"id":"no","label":"Deny","kind":"reject_once"}
-    ]})
-}
-
-pub(super) fn mismatch(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    let hint = "an option of a reject kind denies, and one of an allow kind allows only with `approved: true`";
-    for (approved, option, happens) in [
-        (true, "no", false),
-        (false, "once", false),
-        (true, "once", true),
-    ] {
-        let ask = t.action();
-        let request = ask_with(t, &s, &ask, &options(), &[])?;
-        respond(t, &s, &request, approved, option)?;
-        t.end_of(&s, request.from)?;
-        let what = format!("`approved: {approved}` with option `{option}`");
-        let (wanted, got) = match happens {
-            true => ("approves", "the action has not happened"),
-            false => ("denies", "the action has happened"),
-        };
-        t.demand(ask.done() == happens, format!("{what} {wanted}"), got)
-            .hint(hint)?;
-    }
-    t.settle_ledger(&s)
-}
-
-pub(super) fn unknown_option(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    let ask = t.action();
-    let request = ask_with(t, &s, &ask, &options(), &[])?;
-    respond(t, &s, &request, true, "of-nobody")?;
-    t.end_of(&s, request.from)?;
-    t.settle_ledger(&s)?;
-    t.demand(
-        !ask.done(),
-        "an option that was not offered denies",
-        "the action has happened",
-    )
-}
-
 pub(super) fn changed_input(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     if capability(t, &s, "updated_input") == json!(true) {
@@ -149,93 +94,5 @@ pub(super) fn changed_input(t: &mut Trial) -> Outcome {
         };
         t.demand(ask.done() != changed, expected, got).hint(hint)?;
     }
-    t.settle_ledger(&s)
-}
-
-/// Has a question asked and returns its id and the place of its input.
-fn ask_question(t: &mut Trial, s: &Session) -> Outcome<(String, usize)> {
-    let script =
-        json!([["question", {"prompt":"Where to?","fields":[{"id":"where","label":"Place"}]}]]);
-    let from = t.probe(s, &script)?;
-    let seen = t.expect(from, s, "input.request")?;
-    Ok((seen.text("request_id").to_owned(), from))
-}
-
-pub(super) fn question(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["questions"])?;
-    let (id, from) = ask_question(t, &s)?;
-    t.tell(
-        &s,
-        "input.response",
-        &json!({"request_id":id,"values":{"where":"a far \u{e9}"}}),
-    )?;
-    let turn = t.end_of(&s, from)?;
-    let answer = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
-    t.demand(
-        answer["values"]["where"] == "a far \u{e9}" && answer["cancelled"] != true,
-        "the agent has the value",
-        &answer,
-    )?;
-    t.settle_ledger(&s)
-}
-
-pub(super) fn cancelled_question(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["questions"])?;
-    for answer in [
-        json!({"cancelled":true}),
-        json!({}),
-        json!({"values":{"where":"here"},"cancelled":true}),
-    ] {
-        let (id, from) = ask_question(t, &s)?;
-        let mut members = answer.clone();
-        members["request_id"] = json!(id);
-        t.tell(&s, "input.response", &members)?;
-        let turn = t.end_of(&s, from).hint(
-            "an answer with neither `values` nor `cancelled` counts as cancelled; it must not be dropped",
-        )?;
-        let got = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
-        t.demand(
-            got["cancelled"] == true,
-            format!("{answer} counts as cancelled"),
-            &got,
-        )?;
-    }
-    t.settle_ledger(&s)
-}
-
-pub(super) fn stopped_question(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["questions"])?;
-    let (id, from) = ask_question(t, &s)?;
-    t.stop(&s)?;
-    t.end_within(&s, from, t.bounds.stop)
-        .hint("a stop settles the questions of its turn as cancelled")?;
-    t.tell_deviant(
-        &s,
-        "input.response",
-        &json!({"request_id":id,"values":{"where":"late"}}),
-    )?;
-    t.quick_turn(&s)?;
-    t.settle_ledger(&s)
-}
-
-pub(super) fn folded_question(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let prompt = t.token();
-    let turn = t
-        .probe_turn(
-            &s,
-            &json!([["question", {"prompt":prompt,"fields":[{"id":"where"}]}]]),
-        )
-        .hint(
-            "a host without `questions` cannot answer: resolve the question as cancelled at once",
-        )?;
-    let shown = turn.on_channel("question");
-    t.demand(
-        shown.contains(&prompt),
-        "the question on channel `question`",
-        format!("{shown:?} there"),
-    )?;
-    let got = Trial::probe_answer(&turn.messages, "cancelled").unwrap_or_default();
-    t.demand(got["cancelled"] == true, "the question is cancelled", &got)?;
     t.settle_ledger(&s)
 }

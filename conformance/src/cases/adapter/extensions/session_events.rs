@@ -43,46 +43,6 @@ pub(super) fn closed(t: &mut Trial) -> Outcome {
     .hint("end the running turn and each queued one, then write `session.closed`")
 }
 
-pub(super) fn ended_without_control(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.probe_turn(&s, &json!([["close_session", "failed"]]))?;
-    for _ in 0..2 {
-        let turn = t.quick_turn(&s)?;
-        t.demand(
-            !turn.on_channel("system").is_empty(),
-            "an output on channel `system` for each further input",
-            t.what_came(
-                turn.messages
-                    .first()
-                    .map_or(turn.end.index, |seen| seen.index),
-                &s,
-            ),
-        )?;
-    }
-    t.settle_ledger(&s)
-}
-
-pub(super) fn folded_failure(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.failing(&s)?;
-    let turn = t.end_of(&s, from)?;
-    let told = turn.on_channel("system");
-    t.demand(
-        !told.is_empty(),
-        "the failure as `output` on channel `system`",
-        "nothing there",
-    )
-    .hint("a host without `turns` sees no status; it must be told in words")?;
-    if t.has_probe(&["fail"]) {
-        t.should(
-            told.contains("asked to fail"),
-            "the text of the failure",
-            format!("{told:?}"),
-        );
-    }
-    t.settle_ledger(&s)
-}
-
 pub(super) fn update(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["options"])?;
     // What the adapter learns of its agent at the start has come by then.
@@ -273,48 +233,4 @@ pub(super) fn ping(t: &mut Trial) -> Outcome {
     t.stop(&flood)?;
     t.end_within(&flood, from, t.bounds.stop)?;
     Ok(())
-}
-
-pub(super) fn tools(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["events"])?;
-    let start = |id: &str| json!(["event", {"type":"tool.start","tool_call_id":id,"tool":"Edit"}]);
-    let from = t.probe(&s, &json!([start("c-1")]))?;
-    t.end_of(&s, from)?;
-    let from = t.probe(&s, &json!([start("c-2"), ["fail", "asked to fail"]]))?;
-    t.end_of(&s, from)?;
-    let from = t.probe(&s, &json!([start("c-3"), ["until_stop"]]))?;
-    t.expect(from, &s, "output")?;
-    t.stop(&s)?;
-    t.end_within(&s, from, t.bounds.stop)?;
-    t.settle_ledger(&s)?;
-    for id in ["c-1", "c-2", "c-3"] {
-        closed_call(t, &s, id)?;
-    }
-    Ok(())
-}
-
-/// The call has one end, before the end of its turn.
-fn closed_call(t: &Trial, s: &Session, id: &str) -> Outcome {
-    let all = t.of(s);
-    let Some(begun) = all
-        .iter()
-        .find(|seen| seen.is_with("tool.start", "tool_call_id", id))
-    else {
-        return t.fail(format!("a `tool.start` of {id}"), "none");
-    };
-    let turn = all
-        .iter()
-        .find(|seen| seen.kind() == "turn.complete" && seen.index > begun.index);
-    let ends: Vec<usize> = all
-        .iter()
-        .filter(|seen| seen.is_with("tool.end", "tool_call_id", id))
-        .map(|seen| seen.index)
-        .collect();
-    let in_time = turn.is_some_and(|turn| ends.iter().all(|end| *end < turn.index));
-    t.demand(
-        ends.len() == 1 && in_time,
-        format!("one `tool.end` of {id} before the end of its turn"),
-        ends.len(),
-    )
-    .hint("close what a turn leaves open by `tool.end` with `is_error: true`")
 }

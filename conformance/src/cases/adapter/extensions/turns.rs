@@ -65,53 +65,6 @@ fn still_runs(t: &Trial, s: &Session, from: usize, why: &str) -> Outcome {
         .hint("compare the `turn_id` of a `stop` with that of the running turn")
 }
 
-pub(super) fn stop_of_another(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["turns"])?;
-    let quick = t.quick();
-    let from = t.input_as(&s, "t-1", &quick)?;
-    t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
-    let from = t.busy_as(&s, "t-2")?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
-    t.tell_deviant(&s, "stop", &json!({"turn_id":"t-of-nobody"}))?;
-    t.pass_time(t.quiet());
-    still_runs(t, &s, from, "it was ended by a stop for another turn")?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-2"}))?;
-    t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
-    t.settle_ledger(&s)
-}
-
-pub(super) fn stop_of_queued(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["turns"])?;
-    let token = t.token();
-    let from = t.busy_as(&s, "t-1")?;
-    t.probe_as(&s, "t-2", &json!([["say", token]]))?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-2"}))?;
-    t.pass_time(t.quiet());
-    let ended = t
-        .seen_from(from)
-        .iter()
-        .any(|seen| seen.is_of(&s, "turn.complete") && seen.text("turn_id") != "t-2");
-    t.demand(
-        !ended,
-        "the running turn goes on",
-        "it was ended by the stop of a queued one",
-    )?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
-    t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
-    let queued = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
-    let ran = answer_of(&t.of(&s)).contains(&token);
-    let hint =
-        "a `stop` with the id of a queued turn removes it from the queue and ends it as `stopped`";
-    t.demand(
-        !ran,
-        "the stopped turn never runs",
-        "it has said what it was to say",
-    )
-    .hint(hint)?;
-    t.demand_member(&queued, "status", "stopped").hint(hint)?;
-    t.settle_ledger(&s)
-}
-
 /// A session of an adapter that takes steers.
 fn steerable(t: &mut Trial) -> Outcome<Session> {
     let (s, ready) = t.agree(&["turns"], &json!({}))?;
@@ -192,35 +145,4 @@ pub(super) fn idle_steer(t: &mut Trial) -> Outcome {
         "no `turn.complete` for the steer",
         format!("{ends} for one turn"),
     )
-}
-
-pub(super) fn status(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["turns"])?;
-    let from = t.probe_as(&s, "t-1", &json!([["say", "hello"]]))?;
-    let completed = t.end_of_turn(&s, "t-1", from, t.bounds.deadline)?;
-    let from = t.busy_as(&s, "t-2")?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-2","reason":"user"}))?;
-    let stopped = t.end_of_turn(&s, "t-2", from, t.bounds.stop)?;
-    let from = t.probe_as(&s, "t-3", &json!([["fail", "asked to fail"]]))?;
-    let failed = t.end_of_turn(&s, "t-3", from, t.bounds.deadline)?;
-    for (end, wanted) in [
-        (completed, "completed"),
-        (stopped, "stopped"),
-        (failed, "failed"),
-    ] {
-        let status = match end.text("status") {
-            "" => "completed",
-            status => status,
-        };
-        t.demand(
-            status == wanted,
-            format!("status `{wanted}` of {}", end.text("turn_id")),
-            format!("`{status}`"),
-        )
-        .map_err(|stop| match wanted {
-            "failed" => stop.hint("is it the probe's `fail` that does not end the turn as failed?"),
-            _ => stop,
-        })?;
-    }
-    Ok(())
 }

@@ -2,52 +2,6 @@
 
 use crate::cases::prelude::*;
 
-pub(super) fn in_a_turn(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.busy(&s)?;
-    let closed = t.close(&s)?;
-    t.fence()?;
-    let read = t.history.len();
-    t.pass_time(t.quiet());
-    t.demand_silence(&s, read, "nothing for a session that is closed")?;
-    // The probe's turn does not end by itself, so its end answers the close.
-    let ended = t.has_come(closed, &s, "turn.complete");
-    t.demand(
-        !(ended && t.has_probe(&["until_stop"])),
-        "no `turn.complete` for the turn that ran",
-        "a `turn.complete`",
-    )
-}
-
-pub(super) fn late_messages(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.close(&s)?;
-    t.fence()?;
-    let from = t.history.len();
-    let quick = t.quick();
-    for message in [
-        json!({"type":"user.input","session_id":s.id(),"content":quick}),
-        json!({"type":"stop","session_id":s.id()}),
-        json!({"type":"permission.response","session_id":s.id(),"request_id":"r-1","approved":true}),
-        json!({"type":"file.input","session_id":s.id(),"file_path":t.path("none"),"file_name":"none",
-            "file_mime_type":"text/plain"}),
-        json!({"type":"session.close","session_id":s.id()}),
-    ] {
-        t.send_deviant(message)?;
-    }
-    t.settle()?;
-    t.demand_silence(&s, from, "nothing for a session that is closed")
-}
-
-pub(super) fn twice(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.quick_turn(&s)?;
-    t.close(&s)?;
-    t.tell_deviant(&s, "session.close", &json!({}))?;
-    t.settle()
-}
-
 pub(super) fn one_of_two(t: &mut Trial) -> Outcome {
     let [kept, closed] = t.open_each()?;
     let mut begun = 0;
@@ -88,23 +42,5 @@ pub(super) fn the_last(t: &mut Trial) -> Outcome {
     }
     let s = t.open()?;
     t.quick_turn(&s)?;
-    Ok(())
-}
-
-pub(super) fn without_input(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.close(&s)?;
-    t.fence()?;
-    let read = t.history.len();
-    t.pass_time(t.quiet());
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 0, "no `turn.complete` without an input", ends)?;
-    t.demand_silence(&s, read, "nothing for a session that is closed")?;
-    let greetings = t.of(&s).len();
-    if greetings > 0 {
-        t.note(format!(
-            "{greetings} messages for a session without an input"
-        ));
-    }
     Ok(())
 }

@@ -5,28 +5,6 @@ use crate::{
     process::Usage,
 };
 
-pub(super) fn three(t: &mut Trial) -> Outcome {
-    let sessions: [_; 3] = t.open_each()?;
-    let mut begun = Vec::new();
-    for s in &sessions {
-        let quick = t.quick();
-        begun.push(t.input(s, quick)?);
-    }
-    for (s, from) in sessions.iter().zip(begun) {
-        t.end_of(s, from)?;
-    }
-    t.settle()?;
-    for s in &sessions {
-        let ends = t.count(s, "turn.complete");
-        t.demand(
-            ends == 1,
-            format!("one `turn.complete` for {}", s.id()),
-            ends,
-        )?;
-    }
-    Ok(())
-}
-
 pub(super) fn tokens(t: &mut Trial) -> Outcome {
     let mut sessions = Vec::new();
     for _ in 0..4 {
@@ -72,22 +50,8 @@ pub(super) fn tokens(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-pub(super) fn variables(t: &mut Trial) -> Outcome {
-    let [a, b] = t.open_each()?;
-    let token = t.token();
-    t.probe_turn(&a, &json!([["set", "key", token]]))?;
-    let seen = value_of(t, &b, "key")?;
-    t.demand(seen.is_null(), "no value in the other session", seen)?;
-    let kept = value_of(t, &a, "key")?;
-    t.demand(
-        kept == json!(token),
-        format!("the value {token} in its own"),
-        kept,
-    )
-}
-
 /// What `get` tells of a variable.
-pub(super) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
+pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
     let turn = t.probe_turn(session, &json!([["get", key]]))?;
     match Trial::probe_answer(&turn.messages, "key") {
         Some(answer) => Ok(answer.get("value").cloned().unwrap_or_default()),

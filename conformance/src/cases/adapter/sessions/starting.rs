@@ -38,19 +38,3 @@ pub(super) fn twice(t: &mut Trial) -> Outcome {
     }
     Ok(())
 }
-
-pub(super) fn again(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.probe_turn(&s, &json!([["set", "key", "old"]]))?;
-    t.close(&s)?;
-    t.fence()?;
-    t.tell_deviant(&s, "session.start", &json!({}))?;
-    let value = value_of(t, &s, "key")?;
-    t.demand(
-        value.is_null(),
-        "a new session that knows nothing of the old one",
-        value,
-    )?;
-    t.quick_turn(&s)?;
-    t.demand_ends(&s, 3)
-}

@@ -10,7 +10,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-03", not_before_ready),
     ("H-EXT-14", not_honoured),
     ("H-EXT-19", not_agreed),
-    ("H-EXT-31", of_the_pipe),
 ];
 
 fn whole_offer(t: &mut Trial) -> Outcome {
@@ -199,33 +198,4 @@ fn not_agreed(t: &mut Trial) -> Outcome {
         }
     }
     Ok(())
-}
-
-fn of_the_pipe(t: &mut Trial) -> Outcome {
-    let s = full_hub::open(t)?;
-    t.introduce(&s)?;
-    let from = t.send(json!({"type":"ping","session_id":"","nonce":"n-1"}))?;
-    t.send(json!({"type":"sessions.list","session_id":"","request_id":"q-1","limit":5}))?;
-    for kind in ["pong", "sessions.list.result"] {
-        if t.wait(from, t.bounds.deadline.max(t.bounds.secs(5.0)), |seen| {
-            seen.kind() == kind
-        })
-        .is_none()
-        {
-            return t.late(format!("a `{kind}`"), "none");
-        }
-    }
-    t.settle()?;
-    for kind in ["pong", "sessions.list.result"] {
-        let came = t
-            .seen_from(from)
-            .iter()
-            .filter(|seen| seen.kind() == kind)
-            .count();
-        t.demand(came == 1, format!("one `{kind}`"), came)?;
-    }
-    super::super::demand_core(
-        t,
-        "nothing of the pipe at an adapter that agreed on nothing",
-    )
 }

@@ -8,7 +8,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-08", closed_from_below),
     ("H-EXT-15", paused),
     ("H-EXT-16", ping_under_load),
-    ("H-EXT-32", stopped_while_paused),
 ];
 
 fn closed_from_below(t: &mut Trial) -> Outcome {
@@ -140,18 +139,4 @@ fn ping_under_load(t: &mut Trial) -> Outcome {
         .filter(|seen| seen.kind() == "pong")
         .count();
     t.demand(pongs == 1, "one `pong`", pongs)
-}
-
-fn stopped_while_paused(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns"])?;
-    let from = t.begin_busy(&s)?;
-    let lower = t.lower(&s)?;
-    t.tell(&s, "flow.pause", &json!({}))?;
-    let stopped = t.stop(&s)?;
-    t.expect_told(stopped, &lower, "stop")?;
-    full_hub::expect_written(t, stopped, &lower, "turn.complete")?;
-    t.demand_ends(&s, 0)?;
-    t.tell(&s, "flow.resume", &json!({}))?;
-    t.end_of(&s, from)?;
-    t.demand_ends(&s, 1)
 }

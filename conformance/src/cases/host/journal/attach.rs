@@ -1,16 +1,10 @@
 //! Coming back to a session, and reading of it.
 
-use super::{act, again, attach, catch_up, demand_completed, instruct, last_of, open};
+use super::{act, again, catch_up, last_of, open};
 use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-JRN-11", behind_each),
-    ("H-JRN-12", second_attach),
-    ("H-JRN-13", refused),
-    ("H-JRN-14", starts_nothing),
-    ("H-JRN-15", history),
-];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-11", behind_each), ("H-JRN-15", history)];
 
 fn behind_each(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
@@ -38,7 +32,7 @@ fn behind_each(t: &mut Trial) -> Outcome {
 }
 
 /// Demands each number of a range once, in its order.
-fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
+pub(in crate::cases) fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
     let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
     let wanted: Vec<u64> = (from..=to).collect();
     t.demand(
@@ -48,61 +42,8 @@ fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
     )
 }
 
-fn second_attach(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let from = instruct(
-        &hub,
-        &s,
-        "a",
-        &json!([["say", "a"], ["until", "go"], ["say", "b"], ["complete"]]),
-    )?;
-    t.hear_kind(&hub, &s, from, "output")?;
-    let observes = attach(t, &hub, &s, 0, json!({"role":"observe"}))?;
-    t.demand_member(&observes, "role", "observe")?;
-    t.demand_member(&observes, "state", "running")?;
-    t.demand_member(&observes, "turn_id", "a")?;
-    instruct(&hub, &s, "not-taken", &json!([["complete"]]))?;
-    let controls = attach(t, &hub, &s, 1, json!({}))?;
-    t.demand_member(&controls, "role", "control")?;
-    t.cue("go")?;
-    t.hear_end(&hub, &s, controls.index, "a")?;
-    act(t, &hub, &s, "b", &say_and_complete("c"))?;
-    t.rest(&hub)?;
-    let entries = hub.entries(&s, controls.index);
-    demand_once(
-        t,
-        &entries,
-        2,
-        entries.last().map_or(0, |entry| entry.number("seq")),
-    )?;
-    let taken = entries
-        .iter()
-        .any(|entry| entry.text("turn_id") == "not-taken");
-    t.demand(!taken, "no entry of what was said as `observe`", "one")
-}
-
-fn refused(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &say_and_complete("a"))?;
-    t.rest(&hub)?;
-    let last = last_of(&hub, &s);
-    let epoch = hub.entries(&s, 0)[0].number("epoch");
-    let from = hub.attach(&s, last + 40, json!({}));
-    let ahead = refusal(t, &hub, &s, from, "ahead")?;
-    t.demand_member(&ahead, "last_seq", last)?;
-    let from = hub.attach(&s, last, json!({"epoch":epoch + 1}));
-    let forked = refusal(t, &hub, &s, from, "forked")?;
-    let both = forked.number("last_seq");
-    t.demand(both <= last, format!("a `last_seq` up to {last}"), both)?;
-    let unknown = t.journaled();
-    let from = hub.attach(&unknown, 0, json!({}));
-    refusal(t, &hub, &unknown, from, "unknown")?;
-    // The epoch that it has is no fork.
-    attach(t, &hub, &s, last, json!({"epoch":epoch})).map(drop)
-}
-
 /// Waits for the answer to an attach, and demands that it is a refusal with this reason.
-pub(super) fn refusal(
+pub(in crate::cases) fn refusal(
     t: &Trial,
     hub: &Hub,
     s: &Session,
@@ -119,26 +60,6 @@ pub(super) fn refusal(
     )?;
     t.demand_member(&answer, "reason", reason)?;
     Ok(answer)
-}
-
-fn starts_nothing(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &say_and_complete("a"))?;
-    let before = t.stub_processes().len();
-    let hub = again(t)?;
-    let (attached, entries) = catch_up(t, &hub, &s, 0)?;
-    t.demand_member(&attached, "state", "detached")?;
-    t.pass_time(t.quiet());
-    let now = t.stub_processes().len();
-    t.demand(
-        now == before,
-        "no process for an attach",
-        format!("{}", now - before),
-    )?;
-    let from = hub.attach(&s, entries.len() as u64, json!({}));
-    instruct(&hub, &s, "b", &say_and_complete("b"))?;
-    let end = t.hear_end(&hub, &s, from, "b")?;
-    demand_completed(t, &end)
 }
 
 fn history(t: &mut Trial) -> Outcome {

@@ -1,15 +1,10 @@
 //! Requests and roles: who decides, and what the others learn.
 
-use super::{answers, asked, attach, catch_up, instruct, open};
+use super::{answers, asked, attach, instruct, open};
 use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-JRN-16", observer),
-    ("H-JRN-17", race),
-    ("H-JRN-18", late_answer),
-    ("H-JRN-19", unheard),
-];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-17", race)];
 
 /// A turn that waits for a permission, and then says what it was answered.
 fn ask(t: &Trial, hub: &Hub, s: &Session) -> Outcome<usize> {
@@ -45,48 +40,6 @@ fn demand_answer(t: &Trial, s: &Session, approved: bool) -> Outcome {
         answers.len(),
     )?;
     t.demand_member(&answers[0], "approved", approved)
-}
-
-fn observer(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    ask(t, &hub, &s)?;
-    t.rest(&hub)?;
-    let observes = attach(t, &hub, &s, 0, json!({"role":"observe"}))?;
-    answer(&hub, &s, true);
-    instruct(&hub, &s, "b", &say_and_complete("b"))?;
-    hub.tell(&s, "stop", json!({}));
-    hub.tell(&s, "session.update", json!({"model":"m-2"}));
-    t.rest(&hub)?;
-    let lower = t.lower(&s)?;
-    let written: Vec<String> = t
-        .written_to(&lower)
-        .iter()
-        .map(|seen| seen.kind().to_owned())
-        .collect();
-    let wanted = ["session.start", "user.input"];
-    t.demand(
-        written == wanted,
-        "nothing of an observer at the adapter",
-        written.join(", "),
-    )?;
-    let last = observes.number("last_seq");
-    let more: Vec<Seen> = hub
-        .entries(&s, observes.index)
-        .into_iter()
-        .filter(|e| e.number("seq") > last)
-        .collect();
-    t.demand(
-        more.is_empty(),
-        "no entry of what an observer said",
-        more.first().map_or("", Seen::kind),
-    )?;
-    hub.tell(&s, "session.close", json!({}));
-    let controls = attach(t, &hub, &s, last, json!({}))?;
-    t.demand_member(&controls, "state", "running")?;
-    t.demand_member(&controls, "requests", json!(["r-1"]))?;
-    answer(&hub, &s, false);
-    t.hear_end(&hub, &s, controls.index, "a")?;
-    demand_answer(t, &s, false)
 }
 
 fn race(t: &mut Trial) -> Outcome {
@@ -143,66 +96,4 @@ fn demand_same(t: &Trial, first: &Seen, again: &Seen) -> Outcome {
         )?;
     }
     Ok(())
-}
-
-fn late_answer(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let from = ask(t, &hub, &s)?;
-    answer(&hub, &s, true);
-    t.hear_end(&hub, &s, from, "a")?;
-    let first = t.hear_kind(&hub, &s, from, "request.decided")?;
-    t.demand_member(&first, "approved", true)?;
-    let from = answer(&hub, &s, false);
-    let again = t.hear_kind(&hub, &s, from, "request.decided")?;
-    t.demand(
-        again.get("seq").is_none(),
-        "no `seq`: it is for its sender alone",
-        "one",
-    )?;
-    demand_same(t, &first, &again)?;
-    demand_answer(t, &s, true)
-}
-
-fn unheard(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let request = json!({"request_id":"r-1","tool":"Shell","description":"d","resource":"r"});
-    let actions = json!([
-        ["ask", request],
-        ["until", "go"],
-        ["say", "meanwhile"],
-        ["wait", "permission.response"],
-        ["complete"]
-    ]);
-    let from = instruct(&hub, &s, "a", &actions)?;
-    asked(t, &hub, &s, from, "r-1")?;
-    t.rest(&hub)?;
-    let last = super::last_of(&hub, &s);
-    hub.tell(&s, "session.detach", json!({}));
-    t.rest(&hub)?;
-    let left = t.history.len();
-    t.cue("go")?;
-    t.expect_told(0, &t.lower(&s)?, "user.input")?;
-    t.rest(&hub)?;
-    let heard = hub.heard(&s, left);
-    t.demand(
-        heard.is_empty(),
-        "nothing on a pipe that has left",
-        heard.first().map_or("", Seen::kind),
-    )?;
-    let undecided = answers(t, &t.lower(&s)?, "r-1");
-    t.demand(
-        undecided.is_empty(),
-        "leaving decides nothing",
-        "an answer at the adapter",
-    )?;
-    let (attached, entries) = catch_up(t, &hub, &s, last)?;
-    t.demand_member(&attached, "state", "running")?;
-    t.demand_member(&attached, "requests", json!(["r-1"]))?;
-    let said = entries
-        .iter()
-        .any(|entry| entry.text("content") == "meanwhile");
-    t.demand(said, "what the adapter said meanwhile", "it is missing")?;
-    answer(&hub, &s, true);
-    t.hear_end(&hub, &s, attached.index, "a")?;
-    demand_answer(t, &s, true)
 }

@@ -1,16 +1,10 @@
 //! After SIGKILL of the host: what was open is closed, and the conversation goes on.
 
-use super::{
-    act, again, asked, catch_up, demand_completed, demand_kinds, instruct, last_of, open, open_more,
-};
+use super::{act, again, asked, catch_up, demand_kinds, instruct, last_of, open};
 use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-JRN-28", closings),
-    ("H-JRN-29", delivered),
-    ("H-JRN-30", context),
-];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-28", closings), ("H-JRN-30", context)];
 
 fn closings(t: &mut Trial) -> Outcome {
     let (hub, s) = open(t)?;
@@ -90,40 +84,6 @@ fn demand_end(t: &Trial, end: &Seen, turn: &str, delivered: &str) -> Outcome {
         category,
     )?;
     t.demand_member(end, "delivered", delivered)
-}
-
-fn delivered(t: &mut Trial) -> Outcome {
-    let (hub, said) = open(t)?;
-    let silent = open_more(t, &hub, json!({}))?;
-    for s in [&said, &silent] {
-        act(t, &hub, s, "first", &say_and_complete("a"))?;
-    }
-    let lower = t.lower(&silent)?;
-    let from = instruct(&hub, &said, "a", &json!([["say", "a"], ["ignore_stop"]]))?;
-    t.hear_kind(&hub, &said, from, "output")?;
-    let from = instruct(&hub, &silent, "a", &json!([["ignore_stop"]]))?;
-    t.expect_told(from, &lower, "user.input")?;
-    for s in [&said, &silent] {
-        let from = instruct(&hub, s, "b", &json!([["complete"]]))?;
-        t.hear_kind(&hub, s, from, "turn.begin")?;
-    }
-    let hub = again(t)?;
-    for (s, reached) in [(&said, "yes"), (&silent, "unknown")] {
-        let (_, entries) = catch_up(t, &hub, s, 0)?;
-        let ends: Vec<&Seen> = entries
-            .iter()
-            .filter(|entry| entry.kind() == "turn.complete")
-            .collect();
-        t.demand(
-            ends.len() == 3,
-            "one end of each of three turns",
-            ends.len(),
-        )?;
-        demand_completed(t, ends[0])?;
-        demand_end(t, ends[1], "a", reached)?;
-        demand_end(t, ends[2], "b", "no")?;
-    }
-    Ok(())
 }
 
 fn context(t: &mut Trial) -> Outcome {

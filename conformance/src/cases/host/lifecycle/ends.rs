@@ -110,36 +110,3 @@ fn gone_within(t: &Trial, s: &Session) -> Outcome {
     let process = t.lower(s)?.process;
     demand_gone(t, &[process], Duration::from_secs(5))
 }
-
-pub(super) fn stdout_closed(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.instruct(&s, &json!([["say", "last words"], ["close_stdout"]]))?;
-    t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0))?;
-    let turn = t.end_of(&s, from)?;
-    t.demand_text(&turn, "last words")?;
-    t.demand_told(&turn, "why the turn ended")?;
-    let process = t.lower(&s)?.process;
-    demand_gone(t, &[process], t.bounds.secs(10.0))
-        .hint("a process that closed its stdout is left running")
-}
-
-pub(super) fn stdout_held(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.instruct(
-        &s,
-        &json!([
-            ["grandchild", 30, "hold"],
-            ["say", "last words"],
-            ["exit", 0]
-        ]),
-    )?;
-    t.expect_within(from, &s, "turn.complete", t.bounds.secs(5.0))
-        .hint("the host waits for the end of the stream, and a grandchild holds it open")?;
-    let turn = t.end_of(&s, from)?;
-    t.demand_text(&turn, "last words")?;
-    t.demand_told(&turn, "why the turn ended")?;
-    t.settle()?;
-    // Who ends the grandchild, and when, is not what this is about.
-    t.expect_gone();
-    Ok(())
-}

@@ -1,6 +1,5 @@
 //! What the host starts after an end, how often, and that an end concerns one adapter only.
 
-use super::super::shown;
 use crate::{
     cases::prelude::*,
     process::{descendants, usage_of},
@@ -140,52 +139,4 @@ pub(super) fn no_storm(t: &mut Trial) -> Outcome {
     }
     let told = t.of(&s).iter().any(|seen| seen.text("channel") == "system");
     t.demand(told, "the hub learns why, on channel `system`", "it is not")
-}
-
-pub(super) fn slow_start(t: &mut Trial) -> Outcome {
-    t.stub_script(&json!({"starts":[{"at_start":[["delay", 4_000]]}]}))?;
-    let s = t.open()?;
-    let from = t.instruct(&s, &say_and_complete("awake"))?;
-    let turn = t.end_within(&s, from, t.bounds.secs(4.0) + t.bounds.deadline)?;
-    t.demand_text(&turn, "awake")
-        .hint("a start may take long: package launchers download")
-}
-
-pub(super) fn other_undisturbed(t: &mut Trial) -> Outcome {
-    let first = t.open_known()?;
-    let second = t.open_offering(&["options"], &json!({"agent_id":"second"}))?;
-    t.introduce(&second)?;
-    let (lower, other) = (t.lower(&first)?, t.lower(&second)?);
-    if lower.process == other.process {
-        return t.fail(
-            "two processes: the session asks for `agent_id` \"second\"",
-            "one",
-        );
-    }
-    let from = t.instruct(
-        &second,
-        &json!([
-            ["say", "one "],
-            ["delay", 1_500],
-            ["say", "two"],
-            ["complete"]
-        ]),
-    )?;
-    t.expect(from, &second, "output")?;
-    t.act(&first, &json!([["say", "last words"], ["abort"]]))?;
-    let turn = t.end_of(&second, from)?;
-    t.demand_text(&turn, "one two")
-        .hint("the end of one adapter ends turns of the other")?;
-    let told = turn.on_channel("system");
-    t.demand(
-        told.is_empty(),
-        "nothing on channel `system` of the other",
-        shown(&told),
-    )?;
-    t.demand_served(&second, "still")?;
-    t.demand(
-        t.lower(&second)? == other,
-        "the same process and session",
-        "another",
-    )
 }

@@ -1,37 +1,7 @@
 //! Requests that the hub must never see, and those that it must see though they say too little.
 
-use super::{super::demand_unheard, answer_of, answered, ask, demand_answers, demand_no_approval};
+use super::{super::demand_unheard, answer_of, answered, demand_answers, demand_no_approval};
 use crate::cases::prelude::*;
-
-pub(super) fn strangers(t: &mut Trial) -> Outcome {
-    let token = t.token();
-    t.stub_script(&json!({"on":{"session.close":[ask("late", &token)]}}))?;
-    let (closed, s) = (t.open_known()?, t.open()?);
-    let lower = t.lower(&closed)?;
-    let from = t.close(&closed)?;
-    t.expect_told(from, &lower, "session.close")?;
-    t.demand_answer(
-        &s,
-        &json!([
-            ["session", "never-opened", [ask("lost", &token)]],
-            ["say", "mine"],
-            ["complete"]
-        ]),
-        "mine",
-    )?;
-    t.settle()?;
-    demand_no_one_asked(t, &token)?;
-    demand_no_approval(t)?;
-    let lost = t
-        .written()
-        .iter()
-        .any(|below| ["late", "lost"].contains(&below.seen.text("request_id")));
-    t.demand(
-        !lost,
-        "no answer for a session that is not open",
-        "a `permission.response`",
-    )
-}
 
 fn demand_no_one_asked(t: &Trial, token: &str) -> Outcome {
     let requests: Vec<Seen> = t

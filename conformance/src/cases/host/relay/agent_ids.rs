@@ -5,7 +5,6 @@ use crate::cases::prelude::*;
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-01", unknown_agent),
-    ("H-RLY-02", mapped),
     ("H-RLY-03", agents),
     ("H-RLY-31", reserved),
     ("H-RLY-33", own_list),
@@ -51,28 +50,6 @@ fn unknown_agent(t: &mut Trial) -> Outcome {
         .iter()
         .any(|below| below.seen.text("content") == "Is anyone there?");
     t.demand(!asked, "no input reaches an adapter", "one does")
-}
-
-fn mapped(t: &mut Trial) -> Outcome {
-    let id = "Hub \u{e9}/7";
-    let s = t.open_as(id)?;
-    t.introduce(&s)?;
-    let before = t.lower(&s)?;
-    t.should(
-        before.id == id,
-        "the hub's id at the adapter",
-        format!("{:?}", before.id),
-    );
-    t.close(&s)?;
-    t.settle()?;
-    t.send_deviant(json!({"type":"session.start","session_id":id}))?;
-    t.demand_served(&s, "anew")?;
-    let after = t.lower(&s)?;
-    t.demand(
-        before != after,
-        "another id in the same process",
-        format!("{:?} again", after.id),
-    )
 }
 
 fn agents(t: &mut Trial) -> Outcome {

@@ -9,8 +9,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-09", process_ended),
     ("H-RLY-11", request_settled),
     ("H-RLY-13", refused),
-    ("H-RLY-15", noise),
-    ("H-RLY-17", session_ended),
 ];
 
 fn error_of(
@@ -199,14 +197,8 @@ fn noises(token: &str) -> Value {
     ])
 }
 
-fn noise(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns", "events"])?;
-    t.introduce(&s)?;
-    demand_noise_ignored(t, &s)
-}
-
 /// Has the adapter write lines that must leave no trace, and demands that none does.
-pub(super) fn demand_noise_ignored(t: &mut Trial, s: &Session) -> Outcome {
+pub(in crate::cases) fn demand_noise_ignored(t: &mut Trial, s: &Session) -> Outcome {
     let known = t.history.len();
     let token = t.token();
     let turn = t.act(s, &noises(&token))?;
@@ -234,29 +226,4 @@ fn demand_no_report(t: &Trial, s: &Session, from: usize) -> Outcome {
             )
         }
     }
-}
-
-fn session_ended(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns", "control"])?;
-    let closed = json!({
-        "type":"session.closed","reason":"failed","error":{"category":"auth","message":"the credentials have expired"}
-    });
-    let turn = t.act(&s, &json!([["complete"], ["delay", 50], ["emit", closed]]))?;
-    full_hub::demand_offer(t, &t.lower(&s)?, "control")?;
-    let end = t.expect(turn.end.index, &s, "session.closed")?;
-    t.demand_member(&end, "reason", "failed")?;
-    let error = end.value("error");
-    let same = error["category"] == "auth" && error["message"] == "the credentials have expired";
-    t.demand(same, "the adapter's error", error)?;
-    t.settle()?;
-    let more = t
-        .of(&s)
-        .iter()
-        .filter(|seen| seen.index > end.index)
-        .count();
-    t.demand(
-        more == 0,
-        "nothing more for the id",
-        format!("{more} messages"),
-    )
 }

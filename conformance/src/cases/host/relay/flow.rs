@@ -7,7 +7,6 @@ use crate::cases::prelude::*;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-23", fair),
     ("H-RLY-24", much_held),
-    ("H-RLY-25", closed_while_paused),
     ("H-RLY-27", held_first),
 ];
 
@@ -142,29 +141,6 @@ fn much_held(t: &mut Trial) -> Outcome {
         bytes == HELD && ordered,
         format!("{HELD} bytes in order"),
         format!("{bytes} bytes, ordered: {ordered}"),
-    )
-}
-
-fn closed_while_paused(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let s = paused(t)?;
-    let other = t.open()?;
-    let lower = t.lower(&s)?;
-    let from = t.history.len();
-    full_hub::act_in(
-        t,
-        &other,
-        &s,
-        &json!([["burst", 200, 64], ["emit", {"type":"working"}]]),
-    )?;
-    full_hub::expect_written(t, from, &lower, "working")?;
-    t.settle()?;
-    t.close(&s)?;
-    t.settle()?;
-    t.demand_silence(
-        &s,
-        from,
-        "nothing of a session that was closed while paused",
     )
 }
 

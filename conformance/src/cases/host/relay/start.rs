@@ -7,9 +7,7 @@ use crate::cases::prelude::*;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-RLY-04", ready_at_once),
     ("H-RLY-05", own_offer),
-    ("H-RLY-06", answered_by_relay),
     ("H-RLY-26", core_alone),
-    ("H-RLY-32", facts),
 ];
 
 fn ready_at_once(t: &mut Trial) -> Outcome {
@@ -74,40 +72,6 @@ fn own_offer(t: &mut Trial) -> Outcome {
         "the same offer whatever the hub offered",
         offers.join("; "),
     )
-}
-
-fn answered_by_relay(t: &mut Trial) -> Outcome {
-    let s = full_hub::open(t)?;
-    let from = t.begin_busy(&s)?;
-    let id = s.id().to_owned();
-    let sent = t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
-    t.send_deviant(json!({
-        "type":"user.input","session_id":id,"turn_id":"steer-turn","message_id":"steer-1","mode":"steer","content":"left"
-    }))?;
-    let info = t.expect_within(
-        sent,
-        &s,
-        "session.info",
-        t.bounds.deadline.max(t.bounds.secs(10.0)),
-    )?;
-    let changed = info.text("model") == "model-2";
-    t.demand(
-        !changed,
-        "the values unchanged",
-        "`model` is what was asked for",
-    )?;
-    let result = t.expect(sent, &s, "steer.result")?;
-    t.demand_member(&result, "delivered", false)?;
-    t.demand_member(&result, "message_id", "steer-1")?;
-    t.stop(&s)?;
-    t.demand_end(&s, from, "busy")?;
-    t.settle()?;
-    // Other `session.info` may come at any time.
-    let results = t.count(&s, "steer.result");
-    t.demand(results == 1, "1 `steer.result`", results)?;
-    full_hub::demand_delivered(t, &t.lower(&s)?, "session.update", 0)?;
-    full_hub::demand_delivered(t, &t.lower(&s)?, "user.input", 1)?;
-    Ok(())
 }
 
 /// The types that a core-only hub may see.
@@ -195,26 +159,6 @@ fn core_alone(t: &mut Trial) -> Outcome {
             "the failure of the turn as `output` on `system`",
             "no text",
         )?;
-    }
-    Ok(())
-}
-
-fn facts(t: &mut Trial) -> Outcome {
-    let models = json!([{"id":"model-1","label":"Model 1"},{"id":"model-2"}]);
-    t.stub_script(&json!({"extensions":["options"],"ready":{"models":models}}))?;
-    let s = full_hub::open(t)?;
-    let later = json!({"type":"session.info","model":"model-2"});
-    let turn = t.act(&s, &json!([["emit", later], ["complete"]]))?;
-    full_hub::demand_offer(t, &t.lower(&s)?, "options")?;
-    for (member, wanted) in [("models", models), ("model", json!("model-2"))] {
-        let told =
-            |seen: &Seen| seen.is_of(&s, "session.info") && seen.get(member) == Some(&wanted);
-        if t.wait(0, t.bounds.deadline, told).is_none() {
-            return t.late(
-                format!("`session.info` with `{member}` {wanted}"),
-                t.what_came(turn.end.index, &s),
-            );
-        }
     }
     Ok(())
 }

@@ -1,0 +1,1267 @@
+//! Carries out the steps of a dialogue with the verbs of a trial.
+
+use std::collections::{HashMap, VecDeque};
+
+use self::Perform::{Act, Find};
+use super::{Operand, Step, read_steps};
+use crate::cases::{
+    adapter::{extensions::flow, permission as asking, sessions::many, stop},
+    host::{
+        demand_core, demand_unheard,
+        extensions::restart,
+        full_hub,
+        journal::{self, attach},
+        lifecycle, permission,
+        relay::extended_relay,
+    },
+    prelude::*,
+};
+
+/// Carries out one step, and returns its result unless it has none.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Perform {
+    Act(fn(&mut Player<'_>, &Step) -> Outcome),
+    Find(fn(&mut Player<'_>, &Step) -> Outcome<Bound>),
+}
+
+/// The result of a step, which later steps use by its name.
+#[derive(Debug, Clone)]
+pub(super) enum Bound {
+    Session(Session),
+    Hub(Hub),
+    Lower(Lower),
+    Turn(TurnSeen),
+    Messages(Vec<Seen>),
+    Action(Ask),
+    Data(Value),
+}
+
+impl Bound {
+    /// The message that a reference means, and the path into it: the end of a turn, or the first
+    /// of several unless the path begins with a number or `last`.
+    fn message<'p>(&self, path: &'p [&'p str]) -> (Option<&Seen>, &'p [&'p str]) {
+        match self {
+            Self::Turn(turn) => (Some(&turn.end), path),
+            Self::Messages(messages) => match path.first().map(|part| (*part, part.parse())) {
+                Some(("last", _)) => (messages.last(), &path[1..]),
+                Some((_, Ok(place))) => (messages.get::<usize>(place), &path[1..]),
+                _ => (messages.first(), path),
+            },
+            _ => (None, path),
+        }
+    }
+}
+
+/// A dialogue while it is played.
+#[derive(Debug)]
+pub(super) struct Player<'t> {
+    t: &'t mut Trial,
+    names: HashMap<&'static str, Bound>,
+    /// The places of the inputs whose turns the dialogue has not ended, by session.
+    inputs: HashMap<String, VecDeque<usize>>,
+    /// The place of the last input of each session.
+    last: HashMap<String, usize>,
+}
+
+/// Plays the dialogue of the case.
+///
+/// # Errors
+///
+/// What its steps find, and when it cannot be read.
+pub(crate) fn play(t: &mut Trial) -> Outcome {
+    let text = t.dialogue().unwrap_or_default();
+    let steps =
+        read_steps(text).map_err(|error| Stop::Harness(format!("the dialogue: {error}")))?;
+    let quick = Bound::Data(t.quick().into());
+    let mut player = Player {
+        t,
+        names: HashMap::from([("quick", quick)]),
+        inputs: HashMap::new(),
+        last: HashMap::new(),
+    };
+    player.play(&steps)
+}
+
+fn wrong<T>(step: &Step, what: &str) -> Outcome<T> {
+    Err(Stop::Harness(format!("the dialogue: {what} in {step:?}")))
+}
+
+impl Step {
+    fn words(&self) -> impl Iterator<Item = &'static str> {
+        self.operands.iter().filter_map(|operand| match operand {
+            Operand::Word(word) => Some(*word),
+            Operand::Value(_) => None,
+        })
+    }
+
+    fn word(&self, place: usize) -> Outcome<&'static str> {
+        match self.operands.get(place) {
+            Some(Operand::Word(word)) => Ok(word),
+            _ => wrong(self, "a word is missing"),
+        }
+    }
+
+    /// The count that stands first, if one does.
+    fn count(&self) -> Option<String> {
+        match self.operands.first()? {
+            Operand::Value(Value::Number(count)) => Some(count.to_string()),
+            Operand::Word(range) if range.contains("..") => Some((*range).to_owned()),
+            _ => None,
+        }
+    }
+
+    /// The operand behind a word such as `from` or `within`.
+    fn option(&self, name: &str) -> Option<&Operand> {
+        let is_name = |operand: &Operand| matches!(operand, Operand::Word(word) if *word == name);
+        self.operands
+            .iter()
+            .skip_while(|operand| !is_name(operand))
+            .nth(1)
+    }
+}
+
+impl Player<'_> {
+    fn play(&mut self, steps: &[Step]) -> Outcome {
+        for step in steps {
+            let mut result = match step.perform {
+                Perform::Act(act) => act(self, step).map(|()| None),
+                Perform::Find(find) => find(self, step).map(Some),
+            };
+            for context in &step.body {
+                result = match context.verb {
+                    "hint" => result.hint(&self.text(context, 0)),
+                    "under" => result.under(context.word(0)?),
+                    "sent" => result.map_err(|stop| stop.sent(self.text(context, 0))),
+                    _ => result,
+                };
+            }
+            if let (Some(name), Some(result)) = (step.name, result?) {
+                self.names.insert(name, result);
+            }
+        }
+        Ok(())
+    }
+
+    fn session_named(&self, name: &str) -> Option<Session> {
+        if name == "pipe" {
+            return Some(Session::named(""));
+        }
+        match self.names.get(name)? {
+            Bound::Session(session) => Some(session.clone()),
+            _ => None,
+        }
+    }
+
+    fn session(&self, step: &Step, place: usize) -> Outcome<Session> {
+        match self.session_named(step.word(place)?) {
+            Some(session) => Ok(session),
+            None => wrong(step, "a session is missing"),
+        }
+    }
+
+    /// The hub that is named first, if one is, and the session behind it.
+    fn hub_and_session(&self, step: &Step, place: usize) -> Outcome<(Option<Hub>, Session)> {
+        match self.names.get(step.word(place)?) {
+            Some(Bound::Hub(hub)) => Ok((Some(hub.clone()), self.session(step, place + 1)?)),
+            _ => Ok((None, self.session(step, place)?)),
+        }
+    }
+
+    fn hub(&self, step: &Step) -> Outcome<Hub> {
+        match self.names.get(step.word(0)?) {
+            Some(Bound::Hub(hub)) => Ok(hub.clone()),
+            _ => wrong(step, "a hub is missing"),
+        }
+    }
+
+    /// The session at the adapter: of a name that was bound to it, else as the adapter knows it now.
+    fn lower(&self, step: &Step, place: usize) -> Outcome<Lower> {
+        match self.names.get(step.word(place)?) {
+            Some(Bound::Lower(lower)) => Ok(lower.clone()),
+            _ => self.t.lower(&self.session(step, place)?),
+        }
+    }
+
+    fn turn(&self, step: &Step) -> Outcome<TurnSeen> {
+        match self.names.get(step.word(0)?) {
+            Some(Bound::Turn(turn)) => Ok(turn.clone()),
+            _ => wrong(step, "a turn is missing"),
+        }
+    }
+
+    fn action(&self, step: &Step, place: usize) -> Outcome<Ask> {
+        match self.names.get(step.word(place)?) {
+            Some(Bound::Action(action)) => Ok(action.clone()),
+            _ => wrong(step, "an action is missing"),
+        }
+    }
+
+    /// The value at a place among the operands that are no words; null without it.
+    fn value(&self, step: &Step, place: usize) -> Value {
+        let values = step.operands.iter().filter_map(|operand| match operand {
+            Operand::Value(value) => Some(value),
+            Operand::Word(_) => None,
+        });
+        values
+            .skip(place)
+            .map(|value| self.filled(value))
+            .next()
+            .unwrap_or_default()
+    }
+
+    /// The members of all objects among the operands.
+    fn members(&self, step: &Step) -> Value {
+        let mut members = json!({});
+        for operand in &step.operands {
+            if let Operand::Value(value) = operand {
+                members = wire::with(members, &self.filled(value));
+            }
+        }
+        members
+    }
+
+    /// The word at a place, which may be a reference.
+    fn kind(&self, step: &Step, place: usize) -> Outcome<String> {
+        match step.operands.get(place) {
+            Some(Operand::Word(word)) => Ok((*word).to_owned()),
+            Some(Operand::Value(Value::String(text))) => Ok(self.rendered(text)),
+            _ => wrong(step, "a type is missing"),
+        }
+    }
+
+    /// The message of a name, or of a place among several.
+    fn message(&self, step: &Step, place: usize) -> Outcome<Seen> {
+        let path: Vec<&str> = step.word(place)?.split('.').collect();
+        let bound = self.names.get(path[0]);
+        match bound.and_then(|bound| bound.message(&path[1..]).0) {
+            Some(seen) => Ok(seen.clone()),
+            None => wrong(step, "a message is missing"),
+        }
+    }
+
+    /// The value at a place as a list.
+    fn list(&self, step: &Step, place: usize) -> Vec<Value> {
+        let value = self.value(step, place);
+        value.as_array().cloned().unwrap_or_default()
+    }
+
+    /// What a value stands for: a result, if it names one, else data.
+    fn bound(&self, value: &Value) -> Bound {
+        let name = value.as_str().and_then(|text| text.strip_prefix('$'));
+        let bound = name.and_then(|name| self.names.get(name));
+        bound
+            .cloned()
+            .unwrap_or_else(|| Bound::Data(self.filled(value)))
+    }
+
+    /// The first value as a number.
+    fn count(&self, step: &Step) -> u64 {
+        self.value(step, 0).as_u64().unwrap_or_default()
+    }
+
+    fn string(&self, step: &Step, place: usize) -> String {
+        let value = self.value(step, place);
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    }
+
+    /// A value with what its references stand for.
+    fn filled(&self, value: &Value) -> Value {
+        match value {
+            Value::String(text) => match reference(text) {
+                Some(whole) if whole.len() == text.len() => {
+                    self.look_up(whole).unwrap_or_else(|| value.clone())
+                }
+                _ => self.rendered(text).into(),
+            },
+            Value::Array(values) => values.iter().map(|value| self.filled(value)).collect(),
+            Value::Object(members) => {
+                let filled = members
+                    .iter()
+                    .map(|(name, value)| (name.clone(), self.filled(value)));
+                Value::Object(filled.collect())
+            }
+            other => other.clone(),
+        }
+    }
+
+    /// A text with what its references stand for.
+    fn rendered(&self, text: &str) -> String {
+        let (mut all, mut rest) = (String::new(), text);
+        while let Some(place) = rest.find('$') {
+            all.push_str(&rest[..place]);
+            rest = &rest[place..];
+            let found = reference(rest).unwrap_or("$");
+            match self.look_up(found) {
+                Some(Value::String(text)) => all.push_str(&text),
+                Some(value) => all.push_str(&value.to_string()),
+                None => all.push_str(found),
+            }
+            rest = &rest[found.len()..];
+        }
+        all + rest
+    }
+
+    /// What `$name.member`, `$name.0.member` or `$name#index` stands for.
+    fn look_up(&self, reference: &str) -> Option<Value> {
+        let (path, property) = reference.split_once('#').unwrap_or((reference, ""));
+        let path: Vec<&str> = path.strip_prefix('$')?.split('.').collect();
+        let (name, path) = path.split_first()?;
+        let bound = self.names.get(name)?;
+        match (bound, path) {
+            (Bound::Turn(turn), ["text"]) => return Some(turn.text().into()),
+            (Bound::Turn(turn), ["output"]) => {
+                let outputs = turn.of_kind("output").map(|seen| seen.text("content"));
+                return Some(outputs.collect::<String>().into());
+            }
+            (Bound::Turn(turn), [channel @ ("system" | "question")]) => {
+                return Some(turn.on_channel(channel).into());
+            }
+            (Bound::Messages(messages), ["all"]) => {
+                let all = messages.iter().map(|seen| seen.message().clone());
+                return Some(all.collect());
+            }
+            _ => {}
+        }
+        let (message, path) = bound.message(path);
+        let mut value = match bound {
+            Bound::Session(session) => session.id().into(),
+            Bound::Lower(lower) => json!({"process":lower.process,"id":lower.id}),
+            Bound::Action(action) => json!(action.effect),
+            Bound::Data(value) => value.clone(),
+            Bound::Messages(messages) if property == "count" && path.is_empty() => {
+                return Some(messages.len().into());
+            }
+            Bound::Messages(_) | Bound::Turn(_) => message
+                .map(|seen| seen.message().clone().into())
+                .unwrap_or_default(),
+            Bound::Hub(_) => return None,
+        };
+        match property {
+            "index" => return Some(message?.index.into()),
+            "at" => return Some(message?.at.as_secs_f64().into()),
+            _ => {}
+        }
+        for part in path {
+            let place = part.parse::<usize>();
+            let inner = place
+                .ok()
+                .and_then(|place| value.get(place))
+                .or_else(|| value.get(part));
+            value = inner.cloned().unwrap_or_default();
+        }
+        Some(match (property, &value) {
+            ("count", Value::Array(values)) => values.len().into(),
+            ("count", Value::String(text)) => text.len().into(),
+            _ => value,
+        })
+    }
+
+    fn text(&self, step: &Step, place: usize) -> String {
+        self.rendered(step.texts.get(place).copied().unwrap_or_default())
+    }
+
+    /// The text at a place, or another if the step has none.
+    fn text_or(&self, step: &Step, place: usize, other: impl ToString) -> String {
+        step.texts
+            .get(place)
+            .map_or_else(|| other.to_string(), |text| self.rendered(text))
+    }
+
+    /// The number behind a word such as `from`.
+    fn number(&self, step: &Step, option: &str) -> Option<Value> {
+        match step.option(option)? {
+            Operand::Value(value) => Some(self.filled(value)),
+            Operand::Word(_) => None,
+        }
+    }
+
+    /// The place that `from` names.
+    fn from_named(&self, step: &Step) -> Option<usize> {
+        usize::try_from(self.number(step, "from")?.as_u64()?).ok()
+    }
+
+    /// The place from which on a step looks: that of `from`, else that of the session's last input.
+    fn from(&self, step: &Step, session: &Session) -> usize {
+        let last = || self.last.get(session.id()).copied();
+        self.from_named(step).or_else(last).unwrap_or_default()
+    }
+
+    /// The time of `within`: seconds, `5..` for at least so many, or a sum with bounds of the run.
+    fn within(&self, step: &Step) -> Duration {
+        let bounds = &self.t.bounds;
+        match step.option("within") {
+            Some(Operand::Value(seconds)) => bounds.secs(seconds.as_f64().unwrap_or_default()),
+            Some(Operand::Word(sum)) => {
+                let least = sum
+                    .strip_suffix("..")
+                    .map_or(Duration::ZERO, |_| bounds.deadline);
+                let parts = sum
+                    .trim_end_matches("..")
+                    .split('+')
+                    .map(|part| match part {
+                        "deadline" => bounds.deadline,
+                        "longest" => bounds.longest,
+                        "start" => bounds.start,
+                        "stop" => bounds.stop,
+                        seconds => bounds.secs(seconds.parse().unwrap_or_default()),
+                    });
+                least.max(parts.sum())
+            }
+            None => bounds.deadline,
+        }
+    }
+
+    /// Remembers an input whose end is to come.
+    fn sent(&mut self, session: &Session, place: usize) -> Bound {
+        let id = session.id().to_owned();
+        self.inputs.entry(id.clone()).or_default().push_back(place);
+        self.last.insert(id, place);
+        Bound::Data(place.into())
+    }
+
+    /// Waits for the end of the turn of an input.
+    fn whole_turn(&mut self, session: &Session, place: usize) -> Outcome<TurnSeen> {
+        self.last.insert(session.id().to_owned(), place);
+        self.t.end_of(session, place)
+    }
+
+    /// Opens the sessions that a step names.
+    fn open(&mut self, step: &Step, open: impl Fn(&mut Trial) -> Outcome<Session>) -> Outcome {
+        for name in step.words() {
+            let session = open(self.t)?;
+            self.names.insert(name, Bound::Session(session));
+        }
+        Ok(())
+    }
+
+    /// Sends a message of a session, or of a hub's session.
+    fn send(&mut self, step: &Step, valid: bool) -> Outcome<Bound> {
+        let (hub, s) = self.hub_and_session(step, 0)?;
+        let kind = step.word(1 + usize::from(hub.is_some()))?;
+        let members = self.members(step);
+        let place = match hub {
+            Some(hub) => hub.tell(&s, kind, members),
+            None if valid => self.t.tell(&s, kind, &members)?,
+            None => self.t.tell_deviant(&s, kind, &members)?,
+        };
+        if kind == "user.input" {
+            self.sent(&s, place);
+        }
+        Ok(Bound::Data(place.into()))
+    }
+
+    /// Takes the place of the session's first input whose turn has not ended.
+    fn input_of(&mut self, session: &Session) -> usize {
+        let inputs = self.inputs.get_mut(session.id());
+        inputs.and_then(VecDeque::pop_front).unwrap_or_default()
+    }
+
+    /// Begins a turn of a session with the first value of a step.
+    fn begin(
+        &mut self,
+        step: &Step,
+        begin: impl Fn(&mut Trial, &Session, Value) -> Outcome<usize>,
+    ) -> Outcome<Bound> {
+        let s = self.session(step, 0)?;
+        let place = begin(self.t, &s, self.value(step, 0))?;
+        Ok(self.sent(&s, place))
+    }
+
+    fn bind_hub(&mut self, step: &Step, hub: Hub) -> Outcome {
+        self.names.insert(step.word(0)?, Bound::Hub(hub));
+        Ok(())
+    }
+
+    /// Waits for a message of a type, and with these members.
+    fn expect(&mut self, step: &Step) -> Outcome<Bound> {
+        let (hub, s) = self.hub_and_session(step, 0)?;
+        let kind = self.kind(step, 1 + usize::from(hub.is_some()))?;
+        let members = self.members(step);
+        let from = self.from(step, &s);
+        let within = self.within(step);
+        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has(seen, &members);
+        let expected = match (&hub, step.texts.first()) {
+            (_, Some(text)) => self.rendered(text),
+            (Some(_), None) => format!("`{kind}`"),
+            (None, None) => format!("`{kind}` for {} within {within:.1?}", s.id()),
+        };
+        let seen = match hub {
+            Some(hub) => self.t.hear(&hub, &s, from, expected, is_wanted)?,
+            None => self
+                .t
+                .expect_that_within(from, &s, expected, within, is_wanted)?,
+        };
+        Ok(Bound::Messages(vec![seen]))
+    }
+
+    /// Selects the messages of a type that have these members, and demands how many there are if
+    /// a count stands first: `2`, `1..` or `1..2`.
+    fn select(
+        &mut self,
+        step: &Step,
+        place: usize,
+        mut found: Vec<Seen>,
+        what: &str,
+    ) -> Outcome<Bound> {
+        let kind = self.kind(step, place)?;
+        let members = self.members(step);
+        let after = self.number(step, "after").and_then(|at| at.as_f64());
+        found.retain(|seen| {
+            is_of(seen, &kind)
+                && has(seen, &members)
+                && after.is_none_or(|at| seen.at.as_secs_f64() > at)
+        });
+        let count = found.len();
+        let kinds: Vec<&str> = found.iter().map(Seen::kind).collect();
+        self.names.insert("count", Bound::Data(count.into()));
+        self.names
+            .insert("kinds", Bound::Data(kinds.join(", ").into()));
+        let found = Bound::Messages(found);
+        self.names.insert("found", found.clone());
+        if let Some(wanted) = step.count() {
+            let (least, most) = wanted.split_once("..").unwrap_or((&wanted, &wanted));
+            let holds = least.parse().is_ok_and(|least: usize| least <= count)
+                && most.parse().map_or(true, |most: usize| count <= most);
+            let expected = self.text_or(step, 0, format!("{wanted} `{kind}`{what}"));
+            self.t
+                .demand(holds, expected, self.text_or(step, 1, count))?;
+        }
+        Ok(found)
+    }
+
+    /// What came: in a session, in one of a hub, in all (`any`), in a turn or among messages.
+    fn came(&mut self, step: &Step) -> Outcome<Bound> {
+        let place = usize::from(step.count().is_some());
+        let from = self.from_named(step).unwrap_or_default();
+        let (found, place) = match self.names.get(step.word(place)?) {
+            Some(Bound::Turn(turn)) => (turn.messages.clone(), place),
+            Some(Bound::Messages(messages)) => (messages.clone(), place),
+            Some(Bound::Hub(hub)) => (hub.heard(&self.session(step, place + 1)?, from), place + 1),
+            None if step.word(place)? == "any" => (self.t.seen_from(from), place),
+            _ => (self.t.since(from, &self.session(step, place)?), place),
+        };
+        self.select(step, place + 1, found, "")
+    }
+
+    /// What reached the adapter: in a session, or in all (`any`).
+    fn reached(&mut self, step: &Step) -> Outcome<Bound> {
+        let place = usize::from(step.count().is_some());
+        let found = if step.word(place)? == "any" {
+            self.t
+                .written()
+                .into_iter()
+                .map(|below| below.seen)
+                .collect()
+        } else {
+            self.t.written_to(&self.lower(step, place)?)
+        };
+        self.select(step, place + 1, found, " at the adapter")
+    }
+
+    /// Compares: `$a == 1`, of which several are joined by `and`.
+    fn holds(&self, step: &Step) -> Outcome<(bool, Value)> {
+        let mut first = None;
+        for comparison in step
+            .operands
+            .split(|operand| matches!(operand, Operand::Word("and")))
+        {
+            let [
+                Operand::Value(left),
+                Operand::Word(operator),
+                Operand::Value(right),
+            ] = comparison
+            else {
+                return wrong(step, "a comparison is not `value operator value`");
+            };
+            let (left, right) = (self.filled(left), self.filled(right));
+            let numbers = left.as_f64().zip(right.as_f64());
+            let holds = match *operator {
+                "==" => left == right,
+                "!=" => left != right,
+                "<" => numbers.is_some_and(|(left, right)| left < right),
+                "<=" => numbers.is_some_and(|(left, right)| left <= right),
+                ">" => numbers.is_some_and(|(left, right)| left > right),
+                ">=" => numbers.is_some_and(|(left, right)| left >= right),
+                "ends_with" => left
+                    .as_str()
+                    .zip(right.as_str())
+                    .is_some_and(|(left, right)| left.ends_with(right)),
+                "contains" => contains(&left, &right),
+                "lacks" => !contains(&left, &right),
+                _ => return wrong(step, "the operator is not known"),
+            };
+            first.get_or_insert(left);
+            if !holds {
+                return Ok((false, first.unwrap_or_default()));
+            }
+        }
+        Ok((true, first.unwrap_or_default()))
+    }
+
+    /// Whether the program has what a step names: extensions, operations of the probe, abilities.
+    fn has_all(&self, step: &Step) -> Outcome<bool> {
+        let names: Vec<&str> = step.words().skip(1).collect();
+        let subject = &self.t.subject;
+        Ok(match step.word(0)? {
+            "extension" => names.iter().all(|name| subject.extensions.contains(*name)),
+            "probe" => self.t.has_probe(&names),
+            "ability" => names
+                .iter()
+                .all(|name| subject.abilities.iter().any(|one| one.name() == *name)),
+            _ => return wrong(step, "the condition is not known"),
+        })
+    }
+}
+
+/// The reference that a text begins with.
+fn reference(text: &str) -> Option<&str> {
+    let rest = text.strip_prefix('$')?;
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    let mut length = 0;
+    for (place, byte) in rest.bytes().enumerate() {
+        let next = rest.as_bytes().get(place + 1).copied();
+        if !is_name(byte) && !(matches!(byte, b'.' | b'#') && next.is_some_and(is_name)) {
+            break;
+        }
+        length = place + 1;
+    }
+    (length > 0).then(|| &text[..=length])
+}
+
+/// Whether a message is of a type, of one of several, of `any`, or an `entry` of a journal.
+fn is_of(seen: &Seen, kinds: &str) -> bool {
+    match kinds {
+        "any" => true,
+        "entry" => seen.is_entry(),
+        kinds => kinds.split('|').any(|kind| kind == seen.kind()),
+    }
+}
+
+fn contains(left: &Value, right: &Value) -> bool {
+    match (left, right) {
+        (Value::Array(values), right) => values.contains(right),
+        (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
+        _ => false,
+    }
+}
+
+/// Whether a message has these members: `null` for none, `"*"` for any, `"*part*"`, a list of
+/// texts of which it is one, an object whose members it has; a name with `!` wants the contrary.
+fn has(seen: &Seen, members: &Value) -> bool {
+    fn is_like(got: Option<&Value>, wanted: &Value) -> bool {
+        let text = got.and_then(Value::as_str).unwrap_or_default();
+        match wanted {
+            Value::Null => got.is_none(),
+            Value::String(wanted) => {
+                match wanted.strip_prefix('*').map(|rest| rest.strip_suffix('*')) {
+                    Some(None) if wanted == "*" => got.is_some(),
+                    Some(Some(part)) => got.is_some_and(|got| contains(got, &part.into())),
+                    _ => text == wanted,
+                }
+            }
+            Value::Array(wanted) => wanted
+                .iter()
+                .any(|wanted| got == Some(wanted) || is_like(got, wanted)),
+            Value::Object(wanted) => wanted
+                .iter()
+                .all(|(name, wanted)| is_like(got.and_then(|got| got.get(name)), wanted)),
+            wanted => got == Some(wanted),
+        }
+    }
+    members
+        .as_object()
+        .into_iter()
+        .flatten()
+        .all(|(name, wanted)| match name.strip_prefix('!') {
+            Some(name) => !is_like(seen.get(name), wanted),
+            None => is_like(seen.get(name), wanted),
+        })
+}
+
+/// The verbs, and what each does.
+pub(super) static VERBS: &[(&str, Perform)] = &[
+    // What belongs to the step above.
+    ("hint", Act(|_, _| Ok(()))),
+    ("under", Act(|_, _| Ok(()))),
+    ("sent", Act(|_, _| Ok(()))),
+    // Blocks.
+    (
+        "each",
+        Act(|p, step| {
+            let names: Vec<&str> = step.words().take_while(|word| *word != "in").collect();
+            let all = match step.operands.last() {
+                Some(Operand::Value(Value::Array(items))) => items.clone(),
+                _ => p.list(step, 0),
+            };
+            all.iter().try_for_each(|item| {
+                for (place, name) in names.iter().copied().enumerate() {
+                    let part = if names.len() == 1 { item } else { &item[place] };
+                    let part = p.bound(part);
+                    p.names.insert(name, part);
+                }
+                p.play(&step.body)
+            })
+        }),
+    ),
+    (
+        "repeat",
+        Act(|p, step| (0..p.count(step)).try_for_each(|_| p.play(&step.body))),
+    ),
+    (
+        "with",
+        Act(|p, step| p.play(if p.has_all(step)? { &step.body } else { &[] })),
+    ),
+    (
+        "without",
+        Act(|p, step| p.play(if p.has_all(step)? { &[] } else { &step.body })),
+    ),
+    (
+        "if",
+        Act(|p, step| p.play(if p.holds(step)?.0 { &step.body } else { &[] })),
+    ),
+    // Values.
+    ("value", Find(|p, step| Ok(Bound::Data(p.value(step, 0))))),
+    ("token", Find(|p, _| Ok(Bound::Data(p.t.token().into())))),
+    (
+        "place",
+        Find(|p, _| Ok(Bound::Data(p.t.history.len().into()))),
+    ),
+    (
+        "processes",
+        Find(|p, _| Ok(Bound::Data(p.t.stub_processes().into()))),
+    ),
+    ("lower", Find(|p, step| Ok(Bound::Lower(p.lower(step, 0)?)))),
+    ("action", Find(|p, _| Ok(Bound::Action(p.t.action())))),
+    (
+        "file",
+        Find(|p, step| {
+            let path = p.t.path(&p.string(step, 0));
+            std::fs::write(&path, p.string(step, 1))?;
+            Ok(Bound::Data(json!(path)))
+        }),
+    ),
+    (
+        "instructions",
+        Find(|p, step| {
+            let content = Trial::instructions(&p.session(step, 0)?, &p.value(step, 0))?;
+            Ok(Bound::Data(content.into()))
+        }),
+    ),
+    // The stub, and sessions.
+    ("adapter", Act(|p, step| p.t.stub_script(&p.value(step, 0)))),
+    ("open", Act(|p, step| p.open(step, Trial::open))),
+    ("known", Act(|p, step| p.open(step, Trial::open_known))),
+    (
+        "named",
+        Act(|p, step| {
+            let id = p.string(step, 0);
+            p.open(step, |t| t.open_as(&id))
+        }),
+    ),
+    (
+        "rich",
+        Act(|p, step| {
+            let more = p.members(step);
+            p.open(step, |t| full_hub::open_with(t, &more))
+        }),
+    ),
+    (
+        "offer",
+        Act(|p, step| {
+            let more = wire::with(json!({"extensions":p.value(step, 0)}), &p.members(step));
+            p.open(step, |t| t.open_offering(&[], &more))
+        }),
+    ),
+    (
+        "agree",
+        Act(|p, step| {
+            let names = p.value(step, 0);
+            let names: Vec<&str> = names
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            let more = p.members(step);
+            p.open(step, |t| Ok(t.agree(&names, &more)?.0))
+        }),
+    ),
+    (
+        "introduce",
+        Act(|p, step| p.t.introduce(&p.session(step, 0)?)),
+    ),
+    (
+        "unopened",
+        Find(|p, _| Ok(Bound::Session(Session::named(p.t.fresh("unopened"))))),
+    ),
+    // Inputs, whose turn goes on.
+    (
+        "input",
+        Find(|p, step| p.begin(step, |t, s, content| t.input(s, content))),
+    ),
+    (
+        "quick_input",
+        Find(|p, step| p.begin(step, |t, s, _| t.quick_input(s))),
+    ),
+    (
+        "begin",
+        Find(|p, step| p.begin(step, |t, s, actions| t.begin(s, &actions))),
+    ),
+    (
+        "busy",
+        Find(|p, step| {
+            p.begin(step, |t, s, _| match t.subject.side {
+                Side::Adapter => t.busy(s),
+                Side::Host => t.begin_busy(s),
+            })
+        }),
+    ),
+    (
+        "fail",
+        Find(|p, step| p.begin(step, |t, s, _| t.failing(s))),
+    ),
+    (
+        "probe",
+        Find(|p, step| p.begin(step, |t, s, script| t.probe(s, &script))),
+    ),
+    (
+        "probe_as",
+        Find(|p, step| {
+            let script = p.value(step, 1);
+            p.begin(step, |t, s, turn| {
+                t.probe_as(s, turn.as_str().unwrap_or_default(), &script)
+            })
+        }),
+    ),
+    (
+        "busy_as",
+        Find(|p, step| {
+            p.begin(step, |t, s, turn| {
+                t.busy_as(s, turn.as_str().unwrap_or_default())
+            })
+        }),
+    ),
+    (
+        "instruct",
+        Find(|p, step| {
+            let (hub, s) = p.hub_and_session(step, 0)?;
+            let place = match hub {
+                Some(hub) => journal::instruct(&hub, &s, &p.string(step, 0), &p.value(step, 1))?,
+                None => p.t.instruct(&s, &p.value(step, 0))?,
+            };
+            Ok(p.sent(&s, place))
+        }),
+    ),
+    (
+        "ask",
+        Find(|p, step| {
+            let request = p.t.ask(&p.session(step, 0)?, &p.action(step, 1)?)?;
+            p.sent(&p.session(step, 0)?, request.from);
+            Ok(Bound::Messages(vec![request.seen]))
+        }),
+    ),
+    // Whole turns.
+    (
+        "act",
+        Find(|p, step| {
+            let (hub, s) = p.hub_and_session(step, 0)?;
+            let Some(hub) = hub else {
+                let place = p.t.instruct(&s, &p.value(step, 0))?;
+                return Ok(Bound::Turn(p.whole_turn(&s, place)?));
+            };
+            let (turn, actions) = (p.string(step, 0), p.value(step, 1));
+            let place = journal::instruct(&hub, &s, &turn, &actions)?;
+            p.last.insert(s.id().to_owned(), place);
+            Ok(Bound::Messages(vec![p.t.hear_end(&hub, &s, place, &turn)?]))
+        }),
+    ),
+    (
+        "turn",
+        Find(|p, step| {
+            let s = p.session(step, 0)?;
+            let place = p.t.input(&s, p.value(step, 0))?;
+            Ok(Bound::Turn(p.whole_turn(&s, place)?))
+        }),
+    ),
+    (
+        "quick",
+        Find(|p, step| {
+            let s = p.session(step, 0)?;
+            let place = p.t.quick_input(&s)?;
+            Ok(Bound::Turn(p.whole_turn(&s, place)?))
+        }),
+    ),
+    (
+        "probed",
+        Find(|p, step| {
+            let s = p.session(step, 0)?;
+            let place = p.t.probe(&s, &p.value(step, 0))?;
+            let turn = p.whole_turn(&s, place)?;
+            Trial::supported(&turn.messages)?;
+            Ok(Bound::Turn(turn))
+        }),
+    ),
+    (
+        "ordinary",
+        Act(|p, step| stop::ordinary_turn(p.t, &p.session(step, 0)?)),
+    ),
+    // Other messages of the hub or host.
+    ("send", Find(|p, step| p.send(step, true))),
+    ("lie", Find(|p, step| p.send(step, false))),
+    (
+        "stop",
+        Find(|p, step| Ok(Bound::Data(p.t.stop(&p.session(step, 0)?)?.into()))),
+    ),
+    (
+        "close",
+        Find(|p, step| Ok(Bound::Data(p.t.close(&p.session(step, 0)?)?.into()))),
+    ),
+    ("cue", Act(|p, step| p.t.cue(step.word(0)?))),
+    (
+        "halted",
+        Act(|p, step| {
+            let s = p.session(step, 0)?;
+            let from = p.input_of(&s);
+            stop::stop(p.t, &s, from).map(drop)
+        }),
+    ),
+    // Waits.
+    (
+        "end",
+        Find(|p, step| {
+            let s = p.session(step, 0)?;
+            let from = p.input_of(&s);
+            Ok(Bound::Turn(p.t.end_within(&s, from, p.within(step))?))
+        }),
+    ),
+    (
+        "finishes",
+        Find(|p, step| {
+            let (hub, s) = p.hub_and_session(step, 0)?;
+            let (from, turn) = (p.from(step, &s), p.string(step, 0));
+            let end = match hub {
+                Some(hub) => p.t.hear_end(&hub, &s, from, &turn)?,
+                None => p.t.end_of_turn(&s, &turn, from, p.within(step))?,
+            };
+            Ok(Bound::Messages(vec![end]))
+        }),
+    ),
+    ("expect", Find(|p, step| p.expect(step))),
+    (
+        "reaches",
+        Find(|p, step| {
+            let session = p.session(step, 0).unwrap_or_else(|_| Session::named(""));
+            let (from, within) = (p.from(step, &session), p.within(step));
+            let seen =
+                p.t.expect_told_within(from, &p.lower(step, 0)?, step.word(1)?, within)?;
+            Ok(Bound::Messages(vec![seen]))
+        }),
+    ),
+    (
+        "writes",
+        Find(|p, step| {
+            let from = p.from_named(step).unwrap_or_default();
+            let seen = full_hub::expect_written(p.t, from, &p.lower(step, 0)?, step.word(1)?)?;
+            Ok(Bound::Messages(vec![seen]))
+        }),
+    ),
+    (
+        "gone",
+        Act(|p, step| {
+            let process = p.lower(step, 0)?.process;
+            lifecycle::demand_gone(p.t, &[process], p.within(step))
+        }),
+    ),
+    (
+        "exits",
+        Act(|p, step| {
+            let from = p.from_named(step).unwrap_or_default();
+            full_hub::expect_gone(p.t, from, &p.lower(step, 0)?).map(drop)
+        }),
+    ),
+    (
+        "leaves",
+        Act(|p, _| {
+            p.t.expect_gone();
+            Ok(())
+        }),
+    ),
+    ("settle", Act(|p, _| p.t.settle())),
+    ("fence", Act(|p, _| p.t.fence().map(drop))),
+    (
+        "pause",
+        Act(|p, step| {
+            p.t.pass_time(Duration::from_millis(p.count(step)));
+            Ok(())
+        }),
+    ),
+    (
+        "quiet",
+        Act(|p, _| {
+            p.t.pass_time(p.t.quiet());
+            Ok(())
+        }),
+    ),
+    // Demands.
+    (
+        "says",
+        Act(|p, step| p.t.demand_text(&p.turn(step)?, &p.string(step, 0))),
+    ),
+    (
+        "told",
+        Act(|p, step| p.t.demand_told(&p.turn(step)?, &p.text(step, 0))),
+    ),
+    (
+        "in_order",
+        Act(|p, step| {
+            let words = p.value(step, 0);
+            let words: Vec<&str> = words
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_str)
+                .collect();
+            flow::demand_order(p.t, &p.turn(step)?.text(), &words)
+        }),
+    ),
+    (
+        "answers",
+        Act(|p, step| {
+            let (actions, text) = (p.value(step, 0), p.string(step, 1));
+            p.t.demand_answer(&p.session(step, 0)?, &actions, &text)
+        }),
+    ),
+    (
+        "served",
+        Act(|p, step| p.t.demand_served(&p.session(step, 0)?, &p.string(step, 0))),
+    ),
+    (
+        "ends",
+        Act(|p, step| {
+            p.t.settle()?;
+            p.t.demand_ends_now(&p.session(step, 1)?, p.count(step) as usize)
+        }),
+    ),
+    (
+        "ended",
+        Act(|p, step| {
+            p.t.demand_ends_now(&p.session(step, 1)?, p.count(step) as usize)
+        }),
+    ),
+    (
+        "ledger",
+        Act(|p, step| p.t.settle_ledger(&p.session(step, 0)?)),
+    ),
+    (
+        "is",
+        Act(|p, step| {
+            let (seen, members) = (p.message(step, 0)?, p.members(step));
+            let mut members = members.as_object().into_iter().flatten();
+            members.try_for_each(|(name, wanted)| p.t.demand_member(&seen, name, wanted.clone()))
+        }),
+    ),
+    (
+        "demand",
+        Act(|p, step| {
+            let (holds, left) = p.holds(step)?;
+            p.t.demand(holds, p.text(step, 0), p.text_or(step, 1, left))
+        }),
+    ),
+    (
+        "should",
+        Act(|p, step| {
+            let (holds, left) = p.holds(step)?;
+            p.t.should(holds, p.text(step, 0), p.text_or(step, 1, left));
+            Ok(())
+        }),
+    ),
+    (
+        "done",
+        Act(|p, step| {
+            p.t.demand(p.action(step, 0)?.done(), p.text(step, 0), p.text(step, 1))
+        }),
+    ),
+    (
+        "undone",
+        Act(|p, step| {
+            p.t.demand(!p.action(step, 0)?.done(), p.text(step, 0), p.text(step, 1))
+        }),
+    ),
+    ("came", Find(|p, step| p.came(step))),
+    ("reached", Find(|p, step| p.reached(step))),
+    (
+        "silent",
+        Act(|p, step| {
+            let s = p.session(step, 0)?;
+            p.t.demand_silence(&s, p.from(step, &s), p.text(step, 0))
+        }),
+    ),
+    (
+        "unheard",
+        Act(|p, step| demand_unheard(p.t, &p.string(step, 0))),
+    ),
+    ("no_strangers", Act(|p, _| p.t.demand_no_strangers())),
+    (
+        "core_only",
+        Act(|p, step| demand_core(p.t, &p.text(step, 0))),
+    ),
+    (
+        "ignores_noise",
+        Act(|p, step| extended_relay::demand_noise_ignored(p.t, &p.session(step, 0)?)),
+    ),
+    // What only a few cases do.
+    (
+        "approvals",
+        Act(|p, step| {
+            let wanted = p.value(step, 1);
+            let wanted: Vec<bool> = wanted
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(Value::as_bool)
+                .collect();
+            permission::demand_answers(p.t, &p.lower(step, 0)?, &p.string(step, 0), &wanted)
+        }),
+    ),
+    (
+        "no_approval",
+        Act(|p, _| permission::demand_no_approval(p.t)),
+    ),
+    (
+        "dies",
+        Act(|p, step| restart::die(p.t, &p.session(step, 0)?)),
+    ),
+    (
+        "context",
+        Act(|p, step| {
+            let s = p.session(step, 0)?;
+            restart::demand_context(p.t, &s, p.from(step, &s), &p.string(step, 0))
+        }),
+    ),
+    (
+        "ask_visibly",
+        Find(|p, step| {
+            let (s, action) = (p.session(step, 0)?, p.action(step, 1)?);
+            let request = asking::ask_visibly(p.t, &s, &action)?;
+            p.sent(&s, request.from);
+            Ok(Bound::Messages(vec![request.seen]))
+        }),
+    ),
+    (
+        "answer_all",
+        Act(|p, step| {
+            let (s, seen) = (p.session(step, 0)?, p.message(step, 1)?);
+            let request = Request {
+                from: p.input_of(&s),
+                seen,
+            };
+            asking::answer_to_the_end(p.t, &s, &request, p.value(step, 0) == true)
+        }),
+    ),
+    (
+        "probe_answer",
+        Find(|p, step| {
+            let answer = Trial::probe_answer(&p.turn(step)?.messages, step.word(1)?);
+            Ok(Bound::Data(answer.unwrap_or_default()))
+        }),
+    ),
+    (
+        "got",
+        Find(|p, step| {
+            Ok(Bound::Data(many::value_of(
+                p.t,
+                &p.session(step, 0)?,
+                &p.string(step, 0),
+            )?))
+        }),
+    ),
+    // Verdicts without a finding.
+    (
+        "offered",
+        Act(|p, step| {
+            let extensions: Vec<&str> = step.words().skip(1).collect();
+            full_hub::demand_any_offer(p.t, &p.lower(step, 0)?, &extensions)
+        }),
+    ),
+    (
+        "note",
+        Act(|p, step| {
+            let note = p.text(step, 0);
+            p.t.note(note);
+            Ok(())
+        }),
+    ),
+    // Hubs of a journal.
+    (
+        "journal",
+        Act(|p, step| {
+            journal::prepare(p.t)?;
+            let hub = p.t.hub()?;
+            p.bind_hub(step, hub)
+        }),
+    ),
+    (
+        "further",
+        Act(|p, step| {
+            let hub = p.t.further_hub()?;
+            p.bind_hub(step, hub)
+        }),
+    ),
+    (
+        "again",
+        Act(|p, step| {
+            let hub = journal::again(p.t)?;
+            p.bind_hub(step, hub)
+        }),
+    ),
+    (
+        "journaled",
+        Act(|p, step| {
+            let session = journal::open_more(p.t, &p.hub(step)?, p.members(step))?;
+            p.names.insert(step.word(1)?, Bound::Session(session));
+            Ok(())
+        }),
+    ),
+    (
+        "attach",
+        Find(|p, step| {
+            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
+            let attached = journal::attach(p.t, &hub, &s, p.count(step), p.members(step))?;
+            Ok(Bound::Messages(vec![attached]))
+        }),
+    ),
+    (
+        "catch_up",
+        Find(|p, step| {
+            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
+            let (attached, entries) = journal::catch_up(p.t, &hub, &s, p.count(step))?;
+            p.names.insert("entries", Bound::Messages(entries));
+            Ok(Bound::Messages(vec![attached]))
+        }),
+    ),
+    (
+        "refused",
+        Find(|p, step| {
+            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
+            let refusal = attach::refusal(p.t, &hub, &s, p.from(step, &s), &p.string(step, 0))?;
+            Ok(Bound::Messages(vec![refusal]))
+        }),
+    ),
+    (
+        "each_once",
+        Act(|p, step| match p.names.get(step.word(0)?) {
+            Some(Bound::Messages(entries)) => {
+                let last = entries.last().map_or(0, |entry| entry.number("seq"));
+                attach::demand_once(p.t, entries, p.count(step), last)
+            }
+            _ => wrong(step, "entries are missing"),
+        }),
+    ),
+    (
+        "completed",
+        Act(|p, step| journal::demand_completed(p.t, &p.message(step, 0)?)),
+    ),
+    ("rest", Act(|p, step| p.t.rest(&p.hub(step)?))),
+];
