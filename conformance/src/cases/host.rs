@@ -9,7 +9,6 @@ pub(super) mod framing;
 pub(super) mod full_hub;
 pub(super) mod journal;
 pub(super) mod lifecycle;
-pub(super) mod messages;
 pub(super) mod output;
 pub(super) mod permission;
 pub(super) mod properties;

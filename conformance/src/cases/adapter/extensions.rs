@@ -3,7 +3,7 @@
 
 use crate::cases::CaseRun;
 
-mod declared;
+pub(in crate::cases) mod declared;
 mod facts;
 pub(in crate::cases) mod flow;
 mod negotiation;
@@ -13,19 +13,15 @@ mod requests;
 mod resumed;
 mod session_events;
 mod single_extension;
-mod turns;
+pub(in crate::cases) mod turns;
 mod unanswered;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-02", negotiation::subset),
-    ("A-EXT-03", negotiation::core_only),
     ("A-EXT-04", turns::id_on_all),
-    ("A-EXT-07", turns::steer),
-    ("A-EXT-08", turns::idle_steer),
     ("A-EXT-10", session_events::closed),
     ("A-EXT-12", requests::late_answer),
     ("A-EXT-20", session_events::update),
-    ("A-EXT-21", session_events::applied),
     ("A-EXT-25", session_events::ping),
     ("A-EXT-27", odd_fields::meta),
     ("A-EXT-28", odd_fields::future),
@@ -42,7 +38,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-39", unanswered::bad_messages),
     ("A-EXT-40", facts::zero_and_unknown),
     ("A-EXT-41", facts::categories),
-    ("A-EXT-42", unanswered::reserved_names),
     ("A-EXT-43", program::files_in_their_folder),
     ("A-EXT-44", session_events::update_lasts),
     ("A-EXT-45", resumed::remembers),
@@ -53,6 +48,4 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-50", declared::turn_completion),
     ("A-EXT-51", declared::steers),
     ("A-EXT-52", resumed::names_over_turns),
-    ("A-EXT-53", declared::native_ids),
-    ("A-EXT-54", requests::changed_input),
 ];

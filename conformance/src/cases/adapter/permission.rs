@@ -5,15 +5,10 @@ use crate::cases::prelude::*;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-PRM-01", request_says_all),
     ("A-PRM-04", no_answer),
-    ("A-PRM-09", in_reverse),
     ("A-PRM-11", a_hundred),
     ("A-PRM-12", blocks_no_one),
     ("A-PRM-14", no_one_asked),
-    ("A-PRM-15", id_of_an_earlier_turn),
 ];
-
-const SETTLE_ONE: &str =
-    "look requests up by session and `request_id`, and ignore answers to others";
 
 /// Has an action asked for that can be seen when it happens.
 pub(in crate::cases) fn ask_visibly(t: &mut Trial, s: &Session, ask: &Ask) -> Outcome<Request> {
@@ -119,24 +114,6 @@ fn no_answer(t: &mut Trial) -> Outcome {
     undone(t, &ask, "it happened after the denial")
 }
 
-fn in_reverse(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let asks = [t.action(), t.action()];
-    let requests = t.ask_all(&s, &asks)?;
-    t.answer(&s, &requests[1], true)?;
-    t.answer(&s, &requests[0], false)?;
-    t.end_of(&s, requests[0].from)?;
-    t.demand(
-        !asks[0].done(),
-        "the denied action does not happen",
-        "it has happened",
-    )
-    .hint(SETTLE_ONE)?;
-    t.demand(asks[1].done(), "the approved action happens", "it has not")
-        .hint(SETTLE_ONE)?;
-    t.settle_ledger(&s)
-}
-
 fn a_hundred(t: &mut Trial) -> Outcome {
     let mut of_all = HashSet::new();
     for _ in 0..5 {
@@ -177,48 +154,6 @@ fn blocks_no_one(t: &mut Trial) -> Outcome {
     t.end_of(&goes_on, from)?;
     t.end_of(&waits, request.from)?;
     Ok(())
-}
-
-/// At a stop the adapter settles by itself, and the host's denial may come as late as the next turn.
-fn id_of_an_earlier_turn(t: &mut Trial) -> Outcome {
-    let hint = "an id may be used again only when the host's answer to it has come: count over the session's turns";
-    let (s, first, request) = asked(t)?;
-    t.stop(&s)?;
-    t.end_within(&s, request.from, t.bounds.stop)?;
-    let second = t.action();
-    let from = t.probe(&s, &json!([["ask", second.members()]]))?;
-    let is_request = |seen: &Seen| seen.is_of(&s, "permission.request");
-    // An adapter that has but one id may wait for the answer.
-    if let Some(early) = t.wait(from, t.quiet().max(Duration::from_millis(500)), is_request) {
-        let id = early.text("request_id").to_owned();
-        t.demand(
-            id != request.id(),
-            "an id that no answer is to come for",
-            format!("{id:?} again"),
-        )
-        .hint(hint)?;
-    }
-    t.answer(&s, &request, false)?;
-    let seen = t.expect(from, &s, "permission.request")?;
-    let again = Request { seen, from };
-    t.pass_time(t.quiet());
-    let ended = t.has_come(from, &s, "turn.complete");
-    t.demand(
-        !ended,
-        "the second request waits for its own answer",
-        "its turn has ended",
-    )
-    .hint(hint)?;
-    t.answer(&s, &again, true)?;
-    t.end_of(&s, from)?;
-    t.demand(
-        second.done(),
-        "the approval of the second request lets it happen",
-        "it has not",
-    )
-    .hint(hint)?;
-    undone(t, &first, "the denied one of the stopped turn happened")?;
-    t.settle_ledger(&s)
 }
 
 fn no_one_asked(t: &mut Trial) -> Outcome {

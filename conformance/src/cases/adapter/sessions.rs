@@ -9,7 +9,6 @@ mod starting;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-SES-02", many::tokens),
     ("A-SES-04", many::numbers),
-    ("A-SES-05", starting::never_started),
     ("A-SES-08", starting::twice),
     ("A-SES-10", closing::one_of_two),
     ("A-SES-11", closing::the_last),

@@ -5,12 +5,17 @@ use std::collections::{HashMap, VecDeque};
 use self::Perform::{Act, Find};
 use super::{Operand, Step, read_steps};
 use crate::cases::{
-    adapter::{extensions::flow, permission as asking, sessions::many, stop},
+    adapter::{
+        extensions::{declared, flow, turns},
+        permission as asking,
+        sessions::many,
+        stop,
+    },
     host::{
         demand_core, demand_unheard,
         extensions::restart,
         full_hub,
-        journal::{self, attach},
+        journal::{self, attach, entries},
         lifecycle, permission,
         relay::extended_relay,
     },
@@ -73,9 +78,10 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
     let steps =
         read_steps(text).map_err(|error| Stop::Harness(format!("the dialogue: {error}")))?;
     let quick = Bound::Data(t.quick().into());
+    let folder = Bound::Data(json!(t.folder()));
     let mut player = Player {
         t,
-        names: HashMap::from([("quick", quick)]),
+        names: HashMap::from([("quick", quick), ("folder", folder)]),
         inputs: HashMap::new(),
         last: HashMap::new(),
     };
@@ -279,7 +285,7 @@ impl Player<'_> {
             Value::Object(members) => {
                 let filled = members
                     .iter()
-                    .map(|(name, value)| (name.clone(), self.filled(value)));
+                    .map(|(name, value)| (self.rendered(name), self.filled(value)));
                 Value::Object(filled.collect())
             }
             other => other.clone(),
@@ -328,6 +334,7 @@ impl Player<'_> {
         let mut value = match bound {
             Bound::Session(session) => session.id().into(),
             Bound::Lower(lower) => json!({"process":lower.process,"id":lower.id}),
+            Bound::Action(action) if path == ["done"] => return Some(action.done().into()),
             Bound::Action(action) => json!(action.effect),
             Bound::Data(value) => value.clone(),
             Bound::Messages(messages) if property == "count" && path.is_empty() => {
@@ -488,6 +495,16 @@ impl Player<'_> {
             (None, None) => format!("`{kind}` for {} within {within:.1?}", s.id()),
         };
         let seen = match hub {
+            Some(hub) if step.option("within").is_some() => {
+                match hub.wait(&s, from, within, is_wanted) {
+                    Some(seen) => seen,
+                    None => {
+                        return self
+                            .t
+                            .late(format!("{expected} within {within:.1?}"), "none");
+                    }
+                }
+            }
             Some(hub) => self.t.hear(&hub, &s, from, expected, is_wanted)?,
             None => self
                 .t
@@ -588,6 +605,18 @@ impl Player<'_> {
                     .as_str()
                     .zip(right.as_str())
                     .is_some_and(|(left, right)| left.ends_with(right)),
+                "follows" => left.as_u64() == right.as_u64().map(|number| number + 1),
+                "is_subset_of" => left
+                    .as_array()
+                    .is_some_and(|all| all.iter().all(|one| contains(&right, one))),
+                "mentions" => {
+                    let text = left.as_str().unwrap_or_default().to_lowercase();
+                    right
+                        .as_array()
+                        .into_iter()
+                        .flatten()
+                        .any(|part| contains(&text.as_str().into(), part))
+                }
                 "contains" => contains(&left, &right),
                 "lacks" => !contains(&left, &right),
                 _ => return wrong(step, "the operator is not known"),
@@ -639,10 +668,12 @@ fn is_of(seen: &Seen, kinds: &str) -> bool {
     }
 }
 
+/// Whether a list has an element, or a text a part; of other values the JSON is the text.
 fn contains(left: &Value, right: &Value) -> bool {
-    match (left, right) {
-        (Value::Array(values), right) => values.contains(right),
-        (Value::String(text), Value::String(part)) => text.contains(part.as_str()),
+    match (left, right.as_str()) {
+        (Value::Array(values), _) => values.contains(right),
+        (Value::String(text), Some(part)) => text.contains(part),
+        (value, Some(part)) => value.to_string().contains(part),
         _ => false,
     }
 }
@@ -732,6 +763,28 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "processes",
         Find(|p, _| Ok(Bound::Data(p.t.stub_processes().into()))),
     ),
+    (
+        "times",
+        Find(|p, step| {
+            let count = p.value(step, 1).as_u64().unwrap_or_default();
+            Ok(Bound::Data(p.string(step, 0).repeat(count as usize).into()))
+        }),
+    ),
+    (
+        "read",
+        Find(|p, step| {
+            let bytes = std::fs::read(p.string(step, 0)).unwrap_or_default();
+            let read = json!({"bytes":bytes.len(),"sha256":wire::sha256(&bytes)});
+            Ok(Bound::Data(read))
+        }),
+    ),
+    (
+        "logged",
+        Find(|p, step| {
+            let acts = p.t.logged(step.word(0)?).pop();
+            Ok(Bound::Data(acts.map(|(_, act)| act).unwrap_or_default()))
+        }),
+    ),
     ("lower", Find(|p, step| Ok(Bound::Lower(p.lower(step, 0)?)))),
     ("action", Find(|p, _| Ok(Bound::Action(p.t.action())))),
     (
@@ -789,10 +842,6 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
-        "introduce",
-        Act(|p, step| p.t.introduce(&p.session(step, 0)?)),
-    ),
-    (
         "unopened",
         Find(|p, _| Ok(Bound::Session(Session::named(p.t.fresh("unopened"))))),
     ),
@@ -800,10 +849,6 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "input",
         Find(|p, step| p.begin(step, |t, s, content| t.input(s, content))),
-    ),
-    (
-        "quick_input",
-        Find(|p, step| p.begin(step, |t, s, _| t.quick_input(s))),
     ),
     (
         "begin",
@@ -882,14 +927,6 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let s = p.session(step, 0)?;
             let place = p.t.input(&s, p.value(step, 0))?;
-            Ok(Bound::Turn(p.whole_turn(&s, place)?))
-        }),
-    ),
-    (
-        "quick",
-        Find(|p, step| {
-            let s = p.session(step, 0)?;
-            let place = p.t.quick_input(&s)?;
             Ok(Bound::Turn(p.whole_turn(&s, place)?))
         }),
     ),
@@ -1077,18 +1114,6 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(())
         }),
     ),
-    (
-        "done",
-        Act(|p, step| {
-            p.t.demand(p.action(step, 0)?.done(), p.text(step, 0), p.text(step, 1))
-        }),
-    ),
-    (
-        "undone",
-        Act(|p, step| {
-            p.t.demand(!p.action(step, 0)?.done(), p.text(step, 0), p.text(step, 1))
-        }),
-    ),
     ("came", Find(|p, step| p.came(step))),
     ("reached", Find(|p, step| p.reached(step))),
     (
@@ -1168,6 +1193,40 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "latest",
+        Find(|p, step| {
+            let value = declared::latest(p.t, &p.session(step, 0)?, step.word(1)?);
+            Ok(Bound::Data(value.unwrap_or_default()))
+        }),
+    ),
+    (
+        "capability",
+        Find(|p, step| {
+            Ok(Bound::Data(declared::capability(
+                p.t,
+                &p.session(step, 0)?,
+                step.word(1)?,
+            )))
+        }),
+    ),
+    (
+        "one_steer_result",
+        Find(|p, step| {
+            let (turn, message) = (p.string(step, 0), p.string(step, 1));
+            let seen = turns::demand_result(p.t, &p.session(step, 0)?, &turn, &message)?;
+            Ok(Bound::Messages(vec![seen]))
+        }),
+    ),
+    (
+        "unanswered",
+        Act(|p, step| {
+            let (s, kind, members) = (p.session(step, 0)?, step.word(1)?, p.members(step));
+            p.t.demand_unanswered(&s, p.text(step, 0), |t| {
+                t.tell_deviant(&s, kind, &members).map(drop)
+            })
+        }),
+    ),
+    (
         "got",
         Find(|p, step| {
             Ok(Bound::Data(many::value_of(
@@ -1193,7 +1252,16 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(())
         }),
     ),
+    ("skip", Act(|p, step| p.t.skip(p.text(step, 0)))),
     // Hubs of a journal.
+    (
+        "is_stored",
+        Find(|p, step| {
+            Ok(Bound::Data(
+                entries::is_stored(p.t, &p.string(step, 0))?.into(),
+            ))
+        }),
+    ),
     (
         "journal",
         Act(|p, step| {

@@ -2,7 +2,5 @@
 
 pub(in crate::cases) mod agreement;
 pub(in crate::cases) mod control;
-pub(in crate::cases) mod fields;
-pub(in crate::cases) mod requests;
 pub(in crate::cases) mod restart;
 pub(in crate::cases) mod turns;

@@ -14,10 +14,8 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FIL-02", sent),
     ("H-FIL-04", names),
     ("H-FIL-05", elsewhere),
-    ("H-FIL-06", defaults),
     ("H-FIL-07", no_regular_file),
     ("H-FIL-08", large),
-    ("H-FIL-09", held_to_announcement),
     ("H-FIL-10", member_in_a_file),
 ];
 
@@ -238,41 +236,6 @@ fn elsewhere(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn defaults(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let actions = json!([
-        ["write_file", "{tmpdir}/plain.bin", 100],
-        ["file_at", "{tmpdir}/plain.bin"],
-        ["complete"]
-    ]);
-    let turn = t.act(&s, &actions)?;
-    let files = files(&turn);
-    let [file] = files.as_slice() else {
-        return t.fail(
-            "one `file.output` before the turn ends",
-            format!("{} of them", files.len()),
-        );
-    };
-    let base = Path::new(file.text("file_path"))
-        .file_name()
-        .map(|name| name.to_string_lossy().into_owned());
-    let name = match file.text("file_name") {
-        "" => base.unwrap_or_default(),
-        name => name.to_owned(),
-    };
-    t.demand(
-        name == "plain.bin",
-        "the name \"plain.bin\"",
-        format!("{name:?}"),
-    )?;
-    let mime = file.text("file_mime_type");
-    t.demand(
-        ["", "application/octet-stream"].contains(&mime),
-        "the type `application/octet-stream`, or none",
-        format!("{mime:?}"),
-    )
-}
-
 fn member_in_a_file(t: &mut Trial) -> Outcome {
     let s = full_hub::open_agreeing(t, &["turns", "events", "options", "large"])?;
     t.act(&s, &json!([["complete"]]))?;
@@ -316,47 +279,6 @@ fn member_in_a_file(t: &mut Trial) -> Outcome {
                 Value::from(message.message().clone()),
             )?;
         }
-    }
-    Ok(())
-}
-
-fn held_to_announcement(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &["large"])?;
-    let s = t.open()?;
-    t.act(
-        &s,
-        &json!([["write_file", "{tmpdir}/known", 100], ["complete"]]),
-    )?;
-    full_hub::demand_offer(t, &t.lower(&s)?, "large")?;
-    let logged = t
-        .logged("file")
-        .pop()
-        .map(|(_, file)| file)
-        .unwrap_or_default();
-    let (path, sha256) = (logged["path"].clone(), logged["sha256"].clone());
-    let other = wire::sha256(b"another");
-    for (what, size, sha256, is_right) in [
-        ("its size and SHA-256", 100, sha256.clone(), true),
-        ("another size", 101, sha256, false),
-        ("another SHA-256", 100, other.into(), false),
-    ] {
-        let file = json!({"type":"file.output","file_name":"known","file_mime_type":"text/plain",
-            "file_path":path,"size":size,"sha256":sha256});
-        let turn = t.act(
-            &s,
-            &json!([["emit", file], ["say", "went on"], ["complete"]]),
-        )?;
-        t.demand_text(&turn, "went on")?;
-        if is_right {
-            t.demand(
-                files(&turn).len() == 1,
-                "one `file.output` for the hub",
-                "none",
-            )
-        } else {
-            demand_refused(t, &turn)
-        }
-        .map_err(|stop| stop.sent(format!("a file with {what}")))?;
     }
     Ok(())
 }

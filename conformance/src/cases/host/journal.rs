@@ -7,11 +7,8 @@ use crate::cases::prelude::*;
 pub(in crate::cases) mod attach;
 pub(in crate::cases) mod edits;
 pub(in crate::cases) mod entries;
-pub(in crate::cases) mod inputs;
 pub(in crate::cases) mod list;
 pub(in crate::cases) mod listeners;
-pub(in crate::cases) mod requests;
-pub(in crate::cases) mod restart;
 
 /// Has the stub agree on what a journal can tell of.
 pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
@@ -98,26 +95,12 @@ fn last_of(hub: &Hub, s: &Session) -> u64 {
         .map_or(0, |entry| entry.number("seq"))
 }
 
-/// Waits for what was asked for under this id.
-fn asked(t: &Trial, hub: &Hub, s: &Session, from: usize, request: &str) -> Outcome<Seen> {
-    t.hear(hub, s, from, format!("the request {request}"), |seen| {
-        seen.kind().ends_with(".request") && seen.text("request_id") == request
-    })
-}
-
 /// How many sessions were opened at adapters.
 fn starts(t: &Trial) -> usize {
     t.written()
         .iter()
         .filter(|below| below.seen.kind() == "session.start")
         .count()
-}
-
-/// What the adapter was answered to a request.
-fn answers(t: &Trial, lower: &Lower, request: &str) -> Vec<Seen> {
-    let mut answers = t.written_to(lower);
-    answers.retain(|seen| seen.kind().ends_with(".response") && seen.text("request_id") == request);
-    answers
 }
 
 /// Demands that a turn ended well; an absent status says so.
@@ -128,35 +111,4 @@ pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
         "status `completed`, or none",
         status,
     )
-}
-
-/// Demands that an input was refused, and for its sender alone: an end without `seq`.
-fn demand_refused(t: &Trial, end: &Seen) -> Outcome {
-    t.demand(
-        end.get("seq").is_none(),
-        "the end of a refused input has no `seq`",
-        "it has one",
-    )?;
-    t.demand(
-        end.text("status") != "completed",
-        "an end that says so",
-        "status `completed`",
-    )
-}
-
-/// Waits for the end of an input that is refused.
-fn hear_refusal(t: &Trial, hub: &Hub, s: &Session, from: usize, turn: &str) -> Outcome<Seen> {
-    t.hear(
-        hub,
-        s,
-        from,
-        format!("the `turn.complete` of {turn}, which is refused"),
-        |seen| seen.is_with("turn.complete", "turn_id", turn),
-    )
-}
-
-/// Demands what the types of some messages are, in their order.
-fn demand_kinds(t: &Trial, messages: &[Seen], wanted: &[&str]) -> Outcome {
-    let kinds: Vec<&str> = messages.iter().map(Seen::kind).collect();
-    t.demand(kinds == wanted, wanted.join(", "), kinds.join(", "))
 }

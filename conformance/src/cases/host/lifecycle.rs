@@ -8,9 +8,6 @@ mod shutdown;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-LIF-01", ends::exit_in_turn),
-    ("H-LIF-02", ends::killed_in_turn),
-    ("H-LIF-03", ends::never_reads),
     ("H-LIF-04", ends::no_such_program),
     ("H-LIF-05", ends::last_words),
     ("H-LIF-08", shutdown::orderly_end),

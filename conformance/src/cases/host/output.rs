@@ -3,35 +3,7 @@
 use crate::cases::prelude::*;
 
 /// The family.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-OUT-01", ordinary_traffic),
-    ("H-OUT-02", texts),
-    ("H-OUT-03", at_once),
-    ("H-OUT-06", core_only),
-];
-
-fn traffic(t: &mut Trial) -> Outcome<(Session, Session)> {
-    let [a, b] = t.open_each()?;
-    t.act(&a, &say_and_complete("one"))?;
-    t.act(&b, &say_and_complete("two"))?;
-    t.turn(&a, "plain text\nof \"two\" lines\t\\")?;
-    let from = t.begin_busy(&b)?;
-    t.stop(&b)?;
-    t.end_of(&b, from)?;
-    t.close(&b)?;
-    t.settle()?;
-    Ok((a, b))
-}
-
-fn ordinary_traffic(t: &mut Trial) -> Outcome {
-    traffic(t)?;
-    let lines = t.written().len();
-    t.demand(
-        lines >= 8,
-        "the adapter hears of two sessions, four turns, a stop and a close",
-        format!("{lines} lines"),
-    )
-}
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-OUT-02", texts), ("H-OUT-03", at_once)];
 
 fn texts(t: &mut Trial) -> Outcome {
     let long = "0123456789abcde\n".repeat(60_000);
@@ -82,9 +54,4 @@ fn at_once(t: &mut Trial) -> Outcome {
         t.demand(got == text(n), super::shown(&text(n)), super::shown(&got))?;
     }
     Ok(())
-}
-
-fn core_only(t: &mut Trial) -> Outcome {
-    traffic(t)?;
-    super::demand_core(t, "only the six types of the core")
 }

@@ -8,7 +8,6 @@ mod several;
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-PRM-01", shown_unchanged),
-    ("H-PRM-09", refused::bad_requests),
     ("H-PRM-12", several::a_thousand),
     ("H-PRM-14", refused::incomplete),
 ];

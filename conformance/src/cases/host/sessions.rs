@@ -9,7 +9,6 @@ mod closing;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-SES-01", start_first),
     ("H-SES-02", fresh_ids),
-    ("H-SES-04", own_session),
     ("H-SES-05", ascending),
     ("H-SES-11", similar_ids),
     ("H-SES-14", closing::opened_and_closed),
@@ -66,32 +65,6 @@ fn fresh_ids(t: &mut Trial) -> Outcome {
     t.settle()?;
     let sessions = demand_fresh_ids(t, "a fresh id for each session")?;
     t.demand(sessions >= 50, "50 sessions at the adapter", sessions)
-}
-
-fn own_session(t: &mut Trial) -> Outcome {
-    let [a, b] = t.open_each()?;
-    let (first, second) = (t.token(), t.token());
-    t.introduce(&a)?;
-    t.introduce(&b)?;
-    let from_a = t.instruct(&a, &json!([["delay", 400], ["say", first], ["complete"]]))?;
-    let from_b = t.instruct(&b, &say_and_complete(&second))?;
-    let turn_b = t.end_of(&b, from_b)?;
-    let turn_a = t.end_of(&a, from_a)?;
-    t.demand_text(&turn_a, &first)?;
-    t.demand_text(&turn_b, &second)?;
-    for (token, session) in [(&first, &a), (&second, &b)] {
-        for seen in t.seen_from(0) {
-            if seen.text("content").contains(token.as_str()) {
-                let id = seen.session().to_owned();
-                t.demand(
-                    id == session.id(),
-                    format!("this text in {} only", session.id()),
-                    format!("it is in {id}"),
-                )?;
-            }
-        }
-    }
-    Ok(())
 }
 
 fn ascending(t: &mut Trial) -> Outcome {

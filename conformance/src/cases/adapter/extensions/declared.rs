@@ -6,7 +6,7 @@ use crate::cases::prelude::*;
 const MOST_SESSIONS: u64 = 64;
 
 /// What `session.ready` and `session.info` have said last of a member.
-pub(super) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
+pub(in crate::cases) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
     let told = t
         .of(s)
         .into_iter()
@@ -16,25 +16,10 @@ pub(super) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
 }
 
 /// One of the capabilities that a session has told last; null where it has not.
-pub(super) fn capability(t: &Trial, s: &Session, name: &str) -> Value {
+pub(in crate::cases) fn capability(t: &Trial, s: &Session, name: &str) -> Value {
     latest(t, s, "capabilities")
         .and_then(|all| all.get(name).cloned())
         .unwrap_or_default()
-}
-
-pub(super) fn native_ids(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["resume"])?;
-    t.quick_turn(&s)?;
-    t.settle()?;
-    if capability(t, &s, "native_session_ids") != json!(true) {
-        return t.skip("capability `native_session_ids`");
-    }
-    let told = t
-        .of(&s)
-        .iter()
-        .any(|seen| !seen.text("native_session_id").is_empty());
-    t.demand(told, "`native_session_ids`: the agent's own id once a turn has ended", "none was told")
-        .hint("declare `native_session_ids` only where the host gets the id, by `session.info` at the latest")
 }
 
 pub(super) fn most_sessions(t: &mut Trial) -> Outcome {

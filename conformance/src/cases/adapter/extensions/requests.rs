@@ -1,7 +1,6 @@
 //! Permissions with options, and questions (sections 11.6 and 11.8, [permission.2] to
 //! [permission.4], [ext.3]).
 
-use super::declared::capability;
 use crate::cases::prelude::*;
 
 /// Has an action asked for, with more members of the request and more steps after it.
@@ -61,38 +60,4 @@ pub(super) fn late_answer(t: &mut Trial) -> Outcome {
         "the action has happened",
     )
     .hint("forget a request when it is settled, by whatever settled it")
-}
-
-pub(super) fn changed_input(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    if capability(t, &s, "updated_input") == json!(true) {
-        return t.skip("an adapter without capability `updated_input`");
-    }
-    let hint =
-        "an agent that cannot run a changed input would run the original, which no one approved";
-    for changed in [true, false] {
-        let ask = t.action();
-        let request = ask_with(t, &s, &ask, &json!({}), &[])?;
-        let mut members = json!({"request_id":request.id(),"approved":true});
-        // What it has asked for, where it says that, is no change.
-        match request.seen.get("input") {
-            _ if changed => members["updated_input"] = json!({"changed":t.token()}),
-            Some(input) => members["updated_input"] = input.clone(),
-            None => {}
-        }
-        t.tell(&s, "permission.response", &members)?;
-        t.end_of(&s, request.from)?;
-        let expected = if changed {
-            "a changed input denies"
-        } else {
-            "an input as it was is approved"
-        };
-        let got = if changed {
-            "the action has happened"
-        } else {
-            "the action has not happened"
-        };
-        t.demand(ask.done() != changed, expected, got).hint(hint)?;
-    }
-    t.settle_ledger(&s)
 }

@@ -147,54 +147,6 @@ pub(super) fn update_lasts(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-pub(super) fn applied(t: &mut Trial) -> Outcome {
-    let folder = t.folder().display().to_string();
-    let mut options = json!({
-        "user_id":"u-1","task_id":"task-1","run_id":"run-1","role":"r","iteration":1,"variables":{"a":"b"},"cwd":folder,"add_dirs":[folder],
-        "exchange_dir":folder,"model":"m","reasoning_effort":"low","temperature":0.5,"system_prompt":"Be brief.",
-        "system_prompt_mode":"append","mode":"code","permission_mode":"ask","allowed_tools":["shell"],
-        "denied_tools":["Fetch"],"allowed_domains":["example.org"],"max_turns":5,"max_cost_usd":1.5,
-        "mcp_servers":{},"skills":[],"env":{"A":"b"},"extra_args":["--quiet"],"agent_id":"a-1"
-    });
-    let known: Vec<String> = options
-        .as_object()
-        .into_iter()
-        .flatten()
-        .map(|(name, _)| name.clone())
-        .chain(["resume", "protocol", "extensions"].map(String::from))
-        .collect();
-    options["zz_later"] = json!("x");
-    let (_, ready) = t.agree(&["options"], &options)?;
-    let Some(listed) = ready
-        .get("options_applied")
-        .filter(|listed| !listed.is_null())
-    else {
-        t.note("`options_applied` is not listed: none of the options is honoured");
-        return Ok(());
-    };
-    let strangers: Vec<String> = listed
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|name| {
-            !name
-                .as_str()
-                .is_some_and(|name| known.iter().any(|known| known == name))
-        })
-        .map(Value::to_string)
-        .collect();
-    t.demand(
-        listed.is_array() && strangers.is_empty(),
-        "an array of names of fields of `session.start`",
-        if listed.is_array() {
-            strangers.join(", ")
-        } else {
-            listed.to_string()
-        },
-    )
-    .hint("list the fields that the adapter honours, not those that it was given")
-}
-
 pub(super) fn ping(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["control"])?;
     let from = t.busy(&s)?;

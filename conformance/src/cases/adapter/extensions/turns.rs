@@ -58,38 +58,19 @@ pub(super) fn id_on_all(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// No `turn.complete` of the session since a place in the history.
-fn still_runs(t: &Trial, s: &Session, from: usize, why: &str) -> Outcome {
-    let ended = t.has_come(from, s, "turn.complete");
-    t.demand(!ended, "the running turn goes on", why)
-        .hint("compare the `turn_id` of a `stop` with that of the running turn")
-}
-
-/// A session of an adapter that takes steers.
-fn steerable(t: &mut Trial) -> Outcome<Session> {
-    let (s, ready) = t.agree(&["turns"], &json!({}))?;
-    let modes = ready.list("input_modes");
-    if modes.iter().any(|mode| mode == "steer") {
-        Ok(s)
-    } else {
-        t.skip("input mode `steer`")
-    }
-}
-
 fn results(t: &Trial, s: &Session) -> Vec<Seen> {
     let mut results = t.of(s);
     results.retain(|seen| seen.kind() == "steer.result");
     results
 }
 
-fn steer_as(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<usize> {
-    let members =
-        json!({"turn_id":turn,"message_id":message,"mode":"steer","content":"and briefly"});
-    t.tell(s, "user.input", &members)
-}
-
 /// Exactly one result, whenever it comes, and nothing that a turn would have.
-fn demand_result(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outcome<Seen> {
+pub(in crate::cases) fn demand_result(
+    t: &mut Trial,
+    s: &Session,
+    turn: &str,
+    message: &str,
+) -> Outcome<Seen> {
     let result = |seen: &Seen| seen.is_of(s, "steer.result");
     t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
     t.settle()?;
@@ -114,35 +95,4 @@ fn demand_result(t: &mut Trial, s: &Session, turn: &str, message: &str) -> Outco
     )
     .hint("a steer belongs to the running turn; it opens none")?;
     Ok(results[0].clone())
-}
-
-pub(super) fn steer(t: &mut Trial) -> Outcome {
-    let s = steerable(t)?;
-    let from = t.busy_as(&s, "t-1")?;
-    steer_as(t, &s, "t-2", "m-1")?;
-    // Some tell the result only when the turn is over.
-    t.pass_time(Duration::from_millis(300));
-    still_runs(t, &s, from, "the steer has ended a turn")?;
-    t.tell(&s, "stop", &json!({"turn_id":"t-1"}))?;
-    t.end_of_turn(&s, "t-1", from, t.bounds.stop)?;
-    demand_result(t, &s, "t-2", "m-1")?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(ends == 1, "one `turn.complete`, that of the turn", ends)
-}
-
-pub(super) fn idle_steer(t: &mut Trial) -> Outcome {
-    let s = steerable(t)?;
-    let quick = t.quick();
-    let from = t.input_as(&s, "t-1", &quick)?;
-    t.end_of_turn(&s, "t-1", from, t.bounds.longest)?;
-    steer_as(t, &s, "t-2", "m-1")?;
-    let result = demand_result(t, &s, "t-2", "m-1")?;
-    let delivered = result.value("delivered");
-    t.demand(delivered == false, "`delivered: false`", delivered)?;
-    let ends = t.count(&s, "turn.complete");
-    t.demand(
-        ends == 1,
-        "no `turn.complete` for the steer",
-        format!("{ends} for one turn"),
-    )
 }

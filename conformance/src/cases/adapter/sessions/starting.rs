@@ -3,14 +3,6 @@
 use super::many::value_of;
 use crate::cases::prelude::*;
 
-pub(super) fn never_started(t: &mut Trial) -> Outcome {
-    let stranger = t.fresh("never-started");
-    let quick = t.quick();
-    t.send_deviant(json!({"type":"user.input","session_id":stranger,"content":quick}))?;
-    t.settle()?;
-    t.demand_no_strangers()
-}
-
 pub(super) fn twice(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let keeps = t.has_probe(&["set", "get"]);

@@ -1,12 +1,11 @@
 //! Several hubs, slow hubs, and the end of a session for all.
 
-use super::{act, again, attach, catch_up, demand_completed, instruct, last_of, open};
+use super::{act, attach, catch_up, demand_completed, open};
 use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-20", several),
-    ("H-JRN-21", closed),
     ("H-JRN-22", slow),
     ("H-JRN-23", skipping),
 ];
@@ -42,30 +41,6 @@ fn several(t: &mut Trial) -> Outcome {
     t.leave_further_hubs();
     let end = act(t, &hub, &s, "c", &actions)?;
     demand_completed(t, &end)
-}
-
-fn closed(t: &mut Trial) -> Outcome {
-    let (mut hub, s) = open(t)?;
-    act(t, &hub, &s, "a", &say_and_complete("a"))?;
-    hub.tell(&s, "session.close", json!({}));
-    for round in 0..2 {
-        if round == 1 {
-            hub = again(t)?;
-        }
-        let (attached, entries) = catch_up(t, &hub, &s, 0)?;
-        t.demand_member(&attached, "state", "closed")?;
-        let all = attached.number("last_seq")..=last_of(&hub, &s);
-        t.demand(
-            all.contains(&(entries.len() as u64)),
-            "all entries",
-            entries.len(),
-        )?;
-        let turn = format!("late-{round}");
-        let from = instruct(&hub, &s, &turn, &json!([["complete"]]))?;
-        let end = super::hear_refusal(t, &hub, &s, from, &turn)?;
-        super::demand_refused(t, &end)?;
-    }
-    Ok(())
 }
 
 /// A turn of 4 MB while a further hub, which has attached in this way, does not read; then it reads on.

@@ -1,54 +1,7 @@
 //! The adapter's process ends in a turn, or never begins: the turn ends once, and what was written is kept.
 
-use super::{super::shown, demand_gone};
+use super::demand_gone;
 use crate::cases::prelude::*;
-
-pub(super) fn exit_in_turn(t: &mut Trial) -> Outcome {
-    let turn = end_in_turn(t, &json!(["exit", 0]))?;
-    t.demand_text(&turn, "last words")
-}
-
-/// Ends the process in the middle of two turns, and returns the turn in which it ended.
-fn end_in_turn(t: &mut Trial, end: &Value) -> Outcome<TurnSeen> {
-    let (a, b) = (t.open_known()?, t.open()?);
-    let from_b = t.begin_busy(&b)?;
-    let one_process = t.lower(&a)?.process == t.lower(&b)?.process;
-    let from_a = t.instruct(&a, &json!([["say", "last words"], end]))?;
-    let mut turns = Vec::new();
-    let ended = [(&a, from_a), (&b, from_b)];
-    for (s, from) in ended.into_iter().take(if one_process { 2 } else { 1 }) {
-        t.expect_within(from, s, "turn.complete", t.bounds.secs(5.0))?;
-        let turn = t.end_of(s, from)?;
-        t.demand_told(&turn, "why the turn ended")?;
-        turns.push(turn);
-    }
-    Ok(turns.swap_remove(0))
-}
-
-pub(super) fn killed_in_turn(t: &mut Trial) -> Outcome {
-    let turn = end_in_turn(t, &json!(["abort"]))?;
-    t.demand_text(&turn, "last words")?;
-    let told = turn.on_channel("system").to_lowercase();
-    let names_it = told.contains('9') || told.contains("kill") || told.contains("signal");
-    t.should(names_it, "the hub learns of the signal", shown(&told));
-    Ok(())
-}
-
-pub(super) fn never_reads(t: &mut Trial) -> Outcome {
-    let dead = json!({"at_start":[["exit", 3]]});
-    t.stub_script(&json!({"starts":[dead, dead]}))?;
-    let s = t.open()?;
-    let from = t.input(&s, "Are you there?")?;
-    t.expect_within(from, &s, "turn.complete", t.bounds.secs(10.0))
-        .hint("the host seems to wait for a process that has ended")?;
-    let turn = t.end_of(&s, from)?;
-    if turn.text() == "Are you there?" {
-        t.note("a later process served the input");
-        return Ok(());
-    }
-    t.demand_text(&turn, "")?;
-    t.demand_told(&turn, "why the turn ended")
-}
 
 pub(super) fn no_such_program(t: &mut Trial) -> Outcome {
     let mut launch = t.launch();

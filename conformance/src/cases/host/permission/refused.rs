@@ -1,49 +1,7 @@
 //! Requests that the hub must never see, and those that it must see though they say too little.
 
-use super::{super::demand_unheard, answer_of, answered, demand_answers, demand_no_approval};
+use super::{answer_of, answered, demand_answers};
 use crate::cases::prelude::*;
-
-fn demand_no_one_asked(t: &Trial, token: &str) -> Outcome {
-    let requests: Vec<Seen> = t
-        .seen_from(0)
-        .into_iter()
-        .filter(|seen| seen.kind() == "permission.request")
-        .collect();
-    match requests
-        .iter()
-        .find(|seen| seen.text("resource").contains(token))
-    {
-        None => demand_unheard(t, token),
-        Some(seen) => t.fail(
-            "no one is asked",
-            format!("a `permission.request` in {:?}", seen.session()),
-        ),
-    }
-}
-
-pub(super) fn bad_requests(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let token = t.token();
-    let whole = json!({"request_id":"r-1","tool":"shell","description":"run it","resource":token});
-    let mut actions = Vec::new();
-    for (member, values) in [
-        ("request_id", json!([null, 7, "", {"a":1}])),
-        ("tool", json!([null, 7, ["shell"]])),
-    ] {
-        for value in values.as_array().into_iter().flatten() {
-            let mut request = whole.clone();
-            request["request_id"] = json!(format!("bad-{}", actions.len()));
-            request[member].clone_from(value);
-            actions.push(json!(["ask", request]));
-        }
-    }
-    actions.push(json!(["say", "went on"]));
-    actions.push(json!(["complete"]));
-    t.demand_answer(&s, &json!(actions), "went on")?;
-    t.settle()?;
-    demand_no_approval(t)?;
-    demand_no_one_asked(t, &token)
-}
 
 pub(super) fn incomplete(t: &mut Trial) -> Outcome {
     let s = t.open()?;

@@ -4,11 +4,8 @@ use super::super::full_hub;
 use crate::cases::prelude::*;
 
 /// The cases of this part of the family, and their functions.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-RLY-04", ready_at_once),
-    ("H-RLY-05", own_offer),
-    ("H-RLY-26", core_alone),
-];
+pub(in crate::cases) static RUNS: &[CaseRun] =
+    &[("H-RLY-04", ready_at_once), ("H-RLY-05", own_offer)];
 
 fn ready_at_once(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
@@ -72,93 +69,4 @@ fn own_offer(t: &mut Trial) -> Outcome {
         "the same offer whatever the hub offered",
         offers.join("; "),
     )
-}
-
-/// The types that a core-only hub may see.
-const UP: [&str; 4] = [
-    "output",
-    "turn.complete",
-    "file.output",
-    "permission.request",
-];
-/// Members of these types that belong to an extension, of those that the case provokes.
-const OF_EXTENSIONS: [&str; 18] = [
-    "turn_id",
-    "message_id",
-    "parent_tool_call_id",
-    "history",
-    "_meta",
-    "status",
-    "stop_reason",
-    "error",
-    "delivered",
-    "exit_code",
-    "summary",
-    "usage",
-    "title",
-    "input",
-    "options",
-    "expires_at",
-    "tool_call_id",
-    "native_session_id",
-];
-
-fn core_alone(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &EXTENSIONS)?;
-    let s = t.open()?;
-    let turn = t.act(
-        &s,
-        &json!([
-            ["emit", {"type":"session.info","model":"m","native_session_id":"n","context":"kept"}],
-            ["emit", {"type":"thinking","content":"t","message_id":"m-1"}],
-            ["emit", {"type":"message","role":"assistant","content":"t"}],
-            ["emit", {"type":"tool.start","tool_call_id":"c-1","tool":"Shell"}],
-            ["emit", {"type":"tool.update","tool_call_id":"c-1","content":"t"}],
-            ["emit", {"type":"tool.end","tool_call_id":"c-1","content":"t"}],
-            ["emit", {"type":"plan","entries":[{"content":"t"}]}],
-            ["emit", {"type":"progress","message":"t"}],
-            ["emit", {"type":"log","content":"t"}],
-            ["emit", {"type":"error","message":"told as text","fatal":false}],
-            ["emit", {"type":"custom","name":"t"}],
-            ["emit", {"type":"usage","input_tokens":1}],
-            ["emit", {"type":"context.usage","used_tokens":1}],
-            ["emit", {"type":"rate_limit","window":"w","status":"s"}],
-            ["emit", {"type":"working"}],
-            ["emit", {"type":"output","content":"a","message_id":"m-2","_meta":{"n":1}}],
-            ["ask", {"request_id":"r-1","tool":"Shell","description":"d","resource":"r","title":"t","input":{},
-                "options":[{"id":"once","kind":"allow_once"}]}],
-            ["emit", {"type":"permission.cancel","request_id":"r-1"}],
-            ["complete", {"status":"failed","summary":"t","error":{"category":"auth","message":"no credentials"}}]
-        ]),
-    )?;
-    t.demand_text(&turn, "a")?;
-    t.settle()?;
-    for seen in t.of(&s) {
-        let kind = seen.kind().to_owned();
-        let known = UP.contains(&kind.as_str());
-        t.demand(
-            known,
-            "only the four types of the core",
-            format!("`{kind}`"),
-        )?;
-        let beyond = seen
-            .message()
-            .iter()
-            .find(|(key, value)| OF_EXTENSIONS.contains(&key.as_str()) && !value.is_null())
-            .map(|(key, _)| key);
-        t.demand(
-            beyond.is_none(),
-            format!("only the fields of the core on `{kind}`"),
-            beyond.map_or("", |key| key),
-        )?;
-    }
-    if full_hub::demand_offer(t, &t.lower(&s)?, "turns").is_ok() {
-        let told = turn.on_channel("system").contains("no credentials");
-        t.demand(
-            told,
-            "the failure of the turn as `output` on `system`",
-            "no text",
-        )?;
-    }
-    Ok(())
 }
