@@ -66,7 +66,6 @@ static HOST: &[&[CaseRun]] = &[
     host::output::RUNS,
     host::sessions::RUNS,
     host::turns::RUNS,
-    host::stop::RUNS,
     host::permission::RUNS,
     host::files::RUNS,
     host::lifecycle::RUNS,

@@ -14,7 +14,6 @@ pub(super) mod permission;
 pub(super) mod properties;
 pub(super) mod relay;
 pub(super) mod sessions;
-pub(super) mod stop;
 pub(super) mod turns;
 
 /// Demands that a text was delivered nowhere.

@@ -280,21 +280,6 @@ impl Trial {
     /// # Errors
     ///
     /// The failure, with what came instead.
-    pub(crate) fn expect_that(
-        &self,
-        from: usize,
-        session: &Session,
-        expected: impl Display,
-        wanted: impl Fn(&Seen) -> bool,
-    ) -> Outcome<Seen> {
-        self.expect_that_within(from, session, expected, self.bounds.deadline, wanted)
-    }
-
-    /// The same with a time of its own.
-    ///
-    /// # Errors
-    ///
-    /// The failure, with what came instead.
     pub(crate) fn expect_that_within(
         &self,
         from: usize,

@@ -13,15 +13,12 @@ use crate::cases::prelude::*;
 const SENT: usize = 2_000_000;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-FIL-01", file_is_no_turn),
     ("A-FIL-02", file_is_read),
     ("A-FIL-03", files_that_cannot_be_opened),
     ("A-FIL-04", names_are_labels),
     ("A-FIL-05", sent_file_is_complete),
     ("A-FIL-06", sent_file_is_named),
     ("A-FIL-07", empty_and_large),
-    ("A-FIL-08", file_of_its_session),
-    ("A-FIL-09", held_to_announcement),
     ("A-FIL-10", input_in_a_file),
 ];
 
@@ -74,46 +71,6 @@ fn input_in_a_file(t: &mut Trial) -> Outcome {
         format!("one input of {} bytes with SHA-256 {wanted}", content.len()),
         Value::from(inputs.clone()),
     )
-}
-
-fn held_to_announcement(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["large"])?;
-    let contents = t.token().into_bytes();
-    let (size, right, wrong) = (
-        contents.len(),
-        wire::sha256(&contents),
-        wire::sha256(b"another"),
-    );
-    for (name, size, sha256) in [
-        ("right", size, &right),
-        ("other-size", size + 1, &right),
-        ("other-digest", size, &wrong),
-    ] {
-        let path = t.path(name);
-        fs::write(&path, &contents)?;
-        let members = json!({"file_name":name,"file_mime_type":"text/plain","file_path":path,
-            "size":size,"sha256":sha256});
-        t.tell(&s, "file.input", &members)?;
-    }
-    let report = t.report(&s)?;
-    let listed: Vec<Value> = files(&report)
-        .iter()
-        .map(|file| file["name"].clone())
-        .collect();
-    t.demand(
-        listed == ["right"],
-        "the file that is what was announced, alone",
-        Value::from(listed),
-    )
-    .hint("compare `size` and `sha256` with the file, where they are there")
-}
-
-fn file_is_no_turn(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let path = t.path("alone.txt");
-    fs::write(&path, "a file")?;
-    announce(t, &s, "alone.txt", &path)?;
-    t.settle_ledger(&s)
 }
 
 fn file_is_read(t: &mut Trial) -> Outcome {
@@ -302,20 +259,4 @@ fn empty_and_large(t: &mut Trial) -> Outcome {
     let turn = t.end_within(&s, from, t.bounds.secs(20.0))?;
     let report = Trial::probe_answer(&turn.messages, "files").unwrap_or_default();
     demand_file(t, &report, LARGE as usize, ZEROS)
-}
-
-fn file_of_its_session(t: &mut Trial) -> Outcome {
-    let [own, other] = t.open_each()?;
-    let path = t.path("own.txt");
-    fs::write(&path, "mine")?;
-    announce(t, &own, "own.txt", &path)?;
-    let report = t.report(&other)?;
-    let listed = files(&report);
-    t.demand(
-        listed.is_empty(),
-        "no file of another session",
-        format!("{} files", listed.len()),
-    )?;
-    let report = t.report(&own)?;
-    demand_file(t, &report, 4, &wire::sha256(b"mine")).under("file.2")
 }

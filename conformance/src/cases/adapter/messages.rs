@@ -10,7 +10,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-MSG-03", similar_ids),
     ("A-MSG-04", unknown_types),
     ("A-MSG-05", unknown_fields),
-    ("A-MSG-06", bad_messages),
     ("A-MSG-08", channels),
 ];
 
@@ -186,56 +185,6 @@ fn unknown_fields(t: &mut Trial) -> Outcome {
         "a `session.close` with unknown fields closes",
         format!("{came} messages after it"),
     )
-}
-
-fn bad_messages(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let id = s.id();
-    let mut bad = vec![
-        json!({"session_id":id,"content":"no type"}),
-        json!({"type":"user.input","content":"no session"}),
-        json!({"type":"session.start"}),
-        json!({"type":"stop"}),
-        json!({"type":"permission.response","session_id":id,"approved":true}),
-        json!({"type":"file.input","session_id":id}),
-        json!({"type":"file.input","session_id":id,"file_path":["/x"],"file_name":7}),
-    ];
-    for wrong in [
-        json!(null),
-        json!(7),
-        json!(true),
-        json!(["user.input"]),
-        json!({"user":"input"}),
-    ] {
-        bad.push(json!({"type":wrong,"session_id":id,"content":"x"}));
-        bad.push(json!({"type":"session.start","session_id":wrong}));
-        bad.push(json!({"type":"user.input","session_id":wrong,"content":"x"}));
-        bad.push(json!({"type":"stop","session_id":wrong}));
-        if !wrong.is_null() {
-            bad.push(json!({"type":"user.input","session_id":id,"content":wrong}));
-        }
-    }
-    bad.push(json!({"type":"user.input","session_id":"","content":"x"}));
-    for message in bad {
-        t.send_deviant(message)?;
-    }
-    let sent = "messages with missing members and wrong types";
-    t.quick_turn(&s).map_err(|stop| stop.sent(sent))?;
-    t.demand_ends(&s, 1).map_err(|stop| {
-        stop.sent(sent).hint(
-            "an input whose content is a number, a boolean, an array or an object is bad: there is no turn",
-        )
-    })?;
-    if let Some(answer) = t.seen_from(0).iter().find(|seen| seen.session().is_empty()) {
-        let got = format!("`{}` for no session", answer.kind());
-        t.found(
-            "msg.4",
-            Level::Must,
-            "no answer to what could not be understood",
-            got,
-        );
-    }
-    t.demand_no_strangers()
 }
 
 fn channels(t: &mut Trial) -> Outcome {

@@ -3,11 +3,9 @@
 use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-PRM-01", request_says_all),
     ("A-PRM-04", no_answer),
     ("A-PRM-11", a_hundred),
     ("A-PRM-12", blocks_no_one),
-    ("A-PRM-14", no_one_asked),
 ];
 
 /// Has an action asked for that can be seen when it happens.
@@ -49,41 +47,9 @@ pub(in crate::cases) fn answer_to_the_end(
     Ok(())
 }
 
-/// A session in which an action is asked for.
-fn asked(t: &mut Trial) -> Outcome<(Session, Ask, Request)> {
-    let (s, ask) = (t.open()?, t.action());
-    let request = t.ask(&s, &ask)?;
-    Ok((s, ask, request))
-}
-
-/// Answers a request in a way that a host must not.
-fn respond(
-    t: &mut Trial,
-    s: &Session,
-    request_id: &str,
-    approved: impl Into<Value>,
-) -> Outcome<usize> {
-    let members = json!({"request_id":request_id,"approved":approved.into()});
-    t.tell_deviant(s, "permission.response", &members)
-}
-
 /// The action has not happened.
 fn undone(t: &Trial, ask: &Ask, why: &str) -> Outcome {
     t.demand(!ask.done(), "the guarded action does not happen", why)
-}
-
-fn request_says_all(t: &mut Trial) -> Outcome {
-    let (s, _, request) = asked(t)?;
-    for member in ["request_id", "tool", "description", "resource"] {
-        let got = request.seen.value(member);
-        t.demand(got.is_string(), format!("`{member}` is a string"), &got)?;
-        if member == "request_id" {
-            t.demand(got != "", "`request_id` is not empty", &got)?;
-        } else if got == "" {
-            t.note(format!("`{member}` is empty, so a person learns less"));
-        }
-    }
-    answer_to_the_end(t, &s, &request, false)
 }
 
 fn no_answer(t: &mut Trial) -> Outcome {
@@ -154,17 +120,4 @@ fn blocks_no_one(t: &mut Trial) -> Outcome {
     t.end_of(&goes_on, from)?;
     t.end_of(&waits, request.from)?;
     Ok(())
-}
-
-fn no_one_asked(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    // What the adapter says of its own accord has come by then.
-    t.quick_turn(&s)?;
-    t.settle()?;
-    let id = t.token();
-    t.demand_unanswered(&s, "an answer that no one asked for is ignored", |t| {
-        respond(t, &s, &id, true).map(drop)
-    })?;
-    t.quick_turn(&s)?;
-    t.settle_ledger(&s)
 }

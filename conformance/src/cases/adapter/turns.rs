@@ -4,9 +4,6 @@ use crate::cases::prelude::*;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-03", nothing_after_the_end),
-    ("A-TRN-05", |t| {
-        exactly_one_each(t, &["   ", "/x", "-x", "{", &"\n".repeat(5_000)])
-    }),
     ("A-TRN-07", two_back_to_back),
     ("A-TRN-08", queued_in_order),
 ];
@@ -34,14 +31,6 @@ fn nothing_after_the_end(t: &mut Trial) -> Outcome {
         ));
     }
     t.demand(late == 0, "no output of a turn after its end", late)
-}
-
-fn exactly_one_each(t: &mut Trial, contents: &[&str]) -> Outcome {
-    let s = t.open()?;
-    for content in contents {
-        t.turn(&s, *content)?;
-    }
-    t.demand_ends(&s, contents.len())
 }
 
 fn two_back_to_back(t: &mut Trial) -> Outcome {

@@ -325,8 +325,10 @@ impl Player<'_> {
                 return Some(turn.on_channel(channel).into());
             }
             (Bound::Messages(messages), ["all"]) => {
-                let all = messages.iter().map(|seen| seen.message().clone());
-                return Some(all.collect());
+                return Some(messages.iter().map(|seen| seen.message().clone()).collect());
+            }
+            (Bound::Messages(messages), ["all", member]) => {
+                return Some(messages.iter().map(|seen| seen.value(member)).collect());
             }
             _ => {}
         }
@@ -753,7 +755,15 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Act(|p, step| p.play(if p.holds(step)?.0 { &step.body } else { &[] })),
     ),
     // Values.
-    ("value", Find(|p, step| Ok(Bound::Data(p.value(step, 0))))),
+    (
+        "value",
+        Find(|p, step| {
+            Ok(Bound::Data(match step.operands.len() {
+                1 => p.value(step, 0),
+                _ => p.members(step),
+            }))
+        }),
+    ),
     ("token", Find(|p, _| Ok(Bound::Data(p.t.token().into())))),
     (
         "place",
@@ -843,7 +853,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "unopened",
-        Find(|p, _| Ok(Bound::Session(Session::named(p.t.fresh("unopened"))))),
+        Find(|p, step| {
+            let id = match p.value(step, 0) {
+                Value::String(id) => id,
+                _ => p.t.fresh("unopened"),
+            };
+            Ok(Bound::Session(Session::named(id)))
+        }),
     ),
     // Inputs, whose turn goes on.
     (
@@ -948,6 +964,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ("send", Find(|p, step| p.send(step, true))),
     ("lie", Find(|p, step| p.send(step, false))),
     (
+        "deviant",
+        Act(|p, step| p.t.send_deviant(p.value(step, 0)).map(drop)),
+    ),
+    (
         "stop",
         Find(|p, step| Ok(Bound::Data(p.t.stop(&p.session(step, 0)?)?.into()))),
     ),
@@ -1025,6 +1045,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(())
         }),
     ),
+    ("flushed", Act(|p, step| p.t.flushed(p.within(step)))),
     ("settle", Act(|p, _| p.t.settle())),
     ("fence", Act(|p, _| p.t.fence().map(drop))),
     (
@@ -1225,6 +1246,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
                 t.tell_deviant(&s, kind, &members).map(drop)
             })
         }),
+    ),
+    (
+        "report",
+        Find(|p, step| Ok(Bound::Data(p.t.report(&p.session(step, 0)?)?))),
     ),
     (
         "got",

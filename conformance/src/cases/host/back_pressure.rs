@@ -5,7 +5,6 @@ use crate::{cases::prelude::*, process::usage_of};
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FLW-01", both_full),
-    ("H-FLW-02", one_paused),
     ("H-FLW-03", not_reading),
     ("H-FLW-04", many_outputs),
     ("H-FLW-05", memory),
@@ -73,29 +72,6 @@ fn open_paused(t: &mut Trial) -> Outcome<Session> {
     // What is in the pipe already may still come.
     t.settle()?;
     Ok(s)
-}
-
-fn one_paused(t: &mut Trial) -> Outcome {
-    const FLOOD: usize = 8 << 20;
-    let other = t.open_known()?;
-    let s = open_paused(t)?;
-    let from = t.instruct(&s, &json!([["flood", FLOOD, 4_096], ["complete"]]))?;
-    for _ in 0..5 {
-        prompt_turn(
-            t,
-            &other,
-            "a session that its hub has paused holds up another",
-        )?;
-        t.pass_time(Duration::from_millis(100));
-    }
-    t.tell(&s, "flow.resume", &json!({}))?;
-    let turn = t.end_of(&s, from)?;
-    let got = turn.text().len();
-    t.demand(
-        got == FLOOD,
-        format!("{FLOOD} bytes of output after `flow.resume`"),
-        got,
-    )
 }
 
 fn not_reading(t: &mut Trial) -> Outcome {

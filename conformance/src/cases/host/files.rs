@@ -5,7 +5,6 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::full_hub;
 use crate::cases::prelude::*;
 
 /// The family.
@@ -14,9 +13,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FIL-02", sent),
     ("H-FIL-04", names),
     ("H-FIL-05", elsewhere),
-    ("H-FIL-07", no_regular_file),
     ("H-FIL-08", large),
-    ("H-FIL-10", member_in_a_file),
 ];
 
 /// Where every Unix has a file that belongs to no adapter.
@@ -236,79 +233,12 @@ fn elsewhere(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn member_in_a_file(t: &mut Trial) -> Outcome {
-    let s = full_hub::open_agreeing(t, &["turns", "events", "options", "large"])?;
-    t.act(&s, &json!([["complete"]]))?;
-    let lower = t.lower(&s)?;
-    full_hub::demand_offer(t, &lower, "large")?;
-    let starts = t.told(&lower, "session.start");
-    let Some(folder) = starts
-        .first()
-        .map(|start| PathBuf::from(start.text("exchange_dir")))
-    else {
-        return t.skip("an exchange folder");
-    };
-    let content = format!("{} {}", t.token(), "\u{e9}".repeat(10_000));
-    let value = Value::from(content.clone()).to_string();
-    for (name, sha256, is_right) in [
-        ("right", wire::sha256(value.as_bytes()), true),
-        ("other", wire::sha256(b"another"), false),
-    ] {
-        let path = folder.join(name);
-        fs::write(&path, &value)?;
-        let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
-        let message = json!({"type":"message","role":"assistant","content":"","large":large});
-        let turn = t.act(&s, &json!([["emit", message], ["complete"]]))?;
-        let messages: Vec<&Seen> = turn.of_kind("message").collect();
-        let [message] = messages.as_slice() else {
-            return t.fail("one `message`", format!("{} of them", messages.len()));
-        };
-        if is_right {
-            let whole = message.text("content") == content;
-            t.demand(
-                whole,
-                "the text of the file",
-                format!("{} bytes", message.text("content").len()),
-            )?;
-        } else {
-            let cut = message.text("content").is_empty()
-                && message.get("truncated") == Some(&json!(true));
-            t.demand(
-                cut,
-                "no text, and `truncated: true`",
-                Value::from(message.message().clone()),
-            )?;
-        }
-    }
-    Ok(())
-}
-
 /// A turn of a session that must not be held up.
 fn prompt_turn(t: &mut Trial, s: &Session) -> Outcome {
     let from = t.instruct(s, &say_and_complete("served"))?;
     t.expect_within(from, s, "output", t.bounds.secs(2.0))
         .hint("another session's file holds this one up")?;
     t.end_of(s, from)?;
-    Ok(())
-}
-
-fn no_regular_file(t: &mut Trial) -> Outcome {
-    let (s, other) = (t.open()?, t.open_known()?);
-    t.act(&s, &json!([["mkfifo", "{tmpdir}/fifo"], ["complete"]]))?;
-    for path in ["{tmpdir}/fifo", "{tmpdir}", "/dev/zero"] {
-        let actions = json!([
-            ["file_at", path, "odd", "text/plain"],
-            ["say", "went on"],
-            ["complete"]
-        ]);
-        let from = t.instruct(&s, &actions)?;
-        t.expect_told(from, &t.lower(&s)?, "user.input")?;
-        t.pass_time(Duration::from_millis(200));
-        prompt_turn(t, &other).hint("the host seems to read what is not a regular file")?;
-        let turn = t.end_of(&s, from)?;
-        t.demand_text(&turn, "went on")?;
-        demand_refused(t, &turn).map_err(|stop| stop.sent(format!("a file at {path}")))?;
-    }
     Ok(())
 }
 

@@ -13,7 +13,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-LIF-08", shutdown::orderly_end),
     ("H-LIF-09", shutdown::will_not_go),
     ("H-LIF-10", restarts::crash_after_crash),
-    ("H-LIF-11", restarts::writing_to_the_dead),
     ("H-LIF-13", restarts::begun_anew),
     ("H-LIF-14", restarts::no_storm),
     ("H-LIF-17", shutdown::host_killed),

@@ -2,14 +2,12 @@
 
 use crate::cases::prelude::*;
 
-mod refused;
 mod several;
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-PRM-01", shown_unchanged),
     ("H-PRM-12", several::a_thousand),
-    ("H-PRM-14", refused::incomplete),
 ];
 
 fn answered(id: &str) -> Value {

@@ -2,46 +2,6 @@
 
 use crate::{cases::prelude::*, model};
 
-pub(super) fn zero_and_unknown(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["usage"])?;
-    let said =
-        json!({"type":"usage","input_tokens":0,"output_tokens":12,"cost_usd":0,"scope":"turn"});
-    let turn = t.probe_turn(&s, &json!([["event", said]]))?;
-    // An adapter may tell of its own usage besides.
-    let of_script = |seen: &&Seen| seen.get("output_tokens").and_then(Value::as_f64) == Some(12.0);
-    let Some(usage) = turn.of_kind("usage").find(of_script) else {
-        return t.fail("the `usage` of the script", "none");
-    };
-    for (name, wanted) in [
-        ("input_tokens", 0.0),
-        ("output_tokens", 12.0),
-        ("cost_usd", 0.0),
-    ] {
-        let got = usage.value(name);
-        t.demand(
-            got.as_f64() == Some(wanted),
-            format!("`{name}` {wanted}"),
-            &got,
-        )
-        .hint("0 is a number that is known; only what is unknown is left out")?;
-    }
-    for name in [
-        "total_tokens",
-        "cache_read_tokens",
-        "cache_write_tokens",
-        "reasoning_tokens",
-    ] {
-        let got = usage.value(name);
-        t.demand(
-            got != 0,
-            format!("`{name}` left out, since it is unknown"),
-            &got,
-        )
-        .hint("absent means unknown; 0 would mean none")?;
-    }
-    t.settle_ledger(&s)
-}
-
 /// The category that an error names, if it names one.
 fn category(error: Option<&Value>) -> Option<Value> {
     error?

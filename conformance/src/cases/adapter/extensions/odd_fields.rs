@@ -101,37 +101,3 @@ pub(super) fn types(t: &mut Trial) -> Outcome {
     answered(t, &s, turns.then_some("t-4"), &json!({}))?;
     t.settle_ledger(&s)
 }
-
-pub(super) fn long_ids(t: &mut Trial) -> Outcome {
-    for id in ["i".repeat(256), "\u{e9}".repeat(128)] {
-        let s = t.open_as(&id)?;
-        t.quick_turn(&s).hint("an id may be 256 bytes long")?;
-    }
-    for id in ["i".repeat(257), "\u{e9}".repeat(129)] {
-        let s = Session::named(id.clone());
-        t.tell_deviant(&s, "session.start", &json!({}))?;
-        let quick = t.quick();
-        let from = t.tell_deviant(&s, "user.input", &json!({"content":quick}))?;
-        t.settle()?;
-        let served = t.seen_from(from).iter().any(|seen| seen.session() == id);
-        t.demand(
-            !served,
-            format!("an id of {} bytes makes the message bad", id.len()),
-            "it was served",
-        )?;
-    }
-    if !t.subject.extensions.contains("turns") {
-        return Ok(());
-    }
-    let s = t.agree_on(&["turns"])?;
-    let quick = t.quick();
-    t.tell_deviant(
-        &s,
-        "user.input",
-        &json!({"turn_id":"t".repeat(257),"content":quick}),
-    )?;
-    t.demand_ends(&s, 0)?;
-    let from = t.input_as(&s, &"t".repeat(256), &quick)?;
-    t.end_of(&s, from)?;
-    Ok(())
-}

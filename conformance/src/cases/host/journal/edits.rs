@@ -1,98 +1,10 @@
 //! Edits and forks of a session.
 
-use super::{act, attach, attach::refusal, catch_up, demand_completed, last_of, open};
+use super::{act, attach::refusal, catch_up, demand_completed, last_of, open};
 use crate::{cases::prelude::*, trial};
 
 /// The cases of this part of the family, and their functions.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-33", edited), ("H-JRN-34", forked)];
-
-/// The title that the case gives.
-const TITLE: &str = "Logs of March";
-
-/// Sends `session.edit`, and returns the error of its answer and the answer's place in the history.
-fn edit(
-    t: &Trial,
-    hub: &Hub,
-    s: &Session,
-    request: &str,
-    title: &str,
-) -> Outcome<(Option<String>, usize)> {
-    let from = hub.tell(
-        s,
-        "session.edit",
-        json!({"request_id":request,"title":title}),
-    );
-    let answer = t.hear(
-        hub,
-        s,
-        from,
-        format!("the `session.edit.result` of {request}"),
-        |seen| seen.is_with("session.edit.result", "request_id", request),
-    )?;
-    let error = Some(answer.text("error").to_owned()).filter(|error| !error.is_empty());
-    Ok((error, answer.index))
-}
-
-fn edited(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let observer = t.further_hub()?;
-    let unknown = t.journaled();
-    attach(t, &observer, &s, 0, json!({"role":"observe"}))?;
-    let from = t.history.len();
-    let (error, answer_index) = edit(t, &hub, &s, "title", TITLE)?;
-    edit(t, &hub, &s, "again", TITLE)?;
-    for (hub, s, request, title) in [
-        (&hub, &s, "long", &*"x".repeat(201)),
-        (&hub, &unknown, "unknown", TITLE),
-        (&observer, &s, "observer", "A title of an observer"),
-    ] {
-        let (error, _) = edit(t, hub, s, request, title)?;
-        let expected = format!("`error` in the answer to the edit {request}");
-        t.demand(error.is_some(), expected, "none")?;
-    }
-    if error.is_none() {
-        let entry = t.hear_kind(&hub, &s, from, "session.edited")?;
-        t.demand(
-            entry.index < answer_index,
-            "the entry before the answer",
-            "the answer first",
-        )?;
-        t.hear_kind(&observer, &s, from, "session.edited")?;
-    }
-    t.rest(&hub)?;
-    for (hub, s, wanted) in [
-        (&hub, &s, &["title", "again", "long"][..]),
-        (&hub, &unknown, &["unknown"]),
-        (&observer, &s, &["observer"]),
-    ] {
-        let mut answers = hub.heard(s, from);
-        answers.retain(|seen| seen.kind() == "session.edit.result");
-        let answered: Vec<&str> = answers.iter().map(|seen| seen.text("request_id")).collect();
-        t.demand(
-            answered == wanted,
-            format!(
-                "one answer for its sender to each edit: {}",
-                wanted.join(", ")
-            ),
-            answered.join(", "),
-        )?;
-    }
-    for hub in [&hub, &observer] {
-        let mut entries = hub.heard(&s, from);
-        entries.retain(|seen| seen.kind() == "session.edited");
-        let titles: Vec<&str> = entries.iter().map(|entry| entry.text("title")).collect();
-        let wanted = &[TITLE][..usize::from(error.is_none())];
-        t.demand(
-            titles == wanted && entries.iter().all(Seen::is_entry),
-            format!(
-                "{} `session.edited`, for the edit without an error",
-                wanted.len()
-            ),
-            format!("the titles {titles:?}"),
-        )?;
-    }
-    Ok(())
-}
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-JRN-34", forked)];
 
 /// The types that answer `session.fork`.
 const ANSWERS: [&str; 2] = ["session.attached", "session.refused"];

@@ -41,42 +41,6 @@ pub(super) fn crash_after_crash(t: &mut Trial) -> Outcome {
     }
 }
 
-pub(super) fn writing_to_the_dead(t: &mut Trial) -> Outcome {
-    let others = t.open_many(8)?;
-    let s = t.open()?;
-    let held = json!([
-        ["hold_stdin", true],
-        ["say", "held"],
-        ["delay", 400],
-        ["abort"]
-    ]);
-    let from = t.begin(&s, &held)?;
-    let text = "t".repeat(128 << 10);
-    let mut inputs = Vec::new();
-    for other in &others {
-        inputs.push((other, t.input(other, text.as_str())?));
-    }
-    t.end_of(&s, from)?;
-    // At once, when some host's pipe is broken and its process not yet missed.
-    inputs.push((&s, t.input(&s, "Are you there?")?));
-    for (session, from) in inputs {
-        t.end_of(session, from)
-            .hint("a write to a broken pipe must not end the host, nor lose the turn")?;
-    }
-    for _ in 0..3 {
-        let [dying, other] = t.open_each()?;
-        t.act(&dying, &json!([["complete"], ["exit", 0]]))?;
-        let mut inputs = Vec::new();
-        for session in [&dying, &other] {
-            inputs.push((session, t.input(session, text.as_str())?));
-        }
-        for (session, from) in inputs {
-            t.end_of(session, from)?;
-        }
-    }
-    Ok(())
-}
-
 pub(super) fn begun_anew(t: &mut Trial) -> Outcome {
     let (closed, s) = (t.open_known()?, t.open_known()?);
     let (before, before_closed) = (t.lower(&s)?, t.lower(&closed)?);
