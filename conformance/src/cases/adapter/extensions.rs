@@ -1,43 +1,38 @@
 //! A-EXT: the extensions ([ext.2] to [ext.7], [turn.9], [turn.10], [flow.1] to [flow.3] and what
 //! goes with them).
 
-use crate::cases::CaseRun;
+use std::{cell::Cell, collections::BTreeMap};
+
+use super::{back_pressure, stop::TICK};
+use crate::{cases::prelude::*, model};
 
 pub(in crate::cases) mod declared;
-mod facts;
-pub(in crate::cases) mod flow;
-mod negotiation;
-mod odd_fields;
 mod program;
-mod requests;
 mod resumed;
-mod session_events;
-mod single_extension;
-pub(in crate::cases) mod turns;
-mod unanswered;
 
+/// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-EXT-02", negotiation::subset),
-    ("A-EXT-04", turns::id_on_all),
-    ("A-EXT-10", session_events::closed),
-    ("A-EXT-12", requests::late_answer),
-    ("A-EXT-20", session_events::update),
-    ("A-EXT-25", session_events::ping),
-    ("A-EXT-27", odd_fields::meta),
-    ("A-EXT-28", odd_fields::future),
-    ("A-EXT-29", negotiation::version),
-    ("A-EXT-30", negotiation::resume),
-    ("A-EXT-31", odd_fields::types),
-    ("A-EXT-33", flow::bounded),
-    ("A-EXT-34", flow::stop_while_paused),
-    ("A-EXT-35", single_extension::each),
+    ("A-EXT-02", subset),
+    ("A-EXT-04", id_on_all),
+    ("A-EXT-10", closed),
+    ("A-EXT-12", late_answer),
+    ("A-EXT-20", update),
+    ("A-EXT-25", ping),
+    ("A-EXT-27", meta),
+    ("A-EXT-28", future),
+    ("A-EXT-29", version),
+    ("A-EXT-30", resume),
+    ("A-EXT-31", types),
+    ("A-EXT-33", bounded),
+    ("A-EXT-34", stop_while_paused),
+    ("A-EXT-35", each),
     ("A-EXT-36", program::describes_itself),
     ("A-EXT-37", program::diagnoses_itself),
     ("A-EXT-38", program::wrong_configuration),
-    ("A-EXT-39", unanswered::bad_messages),
-    ("A-EXT-41", facts::categories),
+    ("A-EXT-39", bad_messages),
+    ("A-EXT-41", categories),
     ("A-EXT-43", program::files_in_their_folder),
-    ("A-EXT-44", session_events::update_lasts),
+    ("A-EXT-44", update_lasts),
     ("A-EXT-45", resumed::remembers),
     ("A-EXT-46", resumed::attaches),
     ("A-EXT-47", resumed::listed),
@@ -47,3 +42,824 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-51", declared::steers),
     ("A-EXT-52", resumed::names_over_turns),
 ];
+
+/// An input whose turn is named where `turns` was offered.
+fn input(t: &mut Trial, s: &Session, offer: &[&str], turn: &str) -> Outcome<usize> {
+    let quick = t.quick();
+    if offer.contains(&"turns") {
+        t.input_as(s, turn, &quick)
+    } else {
+        t.input(s, quick)
+    }
+}
+
+fn listed(ready: &Seen) -> Vec<String> {
+    let names = ready.list("extensions");
+    names
+        .iter()
+        .map(|name| {
+            name.as_str()
+                .map_or_else(|| name.to_string(), str::to_owned)
+        })
+        .collect()
+}
+
+fn subset(t: &mut Trial) -> Outcome {
+    let one = t.extensions().first().copied().unwrap_or("turns");
+    for offer in [&[one][..], &["zz-later", one], &["zz-later"], &[]] {
+        let s = t.open_offering(offer, &json!({}))?;
+        let from = input(t, &s, offer, "t-1")?;
+        t.end_of(&s, from)?;
+        for ready in t
+            .of(&s)
+            .iter()
+            .filter(|seen| seen.kind() == "session.ready")
+        {
+            let extra: Vec<String> = listed(ready)
+                .into_iter()
+                .filter(|name| !offer.contains(&name.as_str()))
+                .collect();
+            t.demand(
+                extra.is_empty(),
+                format!("a subset of {offer:?}"),
+                extra.join(", "),
+            )
+            .hint("list what both sides know: the offer, less what the adapter does not use")?;
+        }
+    }
+    Ok(())
+}
+
+fn version(t: &mut Trial) -> Outcome {
+    for protocol in [99, 0] {
+        let all = t.extensions();
+        let from = t.history.len();
+        if all.is_empty() {
+            // An adapter that ignores offers ignores versions too.
+            let s = t.open_offering(&["turns"], &json!({"protocol":protocol}))?;
+            t.quick_turn(&s)?;
+            continue;
+        }
+        let s = t.open_offering(&all, &json!({"protocol":protocol}))?;
+        let ready = t.expect(from, &s, "session.ready");
+        if protocol == 0 {
+            // A refusal without `control` is no more than an output; what is written is judged by
+            // the oracles.
+            continue;
+        }
+        let ready = ready.hint(
+            "answer a `session.start` of protocol 99 by a `session.ready` with your own version, as any other start",
+        )?;
+        let answered = ready.get("protocol").cloned().unwrap_or(json!(1));
+        t.demand(
+            answered == 1,
+            "`session.ready` with `protocol` 1, the lower of 1 and 99",
+            format!("`session.ready` with `protocol` {answered}"),
+        )
+        .hint("answer the lower of the host's version and your own")?;
+        t.pass_time(t.quiet());
+        let closed = t
+            .of(&s)
+            .into_iter()
+            .find(|seen| seen.kind() == "session.closed");
+        match closed {
+            Some(closed) => {
+                t.demand_member(&closed, "reason", "protocol").hint(
+                    "end a session whose version you cannot serve for reason `protocol`, or serve it",
+                )?;
+            }
+            None => {
+                let from = input(t, &s, &all, "t-1")?;
+                t.end_of(&s, from).hint(
+                    "serve a session that you have answered, or end it for reason `protocol`",
+                )?;
+            }
+        }
+    }
+    t.settle()
+}
+
+fn resume(t: &mut Trial) -> Outcome {
+    let never = t.token();
+    let resume =
+        json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});
+    let (s, _) = t.agree(&["resume"], &resume)?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let told: Vec<String> = t
+        .of(&s)
+        .iter()
+        .filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"))
+        .map(|seen| seen.text("context").to_owned())
+        .filter(|context| !context.is_empty())
+        .collect();
+    t.demand(
+        !told.iter().any(|context| context == "kept"),
+        "context `lost`, or nothing",
+        "`kept`",
+    )
+    .hint("say `kept` only when the agent has found the session")?;
+    if told.is_empty() {
+        t.found(
+            "ext.5",
+            Level::Should,
+            "`context` is reported once it is known",
+            "nothing was reported",
+        );
+    }
+    Ok(())
+}
+
+fn id_on_all(t: &mut Trial) -> Outcome {
+    let all = t.extensions();
+    let s = t.agree_on(&all)?;
+    let quick = t.quick();
+    // What an agent says may belong to no turn ([turn.6]); what a script says belongs to its own.
+    let (mut level, mut wanted) = (Level::Should, vec![]);
+    let mut from = t.input_as(&s, "t-1", &quick)?;
+    let mut turn = "t-1";
+    if t.has_probe(&["say", "file", "ask"]) {
+        t.end_of_turn(&s, turn, from, t.bounds.longest)?;
+        turn = "t-2";
+        (level, wanted) = (
+            Level::Must,
+            vec!["output", "file.output", "permission.request"],
+        );
+        let ask = t.action();
+        let mut script = vec![
+            json!(["say", "hello"]),
+            json!(["file", "f.bin", "text/plain", 10]),
+        ];
+        if t.has_probe(&["event"]) && all.contains(&"events") {
+            script.push(json!(["event", {"type":"thinking","content":"hm"}]));
+            wanted.push("thinking");
+        }
+        script.push(json!(["ask", ask.members()]));
+        from = t.probe_as(&s, turn, &json!(script))?;
+        let seen = t.expect(from, &s, "permission.request")?;
+        t.answer(&s, &crate::trial::Request { seen, from }, false)?;
+    }
+    let end = t.end_of_turn(&s, turn, from, t.bounds.longest)?;
+    let mut came = t.since(from, &s);
+    came.retain(|seen| seen.index < end.index);
+    let (own, others): (Vec<_>, Vec<_>) = came
+        .into_iter()
+        .partition(|seen| seen.text("turn_id") == turn);
+    if level == Level::Should && others.iter().any(|seen| seen.kind() == "output") {
+        wanted.push("output");
+    }
+    wanted.retain(|kind| !own.iter().any(|seen| seen.kind() == *kind));
+    let hello = level == Level::Should || answer_of(&own).contains("hello");
+    let foreign = others.iter().any(|seen| !seen.text("turn_id").is_empty());
+    if !wanted.is_empty() || !hello || foreign {
+        let others: Vec<String> = others
+            .iter()
+            .map(|seen| format!("`{}` with turn_id {:?}", seen.kind(), seen.text("turn_id")))
+            .collect();
+        t.found(
+            "turn.9",
+            level,
+            format!("turn_id {turn:?} on all of the turn"),
+            others.join(", "),
+        );
+    }
+    Ok(())
+}
+
+fn results(t: &Trial, s: &Session) -> Vec<Seen> {
+    let mut results = t.of(s);
+    results.retain(|seen| seen.kind() == "steer.result");
+    results
+}
+
+/// Exactly one result, whenever it comes, and nothing that a turn would have.
+pub(in crate::cases) fn demand_result(
+    t: &mut Trial,
+    s: &Session,
+    turn: &str,
+    message: &str,
+) -> Outcome<Seen> {
+    let result = |seen: &Seen| seen.is_of(s, "steer.result");
+    t.wait(0, t.bounds.deadline.max(t.bounds.secs(10.0)), result);
+    t.settle()?;
+    let results = results(t, s);
+    t.demand(results.len() == 1, "one `steer.result`", results.len())?;
+    let id = results[0].text("message_id").to_owned();
+    t.demand(
+        id == message,
+        format!("message_id {message:?}"),
+        format!("{id:?}"),
+    )?;
+    let own: Vec<String> = t
+        .of(s)
+        .iter()
+        .filter(|seen| seen.text("turn_id") == turn)
+        .map(|seen| format!("`{}`", seen.kind()))
+        .collect();
+    t.demand(
+        own.is_empty(),
+        "nothing carries the turn_id of a steer",
+        own.join(", "),
+    )
+    .hint("a steer belongs to the running turn; it opens none")?;
+    Ok(results[0].clone())
+}
+
+/// The most by which a paused session may make a process grow, in MiB.
+const GROWTH: u64 = 128;
+
+/// A session that is idle and paused; the place from which on it is silent.
+fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
+    let s = t.agree_on(&["flow"])?;
+    t.quick_turn(&s)?;
+    t.tell(&s, "flow.pause", &json!({}))?;
+    // What was in the pipe already still comes.
+    t.settle()?;
+    Ok((s, t.history.len()))
+}
+
+/// Demands that these words stand in a text in this order; a greeting or work in the background may
+/// stand between.
+pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
+    let rest = words.iter().try_fold(text, |rest, word| {
+        rest.split_once(word).map(|(_, rest)| rest)
+    });
+    let once = words.iter().all(|word| text.matches(word).count() == 1);
+    t.demand(
+        rest.is_some() && once,
+        format!("{words:?} once and in order"),
+        format!("{text:?}"),
+    )
+}
+
+/// Nothing of the session has come since a place in the history.
+fn silent(t: &Trial, s: &Session, from: usize, while_what: &str) -> Outcome {
+    t.demand_silence(s, from, format!("nothing {while_what}"))
+        .hint("hold back every message of a paused session, its `turn.complete` and requests too")
+}
+
+fn bounded(t: &mut Trial) -> Outcome {
+    let (s, from) = paused(t)?;
+    t.fence()?;
+    t.probe(&s, &json!([["burst", 2_000, 200_000]]))?;
+    back_pressure::watch_growth(t, GROWTH)?;
+    silent(t, &s, from, "while the session is paused").under("flow.1")?;
+    // All that need not be read.
+    t.expect_gone();
+    Ok(())
+}
+
+fn stop_while_paused(t: &mut Trial) -> Outcome {
+    let prompt = ticks_while_paused(t, Duration::ZERO)?;
+    if prompt.came <= prompt.most {
+        return Ok(());
+    }
+    // A stop may take its time, and the turn ticks meanwhile: now the resume comes after all that
+    // it may take.
+    let Ticks { came, most } = ticks_while_paused(t, t.bounds.stop)?;
+    t.demand(
+        came <= most,
+        format!("at most {most} ticks, those from before the stop took effect"),
+        format!("{came}: the turn went on until the resume"),
+    )
+    .hint("a pause holds messages back, and nothing else")
+}
+
+/// How often a turn has ticked, and how often at most if it ended in time.
+struct Ticks {
+    came: usize,
+    most: usize,
+}
+
+/// Stops a turn in a paused session, and resumes 1.5 s after the time that the stop may take.
+fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
+    /// How often the script ticks.
+    const EVERY: Duration = Duration::from_millis(50);
+    let s = t.agree_on(&["flow"])?;
+    let from = t.busy(&s)?;
+    let paused = t.tell(&s, "flow.pause", &json!({}))?;
+    let began = Instant::now();
+    t.pass_time(t.quiet());
+    t.stop(&s)?;
+    t.pass_time(stop);
+    let most =
+        usize::try_from(began.elapsed().as_millis() / EVERY.as_millis()).unwrap_or_default() + 12;
+    t.pass_time(Duration::from_millis(1_500));
+    t.tell(&s, "flow.resume", &json!({}))?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    let came = answer_of(&t.since(paused, &s)).matches(TICK).count();
+    t.settle_ledger(&s)?;
+    Ok(Ticks { came, most })
+}
+
+/// Has an action asked for, with more members of the request and more steps after it.
+fn ask_with(
+    t: &mut Trial,
+    s: &Session,
+    ask: &Ask,
+    more: &Value,
+    after: &[Value],
+) -> Outcome<Request> {
+    let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
+    script.extend_from_slice(after);
+    let from = t.probe(s, &json!(script))?;
+    let seen = t.expect(from, s, "permission.request")?;
+    Ok(Request { seen, from })
+}
+
+fn late_answer(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["control"])?;
+    let ask = t.action();
+    let request = ask_with(
+        t,
+        &s,
+        &ask,
+        &json!({"withdraw_ms":200}),
+        &[json!(["sleep", 600])],
+    )?;
+    let approval = json!({"request_id":request.id(),"approved":true});
+    let withdrawn = t.wait(request.from, Duration::from_millis(1_200), |seen| {
+        seen.is_of(&s, "permission.cancel")
+    });
+    match withdrawn {
+        Some(cancel) => {
+            let id = cancel.text("request_id").to_owned();
+            t.demand(
+                id == request.id(),
+                format!("the id {:?}", request.id()),
+                format!("{id:?}"),
+            )?;
+            t.tell_deviant(&s, "permission.response", &approval)?;
+        }
+        None => {
+            t.stop(&s)?;
+            t.tell(
+                &s,
+                "permission.response",
+                &json!({"request_id":request.id(),"approved":false}),
+            )?;
+        }
+    }
+    t.end_within(&s, request.from, t.bounds.stop)?;
+    t.tell_deviant(&s, "permission.response", &approval)?;
+    t.settle_ledger(&s)?;
+    t.demand(
+        !ask.done(),
+        "an approval of a request that is settled does nothing",
+        "the action has happened",
+    )
+    .hint("forget a request when it is settled, by whatever settled it")
+}
+
+fn closed(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["control"])?;
+    let line = |script: &Value| {
+        wire::line_of(
+            &json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}),
+        )
+    };
+    let both = [
+        line(&json!([["sleep", 400], ["close_session", "finished"]])),
+        line(&json!([["say", "late"]])),
+    ];
+    let from = t.raw_valid(both.concat())?;
+    let closed = t.expect_within(
+        from,
+        &s,
+        "session.closed",
+        t.bounds.deadline.max(t.bounds.stop),
+    )?;
+    t.settle()?;
+    let (mut ends, mut after) = (0, Vec::new());
+    for seen in t.of(&s) {
+        ends += usize::from(seen.kind() == "turn.complete" && seen.index < closed.index);
+        if seen.index > closed.index {
+            after.push(format!("`{}`", seen.kind()));
+        }
+    }
+    t.demand(
+        after.is_empty(),
+        "nothing after `session.closed`",
+        after.join(", "),
+    )?;
+    t.demand(
+        ends == 2,
+        "the ends of both turns before `session.closed`",
+        ends,
+    )
+    .hint("end the running turn and each queued one, then write `session.closed`")
+}
+
+fn update(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["options"])?;
+    // What the adapter learns of its agent at the start has come by then.
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let hint = "answer each `session.update` by one `session.info` with the values in force, changed or not";
+    for rounds in [1, 7] {
+        let (wanted, infos) = (3 * rounds, infos_for_updates(t, &s, rounds)?);
+        let expected = format!("{wanted} `session.info` for {wanted} `session.update`");
+        t.demand(infos >= wanted, &expected, infos).hint(hint)?;
+        // What an adapter learns by itself it tells at any time; so many are answers.
+        if infos < 2 * wanted {
+            return Ok(());
+        }
+        if rounds > 1 {
+            return t.fail(expected, infos).hint(hint);
+        }
+    }
+    Ok(())
+}
+
+/// How many `session.info` come after three updates, so many times.
+fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize> {
+    let from = t.history.len();
+    for _ in 0..rounds {
+        for members in [
+            json!({"model":"no-such-model"}),
+            json!({"reasoning_effort":"low"}),
+            json!({}),
+        ] {
+            t.tell(s, "session.update", &members)?;
+        }
+    }
+    // An adapter that asks its agent first takes its time.
+    let come = Cell::new(0);
+    t.wait(from, t.bounds.deadline.max(t.bounds.secs(10.0)), |seen| {
+        come.set(come.get() + usize::from(seen.is_of(s, "session.info")));
+        come.get() >= 3 * rounds
+    });
+    t.settle()?;
+    Ok(t.since(from, s)
+        .iter()
+        .filter(|seen| seen.kind() == "session.info")
+        .count())
+}
+
+/// Takes what a message says of the values in force; what it does not name stays.
+fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
+    for name in [
+        "model",
+        "reasoning_effort",
+        "mode",
+        "permission_mode",
+        "allowed_tools",
+        "denied_tools",
+    ] {
+        if let Some(value) = info.get(name).filter(|value| !value.is_null()) {
+            values.insert(name, value.clone());
+        }
+    }
+}
+
+fn update_lasts(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["options"])?;
+    t.quick_turn(&s)?;
+    let within = t.bounds.deadline.max(t.bounds.secs(10.0));
+    let first = t.tell(
+        &s,
+        "session.update",
+        &json!({"model":"model-2","reasoning_effort":"low"}),
+    )?;
+    t.expect_within(first, &s, "session.info", within)?;
+    t.quick_turn(&s)?;
+    t.settle()?;
+    let last = t.tell(&s, "session.update", &json!({}))?;
+    t.expect_within(last, &s, "session.info", within)?;
+    // An agent may change its values by itself; then it has said so.
+    let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
+    for info in t
+        .of_kind(&s, "session.info")
+        .iter()
+        .filter(|info| info.index >= first)
+    {
+        take_values(
+            if info.index < last {
+                &mut told
+            } else {
+                &mut now
+            },
+            info,
+        );
+    }
+    for (name, value) in told {
+        let got = now.remove(name).unwrap_or_else(|| value.clone());
+        t.demand(
+            got == value,
+            format!("`{name}` {value} still, after a turn"),
+            got,
+        )
+        .hint("what session.update changes belongs to the session, not to its next turn")?;
+    }
+    Ok(())
+}
+
+fn ping(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["control"])?;
+    let from = t.busy(&s)?;
+    let flood = t.open()?;
+    t.probe(&flood, &json!([["burst", 1_000, 20_000]]))?;
+    let bound = t.bounds.secs(1.0);
+    for nonce in [
+        json!("n-1"),
+        json!(7),
+        json!({"a":[1,null]}),
+        json!(""),
+        json!([true]),
+        json!("n-6"),
+    ] {
+        let at = t.history.len();
+        let began = std::time::Instant::now();
+        t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
+        let pong = t.wait(at, t.bounds.deadline, |seen| seen.kind() == "pong");
+        let Some(pong) = pong else {
+            return t
+                .late(format!("a `pong` within {bound:.1?}"), "none")
+                .hint("answer pings where stdin is read, whatever the turns do");
+        };
+        let took = began.elapsed();
+        let got = pong.value("nonce");
+        t.demand(got == nonce, format!("the nonce {nonce}"), got)?;
+        if took > bound {
+            return t.late(
+                format!("a `pong` within {bound:.1?}"),
+                format!("after {took:.1?}"),
+            );
+        }
+    }
+    t.stop(&s)?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    t.stop(&flood)?;
+    t.end_within(&flood, from, t.bounds.stop)?;
+    Ok(())
+}
+
+/// The category that an error names, if it names one.
+fn category(error: Option<&Value>) -> Option<Value> {
+    error?
+        .get("category")
+        .filter(|category| !category.is_null())
+        .cloned()
+}
+
+fn known(t: &Trial, category: Option<Value>, of: &str) -> Outcome {
+    let Some(category) = category else {
+        return Ok(());
+    };
+    let listed = category.as_str().is_some_and(model::is_category);
+    t.demand(listed, format!("a category of the list in {of}"), &category)
+        .hint("what has no name there is `other`; the agent's own word goes into `code`")
+}
+
+fn categories(t: &mut Trial) -> Outcome {
+    let s = t.agree_on(&["turns"])?;
+    let from = match (t.has_probe(&["fail"]), t.subject.recipes.error.clone()) {
+        (true, _) => t.probe_as(&s, "t-1", &json!([["fail", "asked to fail"]]))?,
+        (false, Some(error)) => t.input_as(&s, "t-1", &error)?,
+        (false, None) => return t.skip("recipe `error` or probe operation `fail`"),
+    };
+    let end = t.end_of(&s, from)?.end;
+    known(t, category(end.get("error")), "`error` of `turn.complete`")?;
+    if t.extensions().contains(&"events") && t.has_probe(&["event"]) {
+        let s = t.agree_on(&["events"])?;
+        let error =
+            json!({"type":"error","category":"overloaded","message":"trying again","fatal":false});
+        let turn = t.probe_turn(&s, &json!([["event", error]]))?;
+        let errors: Vec<&Seen> = turn
+            .messages
+            .iter()
+            .filter(|seen| seen.kind() == "error")
+            .collect();
+        t.demand(!errors.is_empty(), "the `error` of the script", "none")
+            .under("ext.5")?;
+        for error in errors {
+            known(t, error.get("category").cloned(), "`error`")?;
+        }
+    }
+    t.settle()
+}
+
+/// Opens a session with a `session.start` that breaks a rule in one of its optional fields.
+fn open_oddly(t: &mut Trial, members: &Value) -> Outcome<Session> {
+    let id = t.fresh("odd");
+    let s = Session::named(id);
+    t.tell_deviant(&s, "session.start", members)?;
+    Ok(s)
+}
+
+/// Sends an input with odd members; its turn is answered.
+fn answered(t: &mut Trial, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
+    let mut members = json!({"content":t.quick()});
+    if let Some(turn) = turn {
+        members["turn_id"] = json!(turn);
+    }
+    let from = t.tell_deviant(s, "user.input", &wire::with(members, odd))?;
+    let shown: String = odd.to_string().chars().take(60).collect();
+    t.end_of(s, from).hint(&format!(
+        "the input with {shown} stands; what is odd counts as absent"
+    ))?;
+    Ok(())
+}
+
+fn meta(t: &mut Trial) -> Outcome {
+    let all = t.extensions();
+    let turns = all.contains(&"turns");
+    let large = json!({"a":"x".repeat(70 << 10)});
+    for (n, meta) in [json!(7), json!("x"), json!([1]), large]
+        .into_iter()
+        .enumerate()
+    {
+        let s = open_oddly(t, &json!({"protocol":1,"extensions":all,"_meta":meta}))?;
+        let turn = format!("t-{n}");
+        answered(
+            t,
+            &s,
+            turns.then_some(turn.as_str()),
+            &json!({"_meta":meta}),
+        )?;
+        t.settle_ledger(&s)?;
+    }
+    Ok(())
+}
+
+fn future(t: &mut Trial) -> Outcome {
+    let all = t.extensions();
+    let turns = all.contains(&"turns");
+    let mut offer = all.clone();
+    offer.insert(0, "zz-later");
+    let s = t.open_offering(&offer, &json!({"system_prompt_mode":"zz-later"}))?;
+    let from = input(t, &s, &offer, "t-1")?;
+    t.end_of(&s, from)?;
+    answered(t, &s, turns.then_some("t-2"), &json!({"mode":"zz-later"}))?;
+    // Nothing runs: with a reason that no one knows it is a stop like any other.
+    t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
+    answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
+    t.settle_ledger(&s)
+}
+
+fn types(t: &mut Trial) -> Outcome {
+    let all = t.extensions();
+    for start in [
+        json!({"protocol":1,"extensions":"turns"}),
+        json!({"protocol":1,"extensions":["turns",7]}),
+        json!({"protocol":"one","extensions":[]}),
+        json!({"protocol":1,"extensions":all,"model":7,"allowed_tools":["a",1],"variables":{"a":1},"resume":"x"}),
+    ] {
+        // An offer that is not an array of strings is none: the session is core-only.
+        let turns = start["extensions"]
+            .as_array()
+            .is_some_and(|offer| offer.iter().all(Value::is_string))
+            && all.contains(&"turns")
+            && start["extensions"]
+                .as_array()
+                .is_some_and(|offer| !offer.is_empty());
+        let s = open_oddly(t, &start)?;
+        answered(t, &s, turns.then_some("t-1"), &json!({}))?;
+        t.settle_ledger(&s)?;
+    }
+    let s = if all.is_empty() {
+        t.open()?
+    } else {
+        t.agree_on(&all)?
+    };
+    let turns = all.contains(&"turns");
+    answered(t, &s, None, &json!({"turn_id":5}))?;
+    answered(t, &s, turns.then_some("t-2"), &json!({"message_id":{}}))?;
+    answered(t, &s, turns.then_some("t-3"), &json!({"mode":7}))?;
+    let path = t.path("typed.txt");
+    std::fs::write(&path, "a file")?;
+    t.tell_deviant(
+        &s,
+        "file.input",
+        &json!({"file_name":7,"file_mime_type":[],"file_path":path}),
+    )?;
+    t.tell_deviant(&s, "stop", &json!({"reason":7,"turn_id":[]}))?;
+    answered(t, &s, turns.then_some("t-4"), &json!({}))?;
+    t.settle_ledger(&s)
+}
+
+/// Sessions to try it in: one without extensions, and one with all that the adapter has.
+fn sessions(t: &mut Trial) -> Outcome<Vec<(Session, bool)>> {
+    let core = t.open()?;
+    t.quick_turn(&core)?;
+    let mut all = vec![(core, false)];
+    let known = t.extensions();
+    if !known.is_empty() {
+        let rich = t.agree_on(&known)?;
+        all.push((rich, known.contains(&"turns")));
+    }
+    // What an adapter says of its own accord at the start has come by then.
+    t.settle()?;
+    Ok(all)
+}
+
+fn ordinary_turn(t: &mut Trial, s: &Session, turns: bool) -> Outcome {
+    let quick = t.quick();
+    let from = if turns {
+        t.input_as(s, "t-last", &quick)?
+    } else {
+        t.input(s, quick)?
+    };
+    t.end_of(s, from)?;
+    Ok(())
+}
+
+fn bad_messages(t: &mut Trial) -> Outcome {
+    for (s, turns) in sessions(t)? {
+        let id = s.id();
+        let bad = [
+            json!({"session_id":id,"content":"no type"}),
+            json!({"type":7,"session_id":id}),
+            json!({"type":"user.input","content":"no session"}),
+            json!({"type":"user.input","session_id":7,"content":"a number"}),
+            json!({"type":"user.input","session_id":id,"content":["a","list"]}),
+            json!({"type":"permission.response","session_id":id,"approved":true}),
+            json!({"type":"input.response","session_id":id,"values":{}}),
+            json!({"type":"file.input","session_id":id,"file_name":"a"}),
+            json!({"type":"stop","session_id":{}}),
+            json!({"type":"sessions.list","session_id":""}),
+        ];
+        t.demand_unanswered(&s, "no answer to messages that are bad", |t| {
+            bad.iter()
+                .try_for_each(|message| t.send_deviant(message.clone()).map(drop))
+        })
+        .hint("drop what is bad, and say nothing of it on stdout")?;
+        ordinary_turn(t, &s, turns)?;
+    }
+    Ok(())
+}
+
+/// Every rich form that the probe can be made to send without an answer.
+fn rich_forms(t: &Trial) -> Value {
+    let event = |message: Value| json!(["event", message]);
+    let all = [
+        json!(["say", "an answer"]),
+        json!(["say", "a remark", "system"]),
+        event(json!({"type":"thinking","content":"well"})),
+        event(json!({"type":"message","role":"assistant","content":"a whole message"})),
+        event(json!({"type":"tool.start","tool_call_id":"c-1","tool":"Edit"})),
+        event(json!({"type":"tool.update","tool_call_id":"c-1","content":"half"})),
+        event(json!({"type":"tool.end","tool_call_id":"c-1","content":"done"})),
+        event(json!({"type":"plan","entries":[{"content":"read","status":"pending"}]})),
+        event(json!({"type":"progress","message":"on its way"})),
+        event(json!({"type":"log","stream":"stderr","content":"a warning"})),
+        event(
+            json!({"type":"error","category":"overloaded","message":"trying again","fatal":false}),
+        ),
+        event(json!({"type":"custom","name":"conformance.note","data":{"a":1}})),
+        event(json!({"type":"usage","input_tokens":3,"output_tokens":4,"scope":"turn"})),
+        event(json!({"type":"context.usage","used_tokens":1,"total_tokens":9})),
+        event(json!({"type":"compaction","trigger":"auto","pre_tokens":8})),
+        event(json!({"type":"rate_limit","window":"hour","status":"allowed"})),
+        event(json!({"type":"working"})),
+        json!(["info", {"model":"model-1","native_session_id":"native-1","input_modes":["queue"]}]),
+        json!(["file", "rich.txt", "text/plain", 8]),
+        json!(["complete", {
+            "status":"completed","summary":"all of it","num_turns":1,"usage":{"input_tokens":3},
+            "native_session_id":"native-1","session_params":{"a":1}
+        }]),
+    ];
+    all.into_iter()
+        .filter(|step| step[0].as_str().is_some_and(|op| t.has_probe(&[op])))
+        .collect()
+}
+
+fn each(t: &mut Trial) -> Outcome {
+    let forms = rich_forms(t);
+    let probing = forms.as_array().is_some_and(|forms| !forms.is_empty());
+    for name in t.extensions() {
+        let s = t.agree_on(&[name])?;
+        let from = input(t, &s, &[name], "t-1")?;
+        t.end_of(&s, from)?;
+        if !probing {
+            continue;
+        }
+        let from = match name {
+            "turns" => t.probe_as(&s, "t-2", &forms)?,
+            _ => t.probe(&s, &forms)?,
+        };
+        let turn = t.end_of(&s, from)?;
+        Trial::supported(&turn.messages)?;
+        if t.has_probe(&["say"]) {
+            let text = turn.text();
+            let has = text.contains("an answer");
+            t.demand(
+                has,
+                format!("the answer as `output`, with `{name}` alone"),
+                format!("{text:?}"),
+            )?;
+        }
+        if t.has_probe(&["event"]) && name != "events" {
+            let told = turn.on_channel("system");
+            let has = told.contains("trying again");
+            t.demand(
+                has,
+                format!("an error as `output` on `system`, with `{name}` alone"),
+                format!("{told:?}"),
+            )
+            .hint("fold down what was not agreed on, message by message")?;
+        }
+    }
+    // That nothing of the others was written is judged by O-SHAPE.
+    t.settle()
+}

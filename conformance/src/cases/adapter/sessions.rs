@@ -1,15 +1,225 @@
 //! A-SES: sessions ([session.3] to [session.7]).
 
-use crate::cases::CaseRun;
+use super::back_pressure;
+use crate::{cases::prelude::*, process::Usage};
 
-mod closing;
-pub(in crate::cases) mod many;
-
+/// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("A-SES-02", many::tokens),
-    ("A-SES-04", many::numbers),
-    ("A-SES-10", closing::one_of_two),
-    ("A-SES-11", closing::the_last),
-    ("A-SES-13", many::cycles),
-    ("A-SES-14", many::two_hundred),
+    ("A-SES-02", tokens),
+    ("A-SES-04", numbers),
+    ("A-SES-10", one_of_two),
+    ("A-SES-11", the_last),
+    ("A-SES-13", cycles),
+    ("A-SES-14", two_hundred),
 ];
+
+fn tokens(t: &mut Trial) -> Outcome {
+    let mut sessions = Vec::new();
+    for _ in 0..4 {
+        sessions.push((t.open()?, t.token()));
+    }
+    for _ in 0..2 {
+        let mut begun = Vec::new();
+        for (s, token) in &sessions {
+            let Some(content) = t.asking_back(token) else {
+                return t.skip("recipe `nonce` or probe operation `echo`");
+            };
+            begun.push(t.input(s, content)?);
+        }
+        let mut silent = 0;
+        for ((s, token), from) in sessions.iter().zip(begun) {
+            let turn = t.end_of(s, from)?;
+            Trial::supported(&turn.messages)?;
+            let all: String = turn
+                .messages
+                .iter()
+                .map(|seen| Value::from(seen.message().clone()).to_string())
+                .collect();
+            let strange = sessions
+                .iter()
+                .find(|(_, other)| other != token && all.contains(other.as_str()));
+            if let Some((other, _)) = strange {
+                return t.fail(
+                    format!("in {} its own token alone", s.id()),
+                    format!("the token of {}", other.id()),
+                );
+            }
+            silent += usize::from(!turn.text().contains(token.as_str()));
+        }
+        if silent > 0 && t.tier() == Tier::Recipe {
+            return t.inconclusive("recipe `nonce` did not say its text back");
+        }
+        t.demand(
+            silent == 0,
+            "each token in its session",
+            format!("{silent} of 4 without theirs"),
+        )?;
+    }
+    Ok(())
+}
+
+/// What `get` tells of a variable.
+pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
+    let turn = t.probe_turn(session, &json!([["get", key]]))?;
+    match Trial::probe_answer(&turn.messages, "key") {
+        Some(answer) => Ok(answer.get("value").cloned().unwrap_or_default()),
+        None => t.fail("the probe's answer to `get`", format!("{:?}", turn.text())),
+    }
+}
+
+fn numbers(t: &mut Trial) -> Outcome {
+    let mut running = Vec::new();
+    for _ in 0..4 {
+        let s = t.open()?;
+        let from = t.probe(&s, &json!([["burst", 500, 64]]))?;
+        running.push((s, from));
+    }
+    for (s, from) in running {
+        let turn = t.end_of_burst(&s, from)?;
+        Trial::supported(&turn.messages)?;
+        let numbers = back_pressure::numbers(&turn.text());
+        let wrong = (1..=500)
+            .zip(numbers.iter().copied().chain(std::iter::repeat(0)))
+            .find(|(n, got)| n != got);
+        if let Some((n, got)) = wrong {
+            return t.fail(
+                format!("500 numbers in order in {}", s.id()),
+                format!("{} of them, with {got} in the place of {n}", numbers.len()),
+            );
+        }
+        t.demand(
+            numbers.len() == 500,
+            "500 numbers",
+            format!("{}", numbers.len()),
+        )?;
+    }
+    Ok(())
+}
+
+/// How many sessions are opened and closed.
+const CYCLES: usize = 2_000;
+/// The longest that they are opened and closed for; a program that starts something for each needs its time.
+const CYCLING: Duration = Duration::from_secs(15);
+
+fn cycles(t: &mut Trial) -> Outcome {
+    cycle(t, CYCLES / 4, CYCLING / 4)?;
+    let before = t.usage()?;
+    let done = cycle(t, CYCLES, CYCLING)?;
+    let after = t.usage()?;
+    let Some(grown) = grown(before, after) else {
+        return Ok(());
+    };
+    // What levels off does not grow so again: memory that waits to be collected does, what leaks does not.
+    let more = cycle(t, CYCLES, CYCLING)?;
+    let last = t.usage()?;
+    let Some(again) = self::grown(after, last) else {
+        t.note(format!(
+            "after {done} sessions {grown}, after {more} more it had levelled off"
+        ));
+        return Ok(());
+    };
+    t.should(
+        false,
+        "memory, descriptors and processes level off",
+        format!("{grown} after {done} sessions, and {again} after {more} more"),
+    );
+    Ok(())
+}
+
+/// Opens and closes so many sessions, in batches that a slow program can follow, and says how many it was.
+fn cycle(t: &mut Trial, wanted: usize, within: Duration) -> Outcome<usize> {
+    let began = Instant::now();
+    let (mut done, mut batch) = (0, 25);
+    while done < wanted && began.elapsed() < within {
+        let batch_began = Instant::now();
+        for _ in 0..batch.min(wanted - done) {
+            let s = t.open()?;
+            t.close(&s)?;
+        }
+        done += batch.min(wanted - done);
+        t.fence()?;
+        if batch_began.elapsed() < Duration::from_secs(1) {
+            batch *= 2;
+        }
+    }
+    Ok(done)
+}
+
+/// What has grown between two samples, in words.
+fn grown(before: Usage, after: Usage) -> Option<String> {
+    let mib = |bytes: u64| bytes >> 20;
+    if after.resident > before.resident + (8 << 20) {
+        return Some(format!(
+            "{} MiB became {} MiB",
+            mib(before.resident),
+            mib(after.resident)
+        ));
+    }
+    if after.descriptors > before.descriptors + 20 {
+        return Some(format!(
+            "{} descriptors became {}",
+            before.descriptors, after.descriptors
+        ));
+    }
+    (after.processes > before.processes + 5)
+        .then(|| format!("{} processes became {}", before.processes, after.processes))
+}
+
+fn two_hundred(t: &mut Trial) -> Outcome {
+    let first = t.open()?;
+    t.quick_turn(&first)?;
+    let mut last = t.open()?;
+    for n in 3..=200 {
+        last = t.open()?;
+        // A program that starts something for each session is given its time.
+        if n % 50 == 0 {
+            t.fence()?;
+        }
+    }
+    t.quick_turn(&first)?;
+    t.quick_turn(&last)?;
+    Ok(())
+}
+
+fn one_of_two(t: &mut Trial) -> Outcome {
+    let [kept, closed] = t.open_each()?;
+    let mut begun = 0;
+    for s in [&kept, &closed] {
+        let at = if t.has_probe(&["sleep"]) {
+            t.sleeping(s, 500)?
+        } else {
+            let quick = t.quick();
+            t.input(s, quick)?
+        };
+        if s == &kept {
+            begun = at;
+        }
+    }
+    t.close(&closed)?;
+    let turn = t.end_of(&kept, begun)?;
+    Trial::supported(&turn.messages)?;
+    if t.has_probe(&["sleep"]) {
+        let took = turn.end.at.saturating_sub(t.sent_at(begun));
+        t.demand(
+            took >= Duration::from_millis(450),
+            "the whole of a turn that sleeps for 500 ms",
+            format!("its end after {took:.1?}"),
+        )?;
+    }
+    t.demand_ends(&kept, 1)?;
+    t.quick_turn(&kept)?;
+    Ok(())
+}
+
+fn the_last(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    t.close(&s)?;
+    t.pass_time(Duration::from_secs(2));
+    if let Some(exit) = t.exit_text() {
+        return t.fail("the process outlives its last session", exit);
+    }
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    Ok(())
+}

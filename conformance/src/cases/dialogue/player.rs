@@ -6,18 +6,12 @@ use self::Perform::{Act, Find};
 use super::{Operand, Step, read_steps};
 use crate::cases::{
     adapter::{
-        extensions::{declared, flow, turns},
-        permission as asking,
-        sessions::many,
-        stop,
+        extensions::{self, declared},
+        permission as asking, sessions, stop,
     },
     host::{
-        demand_core, demand_unheard,
-        extensions::restart,
-        full_hub,
-        journal::{self, attach, entries},
-        lifecycle, permission,
-        relay::extended_relay,
+        demand_core, demand_unheard, extensions as host_extensions, full_hub, journal, lifecycle,
+        permission, relay,
     },
     prelude::*,
 };
@@ -88,7 +82,7 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
     player.play(&steps)
 }
 
-fn wrong<T>(step: &Step, what: &str) -> Outcome<T> {
+fn reject_step<T>(step: &Step, what: &str) -> Outcome<T> {
     Err(Stop::Harness(format!("the dialogue: {what} in {step:?}")))
 }
 
@@ -100,15 +94,15 @@ impl Step {
         })
     }
 
-    fn word(&self, place: usize) -> Outcome<&'static str> {
+    fn read_word(&self, place: usize) -> Outcome<&'static str> {
         match self.operands.get(place) {
             Some(Operand::Word(word)) => Ok(word),
-            _ => wrong(self, "a word is missing"),
+            _ => reject_step(self, "a word is missing"),
         }
     }
 
     /// The count that stands first, if one does.
-    fn count(&self) -> Option<String> {
+    fn wanted_count(&self) -> Option<String> {
         match self.operands.first()? {
             Operand::Value(Value::Number(count)) => Some(count.to_string()),
             Operand::Word(range) if range.contains("..") => Some((*range).to_owned()),
@@ -117,7 +111,7 @@ impl Step {
     }
 
     /// The operand behind a word such as `from` or `within`.
-    fn option(&self, name: &str) -> Option<&Operand> {
+    fn find_option(&self, name: &str) -> Option<&Operand> {
         let is_name = |operand: &Operand| matches!(operand, Operand::Word(word) if *word == name);
         self.operands
             .iter()
@@ -135,9 +129,9 @@ impl Player<'_> {
             };
             for context in &step.body {
                 result = match context.verb {
-                    "hint" => result.hint(&self.text(context, 0)),
-                    "under" => result.under(context.word(0)?),
-                    "sent" => result.map_err(|stop| stop.sent(self.text(context, 0))),
+                    "hint" => result.hint(&self.failure_text(context, 0)),
+                    "under" => result.under(context.read_word(0)?),
+                    "sent" => result.map_err(|stop| stop.sent(self.failure_text(context, 0))),
                     _ => result,
                 };
             }
@@ -158,134 +152,137 @@ impl Player<'_> {
         }
     }
 
-    fn session(&self, step: &Step, place: usize) -> Outcome<Session> {
-        match self.session_named(step.word(place)?) {
+    fn find_session(&self, step: &Step, place: usize) -> Outcome<Session> {
+        match self.session_named(step.read_word(place)?) {
             Some(session) => Ok(session),
-            None => wrong(step, "a session is missing"),
+            None => reject_step(step, "a session is missing"),
         }
     }
 
     /// The hub that is named first, if one is, and the session behind it.
     fn hub_and_session(&self, step: &Step, place: usize) -> Outcome<(Option<Hub>, Session)> {
-        match self.names.get(step.word(place)?) {
-            Some(Bound::Hub(hub)) => Ok((Some(hub.clone()), self.session(step, place + 1)?)),
-            _ => Ok((None, self.session(step, place)?)),
+        match self.names.get(step.read_word(place)?) {
+            Some(Bound::Hub(hub)) => Ok((Some(hub.clone()), self.find_session(step, place + 1)?)),
+            _ => Ok((None, self.find_session(step, place)?)),
         }
     }
 
-    fn hub(&self, step: &Step) -> Outcome<Hub> {
-        match self.names.get(step.word(0)?) {
+    fn find_hub(&self, step: &Step) -> Outcome<Hub> {
+        match self.names.get(step.read_word(0)?) {
             Some(Bound::Hub(hub)) => Ok(hub.clone()),
-            _ => wrong(step, "a hub is missing"),
+            _ => reject_step(step, "a hub is missing"),
         }
     }
 
     /// The session at the adapter: of a name that was bound to it, else as the adapter knows it now.
-    fn lower(&self, step: &Step, place: usize) -> Outcome<Lower> {
-        match self.names.get(step.word(place)?) {
+    fn find_lower(&self, step: &Step, place: usize) -> Outcome<Lower> {
+        match self.names.get(step.read_word(place)?) {
             Some(Bound::Lower(lower)) => Ok(lower.clone()),
-            _ => self.t.lower(&self.session(step, place)?),
+            _ => self.t.lower(&self.find_session(step, place)?),
         }
     }
 
-    fn turn(&self, step: &Step) -> Outcome<TurnSeen> {
-        match self.names.get(step.word(0)?) {
+    fn find_turn(&self, step: &Step) -> Outcome<TurnSeen> {
+        match self.names.get(step.read_word(0)?) {
             Some(Bound::Turn(turn)) => Ok(turn.clone()),
-            _ => wrong(step, "a turn is missing"),
+            _ => reject_step(step, "a turn is missing"),
         }
     }
 
-    fn action(&self, step: &Step, place: usize) -> Outcome<Ask> {
-        match self.names.get(step.word(place)?) {
+    fn find_action(&self, step: &Step, place: usize) -> Outcome<Ask> {
+        match self.names.get(step.read_word(place)?) {
             Some(Bound::Action(action)) => Ok(action.clone()),
-            _ => wrong(step, "an action is missing"),
+            _ => reject_step(step, "an action is missing"),
         }
     }
 
     /// The value at a place among the operands that are no words; null without it.
-    fn value(&self, step: &Step, place: usize) -> Value {
+    fn read_value(&self, step: &Step, place: usize) -> Value {
         let values = step.operands.iter().filter_map(|operand| match operand {
             Operand::Value(value) => Some(value),
             Operand::Word(_) => None,
         });
         values
             .skip(place)
-            .map(|value| self.filled(value))
+            .map(|value| self.fill_references(value))
             .next()
             .unwrap_or_default()
     }
 
     /// The members of all objects among the operands.
-    fn members(&self, step: &Step) -> Value {
+    fn read_members(&self, step: &Step) -> Value {
         let mut members = json!({});
         for operand in &step.operands {
             if let Operand::Value(value) = operand {
-                members = wire::with(members, &self.filled(value));
+                members = wire::with(members, &self.fill_references(value));
             }
         }
         members
     }
 
     /// The word at a place, which may be a reference.
-    fn kind(&self, step: &Step, place: usize) -> Outcome<String> {
+    fn read_type(&self, step: &Step, place: usize) -> Outcome<String> {
         match step.operands.get(place) {
             Some(Operand::Word(word)) => Ok((*word).to_owned()),
-            Some(Operand::Value(Value::String(text))) => Ok(self.rendered(text)),
-            _ => wrong(step, "a type is missing"),
+            Some(Operand::Value(Value::String(text))) => Ok(self.render_text(text)),
+            _ => reject_step(step, "a type is missing"),
         }
     }
 
     /// The message of a name, or of a place among several.
-    fn message(&self, step: &Step, place: usize) -> Outcome<Seen> {
-        let path: Vec<&str> = step.word(place)?.split('.').collect();
+    fn find_message(&self, step: &Step, place: usize) -> Outcome<Seen> {
+        let path: Vec<&str> = step.read_word(place)?.split('.').collect();
         let bound = self.names.get(path[0]);
         match bound.and_then(|bound| bound.message(&path[1..]).0) {
             Some(seen) => Ok(seen.clone()),
-            None => wrong(step, "a message is missing"),
+            None => reject_step(step, "a message is missing"),
         }
     }
 
     /// The value at a place as a list.
-    fn list(&self, step: &Step, place: usize) -> Vec<Value> {
-        let value = self.value(step, place);
+    fn read_list(&self, step: &Step, place: usize) -> Vec<Value> {
+        let value = self.read_value(step, place);
         value.as_array().cloned().unwrap_or_default()
     }
 
     /// What a value stands for: a result, if it names one, else data.
-    fn bound(&self, value: &Value) -> Bound {
+    fn resolve_value(&self, value: &Value) -> Bound {
         let name = value.as_str().and_then(|text| text.strip_prefix('$'));
         let bound = name.and_then(|name| self.names.get(name));
         bound
             .cloned()
-            .unwrap_or_else(|| Bound::Data(self.filled(value)))
+            .unwrap_or_else(|| Bound::Data(self.fill_references(value)))
     }
 
     /// The first value as a number.
-    fn count(&self, step: &Step) -> u64 {
-        self.value(step, 0).as_u64().unwrap_or_default()
+    fn read_count(&self, step: &Step) -> u64 {
+        self.read_value(step, 0).as_u64().unwrap_or_default()
     }
 
-    fn string(&self, step: &Step, place: usize) -> String {
-        let value = self.value(step, place);
+    fn read_string(&self, step: &Step, place: usize) -> String {
+        let value = self.read_value(step, place);
         value
             .as_str()
             .map_or_else(|| value.to_string(), str::to_owned)
     }
 
     /// A value with what its references stand for.
-    fn filled(&self, value: &Value) -> Value {
+    fn fill_references(&self, value: &Value) -> Value {
         match value {
-            Value::String(text) => match reference(text) {
+            Value::String(text) => match find_reference(text) {
                 Some(whole) if whole.len() == text.len() => {
                     self.look_up(whole).unwrap_or_else(|| value.clone())
                 }
-                _ => self.rendered(text).into(),
+                _ => self.render_text(text).into(),
             },
-            Value::Array(values) => values.iter().map(|value| self.filled(value)).collect(),
+            Value::Array(values) => values
+                .iter()
+                .map(|value| self.fill_references(value))
+                .collect(),
             Value::Object(members) => {
                 let filled = members
                     .iter()
-                    .map(|(name, value)| (self.rendered(name), self.filled(value)));
+                    .map(|(name, value)| (self.render_text(name), self.fill_references(value)));
                 Value::Object(filled.collect())
             }
             other => other.clone(),
@@ -293,12 +290,12 @@ impl Player<'_> {
     }
 
     /// A text with what its references stand for.
-    fn rendered(&self, text: &str) -> String {
+    fn render_text(&self, text: &str) -> String {
         let (mut all, mut rest) = (String::new(), text);
         while let Some(place) = rest.find('$') {
             all.push_str(&rest[..place]);
             rest = &rest[place..];
-            let found = reference(rest).unwrap_or("$");
+            let found = find_reference(rest).unwrap_or("$");
             match self.look_up(found) {
                 Some(Value::String(text)) => all.push_str(&text),
                 Some(value) => all.push_str(&value.to_string()),
@@ -367,40 +364,40 @@ impl Player<'_> {
         })
     }
 
-    fn text(&self, step: &Step, place: usize) -> String {
-        self.rendered(step.texts.get(place).copied().unwrap_or_default())
+    fn failure_text(&self, step: &Step, place: usize) -> String {
+        self.render_text(step.texts.get(place).copied().unwrap_or_default())
     }
 
     /// The text at a place, or another if the step has none.
-    fn text_or(&self, step: &Step, place: usize, other: impl ToString) -> String {
+    fn failure_text_or(&self, step: &Step, place: usize, other: impl ToString) -> String {
         step.texts
             .get(place)
-            .map_or_else(|| other.to_string(), |text| self.rendered(text))
+            .map_or_else(|| other.to_string(), |text| self.render_text(text))
     }
 
     /// The number behind a word such as `from`.
-    fn number(&self, step: &Step, option: &str) -> Option<Value> {
-        match step.option(option)? {
-            Operand::Value(value) => Some(self.filled(value)),
+    fn read_number(&self, step: &Step, option: &str) -> Option<Value> {
+        match step.find_option(option)? {
+            Operand::Value(value) => Some(self.fill_references(value)),
             Operand::Word(_) => None,
         }
     }
 
     /// The place that `from` names.
-    fn from_named(&self, step: &Step) -> Option<usize> {
-        usize::try_from(self.number(step, "from")?.as_u64()?).ok()
+    fn named_place(&self, step: &Step) -> Option<usize> {
+        usize::try_from(self.read_number(step, "from")?.as_u64()?).ok()
     }
 
     /// The place from which on a step looks: that of `from`, else that of the session's last input.
-    fn from(&self, step: &Step, session: &Session) -> usize {
+    fn start_place(&self, step: &Step, session: &Session) -> usize {
         let last = || self.last.get(session.id()).copied();
-        self.from_named(step).or_else(last).unwrap_or_default()
+        self.named_place(step).or_else(last).unwrap_or_default()
     }
 
     /// The time of `within`: seconds, `5..` for at least so many, or a sum with bounds of the run.
-    fn within(&self, step: &Step) -> Duration {
+    fn time_limit(&self, step: &Step) -> Duration {
         let bounds = &self.t.bounds;
-        match step.option("within") {
+        match step.find_option("within") {
             Some(Operand::Value(seconds)) => bounds.secs(seconds.as_f64().unwrap_or_default()),
             Some(Operand::Word(sum)) => {
                 let least = sum
@@ -423,7 +420,7 @@ impl Player<'_> {
     }
 
     /// Remembers an input whose end is to come.
-    fn sent(&mut self, session: &Session, place: usize) -> Bound {
+    fn remember_input(&mut self, session: &Session, place: usize) -> Bound {
         let id = session.id().to_owned();
         self.inputs.entry(id.clone()).or_default().push_back(place);
         self.last.insert(id, place);
@@ -437,7 +434,11 @@ impl Player<'_> {
     }
 
     /// Opens the sessions that a step names.
-    fn open(&mut self, step: &Step, open: impl Fn(&mut Trial) -> Outcome<Session>) -> Outcome {
+    fn open_sessions(
+        &mut self,
+        step: &Step,
+        open: impl Fn(&mut Trial) -> Outcome<Session>,
+    ) -> Outcome {
         for name in step.words() {
             let session = open(self.t)?;
             self.names.insert(name, Bound::Session(session));
@@ -446,58 +447,58 @@ impl Player<'_> {
     }
 
     /// Sends a message of a session, or of a hub's session.
-    fn send(&mut self, step: &Step, valid: bool) -> Outcome<Bound> {
+    fn send_message(&mut self, step: &Step, valid: bool) -> Outcome<Bound> {
         let (hub, s) = self.hub_and_session(step, 0)?;
-        let kind = step.word(1 + usize::from(hub.is_some()))?;
-        let members = self.members(step);
+        let kind = step.read_word(1 + usize::from(hub.is_some()))?;
+        let members = self.read_members(step);
         let place = match hub {
             Some(hub) => hub.tell(&s, kind, members),
             None if valid => self.t.tell(&s, kind, &members)?,
             None => self.t.tell_deviant(&s, kind, &members)?,
         };
         if kind == "user.input" {
-            self.sent(&s, place);
+            self.remember_input(&s, place);
         }
         Ok(Bound::Data(place.into()))
     }
 
     /// Takes the place of the session's first input whose turn has not ended.
-    fn input_of(&mut self, session: &Session) -> usize {
+    fn take_input(&mut self, session: &Session) -> usize {
         let inputs = self.inputs.get_mut(session.id());
         inputs.and_then(VecDeque::pop_front).unwrap_or_default()
     }
 
     /// Begins a turn of a session with the first value of a step.
-    fn begin(
+    fn begin_turn(
         &mut self,
         step: &Step,
         begin: impl Fn(&mut Trial, &Session, Value) -> Outcome<usize>,
     ) -> Outcome<Bound> {
-        let s = self.session(step, 0)?;
-        let place = begin(self.t, &s, self.value(step, 0))?;
-        Ok(self.sent(&s, place))
+        let s = self.find_session(step, 0)?;
+        let place = begin(self.t, &s, self.read_value(step, 0))?;
+        Ok(self.remember_input(&s, place))
     }
 
     fn bind_hub(&mut self, step: &Step, hub: Hub) -> Outcome {
-        self.names.insert(step.word(0)?, Bound::Hub(hub));
+        self.names.insert(step.read_word(0)?, Bound::Hub(hub));
         Ok(())
     }
 
     /// Waits for a message of a type, and with these members.
-    fn expect(&mut self, step: &Step) -> Outcome<Bound> {
+    fn expect_message(&mut self, step: &Step) -> Outcome<Bound> {
         let (hub, s) = self.hub_and_session(step, 0)?;
-        let kind = self.kind(step, 1 + usize::from(hub.is_some()))?;
-        let members = self.members(step);
-        let from = self.from(step, &s);
-        let within = self.within(step);
-        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has(seen, &members);
+        let kind = self.read_type(step, 1 + usize::from(hub.is_some()))?;
+        let members = self.read_members(step);
+        let from = self.start_place(step, &s);
+        let within = self.time_limit(step);
+        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has_members(seen, &members);
         let expected = match (&hub, step.texts.first()) {
-            (_, Some(text)) => self.rendered(text),
+            (_, Some(text)) => self.render_text(text),
             (Some(_), None) => format!("`{kind}`"),
             (None, None) => format!("`{kind}` for {} within {within:.1?}", s.id()),
         };
         let seen = match hub {
-            Some(hub) if step.option("within").is_some() => {
+            Some(hub) if step.find_option("within").is_some() => {
                 match hub.wait(&s, from, within, is_wanted) {
                     Some(seen) => seen,
                     None => {
@@ -517,19 +518,19 @@ impl Player<'_> {
 
     /// Selects the messages of a type that have these members, and demands how many there are if
     /// a count stands first: `2`, `1..` or `1..2`.
-    fn select(
+    fn select_messages(
         &mut self,
         step: &Step,
         place: usize,
         mut found: Vec<Seen>,
         what: &str,
     ) -> Outcome<Bound> {
-        let kind = self.kind(step, place)?;
-        let members = self.members(step);
-        let after = self.number(step, "after").and_then(|at| at.as_f64());
+        let kind = self.read_type(step, place)?;
+        let members = self.read_members(step);
+        let after = self.read_number(step, "after").and_then(|at| at.as_f64());
         found.retain(|seen| {
             is_of(seen, &kind)
-                && has(seen, &members)
+                && has_members(seen, &members)
                 && after.is_none_or(|at| seen.at.as_secs_f64() > at)
         });
         let count = found.len();
@@ -539,48 +540,51 @@ impl Player<'_> {
             .insert("kinds", Bound::Data(kinds.join(", ").into()));
         let found = Bound::Messages(found);
         self.names.insert("found", found.clone());
-        if let Some(wanted) = step.count() {
+        if let Some(wanted) = step.wanted_count() {
             let (least, most) = wanted.split_once("..").unwrap_or((&wanted, &wanted));
             let holds = least.parse().is_ok_and(|least: usize| least <= count)
                 && most.parse().map_or(true, |most: usize| count <= most);
-            let expected = self.text_or(step, 0, format!("{wanted} `{kind}`{what}"));
+            let expected = self.failure_text_or(step, 0, format!("{wanted} `{kind}`{what}"));
             self.t
-                .demand(holds, expected, self.text_or(step, 1, count))?;
+                .demand(holds, expected, self.failure_text_or(step, 1, count))?;
         }
         Ok(found)
     }
 
     /// What came: in a session, in one of a hub, in all (`any`), in a turn or among messages.
-    fn came(&mut self, step: &Step) -> Outcome<Bound> {
-        let place = usize::from(step.count().is_some());
-        let from = self.from_named(step).unwrap_or_default();
-        let (found, place) = match self.names.get(step.word(place)?) {
+    fn find_came(&mut self, step: &Step) -> Outcome<Bound> {
+        let place = usize::from(step.wanted_count().is_some());
+        let from = self.named_place(step).unwrap_or_default();
+        let (found, place) = match self.names.get(step.read_word(place)?) {
             Some(Bound::Turn(turn)) => (turn.messages.clone(), place),
             Some(Bound::Messages(messages)) => (messages.clone(), place),
-            Some(Bound::Hub(hub)) => (hub.heard(&self.session(step, place + 1)?, from), place + 1),
-            None if step.word(place)? == "any" => (self.t.seen_from(from), place),
-            _ => (self.t.since(from, &self.session(step, place)?), place),
+            Some(Bound::Hub(hub)) => (
+                hub.heard(&self.find_session(step, place + 1)?, from),
+                place + 1,
+            ),
+            None if step.read_word(place)? == "any" => (self.t.seen_from(from), place),
+            _ => (self.t.since(from, &self.find_session(step, place)?), place),
         };
-        self.select(step, place + 1, found, "")
+        self.select_messages(step, place + 1, found, "")
     }
 
     /// What reached the adapter: in a session, or in all (`any`).
-    fn reached(&mut self, step: &Step) -> Outcome<Bound> {
-        let place = usize::from(step.count().is_some());
-        let found = if step.word(place)? == "any" {
+    fn find_reached(&mut self, step: &Step) -> Outcome<Bound> {
+        let place = usize::from(step.wanted_count().is_some());
+        let found = if step.read_word(place)? == "any" {
             self.t
                 .written()
                 .into_iter()
                 .map(|below| below.seen)
                 .collect()
         } else {
-            self.t.written_to(&self.lower(step, place)?)
+            self.t.written_to(&self.find_lower(step, place)?)
         };
-        self.select(step, place + 1, found, " at the adapter")
+        self.select_messages(step, place + 1, found, " at the adapter")
     }
 
     /// Compares: `$a == 1`, of which several are joined by `and`.
-    fn holds(&self, step: &Step) -> Outcome<(bool, Value)> {
+    fn compare_values(&self, step: &Step) -> Outcome<(bool, Value)> {
         let mut first = None;
         for comparison in step
             .operands
@@ -592,9 +596,9 @@ impl Player<'_> {
                 Operand::Value(right),
             ] = comparison
             else {
-                return wrong(step, "a comparison is not `value operator value`");
+                return reject_step(step, "a comparison is not `value operator value`");
             };
-            let (left, right) = (self.filled(left), self.filled(right));
+            let (left, right) = (self.fill_references(left), self.fill_references(right));
             let numbers = left.as_f64().zip(right.as_f64());
             let holds = match *operator {
                 "==" => left == right,
@@ -610,18 +614,18 @@ impl Player<'_> {
                 "follows" => left.as_u64() == right.as_u64().map(|number| number + 1),
                 "is_subset_of" => left
                     .as_array()
-                    .is_some_and(|all| all.iter().all(|one| contains(&right, one))),
+                    .is_some_and(|all| all.iter().all(|one| contains_value(&right, one))),
                 "mentions" => {
                     let text = left.as_str().unwrap_or_default().to_lowercase();
                     right
                         .as_array()
                         .into_iter()
                         .flatten()
-                        .any(|part| contains(&text.as_str().into(), part))
+                        .any(|part| contains_value(&text.as_str().into(), part))
                 }
-                "contains" => contains(&left, &right),
-                "lacks" => !contains(&left, &right),
-                _ => return wrong(step, "the operator is not known"),
+                "contains" => contains_value(&left, &right),
+                "lacks" => !contains_value(&left, &right),
+                _ => return reject_step(step, "the operator is not known"),
             };
             first.get_or_insert(left);
             if !holds {
@@ -635,19 +639,19 @@ impl Player<'_> {
     fn has_all(&self, step: &Step) -> Outcome<bool> {
         let names: Vec<&str> = step.words().skip(1).collect();
         let subject = &self.t.subject;
-        Ok(match step.word(0)? {
+        Ok(match step.read_word(0)? {
             "extension" => names.iter().all(|name| subject.extensions.contains(*name)),
             "probe" => self.t.has_probe(&names),
             "ability" => names
                 .iter()
                 .all(|name| subject.abilities.iter().any(|one| one.name() == *name)),
-            _ => return wrong(step, "the condition is not known"),
+            _ => return reject_step(step, "the condition is not known"),
         })
     }
 }
 
 /// The reference that a text begins with.
-fn reference(text: &str) -> Option<&str> {
+fn find_reference(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('$')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut length = 0;
@@ -671,7 +675,7 @@ fn is_of(seen: &Seen, kinds: &str) -> bool {
 }
 
 /// Whether a list has an element, or a text a part; of other values the JSON is the text.
-fn contains(left: &Value, right: &Value) -> bool {
+fn contains_value(left: &Value, right: &Value) -> bool {
     match (left, right.as_str()) {
         (Value::Array(values), _) => values.contains(right),
         (Value::String(text), Some(part)) => text.contains(part),
@@ -682,7 +686,7 @@ fn contains(left: &Value, right: &Value) -> bool {
 
 /// Whether a message has these members: `null` for none, `"*"` for any, `"*part*"`, a list of
 /// texts of which it is one, an object whose members it has; a name with `!` wants the contrary.
-fn has(seen: &Seen, members: &Value) -> bool {
+fn has_members(seen: &Seen, members: &Value) -> bool {
     fn is_like(got: Option<&Value>, wanted: &Value) -> bool {
         let text = got.and_then(Value::as_str).unwrap_or_default();
         match wanted {
@@ -690,7 +694,7 @@ fn has(seen: &Seen, members: &Value) -> bool {
             Value::String(wanted) => {
                 match wanted.strip_prefix('*').map(|rest| rest.strip_suffix('*')) {
                     Some(None) if wanted == "*" => got.is_some(),
-                    Some(Some(part)) => got.is_some_and(|got| contains(got, &part.into())),
+                    Some(Some(part)) => got.is_some_and(|got| contains_value(got, &part.into())),
                     _ => text == wanted,
                 }
             }
@@ -726,12 +730,12 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             let names: Vec<&str> = step.words().take_while(|word| *word != "in").collect();
             let all = match step.operands.last() {
                 Some(Operand::Value(Value::Array(items))) => items.clone(),
-                _ => p.list(step, 0),
+                _ => p.read_list(step, 0),
             };
             all.iter().try_for_each(|item| {
                 for (place, name) in names.iter().copied().enumerate() {
                     let part = if names.len() == 1 { item } else { &item[place] };
-                    let part = p.bound(part);
+                    let part = p.resolve_value(part);
                     p.names.insert(name, part);
                 }
                 p.play(&step.body)
@@ -740,7 +744,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "repeat",
-        Act(|p, step| (0..p.count(step)).try_for_each(|_| p.play(&step.body))),
+        Act(|p, step| (0..p.read_count(step)).try_for_each(|_| p.play(&step.body))),
     ),
     (
         "with",
@@ -752,15 +756,21 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "if",
-        Act(|p, step| p.play(if p.holds(step)?.0 { &step.body } else { &[] })),
+        Act(|p, step| {
+            p.play(if p.compare_values(step)?.0 {
+                &step.body
+            } else {
+                &[]
+            })
+        }),
     ),
     // Values.
     (
         "value",
         Find(|p, step| {
             Ok(Bound::Data(match step.operands.len() {
-                1 => p.value(step, 0),
-                _ => p.members(step),
+                1 => p.read_value(step, 0),
+                _ => p.read_members(step),
             }))
         }),
     ),
@@ -776,14 +786,16 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "times",
         Find(|p, step| {
-            let count = p.value(step, 1).as_u64().unwrap_or_default();
-            Ok(Bound::Data(p.string(step, 0).repeat(count as usize).into()))
+            let count = p.read_value(step, 1).as_u64().unwrap_or_default();
+            Ok(Bound::Data(
+                p.read_string(step, 0).repeat(count as usize).into(),
+            ))
         }),
     ),
     (
         "read",
         Find(|p, step| {
-            let bytes = std::fs::read(p.string(step, 0)).unwrap_or_default();
+            let bytes = std::fs::read(p.read_string(step, 0)).unwrap_or_default();
             let read = json!({"bytes":bytes.len(),"sha256":wire::sha256(&bytes)});
             Ok(Bound::Data(read))
         }),
@@ -791,70 +803,82 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "logged",
         Find(|p, step| {
-            let acts = p.t.logged(step.word(0)?).pop();
+            let acts = p.t.logged(step.read_word(0)?).pop();
             Ok(Bound::Data(acts.map(|(_, act)| act).unwrap_or_default()))
         }),
     ),
-    ("lower", Find(|p, step| Ok(Bound::Lower(p.lower(step, 0)?)))),
+    (
+        "lower",
+        Find(|p, step| Ok(Bound::Lower(p.find_lower(step, 0)?))),
+    ),
     ("action", Find(|p, _| Ok(Bound::Action(p.t.action())))),
     (
         "file",
         Find(|p, step| {
-            let path = p.t.path(&p.string(step, 0));
-            std::fs::write(&path, p.string(step, 1))?;
+            let path = p.t.path(&p.read_string(step, 0));
+            std::fs::write(&path, p.read_string(step, 1))?;
             Ok(Bound::Data(json!(path)))
         }),
     ),
     (
         "instructions",
         Find(|p, step| {
-            let content = Trial::instructions(&p.session(step, 0)?, &p.value(step, 0))?;
+            let content = Trial::instructions(&p.find_session(step, 0)?, &p.read_value(step, 0))?;
             Ok(Bound::Data(content.into()))
         }),
     ),
     // The stub, and sessions.
-    ("adapter", Act(|p, step| p.t.stub_script(&p.value(step, 0)))),
-    ("open", Act(|p, step| p.open(step, Trial::open))),
-    ("known", Act(|p, step| p.open(step, Trial::open_known))),
+    (
+        "adapter",
+        Act(|p, step| p.t.stub_script(&p.read_value(step, 0))),
+    ),
+    ("open", Act(|p, step| p.open_sessions(step, Trial::open))),
+    (
+        "known",
+        Act(|p, step| p.open_sessions(step, Trial::open_known)),
+    ),
     (
         "named",
         Act(|p, step| {
-            let id = p.string(step, 0);
-            p.open(step, |t| t.open_as(&id))
+            let id = p.read_string(step, 0);
+            p.open_sessions(step, |t| t.open_as(&id))
         }),
     ),
     (
         "rich",
         Act(|p, step| {
-            let more = p.members(step);
-            p.open(step, |t| full_hub::open_with(t, &more))
+            let more = p.read_members(step);
+            p.open_sessions(step, |t| full_hub::open_with(t, &more))
         }),
     ),
     (
         "offer",
         Act(|p, step| {
-            let more = wire::with(json!({"extensions":p.value(step, 0)}), &p.members(step));
-            p.open(step, |t| t.open_offering(&[], &more))
+            let more = wire::with(
+                json!({"extensions":p.read_value(step, 0)}),
+                &p.read_members(step),
+            );
+            p.open_sessions(step, |t| t.open_offering(&[], &more))
         }),
     ),
     (
         "agree",
         Act(|p, step| {
-            let names = p.value(step, 0);
+            let names = p.read_value(step, 0);
             let names: Vec<&str> = names
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(Value::as_str)
                 .collect();
-            let more = p.members(step);
-            p.open(step, |t| Ok(t.agree(&names, &more)?.0))
+            let more = p.read_members(step);
+            p.open_sessions(step, |t| Ok(t.agree(&names, &more)?.0))
         }),
     ),
     (
         "unopened",
         Find(|p, step| {
-            let id = match p.value(step, 0) {
+            let id = match p.read_value(step, 0) {
                 Value::String(id) => id,
                 _ => p.t.fresh("unopened"),
             };
@@ -864,16 +888,16 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     // Inputs, whose turn goes on.
     (
         "input",
-        Find(|p, step| p.begin(step, |t, s, content| t.input(s, content))),
+        Find(|p, step| p.begin_turn(step, |t, s, content| t.input(s, content))),
     ),
     (
         "begin",
-        Find(|p, step| p.begin(step, |t, s, actions| t.begin(s, &actions))),
+        Find(|p, step| p.begin_turn(step, |t, s, actions| t.begin(s, &actions))),
     ),
     (
         "busy",
         Find(|p, step| {
-            p.begin(step, |t, s, _| match t.subject.side {
+            p.begin_turn(step, |t, s, _| match t.subject.side {
                 Side::Adapter => t.busy(s),
                 Side::Host => t.begin_busy(s),
             })
@@ -881,17 +905,17 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "fail",
-        Find(|p, step| p.begin(step, |t, s, _| t.failing(s))),
+        Find(|p, step| p.begin_turn(step, |t, s, _| t.failing(s))),
     ),
     (
         "probe",
-        Find(|p, step| p.begin(step, |t, s, script| t.probe(s, &script))),
+        Find(|p, step| p.begin_turn(step, |t, s, script| t.probe(s, &script))),
     ),
     (
         "probe_as",
         Find(|p, step| {
-            let script = p.value(step, 1);
-            p.begin(step, |t, s, turn| {
+            let script = p.read_value(step, 1);
+            p.begin_turn(step, |t, s, turn| {
                 t.probe_as(s, turn.as_str().unwrap_or_default(), &script)
             })
         }),
@@ -899,7 +923,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "busy_as",
         Find(|p, step| {
-            p.begin(step, |t, s, turn| {
+            p.begin_turn(step, |t, s, turn| {
                 t.busy_as(s, turn.as_str().unwrap_or_default())
             })
         }),
@@ -909,17 +933,20 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let (hub, s) = p.hub_and_session(step, 0)?;
             let place = match hub {
-                Some(hub) => journal::instruct(&hub, &s, &p.string(step, 0), &p.value(step, 1))?,
-                None => p.t.instruct(&s, &p.value(step, 0))?,
+                Some(hub) => {
+                    journal::instruct(&hub, &s, &p.read_string(step, 0), &p.read_value(step, 1))?
+                }
+                None => p.t.instruct(&s, &p.read_value(step, 0))?,
             };
-            Ok(p.sent(&s, place))
+            Ok(p.remember_input(&s, place))
         }),
     ),
     (
         "ask",
         Find(|p, step| {
-            let request = p.t.ask(&p.session(step, 0)?, &p.action(step, 1)?)?;
-            p.sent(&p.session(step, 0)?, request.from);
+            let request =
+                p.t.ask(&p.find_session(step, 0)?, &p.find_action(step, 1)?)?;
+            p.remember_input(&p.find_session(step, 0)?, request.from);
             Ok(Bound::Messages(vec![request.seen]))
         }),
     ),
@@ -929,10 +956,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             let (hub, s) = p.hub_and_session(step, 0)?;
             let Some(hub) = hub else {
-                let place = p.t.instruct(&s, &p.value(step, 0))?;
+                let place = p.t.instruct(&s, &p.read_value(step, 0))?;
                 return Ok(Bound::Turn(p.whole_turn(&s, place)?));
             };
-            let (turn, actions) = (p.string(step, 0), p.value(step, 1));
+            let (turn, actions) = (p.read_string(step, 0), p.read_value(step, 1));
             let place = journal::instruct(&hub, &s, &turn, &actions)?;
             p.last.insert(s.id().to_owned(), place);
             Ok(Bound::Messages(vec![p.t.hear_end(&hub, &s, place, &turn)?]))
@@ -941,16 +968,16 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "turn",
         Find(|p, step| {
-            let s = p.session(step, 0)?;
-            let place = p.t.input(&s, p.value(step, 0))?;
+            let s = p.find_session(step, 0)?;
+            let place = p.t.input(&s, p.read_value(step, 0))?;
             Ok(Bound::Turn(p.whole_turn(&s, place)?))
         }),
     ),
     (
         "probed",
         Find(|p, step| {
-            let s = p.session(step, 0)?;
-            let place = p.t.probe(&s, &p.value(step, 0))?;
+            let s = p.find_session(step, 0)?;
+            let place = p.t.probe(&s, &p.read_value(step, 0))?;
             let turn = p.whole_turn(&s, place)?;
             Trial::supported(&turn.messages)?;
             Ok(Bound::Turn(turn))
@@ -958,29 +985,29 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "ordinary",
-        Act(|p, step| stop::ordinary_turn(p.t, &p.session(step, 0)?)),
+        Act(|p, step| stop::ordinary_turn(p.t, &p.find_session(step, 0)?)),
     ),
     // Other messages of the hub or host.
-    ("send", Find(|p, step| p.send(step, true))),
-    ("lie", Find(|p, step| p.send(step, false))),
+    ("send", Find(|p, step| p.send_message(step, true))),
+    ("lie", Find(|p, step| p.send_message(step, false))),
     (
         "deviant",
-        Act(|p, step| p.t.send_deviant(p.value(step, 0)).map(drop)),
+        Act(|p, step| p.t.send_deviant(p.read_value(step, 0)).map(drop)),
     ),
     (
         "stop",
-        Find(|p, step| Ok(Bound::Data(p.t.stop(&p.session(step, 0)?)?.into()))),
+        Find(|p, step| Ok(Bound::Data(p.t.stop(&p.find_session(step, 0)?)?.into()))),
     ),
     (
         "close",
-        Find(|p, step| Ok(Bound::Data(p.t.close(&p.session(step, 0)?)?.into()))),
+        Find(|p, step| Ok(Bound::Data(p.t.close(&p.find_session(step, 0)?)?.into()))),
     ),
-    ("cue", Act(|p, step| p.t.cue(step.word(0)?))),
+    ("cue", Act(|p, step| p.t.cue(step.read_word(0)?))),
     (
         "halted",
         Act(|p, step| {
-            let s = p.session(step, 0)?;
-            let from = p.input_of(&s);
+            let s = p.find_session(step, 0)?;
+            let from = p.take_input(&s);
             stop::stop(p.t, &s, from).map(drop)
         }),
     ),
@@ -988,54 +1015,57 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "end",
         Find(|p, step| {
-            let s = p.session(step, 0)?;
-            let from = p.input_of(&s);
-            Ok(Bound::Turn(p.t.end_within(&s, from, p.within(step))?))
+            let s = p.find_session(step, 0)?;
+            let from = p.take_input(&s);
+            Ok(Bound::Turn(p.t.end_within(&s, from, p.time_limit(step))?))
         }),
     ),
     (
         "finishes",
         Find(|p, step| {
             let (hub, s) = p.hub_and_session(step, 0)?;
-            let (from, turn) = (p.from(step, &s), p.string(step, 0));
+            let (from, turn) = (p.start_place(step, &s), p.read_string(step, 0));
             let end = match hub {
                 Some(hub) => p.t.hear_end(&hub, &s, from, &turn)?,
-                None => p.t.end_of_turn(&s, &turn, from, p.within(step))?,
+                None => p.t.end_of_turn(&s, &turn, from, p.time_limit(step))?,
             };
             Ok(Bound::Messages(vec![end]))
         }),
     ),
-    ("expect", Find(|p, step| p.expect(step))),
+    ("expect", Find(|p, step| p.expect_message(step))),
     (
         "reaches",
         Find(|p, step| {
-            let session = p.session(step, 0).unwrap_or_else(|_| Session::named(""));
-            let (from, within) = (p.from(step, &session), p.within(step));
+            let session = p
+                .find_session(step, 0)
+                .unwrap_or_else(|_| Session::named(""));
+            let (from, within) = (p.start_place(step, &session), p.time_limit(step));
             let seen =
-                p.t.expect_told_within(from, &p.lower(step, 0)?, step.word(1)?, within)?;
+                p.t.expect_told_within(from, &p.find_lower(step, 0)?, step.read_word(1)?, within)?;
             Ok(Bound::Messages(vec![seen]))
         }),
     ),
     (
         "writes",
         Find(|p, step| {
-            let from = p.from_named(step).unwrap_or_default();
-            let seen = full_hub::expect_written(p.t, from, &p.lower(step, 0)?, step.word(1)?)?;
+            let from = p.named_place(step).unwrap_or_default();
+            let seen =
+                full_hub::expect_written(p.t, from, &p.find_lower(step, 0)?, step.read_word(1)?)?;
             Ok(Bound::Messages(vec![seen]))
         }),
     ),
     (
         "gone",
         Act(|p, step| {
-            let process = p.lower(step, 0)?.process;
-            lifecycle::demand_gone(p.t, &[process], p.within(step))
+            let process = p.find_lower(step, 0)?.process;
+            lifecycle::demand_gone(p.t, &[process], p.time_limit(step))
         }),
     ),
     (
         "exits",
         Act(|p, step| {
-            let from = p.from_named(step).unwrap_or_default();
-            full_hub::expect_gone(p.t, from, &p.lower(step, 0)?).map(drop)
+            let from = p.named_place(step).unwrap_or_default();
+            full_hub::expect_gone(p.t, from, &p.find_lower(step, 0)?).map(drop)
         }),
     ),
     (
@@ -1045,13 +1075,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(())
         }),
     ),
-    ("flushed", Act(|p, step| p.t.flushed(p.within(step)))),
+    ("flushed", Act(|p, step| p.t.flushed(p.time_limit(step)))),
     ("settle", Act(|p, _| p.t.settle())),
     ("fence", Act(|p, _| p.t.fence().map(drop))),
     (
         "pause",
         Act(|p, step| {
-            p.t.pass_time(Duration::from_millis(p.count(step)));
+            p.t.pass_time(Duration::from_millis(p.read_count(step)));
             Ok(())
         }),
     ),
@@ -1065,57 +1095,63 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     // Demands.
     (
         "says",
-        Act(|p, step| p.t.demand_text(&p.turn(step)?, &p.string(step, 0))),
+        Act(|p, step| {
+            p.t.demand_text(&p.find_turn(step)?, &p.read_string(step, 0))
+        }),
     ),
     (
         "told",
-        Act(|p, step| p.t.demand_told(&p.turn(step)?, &p.text(step, 0))),
+        Act(|p, step| {
+            p.t.demand_told(&p.find_turn(step)?, &p.failure_text(step, 0))
+        }),
     ),
     (
         "in_order",
         Act(|p, step| {
-            let words = p.value(step, 0);
+            let words = p.read_value(step, 0);
             let words: Vec<&str> = words
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(Value::as_str)
                 .collect();
-            flow::demand_order(p.t, &p.turn(step)?.text(), &words)
+            extensions::demand_order(p.t, &p.find_turn(step)?.text(), &words)
         }),
     ),
     (
         "answers",
         Act(|p, step| {
-            let (actions, text) = (p.value(step, 0), p.string(step, 1));
-            p.t.demand_answer(&p.session(step, 0)?, &actions, &text)
+            let (actions, text) = (p.read_value(step, 0), p.read_string(step, 1));
+            p.t.demand_answer(&p.find_session(step, 0)?, &actions, &text)
         }),
     ),
     (
         "served",
-        Act(|p, step| p.t.demand_served(&p.session(step, 0)?, &p.string(step, 0))),
+        Act(|p, step| {
+            p.t.demand_served(&p.find_session(step, 0)?, &p.read_string(step, 0))
+        }),
     ),
     (
         "ends",
         Act(|p, step| {
             p.t.settle()?;
-            p.t.demand_ends_now(&p.session(step, 1)?, p.count(step) as usize)
+            p.t.demand_ends_now(&p.find_session(step, 1)?, p.read_count(step) as usize)
         }),
     ),
     (
         "ended",
         Act(|p, step| {
-            p.t.demand_ends_now(&p.session(step, 1)?, p.count(step) as usize)
+            p.t.demand_ends_now(&p.find_session(step, 1)?, p.read_count(step) as usize)
         }),
     ),
     (
         "ledger",
-        Act(|p, step| p.t.settle_ledger(&p.session(step, 0)?)),
+        Act(|p, step| p.t.settle_ledger(&p.find_session(step, 0)?)),
     ),
     (
         "is",
         Act(|p, step| {
-            let (seen, members) = (p.message(step, 0)?, p.members(step));
+            let (seen, members) = (p.find_message(step, 0)?, p.read_members(step));
             let mut members = members.as_object().into_iter().flatten();
             members.try_for_each(|(name, wanted)| p.t.demand_member(&seen, name, wanted.clone()))
         }),
@@ -1123,52 +1159,65 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "demand",
         Act(|p, step| {
-            let (holds, left) = p.holds(step)?;
-            p.t.demand(holds, p.text(step, 0), p.text_or(step, 1, left))
+            let (holds, left) = p.compare_values(step)?;
+            p.t.demand(
+                holds,
+                p.failure_text(step, 0),
+                p.failure_text_or(step, 1, left),
+            )
         }),
     ),
     (
         "should",
         Act(|p, step| {
-            let (holds, left) = p.holds(step)?;
-            p.t.should(holds, p.text(step, 0), p.text_or(step, 1, left));
+            let (holds, left) = p.compare_values(step)?;
+            p.t.should(
+                holds,
+                p.failure_text(step, 0),
+                p.failure_text_or(step, 1, left),
+            );
             Ok(())
         }),
     ),
-    ("came", Find(|p, step| p.came(step))),
-    ("reached", Find(|p, step| p.reached(step))),
+    ("came", Find(|p, step| p.find_came(step))),
+    ("reached", Find(|p, step| p.find_reached(step))),
     (
         "silent",
         Act(|p, step| {
-            let s = p.session(step, 0)?;
-            p.t.demand_silence(&s, p.from(step, &s), p.text(step, 0))
+            let s = p.find_session(step, 0)?;
+            p.t.demand_silence(&s, p.start_place(step, &s), p.failure_text(step, 0))
         }),
     ),
     (
         "unheard",
-        Act(|p, step| demand_unheard(p.t, &p.string(step, 0))),
+        Act(|p, step| demand_unheard(p.t, &p.read_string(step, 0))),
     ),
     ("no_strangers", Act(|p, _| p.t.demand_no_strangers())),
     (
         "core_only",
-        Act(|p, step| demand_core(p.t, &p.text(step, 0))),
+        Act(|p, step| demand_core(p.t, &p.failure_text(step, 0))),
     ),
     (
         "ignores_noise",
-        Act(|p, step| extended_relay::demand_noise_ignored(p.t, &p.session(step, 0)?)),
+        Act(|p, step| relay::demand_noise_ignored(p.t, &p.find_session(step, 0)?)),
     ),
     // What only a few cases do.
     (
         "approvals",
         Act(|p, step| {
-            let wanted = p.value(step, 1);
+            let wanted = p.read_value(step, 1);
             let wanted: Vec<bool> = wanted
                 .as_array()
                 .into_iter()
                 .flatten()
                 .filter_map(Value::as_bool)
                 .collect();
-            permission::demand_answers(p.t, &p.lower(step, 0)?, &p.string(step, 0), &wanted)
+            permission::demand_answers(
+                p.t,
+                &p.find_lower(step, 0)?,
+                &p.read_string(step, 0),
+                &wanted,
+            )
         }),
     ),
     (
@@ -1177,46 +1226,51 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "dies",
-        Act(|p, step| restart::die(p.t, &p.session(step, 0)?)),
+        Act(|p, step| host_extensions::die(p.t, &p.find_session(step, 0)?)),
     ),
     (
         "context",
         Act(|p, step| {
-            let s = p.session(step, 0)?;
-            restart::demand_context(p.t, &s, p.from(step, &s), &p.string(step, 0))
+            let s = p.find_session(step, 0)?;
+            host_extensions::demand_context(
+                p.t,
+                &s,
+                p.start_place(step, &s),
+                &p.read_string(step, 0),
+            )
         }),
     ),
     (
         "ask_visibly",
         Find(|p, step| {
-            let (s, action) = (p.session(step, 0)?, p.action(step, 1)?);
+            let (s, action) = (p.find_session(step, 0)?, p.find_action(step, 1)?);
             let request = asking::ask_visibly(p.t, &s, &action)?;
-            p.sent(&s, request.from);
+            p.remember_input(&s, request.from);
             Ok(Bound::Messages(vec![request.seen]))
         }),
     ),
     (
         "answer_all",
         Act(|p, step| {
-            let (s, seen) = (p.session(step, 0)?, p.message(step, 1)?);
+            let (s, seen) = (p.find_session(step, 0)?, p.find_message(step, 1)?);
             let request = Request {
-                from: p.input_of(&s),
+                from: p.take_input(&s),
                 seen,
             };
-            asking::answer_to_the_end(p.t, &s, &request, p.value(step, 0) == true)
+            asking::answer_to_the_end(p.t, &s, &request, p.read_value(step, 0) == true)
         }),
     ),
     (
         "probe_answer",
         Find(|p, step| {
-            let answer = Trial::probe_answer(&p.turn(step)?.messages, step.word(1)?);
+            let answer = Trial::probe_answer(&p.find_turn(step)?.messages, step.read_word(1)?);
             Ok(Bound::Data(answer.unwrap_or_default()))
         }),
     ),
     (
         "latest",
         Find(|p, step| {
-            let value = declared::latest(p.t, &p.session(step, 0)?, step.word(1)?);
+            let value = declared::latest(p.t, &p.find_session(step, 0)?, step.read_word(1)?);
             Ok(Bound::Data(value.unwrap_or_default()))
         }),
     ),
@@ -1225,39 +1279,43 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, step| {
             Ok(Bound::Data(declared::capability(
                 p.t,
-                &p.session(step, 0)?,
-                step.word(1)?,
+                &p.find_session(step, 0)?,
+                step.read_word(1)?,
             )))
         }),
     ),
     (
         "one_steer_result",
         Find(|p, step| {
-            let (turn, message) = (p.string(step, 0), p.string(step, 1));
-            let seen = turns::demand_result(p.t, &p.session(step, 0)?, &turn, &message)?;
+            let (turn, message) = (p.read_string(step, 0), p.read_string(step, 1));
+            let seen = extensions::demand_result(p.t, &p.find_session(step, 0)?, &turn, &message)?;
             Ok(Bound::Messages(vec![seen]))
         }),
     ),
     (
         "unanswered",
         Act(|p, step| {
-            let (s, kind, members) = (p.session(step, 0)?, step.word(1)?, p.members(step));
-            p.t.demand_unanswered(&s, p.text(step, 0), |t| {
+            let (s, kind, members) = (
+                p.find_session(step, 0)?,
+                step.read_word(1)?,
+                p.read_members(step),
+            );
+            p.t.demand_unanswered(&s, p.failure_text(step, 0), |t| {
                 t.tell_deviant(&s, kind, &members).map(drop)
             })
         }),
     ),
     (
         "report",
-        Find(|p, step| Ok(Bound::Data(p.t.report(&p.session(step, 0)?)?))),
+        Find(|p, step| Ok(Bound::Data(p.t.report(&p.find_session(step, 0)?)?))),
     ),
     (
         "got",
         Find(|p, step| {
-            Ok(Bound::Data(many::value_of(
+            Ok(Bound::Data(sessions::value_of(
                 p.t,
-                &p.session(step, 0)?,
-                &p.string(step, 0),
+                &p.find_session(step, 0)?,
+                &p.read_string(step, 0),
             )?))
         }),
     ),
@@ -1266,24 +1324,24 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "offered",
         Act(|p, step| {
             let extensions: Vec<&str> = step.words().skip(1).collect();
-            full_hub::demand_any_offer(p.t, &p.lower(step, 0)?, &extensions)
+            full_hub::demand_any_offer(p.t, &p.find_lower(step, 0)?, &extensions)
         }),
     ),
     (
         "note",
         Act(|p, step| {
-            let note = p.text(step, 0);
+            let note = p.failure_text(step, 0);
             p.t.note(note);
             Ok(())
         }),
     ),
-    ("skip", Act(|p, step| p.t.skip(p.text(step, 0)))),
+    ("skip", Act(|p, step| p.t.skip(p.failure_text(step, 0)))),
     // Hubs of a journal.
     (
         "is_stored",
         Find(|p, step| {
             Ok(Bound::Data(
-                entries::is_stored(p.t, &p.string(step, 0))?.into(),
+                journal::is_stored(p.t, &p.read_string(step, 0))?.into(),
             ))
         }),
     ),
@@ -1312,24 +1370,25 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "journaled",
         Act(|p, step| {
-            let session = journal::open_more(p.t, &p.hub(step)?, p.members(step))?;
-            p.names.insert(step.word(1)?, Bound::Session(session));
+            let session = journal::open_more(p.t, &p.find_hub(step)?, p.read_members(step))?;
+            p.names.insert(step.read_word(1)?, Bound::Session(session));
             Ok(())
         }),
     ),
     (
         "attach",
         Find(|p, step| {
-            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
-            let attached = journal::attach(p.t, &hub, &s, p.count(step), p.members(step))?;
+            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let attached =
+                journal::attach(p.t, &hub, &s, p.read_count(step), p.read_members(step))?;
             Ok(Bound::Messages(vec![attached]))
         }),
     ),
     (
         "catch_up",
         Find(|p, step| {
-            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
-            let (attached, entries) = journal::catch_up(p.t, &hub, &s, p.count(step))?;
+            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let (attached, entries) = journal::catch_up(p.t, &hub, &s, p.read_count(step))?;
             p.names.insert("entries", Bound::Messages(entries));
             Ok(Bound::Messages(vec![attached]))
         }),
@@ -1337,24 +1396,30 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "refused",
         Find(|p, step| {
-            let (hub, s) = (p.hub(step)?, p.session(step, 1)?);
-            let refusal = attach::refusal(p.t, &hub, &s, p.from(step, &s), &p.string(step, 0))?;
+            let (hub, s) = (p.find_hub(step)?, p.find_session(step, 1)?);
+            let refusal = journal::refusal(
+                p.t,
+                &hub,
+                &s,
+                p.start_place(step, &s),
+                &p.read_string(step, 0),
+            )?;
             Ok(Bound::Messages(vec![refusal]))
         }),
     ),
     (
         "each_once",
-        Act(|p, step| match p.names.get(step.word(0)?) {
+        Act(|p, step| match p.names.get(step.read_word(0)?) {
             Some(Bound::Messages(entries)) => {
                 let last = entries.last().map_or(0, |entry| entry.number("seq"));
-                attach::demand_once(p.t, entries, p.count(step), last)
+                journal::demand_once(p.t, entries, p.read_count(step), last)
             }
-            _ => wrong(step, "entries are missing"),
+            _ => reject_step(step, "entries are missing"),
         }),
     ),
     (
         "completed",
-        Act(|p, step| journal::demand_completed(p.t, &p.message(step, 0)?)),
+        Act(|p, step| journal::demand_completed(p.t, &p.find_message(step, 0)?)),
     ),
-    ("rest", Act(|p, step| p.t.rest(&p.hub(step)?))),
+    ("rest", Act(|p, step| p.t.rest(&p.find_hub(step)?))),
 ];

@@ -1,6 +1,458 @@
 //! H-EXT: what hosts do with extensions, agreed on or not.
 
-pub(in crate::cases) mod agreement;
-pub(in crate::cases) mod control;
-pub(in crate::cases) mod restart;
-pub(in crate::cases) mod turns;
+use std::{cell::RefCell, collections::HashMap};
+
+use super::{demand_fresh_ids, full_hub};
+use crate::cases::prelude::*;
+
+/// The cases that are no dialogues.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-EXT-01", whole_offer),
+    ("H-EXT-02", no_waiting),
+    ("H-EXT-03", not_before_ready),
+    ("H-EXT-14", not_honoured),
+    ("H-EXT-04", minted),
+    ("H-EXT-06", late_output),
+    ("H-EXT-08", closed_from_below),
+    ("H-EXT-15", paused),
+    ("H-EXT-16", ping_under_load),
+    ("H-EXT-23", fresh_ids),
+];
+
+fn whole_offer(t: &mut Trial) -> Outcome {
+    t.open_known()?;
+    if !t.subject.extensions.is_empty() {
+        let s = full_hub::open(t)?;
+        t.introduce(&s)?;
+    }
+    t.settle()?;
+    for below in t
+        .written()
+        .into_iter()
+        .filter(|below| below.seen.kind() == "session.start")
+    {
+        let (protocol, extensions) = (below.seen.get("protocol"), below.seen.get("extensions"));
+        let names = extensions.and_then(Value::as_array);
+        let whole = match (protocol, extensions) {
+            (None, None) => true,
+            (Some(protocol), Some(_)) => {
+                *protocol == json!(1)
+                    && names.is_some_and(|names| names.iter().all(Value::is_string))
+            }
+            _ => false,
+        };
+        let got = format!("protocol {protocol:?}, extensions {extensions:?}");
+        t.demand(
+            whole,
+            "`protocol` 1 and an array of `extensions`, or neither",
+            got,
+        )?;
+    }
+    Ok(())
+}
+
+fn no_waiting(t: &mut Trial) -> Outcome {
+    t.stub_script(&json!({"extensions":EXTENSIONS,"ready_delay_ms":800}))?;
+    let s = t.open_known()?;
+    let below = t.below_of(&t.lower(&s)?);
+    let at = |by: Side, kind: &str| {
+        below
+            .iter()
+            .find(|below| below.by == by && below.seen.kind() == kind)
+            .map(|below| below.seen.at)
+    };
+    match (
+        at(Side::Host, "user.input"),
+        at(Side::Adapter, "session.ready"),
+    ) {
+        (_, None) => t.skip("an extension towards its adapters"),
+        (Some(input), Some(ready)) if input < ready => Ok(()),
+        _ => t.late(
+            "`user.input` before the adapter's `session.ready`",
+            "it comes after it",
+        ),
+    }
+}
+
+fn not_before_ready(t: &mut Trial) -> Outcome {
+    t.stub_script(&json!({"extensions":["options"],"ready_delay_ms":400}))?;
+    let s = full_hub::open(t)?;
+    let id = s.id().to_owned();
+    t.send(json!({"type":"session.update","session_id":id,"model":"model-2"}))?;
+    if t.subject.extensions.contains("flow") {
+        t.send(json!({"type":"flow.pause","session_id":id}))?;
+        t.send(json!({"type":"flow.resume","session_id":id}))?;
+    }
+    if t.subject.extensions.contains("control") {
+        t.send(json!({"type":"ping","session_id":"","nonce":1}))?;
+    }
+    t.demand_served(&s, "served")?;
+    t.expect(0, &s, "session.info")?;
+    t.settle()?;
+    let lower = t.lower(&s)?;
+    let mut agreed = false;
+    let mut below = t.below();
+    // The stub may log what it has written behind what that set off.
+    below.sort_by_key(|below| below.seen.at);
+    for below in below {
+        let of_session = below.process == lower.process && below.seen.session() == lower.id;
+        match below.by {
+            Side::Adapter => agreed |= of_session && below.seen.kind() == "session.ready",
+            Side::Host if super::CORE.contains(&below.seen.kind()) => {}
+            Side::Host => {
+                let allowed = of_session && agreed && below.seen.kind() == "session.update";
+                let got = format!(
+                    "`{}`, and `session.ready` has come: {agreed}",
+                    below.seen.kind()
+                );
+                t.demand(allowed, "only `session.update`, after `session.ready`", got)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn not_honoured(t: &mut Trial) -> Outcome {
+    t.stub_script(&json!({"extensions":["options"],"ready":{"options_applied":["denied_tools"]}}))?;
+    let kept = full_hub::open_with(t, &json!({"denied_tools":["Shell"]}))?;
+    let turn = t.act(&kept, &say_and_complete("served"))?;
+    full_hub::demand_offer(t, &t.lower(&kept)?, "options")?;
+    t.demand_text(&turn, "served")?;
+
+    let s = full_hub::open_with(t, &json!({"max_cost_usd":0.5}))?;
+    let from = t.instruct(&s, &say_and_complete("unrestricted"))?;
+    let told = |seen: &crate::trial::Seen| {
+        seen.session() == s.id()
+            && (seen.kind() == "session.closed" || seen.is_with("output", "channel", "system"))
+    };
+    let refused = t.wait(0, t.bounds.deadline, told);
+    t.settle()?;
+    let written = t.written().into_iter().any(|below| {
+        below.seen.kind() == "user.input"
+            && crate::trial::named_in(below.seen.text("content")).as_deref() == Some(s.id())
+    });
+    t.demand(!written, "no input reaches the adapter", "one does")?;
+    match refused {
+        None => t.late(
+            "the hub learns that the session is refused",
+            t.what_came(from, &s),
+        ),
+        Some(seen) if seen.kind() == "session.closed" => {
+            t.demand_member(&seen, "reason", "refused")
+        }
+        Some(_) => Ok(()),
+    }?;
+    // The fence of the settling closes its own session.
+    let until = Instant::now() + t.bounds.deadline;
+    loop {
+        let closed = t
+            .written()
+            .iter()
+            .filter(|below| below.seen.kind() == "session.close")
+            .count();
+        if closed >= 2 {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return t.late(
+                "`session.close` for the refused session",
+                format!("{closed} in all"),
+            );
+        }
+        t.pass_time(Duration::from_millis(20));
+    }
+}
+
+fn minted(t: &mut Trial) -> Outcome {
+    full_hub::agreeing(t, &["turns"])?;
+    let mut sessions = vec![t.open()?];
+    for _ in 0..3 {
+        t.act(&sessions[0], &json!([["complete"]]))?;
+    }
+    if t.subject.extensions.contains("turns") {
+        let s = full_hub::open(t)?;
+        for _ in 0..3 {
+            t.introduce(&s)?;
+        }
+        sessions.push(s);
+    }
+    for s in &sessions {
+        let lower = t.lower(s)?;
+        full_hub::demand_offer(t, &lower, "turns")?;
+        let mut ids = HashSet::new();
+        for input in full_hub::demand_delivered(t, &lower, "user.input", 3)? {
+            let id = input.text("turn_id").to_owned();
+            t.demand(
+                (1..=256).contains(&id.len()),
+                "a `turn_id` of 1 to 256 bytes",
+                format!("{id:?}"),
+            )?;
+            t.demand(
+                ids.insert(id.clone()),
+                "a `turn_id` of its own",
+                format!("{id:?} twice"),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn late_output(t: &mut Trial) -> Outcome {
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    let (from, first) = full_hub::instruct_named(t, &s, &json!([["complete"]]))?;
+    t.end_of(&s, from)?;
+    let lower = t.lower(&s)?;
+    full_hub::demand_offer(t, &lower, "turns")?;
+    let below = t
+        .told(&lower, "user.input")
+        .first()
+        .map(|seen| seen.text("turn_id").to_owned());
+    let token = t.token();
+    let (from, second) = full_hub::instruct_named(
+        t,
+        &s,
+        &json!([
+            ["say", "mine"],
+            ["emit", {"type":"output","turn_id":below,"content":token}],
+            ["say", "too"],
+            ["complete"]
+        ]),
+    )?;
+    t.end_of(&s, from)?;
+    // The host may cut it; its pieces are of one turn.
+    let said = RefCell::new(HashMap::<String, String>::new());
+    let late = |seen: &Seen| {
+        let mut said = said.borrow_mut();
+        let text = said.entry(seen.text("turn_id").to_owned()).or_default();
+        if seen.session() == s.id() {
+            text.push_str(seen.on_channel("stdout"));
+        }
+        text.contains(&token)
+    };
+    let Some(late) = t.wait(from, t.bounds.deadline, late) else {
+        return t.late("the late output is delivered", "it is not");
+    };
+    let of = late.text("turn_id").to_owned();
+    t.demand(
+        of.is_empty() || of == first,
+        format!("the late output is of {first}, or of no turn"),
+        format!("it is of {of}"),
+    )?;
+    for seen in t
+        .of(&s)
+        .into_iter()
+        .filter(|seen| matches!(seen.text("content"), "mine" | "too"))
+    {
+        let of = seen.text("turn_id").to_owned();
+        t.demand(
+            of == second,
+            format!("what the second turn says is of {second}"),
+            format!("of {of:?}"),
+        )?;
+    }
+    Ok(())
+}
+
+fn closed_from_below(t: &mut Trial) -> Outcome {
+    full_hub::agreeing(t, &["turns", "control"])?;
+    let core = t.open()?;
+    let extended = if t.subject.extensions.contains("control") {
+        Some(full_hub::open(t)?)
+    } else {
+        None
+    };
+    for s in std::iter::once(&core).chain(&extended) {
+        let is_core = *s == core;
+        let cue = if is_core { "held-core" } else { "held-rich" };
+        let closes = json!([["say", "busy"], ["until", cue], ["emit", {"type":"session.closed","reason":"finished"}]]);
+        let from = t.begin(s, &closes)?;
+        let lower = t.lower(s)?;
+        full_hub::demand_offer(t, &lower, "control")?;
+        let held = t.input(s, "held")?;
+        // The host has read the second input when the session is closed below.
+        t.fence()?;
+        t.cue(cue)?;
+        let closed = full_hub::expect_written(t, from, &lower, "session.closed")?;
+        t.end_of(s, from)?;
+        t.end_of(s, held)?;
+        if is_core {
+            t.close(s)?;
+        } else {
+            let end = t.expect(from, s, "session.closed")?;
+            let ends = t
+                .of_kind(s, "turn.complete")
+                .iter()
+                .filter(|seen| seen.index < end.index)
+                .count();
+            t.demand(ends == 2, "both turns end before `session.closed`", ends)?;
+        }
+        t.demand_ends(s, 2)?;
+        let after = full_hub::delivered_since(t, &lower, &closed);
+        if let Some(after) = after.first() {
+            // What the host wrote in the moment of the end it could not know.
+            let crossed = after.seen.at.saturating_sub(closed.at)
+                < std::time::Duration::from_millis(20)
+                && after.seen.kind() == "user.input";
+            t.demand(
+                crossed,
+                "nothing more for the id",
+                format!("`{}`", after.seen.kind()),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+fn paused(t: &mut Trial) -> Outcome {
+    let s = full_hub::open_agreeing(t, &["turns"])?;
+    let other = t.open()?;
+    let from = t.begin(&s, &json!([["say", "first "]]))?;
+    let lower = t.lower(&s)?;
+    t.tell(&s, "flow.pause", &json!({}))?;
+    // The answer of another session shows that the pause was read.
+    t.settle()?;
+    let paused = t.history.len();
+    full_hub::act_in(
+        t,
+        &other,
+        &s,
+        &json!([["burst", 500, 64], ["say", " last"], ["complete"]]),
+    )?;
+    full_hub::expect_written(t, paused, &lower, "turn.complete")?;
+    t.settle()?;
+    t.demand_silence(&s, paused, "nothing of a session that is paused")?;
+    t.tell(&s, "flow.resume", &json!({}))?;
+    let turn = t.end_of(&s, from)?;
+    let burst: String = (1..=500)
+        .map(|n| format!("{n:08}{}", "x".repeat(56)))
+        .collect();
+    t.demand_text(&turn, &format!("first {burst} last"))?;
+    t.demand_ends(&s, 1)
+}
+
+fn ping_under_load(t: &mut Trial) -> Outcome {
+    const LOAD: usize = 8 << 20;
+    const DEADLINE: usize = 2 << 20;
+    let (a, b) = (t.open_known()?, t.open_known()?);
+    t.with_process(|process| process.pause_reading(true))?;
+    let flood = json!([["flood", LOAD / 2, 4096], ["complete"]]);
+    let begun = [t.instruct(&a, &flood)?, t.instruct(&b, &flood)?];
+    for s in [&a, &b] {
+        let lower = t.lower(s)?;
+        // A host may read no more than it can hold; then less waits.
+        t.wait_written(begun[0], &lower, "turn.complete", t.bounds.secs(2.0));
+    }
+    let nonce = json!({"n":[1,null]});
+    let sent = t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
+    t.flushed(t.bounds.deadline)?;
+    t.pass_time(t.quiet());
+    let resumed = t.history.len();
+    t.with_process(|process| process.pause_reading(false))?;
+    let Some(pong) = t.wait(sent, t.bounds.secs(20.0), |seen| seen.kind() == "pong") else {
+        return t.late("a `pong`", "none");
+    };
+    let mut before = 0;
+    t.history.scan(resumed, |index, record| {
+        if let (Link::Upper, Event::Adapter { bytes, .. }, true) =
+            (record.link, &record.event, index < pong.index)
+        {
+            before += bytes.len();
+        }
+        None::<()>
+    });
+    t.demand(
+        before <= DEADLINE,
+        format!("the `pong` before {DEADLINE} bytes of what waited"),
+        before,
+    )?;
+    let same = pong.get("nonce") == Some(&nonce)
+        && pong.get("session_id") == Some(&Value::String(String::new()));
+    t.demand(
+        same,
+        format!("the nonce {nonce}"),
+        wire::text(pong.message(), "nonce"),
+    )?;
+    for (s, from) in [(&a, begun[0]), (&b, begun[1])] {
+        t.end_within(s, from, t.bounds.secs(20.0))?;
+    }
+    t.settle()?;
+    let pongs = t
+        .seen_from(0)
+        .iter()
+        .filter(|seen| seen.kind() == "pong")
+        .count();
+    t.demand(pongs == 1, "one `pong`", pongs)
+}
+
+/// What the hub was reported of the context since a place, and the first answer since then.
+fn told(t: &Trial, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
+    let all: Vec<Seen> = t
+        .of(s)
+        .into_iter()
+        .filter(|seen| seen.index >= from)
+        .collect();
+    let contexts = all
+        .iter()
+        .filter(|seen| seen.get("context").is_some())
+        .cloned()
+        .collect();
+    let answer = all
+        .iter()
+        .find(|seen| {
+            seen.kind() == "output" && !matches!(seen.text("channel"), "system" | "stderr")
+        })
+        .cloned();
+    (contexts, answer)
+}
+
+pub(in crate::cases) fn demand_context(
+    t: &Trial,
+    s: &Session,
+    from: usize,
+    wanted: &str,
+) -> Outcome {
+    let (contexts, answer) = told(t, s, from);
+    let words: Vec<&str> = contexts.iter().map(|seen| seen.text("context")).collect();
+    t.demand(
+        words == [wanted],
+        format!("`context: {wanted}` once"),
+        format!("{words:?}"),
+    )?;
+    let first = answer.is_none_or(|answer| contexts[0].index < answer.index);
+    t.demand(
+        first,
+        "the context before the first answer of the new process",
+        "after it",
+    )
+}
+
+/// Has the stub die while nothing runs, and gives the host time to see it.
+pub(in crate::cases) fn die(t: &mut Trial, s: &Session) -> Outcome {
+    let from = t.history.len();
+    t.act(s, &json!([["complete"], ["delay", 50], ["exit", 3]]))?;
+    full_hub::expect_gone(t, from, &t.lower(s)?)?;
+    t.pass_time(t.bounds.quiet);
+    Ok(())
+}
+
+fn fresh_ids(t: &mut Trial) -> Outcome {
+    full_hub::agreeing(t, &["turns", "control"])?;
+    let (a, b, c) = (t.open_known()?, t.open_known()?, t.open_known()?);
+    // Only where the host has offered `control` may the adapter end a session.
+    if full_hub::demand_offer(t, &t.lower(&a)?, "control").is_ok() {
+        t.act(
+            &a,
+            &json!([["emit", {"type":"session.closed","reason":"finished"}], ["complete"]]),
+        )?;
+        let from = t.input(&a, "again")?;
+        t.end_of(&a, from)?;
+    }
+    t.close(&b)?;
+    if t.subject.abilities.contains(&Ability::Restarts) {
+        let from = t.instruct(&c, &json!([["exit", 0]]))?;
+        t.end_of(&c, from)?;
+        t.introduce(&c)?;
+    }
+    t.settle()?;
+    demand_fresh_ids(t, "an id once in a process").map(drop)
+}

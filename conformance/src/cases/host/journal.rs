@@ -2,13 +2,7 @@
 //!
 //! The folder of the journal is the case's own. A case may kill the host and start it again on that folder.
 
-use crate::cases::prelude::*;
-
-pub(in crate::cases) mod attach;
-pub(in crate::cases) mod edits;
-pub(in crate::cases) mod entries;
-pub(in crate::cases) mod list;
-pub(in crate::cases) mod listeners;
+use crate::{cases::prelude::*, trial};
 
 /// Has the stub agree on what a journal can tell of.
 pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
@@ -110,5 +104,588 @@ pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
         matches!(status, "" | "completed"),
         "status `completed`, or none",
         status,
+    )
+}
+
+/// The cases that are no dialogues.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-JRN-03", known_id),
+    ("H-JRN-06", killed_anywhere),
+    ("H-JRN-11", behind_each),
+    ("H-JRN-15", history),
+    ("H-JRN-20", several),
+    ("H-JRN-22", slow),
+    ("H-JRN-23", skipping),
+    ("H-JRN-32", listed),
+    ("H-JRN-34", forked),
+];
+
+fn known_id(t: &mut Trial) -> Outcome {
+    let (mut hub, s) = open(t)?;
+    let closed = open_more(t, &hub, json!({}))?;
+    for s in [&s, &closed] {
+        act(t, &hub, s, "a", &say_and_complete("a"))?;
+    }
+    hub.tell(&closed, "session.close", json!({}));
+    for round in 0..2 {
+        if round == 1 {
+            hub = again(t)?;
+        }
+        let begun = starts(t);
+        for s in [&s, &closed] {
+            let from = hub.start(s, json!({}));
+            let refused = t.hear_kind(&hub, s, from, "session.refused")?;
+            t.demand_member(&refused, "reason", "exists")?;
+            let ready = hub
+                .heard(s, from)
+                .iter()
+                .any(|seen| seen.kind() == "session.ready");
+            t.demand(!ready, "no `session.ready` for it", "one")?;
+        }
+        t.rest(&hub)?;
+        // The fence has one of its own.
+        t.demand(
+            starts(t) <= begun + 1,
+            "no session at the adapter",
+            "one more",
+        )?;
+    }
+    Ok(())
+}
+
+/// Whether a text stands in a file of the journal.
+pub(in crate::cases) fn is_stored(t: &Trial, text: &str) -> Outcome<bool> {
+    let mut folders = vec![t.path("journal")];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder)? {
+            let entry = entry?;
+            let kind = entry.file_type()?;
+            if kind.is_dir() {
+                folders.push(entry.path());
+            } else if kind.is_file() && contains(&std::fs::read(entry.path())?, text) {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn contains(bytes: &[u8], text: &str) -> bool {
+    bytes
+        .windows(text.len())
+        .any(|window| window == text.as_bytes())
+}
+
+/// The points of a turn behind which the host is killed.
+const POINTS: [fn(&Seen) -> bool; 5] = [
+    |seen| seen.kind() == "turn.begin",
+    |seen| seen.kind() == "input.result",
+    |seen| seen.kind() == "output",
+    |seen| seen.text("content").contains('b'),
+    |seen| seen.kind() == "turn.complete",
+];
+
+fn killed_anywhere(t: &mut Trial) -> Outcome {
+    let (mut hub, s) = open(t)?;
+    let mut known = 1;
+    for (point, is_reached) in POINTS.into_iter().enumerate() {
+        let turn = format!("t-{point}");
+        let from = instruct(
+            &hub,
+            &s,
+            &turn,
+            &json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]),
+        )?;
+        t.hear(&hub, &s, from, format!("point {point} of a turn"), |seen| {
+            let own = seen.text("turn_id") == turn || seen.kind() == "input.result";
+            own && is_reached(seen)
+        })?;
+        t.kill_host()?;
+        known = known.max(last_of(&hub, &s));
+        hub = t.hub()?;
+        let (attached, entries) = catch_up(t, &hub, &s, 0)?;
+        let last = attached.number("last_seq");
+        t.demand(
+            last >= known,
+            format!("the {known} entries that were heard"),
+            last,
+        )?;
+        known = last;
+        let ends = entries
+            .iter()
+            .filter(|seen| seen.is_with("turn.complete", "turn_id", &turn));
+        let ends = ends.count();
+        t.demand(ends == 1, format!("one end of {turn}"), ends)?;
+    }
+    Ok(())
+}
+
+fn behind_each(t: &mut Trial) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = json!([
+        ["say", "a"],
+        ["delay", 5],
+        ["say", "b"],
+        ["delay", 5],
+        ["say", "c"],
+        ["complete"]
+    ]);
+    act(t, &hub, &s, "a", &actions)?;
+    t.rest(&hub)?;
+    let last = last_of(&hub, &s);
+    for after in 0..=last {
+        let (attached, entries) = catch_up(t, &hub, &s, after)?;
+        t.demand_member(&attached, "first_seq", 1)?;
+        t.demand_member(&attached, "last_seq", last)?;
+        demand_once(t, &entries, after + 1, last)?;
+    }
+    let (attached, _) = catch_up(t, &hub, &s, last - 1)?;
+    act(t, &hub, &s, "b", &actions)?;
+    t.rest(&hub)?;
+    demand_once(t, &hub.entries(&s, attached.index), last, last_of(&hub, &s))
+}
+
+/// Demands each number of a range once, in its order.
+pub(in crate::cases) fn demand_once(t: &Trial, entries: &[Seen], from: u64, to: u64) -> Outcome {
+    let numbers: Vec<u64> = entries.iter().map(|entry| entry.number("seq")).collect();
+    let wanted: Vec<u64> = (from..=to).collect();
+    t.demand(
+        numbers == wanted,
+        format!("the entries {wanted:?}, each once"),
+        format!("{numbers:?}"),
+    )
+}
+
+/// Waits for the answer to an attach, and demands that it is a refusal with this reason.
+pub(in crate::cases) fn refusal(
+    t: &Trial,
+    hub: &Hub,
+    s: &Session,
+    from: usize,
+    reason: &str,
+) -> Outcome<Seen> {
+    let answer = t.hear(hub, s, from, "an answer to `session.attach`", |seen| {
+        matches!(seen.kind(), "session.refused" | "session.attached")
+    })?;
+    t.demand(
+        answer.kind() == "session.refused",
+        "`session.refused`",
+        format!("`{}`", answer.kind()),
+    )?;
+    t.demand_member(&answer, "reason", reason)?;
+    Ok(answer)
+}
+
+fn history(t: &mut Trial) -> Outcome {
+    /// The most bytes of a result, unless one entry is longer.
+    const MOST: usize = 1 << 20;
+    let (hub, s) = open(t)?;
+    act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["burst", 50, 40_000], ["complete"]]),
+    )?;
+    t.rest(&hub)?;
+    let live = hub.entries(&s, 0);
+    let hub = again(t)?;
+    let ask = |from: u64, to: Option<u64>, request: &str| {
+        let asked = hub.tell(
+            &s,
+            "session.history",
+            json!({"request_id":request,"from":from,"to":to}),
+        );
+        t.hear(
+            &hub,
+            &s,
+            asked,
+            format!("the `session.history.result` of {request}"),
+            |seen| seen.is_with("session.history.result", "request_id", request),
+        )
+    };
+    let some = ask(2, Some(3), "some")?;
+    let numbers: Vec<u64> = entries_of(&some).iter().map(number).collect();
+    t.demand(
+        numbers == [2, 3],
+        "the entries 2 and 3",
+        format!("{numbers:?}"),
+    )?;
+    t.demand(
+        some.get("next").is_none(),
+        "no `next` where nothing was left out",
+        "one",
+    )?;
+
+    let (mut all, mut next, mut rounds) = (Vec::new(), Some(1), 0);
+    while let Some(from) = next.filter(|_| rounds < 50) {
+        rounds += 1;
+        let result = ask(from, None, &format!("all-{rounds}"))?;
+        let (entries, length) = (entries_of(&result), t.line_of(&result).len());
+        t.demand(
+            length <= MOST || entries.len() == 1,
+            "a result of 1 MiB at most",
+            format!("{length} bytes"),
+        )?;
+        next = result.get("next").and_then(serde_json::Value::as_u64);
+        let last = entries.last().map_or(0, number);
+        t.demand(
+            next.is_none_or(|next| next == last + 1),
+            "`next` behind the last entry",
+            format!("{next:?}"),
+        )?;
+        all.extend(entries);
+    }
+    t.demand(rounds > 1, "2 MB of entries in more than one result", "one")?;
+    let live: Vec<_> = live
+        .iter()
+        .map(|entry| entry.message().clone().into())
+        .collect();
+    let same = all.get(..live.len()) == Some(&live[..]);
+    t.demand(
+        same,
+        format!("the {} entries that were heard", live.len()),
+        format!("{} others", all.len()),
+    )?;
+    let unknown = t.journaled();
+    let asked = hub.tell(&unknown, "session.history", json!({"request_id":"none"}));
+    let result = t.hear_kind(&hub, &unknown, asked, "session.history.result")?;
+    t.demand_member(&result, "request_id", "none")?;
+    t.demand(
+        !result.text("error").is_empty(),
+        "an `error` that says why there are none",
+        "none",
+    )
+}
+
+fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
+    result.list("entries")
+}
+
+fn number(entry: &serde_json::Value) -> u64 {
+    entry["seq"].as_u64().unwrap_or_default()
+}
+
+fn several(t: &mut Trial) -> Outcome {
+    let (hub, s) = open(t)?;
+    let other = t.further_hub()?;
+    catch_up(t, &other, &s, 0)?;
+    let actions = json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]);
+    act(t, &hub, &s, "a", &actions)?;
+    let end = act(t, &other, &s, "b", &actions)?;
+    t.hear_end(&hub, &s, 0, "b")?;
+    let numbers = |hub: &Hub| -> Vec<u64> {
+        let entries = hub
+            .entries(&s, 0)
+            .into_iter()
+            .map(|entry| entry.number("seq"));
+        entries.filter(|seq| *seq <= end.number("seq")).collect()
+    };
+    let (first, second) = (numbers(&hub), numbers(&other));
+    t.demand(
+        first == second,
+        format!("{} entries for both", first.len()),
+        format!("{second:?}"),
+    )?;
+    let (mut heard, mut begun) = (hub.entries(&s, 0), Vec::new());
+    heard.retain(|entry| entry.kind() == "turn.begin");
+    for entry in &heard {
+        begun.push(entry.text("by").to_owned());
+    }
+    let distinct = begun.len() == 2 && (begun[0] != begun[1] || begun[0].is_empty());
+    t.demand(distinct, "a `by` of its own for each hub", begun.join(", "))?;
+    t.leave_further_hubs();
+    let end = act(t, &hub, &s, "c", &actions)?;
+    demand_completed(t, &end)
+}
+
+/// A turn of 4 MB while a further hub, which has attached in this way, does not read; then it reads on.
+fn flood(t: &mut Trial, on_slow: &str) -> Outcome<(Hub, Session, usize, u64)> {
+    let (hub, s) = open(t)?;
+    let other = t.further_hub()?;
+    let attached = attach(t, &other, &s, 1, json!({"on_slow":on_slow}))?;
+    other.pause_reading(true);
+    act(
+        t,
+        &hub,
+        &s,
+        "a",
+        &json!([["flood", 4 << 20, 16 << 10], ["complete"]]),
+    )?;
+    act(t, &hub, &s, "b", &say_and_complete("b"))?;
+    other.pause_reading(false);
+    let end = act(t, &hub, &s, "c", &say_and_complete("c"))?;
+    Ok((other, s, attached.index, end.number("seq")))
+}
+
+fn slow(t: &mut Trial) -> Outcome {
+    let (other, s, from, last) = flood(t, "wait")?;
+    t.hear_end(&other, &s, from, "c")?;
+    let numbers: Vec<u64> = other
+        .entries(&s, from)
+        .iter()
+        .map(|entry| entry.number("seq"))
+        .collect();
+    let wanted: Vec<u64> = (2..=last).collect();
+    t.demand(
+        numbers == wanted,
+        format!("every entry from 2 to {last}"),
+        format!("{} of them", numbers.len()),
+    )
+}
+
+fn skipping(t: &mut Trial) -> Outcome {
+    let (other, s, from, last) = flood(t, "skip")?;
+    t.hear(
+        &other,
+        &s,
+        from,
+        format!("entry {last}, or a `lag` up to it"),
+        |seen| {
+            seen.is_entry() && seen.number("seq") == last
+                || seen.kind() == "lag" && seen.number("to") >= last
+        },
+    )?;
+    let heard = other.heard(&s, from);
+    let lags: Vec<&Seen> = heard.iter().filter(|seen| seen.kind() == "lag").collect();
+    t.demand(
+        !lags.is_empty(),
+        "a `lag`",
+        "every entry, after 4 MB that were not read",
+    )?;
+    let numbered = lags.iter().any(|lag| lag.get("seq").is_some());
+    t.demand(!numbered, "a `lag` has no `seq`", "it has one")?;
+    // The rules of the row say that nothing is missing between them.
+    let skipped: u64 = lags
+        .iter()
+        .map(|lag| lag.number("to") + 1 - lag.number("from"))
+        .sum();
+    let came = heard.iter().filter(|seen| seen.is_entry()).count() as u64;
+    t.demand(
+        came + skipped == last - 1,
+        format!("{} entries in all, come or skipped", last - 1),
+        came + skipped,
+    )
+}
+
+/// The most pages that a list of a few sessions may have.
+const PAGES: usize = 100;
+
+fn listed(t: &mut Trial) -> Outcome {
+    let (hub, detached) = open(t)?;
+    act(t, &hub, &detached, "a", &say_and_complete("a"))?;
+    let hub = again(t)?;
+    let (idle, running) = (
+        open_more(t, &hub, json!({}))?,
+        open_more(t, &hub, json!({}))?,
+    );
+    let closed = open_more(t, &hub, json!({}))?;
+    for s in [&idle, &closed] {
+        act(t, &hub, s, "b", &say_and_complete("b"))?;
+    }
+    let from = instruct(&hub, &running, "c", &json!([["say", "c"], ["ignore_stop"]]))?;
+    t.hear_kind(&hub, &running, from, "output")?;
+    hub.tell(&closed, "session.close", json!({}));
+    // What comes behind it is answered by a host that has closed it.
+    t.rest(&hub)?;
+    let begun = starts(t);
+
+    let all = [
+        (&detached, "detached"),
+        (&idle, "idle"),
+        (&running, "running"),
+        (&closed, "closed"),
+    ];
+    let whole = demand(t, &hub, json!({"limit":1}), &all)?;
+    for one in all {
+        demand(t, &hub, json!({"state":one.1}), &[one])?;
+        demand(t, &hub, json!({"id":one.0.id()}), &[one])?;
+        demand(
+            t,
+            &hub,
+            json!({"text":one.0.id().to_uppercase(),"limit":1}),
+            &[one],
+        )?;
+    }
+    let agent = &whole
+        .first()
+        .map(|first| first["agent_id"].clone())
+        .unwrap_or_default();
+    demand(t, &hub, json!({"agent_id":agent}), &all)?;
+    for none in [
+        json!({"agent_id":format!("not-{}", agent.as_str().unwrap_or_default())}),
+        json!({"cwd":"/no/session/is/here"}),
+        json!({"id":idle.id(),"state":"closed"}),
+    ] {
+        demand(t, &hub, none, &[])?;
+    }
+    let wrong = ask(t, &hub, &json!({"cursor":"no `next` of any answer"}))?;
+    let says = wrong.get("error").is_some() && wrong.get("sessions").is_none();
+    t.demand(
+        says,
+        "`error` and no `sessions` for a cursor that is no `next`",
+        shown(&wrong),
+    )?;
+    let more = starts(t) - begun;
+    t.demand(
+        more == 0,
+        "no session is opened for a list",
+        format!("{more} at the adapter"),
+    )
+}
+
+/// One answer.
+fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<Seen> {
+    let request = t.fresh("list");
+    let asked = json!({"type":"sessions.list","session_id":"","request_id":request,"extensions":["journal"]});
+    let from = hub.say(wire::with(asked, more));
+    t.hear(
+        hub,
+        &Session::named(""),
+        from,
+        "`sessions.list.result`",
+        |seen| seen.is_with("sessions.list.result", "request_id", &request),
+    )
+}
+
+fn shown(answer: &Seen) -> Value {
+    Value::Object(answer.message().clone())
+}
+
+/// The sessions of all pages.
+fn list(t: &mut Trial, hub: &Hub, filter: &Value) -> Outcome<Vec<Value>> {
+    let limit = filter
+        .get("limit")
+        .and_then(Value::as_u64)
+        .unwrap_or(u64::MAX);
+    let (mut found, mut asked) = (Vec::new(), filter.clone());
+    for _ in 0..PAGES {
+        let page = ask(t, hub, &asked)?;
+        let Some(sessions) = page.get("sessions").and_then(Value::as_array) else {
+            return t.fail("`sessions`", shown(&page));
+        };
+        let most = format!("{limit} sessions at most");
+        t.demand(
+            sessions.len() as u64 <= limit,
+            most,
+            format!("{} of them", sessions.len()),
+        )?;
+        found.extend(sessions.iter().cloned());
+        let Some(next) = page.get("next") else {
+            return Ok(found);
+        };
+        asked = wire::with(filter.clone(), &json!({"cursor":next}));
+    }
+    t.fail(
+        "a last page, without `next`",
+        format!("{PAGES} pages of {filter}"),
+    )
+}
+
+/// Demands that these are listed, each once and doing this, in any order.
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "a case writes its filter in place"
+)]
+fn demand(
+    t: &mut Trial,
+    hub: &Hub,
+    filter: Value,
+    wanted: &[(&Session, &str)],
+) -> Outcome<Vec<Value>> {
+    let row = |id: &str, state: &str| format!("{id} {state}");
+    let text = |one: &Value, member: &str| one[member].as_str().unwrap_or_default().to_owned();
+    let mut wanted: Vec<_> = wanted.iter().map(|(s, state)| row(s.id(), state)).collect();
+    wanted.sort();
+    let expected = format!("each once for {filter}: {}", wanted.join(", "));
+    let found = list(t, hub, &filter)?;
+    let mut got: Vec<_> = found
+        .iter()
+        .map(|one| row(&text(one, "session_id"), &text(one, "state")))
+        .collect();
+    got.sort();
+    t.demand(got == wanted, expected, got.join(", "))?;
+    Ok(found)
+}
+
+/// The types that answer `session.fork`.
+const ANSWERS: [&str; 2] = ["session.attached", "session.refused"];
+
+/// Sends `session.fork`, and returns its answer.
+fn fork(t: &Trial, hub: &Hub, copy: &Session, source: &str, more: &Value) -> Outcome<Seen> {
+    let asked = json!({"source":source,"after":0,"protocol":1,"extensions":trial::JOURNAL});
+    let from = hub.tell(copy, "session.fork", wire::with(asked, more));
+    t.hear(hub, copy, from, "an answer to `session.fork`", |seen| {
+        ANSWERS.contains(&seen.kind())
+    })
+}
+
+fn forked(t: &mut Trial) -> Outcome {
+    let (hub, s) = open(t)?;
+    let actions = say_and_complete("a");
+    act(t, &hub, &s, "a", &actions)?;
+    t.rest(&hub)?;
+    let last = last_of(&hub, &s);
+    let from = t.history.len();
+    let copy = t.journaled();
+    let ahead = t.journaled();
+    let orphan = t.journaled();
+    let answer = fork(t, &hub, &copy, s.id(), &json!({}))?;
+    let past = fork(t, &hub, &ahead, s.id(), &json!({"seq":last + 40}))?;
+    let unknown = fork(t, &hub, &orphan, "no-session-has-this-id", &json!({}))?;
+    for (refused, reason) in [(&past, "ahead"), (&unknown, "unknown")] {
+        let known = [reason, "unsupported"].contains(&refused.text("reason"));
+        t.demand(
+            refused.kind() == "session.refused" && known,
+            format!("`session.refused` with `{reason}` or `unsupported`"),
+            Value::Object(refused.message().clone()),
+        )?;
+    }
+    let is_copied = answer.kind() == "session.attached";
+    if is_copied {
+        demand_copy(t, &hub, &s, &copy, &answer)?;
+        act(t, &hub, &copy, "b", &actions)?;
+    }
+    t.rest(&hub)?;
+    for s in [&copy, &ahead, &orphan] {
+        let mut answers = hub.heard(s, from);
+        answers.retain(|seen| ANSWERS.contains(&seen.kind()));
+        t.demand(
+            answers.len() == 1,
+            "one answer to each `session.fork`",
+            answers.len(),
+        )?;
+    }
+    let refused = [&ahead, &orphan].into_iter();
+    for s in refused.chain(Some(&copy).filter(|_| !is_copied)) {
+        let from = hub.attach(s, 0, json!({}));
+        refusal(t, &hub, s, from, "unknown")?;
+    }
+    let (attached, _) = catch_up(t, &hub, &s, 0)?;
+    t.demand_member(&attached, "last_seq", last)?;
+    let end = act(t, &hub, &s, "b", &actions)?;
+    demand_completed(t, &end)
+}
+
+/// Demands the entries of the source in the copy, and then the fact that it is one.
+fn demand_copy(t: &Trial, hub: &Hub, s: &Session, copy: &Session, answer: &Seen) -> Outcome {
+    t.demand_member(answer, "role", "control")?;
+    let fact = t.hear(hub, copy, answer.index, "`forked_from`", |seen| {
+        seen.is_with("host.fact", "fact", "forked_from")
+    })?;
+    let entries = |s: &Session| -> Vec<Value> {
+        let mut entries = hub.entries(s, 0);
+        entries.retain(|entry| s != copy || entry.index < fact.index);
+        let same_id = |entry: &Seen| {
+            let message = Value::Object(entry.message().clone());
+            wire::with(message, &json!({"session_id":copy.id()}))
+        };
+        entries.iter().map(same_id).collect()
+    };
+    let copied = entries(copy);
+    t.demand(
+        copied == entries(s),
+        "the entries of the source with the id of the copy",
+        Value::from(copied.clone()),
     )
 }

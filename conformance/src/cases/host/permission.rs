@@ -1,14 +1,8 @@
 //! H-PRM: permissions, each answered once, and never approved but by the hub.
 
+use std::collections::HashMap;
+
 use crate::cases::prelude::*;
-
-mod several;
-
-/// The family.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-PRM-01", shown_unchanged),
-    ("H-PRM-12", several::a_thousand),
-];
 
 fn answered(id: &str) -> Value {
     json!(["wait", "permission.response", id])
@@ -95,5 +89,64 @@ fn shown_unchanged(t: &mut Trial) -> Outcome {
         t.send(answer_of(&s, &seen, true))?;
         t.demand_end(&s, from, "went on")?;
     }
+    Ok(())
+}
+
+/// The cases that are no dialogues.
+pub(in crate::cases) static RUNS: &[CaseRun] =
+    &[("H-PRM-01", shown_unchanged), ("H-PRM-12", a_thousand)];
+
+fn a_thousand(t: &mut Trial) -> Outcome {
+    const REQUESTS: usize = 1_000;
+    let id = |n: usize| format!("r-{n}");
+    let members = |n: usize| {
+        json!({"type":"permission.request","request_id":id(n),"tool":"shell","description":"d",
+            "resource":n.to_string()})
+    };
+    let all: Vec<Value> = (0..REQUESTS).map(members).collect();
+    t.stub_script(&json!({"lists":{"all":[["many", all]]}}))?;
+    let (s, other) = (t.open()?, t.open_known()?);
+    let from = t.instruct(&s, &json!([["do", "all"], ["say", "all asked"]]))?;
+    t.expect_within(
+        from,
+        &s,
+        "output",
+        t.bounds.deadline.max(t.bounds.secs(5.0)),
+    )?;
+    t.demand_served(&other, "served")?;
+    let approve = |n: usize| n.is_multiple_of(2);
+    let mut reached = 0;
+    for seen in t.seen_from(from) {
+        if seen.is_of(&s, "permission.request") {
+            let number = seen.text("resource").parse().unwrap_or_default();
+            t.send(answer_of(&s, &seen, approve(number)))?;
+            reached += 1;
+        }
+    }
+    t.note(format!("{reached} of {REQUESTS} requests reached the hub"));
+    t.settle()?;
+    let lower = t.lower(&s)?;
+    let mut got: HashMap<String, Vec<bool>> = HashMap::new();
+    for seen in t.told(&lower, "permission.response") {
+        let approved = seen.get("approved") == Some(&Value::Bool(true));
+        got.entry(seen.text("request_id").to_owned())
+            .or_default()
+            .push(approved);
+    }
+    for n in 0..REQUESTS {
+        let answers = got.remove(&id(n)).unwrap_or_default();
+        t.demand(
+            answers.len() == 1,
+            format!("one answer to request {n}"),
+            answers.len(),
+        )?;
+        t.demand(
+            approve(n) || !answers[0],
+            format!("no approval of request {n}"),
+            "it is approved",
+        )?;
+    }
+    t.stop(&s)?;
+    t.end_of(&s, from)?;
     Ok(())
 }

@@ -3,17 +3,6 @@
 use super::{demand_fresh_ids, demand_unheard};
 use crate::cases::prelude::*;
 
-mod closing;
-
-/// The family.
-pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-SES-01", start_first),
-    ("H-SES-02", fresh_ids),
-    ("H-SES-05", ascending),
-    ("H-SES-11", similar_ids),
-    ("H-SES-14", closing::opened_and_closed),
-];
-
 fn start_first(t: &mut Trial) -> Outcome {
     for _ in 0..3 {
         let s = t.open()?;
@@ -122,4 +111,36 @@ fn similar_ids(t: &mut Trial) -> Outcome {
     t.settle()?;
     demand_unheard(t, &token)?;
     t.demand_ends_now(&s, 2)
+}
+
+/// The cases that are no dialogues.
+pub(in crate::cases) static RUNS: &[CaseRun] = &[
+    ("H-SES-01", start_first),
+    ("H-SES-02", fresh_ids),
+    ("H-SES-05", ascending),
+    ("H-SES-11", similar_ids),
+    ("H-SES-14", opened_and_closed),
+];
+
+fn opened_and_closed(t: &mut Trial) -> Outcome {
+    for _ in 0..20 {
+        let s = t.open()?;
+        t.close(&s)?;
+    }
+    t.settle()?;
+    let below = t.written();
+    let ids = |kind: &str| -> HashSet<(u32, String)> {
+        below
+            .iter()
+            .filter(|below| below.seen.kind() == kind)
+            .map(|below| (below.process, below.seen.session().to_owned()))
+            .collect()
+    };
+    let (starts, closes) = (ids("session.start"), ids("session.close"));
+    let open = starts.difference(&closes).count();
+    t.demand(
+        open == 0,
+        "every session that was started is closed",
+        format!("{open} are not"),
+    )
 }
