@@ -51,16 +51,25 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> Result<u8, String> {
     let beside = own.parent().map(PathBuf::from).unwrap_or_default();
     let binaries = arguments.programs.clone().unwrap_or(beside);
     crate::process::become_subreaper();
-    let mut sound = true;
+    let mut sides = Vec::new();
     for (side, name) in [
         (Side::Adapter, SideName::Adapter),
         (Side::Host, SideName::Host),
     ] {
-        if arguments.side.is_some_and(|wanted| wanted != name) {
-            continue;
+        if arguments.side.is_none_or(|wanted| wanted == name) {
+            let programs = Programs::read(side, &arguments.mutants, &binaries);
+            sides.push((side, programs.map_err(|error| error.to_string())?));
         }
-        let mut programs = Programs::read(side, &arguments.mutants, &binaries)
-            .map_err(|error| error.to_string())?;
+    }
+    let known: Vec<&str> = sides
+        .iter()
+        .flat_map(|(_, programs)| programs.names())
+        .collect();
+    for name in &arguments.only {
+        check_name(name, &known)?;
+    }
+    let mut sound = true;
+    for (side, mut programs) in sides {
         if !arguments.only.is_empty() {
             programs
                 .mutants
@@ -101,6 +110,33 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> Result<u8, String> {
     } else {
         exit::FAILED
     })
+}
+
+/// Refuses a name that is neither a mutant nor a variant.
+fn check_name(name: &str, known: &[&str]) -> Result<(), String> {
+    const MAX_PROPOSALS: usize = 3;
+    if known.contains(&name) {
+        return Ok(());
+    }
+    let mut near: Vec<(usize, &str)> = known
+        .iter()
+        .map(|known| (strsim::damerau_levenshtein(name, known), *known))
+        .filter(|(distance, known)| *distance <= 1 + name.len() / 4 || known.contains(name))
+        .collect();
+    near.sort_unstable();
+    let near: Vec<&str> = near
+        .iter()
+        .take(MAX_PROPOSALS)
+        .map(|(_, known)| *known)
+        .collect();
+    let next = if near.is_empty() {
+        "`broken-adapter --list` and `broken-host --list` print the names".to_owned()
+    } else {
+        format!("did you mean {}?", near.join(", "))
+    };
+    Err(format!(
+        "--only {name}: there is no such mutant or variant; {next}"
+    ))
 }
 
 fn tell_killing(killing: &Killing) {
@@ -164,4 +200,24 @@ fn compare(arguments: &SelftestArguments, side: Side, matrix: &str) -> bool {
     }
     anstream::eprintln!("`selftest --update` writes it anew.");
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_name_is_refused_with_near_ones() {
+        let known = ["ping-queued", "ping-unanswered", "VH-01", "noise-fatal"];
+        assert_eq!(check_name("ping-queued", &known), Ok(()));
+        for (name, near) in [
+            ("ping-qeued", "did you mean ping-queued?"),
+            ("ping", "did you mean ping-queued, ping-unanswered?"),
+            ("UNKNOWN-NAME-OF-NOTHING", "print the names"),
+        ] {
+            let error = check_name(name, &known).expect_err(name);
+            assert!(error.starts_with(&format!("--only {name}: ")), "{error}");
+            assert!(error.ends_with(near), "{error}");
+        }
+    }
 }

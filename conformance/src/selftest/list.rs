@@ -100,6 +100,12 @@ pub(crate) struct Programs {
 }
 
 impl Programs {
+    /// The names of all mutants and variants.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        let mutants = self.mutants.iter().map(|mutant| &*mutant.name);
+        mutants.chain(self.variants.iter().map(|variant| &*variant.name))
+    }
+
     /// Reads the list of a side from a folder. `binaries` is where the compiled programs lie.
     ///
     /// # Errors
