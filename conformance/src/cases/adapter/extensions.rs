@@ -15,7 +15,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-02", subset),
     ("A-EXT-04", id_on_all),
     ("A-EXT-10", closed),
-    ("A-EXT-12", late_answer),
     ("A-EXT-20", update),
     ("A-EXT-25", ping),
     ("A-EXT-27", meta),
@@ -350,65 +349,6 @@ fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
     let came = answer_of(&t.since(paused, &s)).matches(TICK).count();
     t.settle_ledger(&s)?;
     Ok(Ticks { came, most })
-}
-
-/// Has an action asked for, with more members of the request and more steps after it.
-fn ask_with(
-    t: &mut Trial,
-    s: &Session,
-    ask: &Ask,
-    more: &Value,
-    after: &[Value],
-) -> Outcome<Request> {
-    let mut script = vec![json!(["ask", wire::with(ask.members(), more)])];
-    script.extend_from_slice(after);
-    let from = t.probe(s, &json!(script))?;
-    let seen = t.expect(from, s, "permission.request")?;
-    Ok(Request { seen, from })
-}
-
-fn late_answer(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    let ask = t.action();
-    let request = ask_with(
-        t,
-        &s,
-        &ask,
-        &json!({"withdraw_ms":200}),
-        &[json!(["sleep", 600])],
-    )?;
-    let approval = json!({"request_id":request.id(),"approved":true});
-    let withdrawn = t.wait(request.from, Duration::from_millis(1_200), |seen| {
-        seen.is_of(&s, "permission.cancel")
-    });
-    match withdrawn {
-        Some(cancel) => {
-            let id = cancel.text("request_id").to_owned();
-            t.demand(
-                id == request.id(),
-                format!("the id {:?}", request.id()),
-                format!("{id:?}"),
-            )?;
-            t.tell_deviant(&s, "permission.response", &approval)?;
-        }
-        None => {
-            t.stop(&s)?;
-            t.tell(
-                &s,
-                "permission.response",
-                &json!({"request_id":request.id(),"approved":false}),
-            )?;
-        }
-    }
-    t.end_within(&s, request.from, t.bounds.stop)?;
-    t.tell_deviant(&s, "permission.response", &approval)?;
-    t.settle_ledger(&s)?;
-    t.demand(
-        !ask.done(),
-        "an approval of a request that is settled does nothing",
-        "the action has happened",
-    )
-    .hint("forget a request when it is settled, by whatever settled it")
 }
 
 fn closed(t: &mut Trial) -> Outcome {

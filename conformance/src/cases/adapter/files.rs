@@ -19,7 +19,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FIL-05", sent_file_is_complete),
     ("A-FIL-06", sent_file_is_named),
     ("A-FIL-07", empty_and_large),
-    ("A-FIL-10", input_in_a_file),
 ];
 
 /// Announces a file.
@@ -41,36 +40,6 @@ fn demand_file(t: &Trial, report: &Value, bytes: usize, sha256: &str) -> Outcome
         last,
     )
     .hint("open the file at `file_path`; `file_name` is a label only")
-}
-
-fn input_in_a_file(t: &mut Trial) -> Outcome {
-    let folder = t.path("exchange");
-    fs::create_dir(&folder)?;
-    let (s, _) = t.agree(&["large", "options"], &json!({"exchange_dir":folder}))?;
-    let content = format!("{} {}", t.token(), "\u{e9}".repeat(100_000));
-    let value = Value::from(content.clone()).to_string();
-    for (name, sha256) in [
-        ("right", wire::sha256(value.as_bytes())),
-        ("other", wire::sha256(b"another")),
-    ] {
-        let path = folder.join(name);
-        fs::write(&path, &value)?;
-        let large = json!({"content":{"file_path":path,"size":value.len(),"sha256":sha256}});
-        let from = t.tell(&s, "user.input", &json!({"content":"","large":large}))?;
-        t.end_of(&s, from)?;
-    }
-    let report = t.report(&s)?;
-    let inputs = report["inputs"].as_array().cloned().unwrap_or_default();
-    let wanted = wire::sha256(content.as_bytes());
-    let taken: Vec<_> = inputs
-        .iter()
-        .filter(|input| input["sha256"] == wanted.as_str())
-        .collect();
-    t.demand(
-        taken.len() == 1,
-        format!("one input of {} bytes with SHA-256 {wanted}", content.len()),
-        Value::from(inputs.clone()),
-    )
 }
 
 fn file_is_read(t: &mut Trial) -> Outcome {

@@ -8,7 +8,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-MSG-01", shapes),
     ("A-MSG-02", odd_ids),
     ("A-MSG-03", similar_ids),
-    ("A-MSG-04", unknown_types),
     ("A-MSG-05", unknown_fields),
     ("A-MSG-08", channels),
 ];
@@ -116,42 +115,6 @@ fn similar_ids(t: &mut Trial) -> Outcome {
             .map_err(|stop| stop.sent(&sent))?;
         }
     }
-    t.demand_no_strangers()
-}
-
-/// Types that no adapter knows: later versions', the other direction's, and odd ones.
-const UNKNOWN: [&str; 8] = [
-    "session.fork",
-    "user.typing",
-    "x.vendor/thing",
-    "output",
-    "turn.complete",
-    "USER.INPUT",
-    "user.input ",
-    "",
-];
-
-fn unknown_types(t: &mut Trial) -> Outcome {
-    let unknown = |t: &mut Trial, session: &str| -> Outcome {
-        for kind in UNKNOWN {
-            t.send_deviant(
-                json!({"type":kind,"session_id":session,"content":"x","request_id":"r"}),
-            )?;
-        }
-        Ok(())
-    };
-    unknown(t, "unknown")?;
-    let [s, idle] = t.open_each()?;
-    unknown(t, s.id())?;
-    t.quick_turn(&s)?;
-    unknown(t, s.id())?;
-    let from = t.quick_input(&s)?;
-    unknown(t, s.id())?;
-    t.end_of(&s, from)?;
-    t.demand_ends(&s, 2)?;
-    t.demand_unanswered(&idle, "no answer to unknown types", |t| {
-        unknown(t, idle.id())
-    })?;
     t.demand_no_strangers()
 }
 

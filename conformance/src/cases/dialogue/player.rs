@@ -49,6 +49,48 @@ impl Bound {
             _ => (None, path),
         }
     }
+
+    /// What a path into it leads to; null if it leads to nothing.
+    fn value(&self, path: &[&str]) -> Option<Value> {
+        let (message, rest) = self.message(path);
+        let (mut value, rest) = match (self, path) {
+            (Self::Turn(turn), ["text"]) => (turn.text().into(), &[][..]),
+            (Self::Turn(turn), ["output"]) => {
+                let outputs = turn.of_kind("output").map(|seen| seen.text("content"));
+                (outputs.collect::<String>().into(), &[][..])
+            }
+            (Self::Turn(turn), [channel @ ("system" | "question")]) => {
+                (turn.on_channel(channel).into(), &[][..])
+            }
+            (Self::Messages(messages), ["all"]) => {
+                let all = messages.iter().map(|seen| seen.message().clone());
+                (all.collect(), &[][..])
+            }
+            (Self::Messages(messages), ["all", member]) => {
+                let all = messages.iter().map(|seen| seen.value(member));
+                (all.collect(), &[][..])
+            }
+            (Self::Action(action), ["done"]) => (action.done().into(), &[][..]),
+            (Self::Turn(_) | Self::Messages(_), _) => {
+                let message = message.map(|seen| seen.message().clone().into());
+                (message.unwrap_or_default(), rest)
+            }
+            (Self::Session(session), _) => (session.id().into(), rest),
+            (Self::Lower(lower), _) => (json!({"process":lower.process,"id":lower.id}), rest),
+            (Self::Action(action), _) => (json!(action.effect), rest),
+            (Self::Data(value), _) => (value.clone(), rest),
+            (Self::Hub(_), _) => return None,
+        };
+        for part in rest {
+            let place = part.parse::<usize>().ok();
+            let inner = place.and_then(|place| value.get(place));
+            value = inner
+                .or_else(|| value.get(part))
+                .cloned()
+                .unwrap_or_default();
+        }
+        Some(value)
+    }
 }
 
 /// A dialogue while it is played.
@@ -312,51 +354,15 @@ impl Player<'_> {
         let path: Vec<&str> = path.strip_prefix('$')?.split('.').collect();
         let (name, path) = path.split_first()?;
         let bound = self.names.get(name)?;
-        match (bound, path) {
-            (Bound::Turn(turn), ["text"]) => return Some(turn.text().into()),
-            (Bound::Turn(turn), ["output"]) => {
-                let outputs = turn.of_kind("output").map(|seen| seen.text("content"));
-                return Some(outputs.collect::<String>().into());
-            }
-            (Bound::Turn(turn), [channel @ ("system" | "question")]) => {
-                return Some(turn.on_channel(channel).into());
-            }
-            (Bound::Messages(messages), ["all"]) => {
-                return Some(messages.iter().map(|seen| seen.message().clone()).collect());
-            }
-            (Bound::Messages(messages), ["all", member]) => {
-                return Some(messages.iter().map(|seen| seen.value(member)).collect());
-            }
-            _ => {}
-        }
-        let (message, path) = bound.message(path);
-        let mut value = match bound {
-            Bound::Session(session) => session.id().into(),
-            Bound::Lower(lower) => json!({"process":lower.process,"id":lower.id}),
-            Bound::Action(action) if path == ["done"] => return Some(action.done().into()),
-            Bound::Action(action) => json!(action.effect),
-            Bound::Data(value) => value.clone(),
-            Bound::Messages(messages) if property == "count" && path.is_empty() => {
+        match (property, bound) {
+            ("index", _) => return Some(bound.message(path).0?.index.into()),
+            ("at", _) => return Some(bound.message(path).0?.at.as_secs_f64().into()),
+            ("count", Bound::Messages(messages)) if path.is_empty() => {
                 return Some(messages.len().into());
             }
-            Bound::Messages(_) | Bound::Turn(_) => message
-                .map(|seen| seen.message().clone().into())
-                .unwrap_or_default(),
-            Bound::Hub(_) => return None,
-        };
-        match property {
-            "index" => return Some(message?.index.into()),
-            "at" => return Some(message?.at.as_secs_f64().into()),
             _ => {}
         }
-        for part in path {
-            let place = part.parse::<usize>();
-            let inner = place
-                .ok()
-                .and_then(|place| value.get(place))
-                .or_else(|| value.get(part));
-            value = inner.cloned().unwrap_or_default();
-        }
+        let value = bound.value(path)?;
         Some(match (property, &value) {
             ("count", Value::Array(values)) => values.len().into(),
             ("count", Value::String(text)) => text.len().into(),
@@ -816,6 +822,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         "file",
         Find(|p, step| {
             let path = p.t.path(&p.read_string(step, 0));
+            std::fs::create_dir_all(path.parent().unwrap_or(&path))?;
             std::fs::write(&path, p.read_string(step, 1))?;
             Ok(Bound::Data(json!(path)))
         }),
@@ -1076,6 +1083,17 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     ("flushed", Act(|p, step| p.t.flushed(p.time_limit(step)))),
+    (
+        "await",
+        Find(|p, step| {
+            let s = p.find_session(step, 0)?;
+            let kind = step.read_word(1)?;
+            let from = p.start_place(step, &s);
+            let seen =
+                p.t.wait(from, p.time_limit(step), |seen| seen.is_of(&s, kind));
+            Ok(Bound::Messages(seen.into_iter().collect()))
+        }),
+    ),
     ("settle", Act(|p, _| p.t.settle())),
     ("fence", Act(|p, _| p.t.fence().map(drop))),
     (
@@ -1295,13 +1313,11 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "unanswered",
         Act(|p, step| {
-            let (s, kind, members) = (
-                p.find_session(step, 0)?,
-                step.read_word(1)?,
-                p.read_members(step),
-            );
+            let messages = p.read_list(step, 0);
+            let s = p.find_session(step, 0)?;
             p.t.demand_unanswered(&s, p.failure_text(step, 0), |t| {
-                t.tell_deviant(&s, kind, &members).map(drop)
+                let mut messages = messages.iter().cloned();
+                messages.try_for_each(|message| t.send_deviant(message).map(drop))
             })
         }),
     ),
@@ -1420,6 +1436,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     (
         "completed",
         Act(|p, step| journal::demand_completed(p.t, &p.find_message(step, 0)?)),
+    ),
+    (
+        "leave_further_hubs",
+        Act(|p, _| {
+            p.t.leave_further_hubs();
+            Ok(())
+        }),
     ),
     ("rest", Act(|p, step| p.t.rest(&p.find_hub(step)?))),
 ];

@@ -11,7 +11,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-EXT-02", no_waiting),
     ("H-EXT-03", not_before_ready),
     ("H-EXT-14", not_honoured),
-    ("H-EXT-04", minted),
     ("H-EXT-06", late_output),
     ("H-EXT-08", closed_from_below),
     ("H-EXT-15", paused),
@@ -161,40 +160,6 @@ fn not_honoured(t: &mut Trial) -> Outcome {
         }
         t.pass_time(Duration::from_millis(20));
     }
-}
-
-fn minted(t: &mut Trial) -> Outcome {
-    full_hub::agreeing(t, &["turns"])?;
-    let mut sessions = vec![t.open()?];
-    for _ in 0..3 {
-        t.act(&sessions[0], &json!([["complete"]]))?;
-    }
-    if t.subject.extensions.contains("turns") {
-        let s = full_hub::open(t)?;
-        for _ in 0..3 {
-            t.introduce(&s)?;
-        }
-        sessions.push(s);
-    }
-    for s in &sessions {
-        let lower = t.lower(s)?;
-        full_hub::demand_offer(t, &lower, "turns")?;
-        let mut ids = HashSet::new();
-        for input in full_hub::demand_delivered(t, &lower, "user.input", 3)? {
-            let id = input.text("turn_id").to_owned();
-            t.demand(
-                (1..=256).contains(&id.len()),
-                "a `turn_id` of 1 to 256 bytes",
-                format!("{id:?}"),
-            )?;
-            t.demand(
-                ids.insert(id.clone()),
-                "a `turn_id` of its own",
-                format!("{id:?} twice"),
-            )?;
-        }
-    }
-    Ok(())
 }
 
 fn late_output(t: &mut Trial) -> Outcome {

@@ -109,49 +109,14 @@ pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
 
 /// The cases that are no dialogues.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-JRN-03", known_id),
     ("H-JRN-06", killed_anywhere),
     ("H-JRN-11", behind_each),
     ("H-JRN-15", history),
-    ("H-JRN-20", several),
     ("H-JRN-22", slow),
     ("H-JRN-23", skipping),
     ("H-JRN-32", listed),
     ("H-JRN-34", forked),
 ];
-
-fn known_id(t: &mut Trial) -> Outcome {
-    let (mut hub, s) = open(t)?;
-    let closed = open_more(t, &hub, json!({}))?;
-    for s in [&s, &closed] {
-        act(t, &hub, s, "a", &say_and_complete("a"))?;
-    }
-    hub.tell(&closed, "session.close", json!({}));
-    for round in 0..2 {
-        if round == 1 {
-            hub = again(t)?;
-        }
-        let begun = starts(t);
-        for s in [&s, &closed] {
-            let from = hub.start(s, json!({}));
-            let refused = t.hear_kind(&hub, s, from, "session.refused")?;
-            t.demand_member(&refused, "reason", "exists")?;
-            let ready = hub
-                .heard(s, from)
-                .iter()
-                .any(|seen| seen.kind() == "session.ready");
-            t.demand(!ready, "no `session.ready` for it", "one")?;
-        }
-        t.rest(&hub)?;
-        // The fence has one of its own.
-        t.demand(
-            starts(t) <= begun + 1,
-            "no session at the adapter",
-            "one more",
-        )?;
-    }
-    Ok(())
-}
 
 /// Whether a text stands in a file of the journal.
 pub(in crate::cases) fn is_stored(t: &Trial, text: &str) -> Outcome<bool> {
@@ -364,39 +329,6 @@ fn entries_of(result: &Seen) -> Vec<serde_json::Value> {
 
 fn number(entry: &serde_json::Value) -> u64 {
     entry["seq"].as_u64().unwrap_or_default()
-}
-
-fn several(t: &mut Trial) -> Outcome {
-    let (hub, s) = open(t)?;
-    let other = t.further_hub()?;
-    catch_up(t, &other, &s, 0)?;
-    let actions = json!([["say", "a"], ["delay", 5], ["say", "b"], ["complete"]]);
-    act(t, &hub, &s, "a", &actions)?;
-    let end = act(t, &other, &s, "b", &actions)?;
-    t.hear_end(&hub, &s, 0, "b")?;
-    let numbers = |hub: &Hub| -> Vec<u64> {
-        let entries = hub
-            .entries(&s, 0)
-            .into_iter()
-            .map(|entry| entry.number("seq"));
-        entries.filter(|seq| *seq <= end.number("seq")).collect()
-    };
-    let (first, second) = (numbers(&hub), numbers(&other));
-    t.demand(
-        first == second,
-        format!("{} entries for both", first.len()),
-        format!("{second:?}"),
-    )?;
-    let (mut heard, mut begun) = (hub.entries(&s, 0), Vec::new());
-    heard.retain(|entry| entry.kind() == "turn.begin");
-    for entry in &heard {
-        begun.push(entry.text("by").to_owned());
-    }
-    let distinct = begun.len() == 2 && (begun[0] != begun[1] || begun[0].is_empty());
-    t.demand(distinct, "a `by` of its own for each hub", begun.join(", "))?;
-    t.leave_further_hubs();
-    let end = act(t, &hub, &s, "c", &actions)?;
-    demand_completed(t, &end)
 }
 
 /// A turn of 4 MB while a further hub, which has attached in this way, does not read; then it reads on.

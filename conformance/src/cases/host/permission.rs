@@ -4,10 +4,6 @@ use std::collections::HashMap;
 
 use crate::cases::prelude::*;
 
-fn answered(id: &str) -> Value {
-    json!(["wait", "permission.response", id])
-}
-
 /// What the hub says to a request, under the id that it was given.
 fn answer_of(s: &Session, request: &Seen, approved: bool) -> Value {
     let id = request.text("request_id");
@@ -52,49 +48,8 @@ pub(in crate::cases) fn demand_no_approval(t: &Trial) -> Outcome {
     }
 }
 
-fn shown_unchanged(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    // Short enough for the stub to log it as it stands.
-    let long = "r".repeat(3_000);
-    let texts = [
-        ["Bash", "Delete old logs", "rm -r logs"],
-        [
-            "mcp__a.b/\u{e9}",
-            "line one\nline two\t\"quoted\" \\",
-            "caf\u{e9} \u{65e5}\u{672c} \u{1f600}\u{2028}",
-        ],
-        ["Write", "", ""],
-        ["Fetch", "<b>&amp;</b> {not} $a %template", &long],
-    ];
-    for (n, [tool, description, resource]) in texts.into_iter().enumerate() {
-        let id = format!("r-{n}");
-        let request = json!(["ask", {"request_id":id,"tool":tool,"description":description,"resource":resource}]);
-        let from = t.instruct(
-            &s,
-            &json!([request, answered(&id), ["say", "went on"], ["complete"]]),
-        )?;
-        let seen = t.expect(from, &s, "permission.request")?;
-        for (member, wanted) in [
-            ("tool", tool),
-            ("description", description),
-            ("resource", resource),
-        ] {
-            let got = seen.text(member);
-            t.demand(
-                got == wanted,
-                format!("{member} {}", super::shown(wanted)),
-                super::shown(got),
-            )?;
-        }
-        t.send(answer_of(&s, &seen, true))?;
-        t.demand_end(&s, from, "went on")?;
-    }
-    Ok(())
-}
-
 /// The cases that are no dialogues.
-pub(in crate::cases) static RUNS: &[CaseRun] =
-    &[("H-PRM-01", shown_unchanged), ("H-PRM-12", a_thousand)];
+pub(in crate::cases) static RUNS: &[CaseRun] = &[("H-PRM-12", a_thousand)];
 
 fn a_thousand(t: &mut Trial) -> Outcome {
     const REQUESTS: usize = 1_000;
