@@ -139,13 +139,4 @@ mod tests {
             assert_eq!(with_function.len(), runs.len(), "an id has two functions");
         }
     }
-
-    #[test]
-    fn each_dialogue_can_be_read() {
-        for case in all() {
-            if let Some(text) = case.dialogue {
-                dialogue::check(text).expect(case.id);
-            }
-        }
-    }
 }

@@ -1,17 +1,24 @@
 //! Dialogues: cases as text, one step on a line, which [`play`] carries out.
 //!
 //! ```text
-//! open s other                                    # a verb and its operands
-//! turn = act s [["say", "a"], ["complete"]]       # its result has a name; JSON may span lines
-//! says $turn "a"                                  # `$name.member` stands for a value, also within JSON
-//! reached 1 s stop {"reason": "user"} | one stop | $count of them
-//!   hint | a stop reaches the adapter             # indented: what belongs to the step above
+//! open s other
+//! # A result has a name. JSON may span lines.
+//! instruct s [["say", "a"], ["wait", "stop"], ["complete"]]
+//! turn = end s within 2
+//!   hint | what is indented belongs to the step above
+//! says turn "a"
 //! each id in ["a", "b"]
-//!   send s permission.response {"request_id": "$id", "approved": true}
+//!   reached 1 s permission.response {"request_id": "$id"} | one answer to $id | $count of them
 //! ```
 //!
-//! Behind ` | ` are the texts of a failure: what was expected, then what came instead. [`player`]
-//! lists the verbs.
+//! - A step is a verb and its operands: names, types of messages, JSON, and options such as
+//!   `from $place`, `within 2`. `player::VERBS` has the verbs.
+//! - Behind ` | ` are the texts of a failure: what was expected, then what came instead.
+//! - `$name` stands for a result, also within JSON and texts, and `$name.member` for a part of it. Of
+//!   several messages `$name.0`, `$name.last` and `$name.all` are some, and `$name.member` is of the
+//!   first. `#index` and `#at` are the place and the time of a message, `#count` is a length.
+//! - The members of a message that is waited for or counted are patterns, as in
+//!   `player::has_members`.
 
 use serde_json::{Deserializer, Value};
 
@@ -31,7 +38,7 @@ struct Step {
     operands: Vec<Operand>,
     /// The texts behind ` | `.
     texts: Vec<&'static str>,
-    body: Vec<Step>,
+    body: Vec<Self>,
 }
 
 #[derive(Debug)]
@@ -45,7 +52,8 @@ enum Operand {
 fn read_steps(text: &'static str) -> Result<Vec<Step>, String> {
     let mut rest = text;
     read_block(&mut rest, 0).map_err(|error| {
-        let line = text[..text.len() - rest.len()].lines().count() + 1;
+        let before = &text[..text.len() - rest.len()];
+        let line = before.matches('\n').count() + 1;
         format!("line {line}: {error}")
     })
 }
@@ -61,7 +69,9 @@ fn read_block(rest: &mut &'static str, indent: usize) -> Result<Vec<Step>, Strin
             break;
         } else if depth == indent {
             *rest = &rest[depth..];
-            steps.push(read_step(rest)?);
+            let start = *rest;
+            let step = read_step(rest);
+            steps.push(step.inspect_err(|_| *rest = start)?);
         } else {
             let above = steps.last_mut().ok_or("it is indented below nothing")?;
             above.body = read_block(rest, depth)?;
@@ -126,8 +136,88 @@ fn read_step(rest: &mut &'static str) -> Result<Step, String> {
     }
 }
 
-/// Checks that a dialogue can be read.
 #[cfg(test)]
-pub(super) fn check(text: &'static str) -> Result<(), String> {
-    read_steps(text).map(drop)
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Names that are bound by the player itself.
+    const GIVEN: [&str; 6] = ["quick", "folder", "count", "kinds", "found", "entries"];
+
+    fn collect_names(steps: &[Step], names: &mut BTreeSet<&'static str>) {
+        for step in steps {
+            names.extend(step.name);
+            names.extend(step.operands.iter().filter_map(|operand| match operand {
+                Operand::Word(word) => Some(*word),
+                Operand::Value(_) => None,
+            }));
+            collect_names(&step.body, names);
+        }
+    }
+
+    fn collect_references(steps: &[Step], references: &mut Vec<String>) {
+        fn of_value(value: &Value, references: &mut Vec<String>) {
+            match value {
+                Value::String(text) => references.extend(
+                    player::find_reference(text)
+                        .filter(|reference| reference.len() == text.len())
+                        .map(str::to_owned),
+                ),
+                Value::Array(values) => values.iter().for_each(|value| of_value(value, references)),
+                Value::Object(members) => {
+                    members
+                        .values()
+                        .for_each(|value| of_value(value, references));
+                }
+                _ => {}
+            }
+        }
+        for step in steps {
+            for operand in &step.operands {
+                if let Operand::Value(value) = operand {
+                    of_value(value, references);
+                }
+            }
+            for text in &step.texts {
+                let places = text.match_indices('$').map(|(place, _)| &text[place..]);
+                references.extend(places.filter_map(player::find_reference).map(str::to_owned));
+            }
+            collect_references(&step.body, references);
+        }
+    }
+
+    #[test]
+    fn each_dialogue_can_be_read_and_names_what_it_uses() {
+        for case in crate::cases::all() {
+            let Some(text) = case.dialogue else {
+                continue;
+            };
+            let steps = read_steps(text).unwrap_or_else(|error| panic!("{}: {error}", case.id));
+            let mut names = BTreeSet::from(GIVEN);
+            collect_names(&steps, &mut names);
+            let mut references = Vec::new();
+            collect_references(&steps, &mut references);
+            for reference in references {
+                let name = reference[1..].split(['.', '#']).next().unwrap_or_default();
+                assert!(names.contains(name), "{}: {reference} is nothing", case.id);
+            }
+        }
+    }
+
+    #[test]
+    fn an_error_names_the_line() {
+        for (text, error) in [
+            ("open s\nopne t", "line 2: there is no verb `opne`"),
+            ("\n\nact s [1, ", "line 3: EOF while parsing"),
+            (
+                "  open s\n    hint | x",
+                "line 1: it is indented below nothing",
+            ),
+            ("s =", "line 1: the verb is missing"),
+        ] {
+            let got = read_steps(text).expect_err(text);
+            assert!(got.starts_with(error), "{got}");
+        }
+    }
 }

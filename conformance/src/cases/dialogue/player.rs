@@ -1,6 +1,9 @@
 //! Carries out the steps of a dialogue with the verbs of a trial.
 
-use std::collections::{HashMap, VecDeque};
+use std::{
+    collections::{HashMap, VecDeque},
+    fmt::Display,
+};
 
 use self::Perform::{Act, Find};
 use super::{Operand, Step, read_steps};
@@ -375,7 +378,7 @@ impl Player<'_> {
     }
 
     /// The text at a place, or another if the step has none.
-    fn failure_text_or(&self, step: &Step, place: usize, other: impl ToString) -> String {
+    fn failure_text_or(&self, step: &Step, place: usize, other: impl Display) -> String {
         step.texts
             .get(place)
             .map_or_else(|| other.to_string(), |text| self.render_text(text))
@@ -497,7 +500,7 @@ impl Player<'_> {
         let members = self.read_members(step);
         let from = self.start_place(step, &s);
         let within = self.time_limit(step);
-        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has_members(seen, &members);
+        let is_wanted = |seen: &Seen| is_of(seen, &kind) && has_members(seen.message(), &members);
         let expected = match (&hub, step.texts.first()) {
             (_, Some(text)) => self.render_text(text),
             (Some(_), None) => format!("`{kind}`"),
@@ -536,7 +539,7 @@ impl Player<'_> {
         let after = self.read_number(step, "after").and_then(|at| at.as_f64());
         found.retain(|seen| {
             is_of(seen, &kind)
-                && has_members(seen, &members)
+                && has_members(seen.message(), &members)
                 && after.is_none_or(|at| seen.at.as_secs_f64() > at)
         });
         let count = found.len();
@@ -657,13 +660,14 @@ impl Player<'_> {
 }
 
 /// The reference that a text begins with.
-fn find_reference(text: &str) -> Option<&str> {
+pub(super) fn find_reference(text: &str) -> Option<&str> {
     let rest = text.strip_prefix('$')?;
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     let mut length = 0;
     for (place, byte) in rest.bytes().enumerate() {
         let next = rest.as_bytes().get(place + 1).copied();
-        if !is_name(byte) && !(matches!(byte, b'.' | b'#') && next.is_some_and(is_name)) {
+        let joins = matches!(byte, b'.' | b'#') && next.is_some_and(is_name);
+        if !joins && !is_name(byte) {
             break;
         }
         length = place + 1;
@@ -690,9 +694,10 @@ fn contains_value(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Whether a message has these members: `null` for none, `"*"` for any, `"*part*"`, a list of
-/// texts of which it is one, an object whose members it has; a name with `!` wants the contrary.
-fn has_members(seen: &Seen, members: &Value) -> bool {
+/// Whether a message has these members: `null` for none, `"*"` for any, `"**"` for any text,
+/// `"*part*"` for one with a part, a list of values of which it is one, an object whose members it
+/// has; a name with `!` wants the contrary. An absent member is the empty text.
+fn has_members(message: &wire::Message, members: &Value) -> bool {
     fn is_like(got: Option<&Value>, wanted: &Value) -> bool {
         let text = got.and_then(Value::as_str).unwrap_or_default();
         match wanted {
@@ -700,6 +705,7 @@ fn has_members(seen: &Seen, members: &Value) -> bool {
             Value::String(wanted) => {
                 match wanted.strip_prefix('*').map(|rest| rest.strip_suffix('*')) {
                     Some(None) if wanted == "*" => got.is_some(),
+                    Some(Some("")) => got.is_some_and(Value::is_string),
                     Some(Some(part)) => got.is_some_and(|got| contains_value(got, &part.into())),
                     _ => text == wanted,
                 }
@@ -718,8 +724,8 @@ fn has_members(seen: &Seen, members: &Value) -> bool {
         .into_iter()
         .flatten()
         .all(|(name, wanted)| match name.strip_prefix('!') {
-            Some(name) => !is_like(seen.get(name), wanted),
-            None => is_like(seen.get(name), wanted),
+            Some(name) => !is_like(message.get(name), wanted),
+            None => is_like(message.get(name), wanted),
         })
 }
 
@@ -1446,3 +1452,58 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     ("rest", Act(|p, step| p.t.rest(&p.find_hub(step)?))),
 ];
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+    use super::*;
+
+    #[test]
+    fn patterns_of_members() {
+        let message = json!({"type":"output","content":"a word","n":1,"list":["x"],"error":{"category":"auth"}});
+        let message = message.as_object().unwrap();
+        let matches = |members: Value| has_members(message, &members);
+        for members in [
+            json!({}),
+            json!({"content":"a word"}),
+            json!({"content":"*wor*"}),
+            json!({"content":"*"}),
+            json!({"content":["other", "a word"]}),
+            json!({"list":"*x*"}),
+            json!({"none":null}),
+            json!({"none":""}),
+            json!({"n":1}),
+            json!({"error":{"category":"auth"}}),
+            json!({"!content":"other"}),
+        ] {
+            assert!(matches(members.clone()), "{members}");
+        }
+        for members in [
+            json!({"content":"a"}),
+            json!({"content":"*words*"}),
+            json!({"content":null}),
+            json!({"content":["other"]}),
+            json!({"none":"*"}),
+            json!({"n":"**"}),
+            json!({"n":2}),
+            json!({"error":{"category":"other"}}),
+            json!({"!content":"a word"}),
+        ] {
+            assert!(!matches(members.clone()), "{members}");
+        }
+    }
+
+    #[test]
+    fn references_end_where_their_name_does() {
+        for (text, reference) in [
+            ("$a", Some("$a")),
+            ("$a.b.0#count.", Some("$a.b.0#count")),
+            ("$a-1", Some("$a")),
+            ("$ a", None),
+            ("a", None),
+        ] {
+            assert_eq!(find_reference(text), reference, "{text}");
+        }
+    }
+}
