@@ -796,6 +796,13 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Find(|p, _| Ok(Bound::Data(p.t.stub_processes().into()))),
     ),
     (
+        "sum",
+        Find(|p, step| {
+            let more = p.read_value(step, 1).as_u64().unwrap_or_default();
+            Ok(Bound::Data((p.read_count(step) + more).into()))
+        }),
+    ),
+    (
         "times",
         Find(|p, step| {
             let count = p.read_value(step, 1).as_u64().unwrap_or_default();
