@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn an_error_names_the_line() {
         for (text, error) in [
-            ("open s\nopne t", "line 2: there is no verb `opne`"),
+            ("open s\nopne t\nopen u", "line 2: there is no verb `opne`"),
             ("\n\nact s [1, ", "line 3: EOF while parsing"),
             (
                 "  open s\n    hint | x",
