@@ -117,6 +117,37 @@ pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSe
     Ok(list(folder, asked, 1).await?.0.pop())
 }
 
+/// Returns the id that a text names: itself, or the only id that begins with it. A text that names
+/// none is returned as it is.
+///
+/// # Errors
+/// Several ids begin with it, or there is no list.
+pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, CliError> {
+    const SHOWN: usize = 5;
+    if let Ok(id) = SessionId::new(&text)
+        && one(folder, &id).await?.is_some()
+    {
+        return Ok(text);
+    }
+    let (sessions, _) = list(folder, all(), usize::MAX).await?;
+    let mut found: Vec<_> = sessions
+        .into_iter()
+        .map(|session| session.session_id)
+        .filter(|id| id.starts_with(&text))
+        .collect();
+    if found.len() < 2 {
+        return Ok(found.pop().unwrap_or(text));
+    }
+    let count = found.len();
+    found.truncate(SHOWN);
+    let more = if count > SHOWN { ", …" } else { "" };
+    Err(CliError::usage(anyhow!(
+        "{count} sessions begin with {text:?}: {}{more}",
+        found.join(", ")
+    ))
+    .next("write more of the id"))
+}
+
 /// The source of a list.
 enum Source {
     Host(Client),

@@ -86,15 +86,12 @@ impl Profiles {
                 .collect();
             return print_json(&json!(list));
         }
-        let mut list = table::of(&["name", "key", "what it is for"]);
+        let mut list = table::List::new(["name", "key", "what it is for"], &["key"]);
         for profile in profiles {
-            list.add_row([
-                profile.name,
-                key(profile.name).unwrap_or_default(),
-                profile.description,
-            ]);
+            let key = key(profile.name).unwrap_or_default();
+            list.push([profile.name, key, profile.description].map(str::to_owned));
         }
-        table::print(&list)?;
+        list.print()?;
         Ok(exit::OK)
     }
 }

@@ -16,7 +16,7 @@ use self::list::Filter;
 use super::chat::Place;
 use crate::{
     error::{CliError, CommandResult},
-    exit, journal,
+    exit, journal, listing,
     overrides::Overrides,
     screen::{Detail, Screen},
     target::Target,
@@ -173,6 +173,25 @@ Examples:
     },
 }
 
+impl Action {
+    /// Returns the session ids of the command line, which may be shortened.
+    fn ids_mut(&mut self) -> &mut [String] {
+        match self {
+            Self::List(_) | Self::Check => &mut [],
+            Self::Show { id }
+            | Self::History { id, .. }
+            | Self::Attach { id, .. }
+            | Self::Send { id, .. }
+            | Self::Stop { id }
+            | Self::Export { id }
+            | Self::Fork { id, .. }
+            | Self::Rename { id, .. }
+            | Self::Archive { id, .. } => std::slice::from_mut(id),
+            Self::Rm { ids } => ids,
+        }
+    }
+}
+
 /// Whether a session may begin anew.
 #[derive(Debug, Args)]
 struct Anew {
@@ -205,7 +224,11 @@ impl Sessions {
             overrides: Overrides::default().for_a_live_session(),
             again: None,
         };
-        if let Some(Action::Attach { id, anew, .. } | Action::Send { id, anew, .. }) = &self.action
+        let mut action = self.action;
+        for id in action.iter_mut().flat_map(Action::ids_mut) {
+            *id = listing::complete_id(&folder, std::mem::take(id)).await?;
+        }
+        if let Some(Action::Attach { id, anew, .. } | Action::Send { id, anew, .. }) = &action
             && anew.relocate
         {
             live::relocate(&folder, &id_of(id)?).await?;
@@ -214,7 +237,7 @@ impl Sessions {
             folder: folder.clone(),
             is_json,
         };
-        match self.action {
+        match action {
             None => list::list(&read, config, self.filter).await,
             Some(Action::List(filter)) => list::list(&read, config, filter.or(self.filter)).await,
             Some(Action::Show { id }) => list::show(&read, &id).await,

@@ -138,9 +138,10 @@ async fn list_native(
         writeln!(anstream::stdout(), "no conversations")?;
         return Ok(exit::OK);
     }
-    let mut list = table::of(&["conversation", "session", "active", "title", "directory"]);
+    let headings = ["conversation", "session", "active", "title", "directory"];
+    let mut list = table::List::new(headings, &["directory", "active", "session", "title"]);
     for one in listed {
-        list.add_row([
+        list.push([
             shown(&one.native_session_id),
             shown(one.session_id.as_deref().unwrap_or("-")),
             one.updated_at.as_deref().map_or_else(none, ago),
@@ -148,7 +149,7 @@ async fn list_native(
             shown(one.cwd.as_deref().unwrap_or("-")),
         ]);
     }
-    table::print(&list)?;
+    list.print()?;
     Ok(exit::OK)
 }
 
@@ -173,7 +174,10 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
     if has_hosts {
         headings.insert(1, "host");
     }
-    let mut list = table::of(&headings);
+    let mut list = table::List::new(
+        headings,
+        &["entries", "host", "agent", "active", "title", "state"],
+    );
     for one in found {
         let mut row = vec![
             shown(&one.session_id),
@@ -186,9 +190,9 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
         if has_hosts {
             row.insert(1, shown(one.host.as_deref().unwrap_or("-")));
         }
-        list.add_row(row);
+        list.push(row);
     }
-    table::print(&list)?;
+    list.print()?;
     if let Some(cursor) = next {
         anstream::eprintln!("note: there are more; --after {cursor} lists them");
     }

@@ -557,3 +557,33 @@ fn a_session_is_copied_renamed_and_archived_over_http() {
     );
     daemon.down();
 }
+
+#[test]
+fn the_command_line_takes_the_beginning_of_an_id() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let [one, other] = [client.open(), client.open()];
+    let same = one
+        .chars()
+        .zip(other.chars())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let journal = home.path().join("state/journal");
+    let journal = journal.to_str().unwrap();
+    let sessions =
+        |more: [&str; 2]| home.run(["sessions", "--journal", journal].iter().chain(&more));
+    let shown = sessions(["show", &one[..=same]])
+        .must_end_with(0)
+        .stdout
+        .clone();
+    assert!(shown.contains(&one), "{shown}");
+    sessions(["show", ""])
+        .must_end_with(2)
+        .must_say("2 sessions begin with")
+        .must_say("write more of the id");
+    sessions(["rm", &other[..=same]]).must_end_with(0);
+    client.get(&format!("/v1/sessions/{other}")).must_be(404);
+    client.get(&format!("/v1/sessions/{one}")).must_be(200);
+    daemon.down();
+}
