@@ -1,7 +1,11 @@
 //! Erases a removed session: its bytes become zeros, and whole pages of zeros are given back to the
 //! disk.
 
-use std::{fs, io, os::unix::fs::FileExt, sync::Arc};
+use std::{
+    fs, io,
+    os::unix::fs::FileExt,
+    sync::{Arc, atomic::Ordering},
+};
 
 use rustix::fs::{FallocateFlags, fallocate};
 
@@ -100,7 +104,11 @@ impl JournalState {
                 if let Some(reason) = reason {
                     self.log_removal(session, reason);
                 }
-                if let Err(error) = self.remove_session(session) {
+                let removed = self.remove_session(session);
+                if reason.is_some() {
+                    self.retired.fetch_add(1, Ordering::Release);
+                }
+                if let Err(error) = removed {
                     return tracing::warn!("{error}");
                 }
             }

@@ -145,6 +145,15 @@ impl SessionIndex {
         self.by_time.iter().copied()
     }
 
+    /// Iterates over the kept sessions behind a key, in the order of their keys.
+    pub(crate) fn kept_keys(&self, behind: Option<SessionKey>) -> impl Iterator<Item = SessionKey> {
+        let first = behind.map_or(1, |behind| behind.0 + 1);
+        (first..=self.last_key).map(SessionKey).filter(|key| {
+            self.slot(*key)
+                .is_some_and(|slot| slot.life == SessionLife::Kept)
+        })
+    }
+
     /// Returns the kept sessions that are not settled.
     pub(crate) fn find_unsettled(&self) -> Vec<SessionKey> {
         self.filter_slots(|slot| slot.life == SessionLife::Kept && slot.is_unsettled)

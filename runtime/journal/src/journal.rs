@@ -4,7 +4,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering},
     },
     time::{Duration, Instant, SystemTime},
 };
@@ -174,6 +174,8 @@ pub(crate) struct JournalState {
     /// True if something was gathered since the last write, and no caller of
     /// [`Journal::leads_gathering`] knows.
     pub(crate) has_gathered: AtomicBool,
+    /// The number of sessions that retention has removed.
+    pub(crate) retired: AtomicU64,
     pub(crate) index: Mutex<SessionIndex>,
     /// The number of holds of each session.
     pub(crate) holds: Mutex<HashMap<SessionKey, usize>>,
@@ -692,6 +694,12 @@ impl Journal {
         self.state.lock_index().count_kept()
     }
 
+    /// Returns the number of sessions that [`Retention`] has removed since the journal was opened.
+    #[must_use]
+    pub fn retired(&self) -> u64 {
+        self.state.retired.load(Ordering::Acquire)
+    }
+
     /// Lists the kept sessions behind a position, `most` at most, in descending order of the time
     /// of their last entry in whole seconds.
     ///
@@ -712,6 +720,18 @@ impl Journal {
             .newest_first(behind)
             .filter_map(to_listing)
             .take(most)
+            .collect()
+    }
+
+    /// Lists the kept sessions behind a session, `most` at most, in the order of their keys: an entry
+    /// moves no session.
+    #[must_use]
+    pub fn list_by_key(&self, behind: Option<SessionKey>, most: usize) -> Vec<SessionListing> {
+        let index = self.state.lock_index();
+        let keys = index.kept_keys(behind).take(most).collect::<Vec<_>>();
+        drop(index);
+        keys.into_iter()
+            .filter_map(|key| self.listed(key))
             .collect()
     }
 

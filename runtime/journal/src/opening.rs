@@ -8,7 +8,7 @@ use std::{
     path::Path,
     sync::{
         Arc, Condvar, Mutex,
-        atomic::{AtomicBool, AtomicUsize},
+        atomic::{AtomicBool, AtomicU64, AtomicUsize},
     },
     thread::JoinHandle,
 };
@@ -153,6 +153,7 @@ pub(crate) fn prepare(
         wakes_writer: Condvar::new(),
         waiting_bytes: AtomicUsize::new(0),
         has_gathered: AtomicBool::new(false),
+        retired: AtomicU64::new(0),
         index: Mutex::new(log.index),
         holds: Mutex::default(),
     });
@@ -203,6 +204,7 @@ pub(crate) fn open_to_read(folder: &Path) -> Result<Arc<JournalState>, OpenError
         wakes_writer: Condvar::new(),
         waiting_bytes: AtomicUsize::new(0),
         has_gathered: AtomicBool::new(false),
+        retired: AtomicU64::new(0),
         index: Mutex::new(log.index),
         holds: Mutex::default(),
     }))

@@ -247,6 +247,21 @@ mod tests {
     }
 
     #[test]
+    fn sessions_that_a_sweep_removes_are_counted() {
+        let retention = Retention {
+            sessions: Some(2),
+            ..Retention::default()
+        };
+        let (_folder, journal, sessions) = journal(retention);
+        journal.state.clone().sweep(None);
+        while journal.retired() < 2 {
+            std::thread::yield_now();
+        }
+        assert_eq!(journal.sessions(), 2);
+        assert!(journal.listed(sessions[1]).is_some(), "it is not settled");
+    }
+
+    #[test]
     fn what_is_old_goes_and_what_is_in_use_stays() {
         let (_folder, journal, sessions) = journal(Retention::default());
         let now = wall_clock();

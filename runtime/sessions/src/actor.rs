@@ -45,7 +45,7 @@ use trunkline_host::{
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Category, ClosedReason, CopiedContext, Delivered, Fact, Failure, HostFact,
+    AdapterBody, Body, Category, ClosedReason, CopiedContext, Delivered, Fact, Failure, HostFact,
     HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
     RequestId, Role, SessionClosed, SessionEdit, SessionId, SessionInfo, SessionStart,
     SessionState, SteerResult, StopReason, TurnComplete, TurnId,
@@ -59,6 +59,7 @@ use self::{
 pub use self::{inputs::Submission, memory::serve_in_memory};
 use crate::{
     activity::ActivityCell,
+    changes::{ChangeAnnouncer, SessionChange},
     ends,
     entry::{EntryBody, Reply},
     facts::{ContextSource, CopyOrigin, SessionFacts},
@@ -194,6 +195,8 @@ pub(crate) enum OnStored {
     Reply(ListenerNo, Reply),
     /// Reports to a client that does not listen that its edit is stored.
     Edited(oneshot::Sender<Result<(), String>>),
+    /// Announces a change to the readers of all sessions.
+    Announce(Box<SessionChange>),
 }
 
 /// A listener that has joined.
@@ -308,7 +311,7 @@ pub(crate) enum ActorStep {
 }
 
 impl SessionActor {
-    pub(crate) fn new(new: SessionSeed, shown: ActivityCell) -> Self {
+    pub(crate) fn new(new: SessionSeed, shown: ActivityCell, announcer: ChangeAnnouncer) -> Self {
         let SessionSeed {
             host,
             journal,
@@ -338,6 +341,7 @@ impl SessionActor {
             index: is_new.then(InputIndex::default),
             tail,
             shown,
+            announcer,
         };
         let mut actor = Self::with_log(
             id,
@@ -348,7 +352,7 @@ impl SessionActor {
         );
         actor.transcript = transcript;
         actor.idle_since = Some(Instant::now());
-        actor.publish_activity();
+        actor.session_change(None);
         actor
     }
 
@@ -388,9 +392,29 @@ impl SessionActor {
         }
     }
 
-    fn publish_activity(&self) {
+    /// Publishes the activity of a stored session. Returns the change under this name, or under its
+    /// own if a list shows one.
+    fn session_change(&self, name: Option<&'static str>) -> Option<SessionChange> {
+        let log = self.log.journal()?;
+        let shown = log
+            .shown
+            .set(self.state(), self.running_turn(), &self.facts);
+        let last = log.recorder.last();
+        let change = |name| log.shown.get().to_change(name, self.id.as_str(), last);
+        name.or(shown).map(change)
+    }
+
+    /// Announces a change when all entries written so far are stored.
+    fn announce(&mut self, change: Option<SessionChange>) {
+        if let Some(change) = change.filter(|_| !self.log.is_memory()) {
+            self.log.then(OnStored::Announce(Box::new(change)));
+        }
+    }
+
+    /// Makes readers of all sessions read their state again, since changes are not announced.
+    fn skip_changes(&self) {
         if let Some(log) = self.log.journal() {
-            log.shown.set(self.state(), &self.facts);
+            log.announcer.feed.skip();
         }
     }
 
@@ -419,6 +443,8 @@ impl SessionActor {
                 ..HostFact::default()
             };
             self.write_note(None, opened, None);
+            let change = self.session_change(Some("opened"));
+            self.announce(change);
             if self.has_record() {
                 // The first batch names the owner of the session.
                 self.write_facts();
@@ -426,7 +452,8 @@ impl SessionActor {
         }
         loop {
             // A client that has received an entry must find its consequences in a list.
-            self.publish_activity();
+            let change = self.session_change(None);
+            self.announce(change);
             self.log.flush();
             match self.next_step(Some(&mut inbox)).await {
                 ActorStep::Command(Some(command)) => match *command {
@@ -561,7 +588,11 @@ impl SessionActor {
                 Ok(()) => self.perform_action(then),
                 // The host ends. Dropping a permission denies it, and dropping a question cancels
                 // it.
-                Err(_) => drop(then),
+                Err(_) => {
+                    if matches!(then, OnStored::Announce(_)) {
+                        self.skip_changes();
+                    }
+                }
             }
         }
     }
@@ -579,6 +610,11 @@ impl SessionActor {
                 // The receiver may have given up waiting.
                 let _ = done.send(Ok(()));
             }
+            OnStored::Announce(change) => {
+                if let Some(log) = self.log.journal() {
+                    log.announcer.feed.announce(&log.announcer.origin, *change);
+                }
+            }
             OnStored::Send(turn, queued) => self.send_input(turn, *queued),
             OnStored::Steer(by, input) => self.send_steer(by, input),
             OnStored::Decide(_, _, permission, response) => permission.respond(response),
@@ -593,6 +629,7 @@ impl SessionActor {
     /// written, and inputs that were not stored, or not sent to the agent, are refused.
     fn lose_session(&mut self, why: &NotStored, then: Vec<OnStored>) {
         tracing::error!(session = %self.id, "the session was written elsewhere: {why}");
+        self.skip_changes();
         self.session = None;
         let failure = Failure::new(Category::Other, why.to_string());
         let mut lost = then;
@@ -621,7 +658,8 @@ impl SessionActor {
                 OnStored::Decide(..)
                 | OnStored::Answer(..)
                 | OnStored::Reply(..)
-                | OnStored::Edited(_) => {}
+                | OnStored::Edited(_)
+                | OnStored::Announce(_) => {}
             }
         }
     }
@@ -636,7 +674,41 @@ impl SessionActor {
         let body = body.into();
         self.facts.open.take_adapter(turn.as_ref(), &body);
         self.change_facts();
-        self.log.entry(turn, body, meta)
+        let change = match &body {
+            AdapterBody::SessionClosed(closed) => self.end_change(closed),
+            _ => SessionChange::from_event(turn.as_ref(), &body),
+        };
+        self.write_entry(turn, body, meta, change)
+    }
+
+    fn end_change(&self, closed: &SessionClosed) -> Option<SessionChange> {
+        let name = if closed.error.is_some() {
+            "failed"
+        } else {
+            "closed"
+        };
+        Some(SessionChange {
+            reason: closed.reason,
+            category: closed.error.as_ref().and_then(|error| error.category),
+            ..self.session_change(Some(name))?
+        })
+    }
+
+    /// Writes an entry, and announces the change that it makes.
+    fn write_entry<B: Body + Into<EntryBody>>(
+        &mut self,
+        turn: Option<TurnId>,
+        body: B,
+        meta: Option<Meta>,
+        change: Option<SessionChange>,
+    ) -> u64 {
+        let seq = self.log.entry(turn, body, meta);
+        if let Some(mut change) = change {
+            change.session_id = self.id.to_string();
+            change.seq = seq;
+            self.announce(Some(change));
+        }
+        seq
     }
 
     /// Writes an entry with a message of the relay itself.
@@ -655,7 +727,8 @@ impl SessionActor {
         }
         self.facts.open.take_relay(turn.as_ref(), &body);
         self.change_facts();
-        self.log.entry(turn, body, meta)
+        let change = SessionChange::from_note(turn.as_ref(), &body);
+        self.write_entry(turn, body, meta, change)
     }
 
     /// Writes the end of a turn and continues with the queue.

@@ -126,7 +126,9 @@ impl Sessions {
                 AttachRefusal::Unavailable,
                 "the host ends; fork the session when it runs again",
             ))
-        })
+        })?;
+        shared.announce(shared.stored_change(id, "opened").await);
+        Ok(())
     }
 
     /// Returns `true` if an agent can copy its own conversations. An agent of which nothing is known

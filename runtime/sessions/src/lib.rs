@@ -28,13 +28,15 @@
 //! `tail`; a listener that is behind reads the journal at its own pace and delays nothing. Open
 //! turns and requests of a session are a function of its entries (`open`), so that a later host
 //! finds them too (`recovery`). A session can begin as a copy of another one (`fork`), whose agent
-//! may need a `transcript`.
+//! may need a `transcript`. Changes that a list of sessions shows are announced to all readers of one
+//! bounded feed (`changes`).
 
 #![forbid(unsafe_code)]
 
 mod activity;
 mod actor;
 mod archive;
+mod changes;
 mod conversation;
 pub mod ends;
 mod entry;
@@ -61,10 +63,12 @@ mod visitor;
 
 pub use actor::{Submission, serve_in_memory};
 pub use archive::Archive;
+pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
 pub use conversation::ConversationWriter;
 pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path};
 pub use export::{EntryPrinter, ExportFormat, SessionExport};
 pub use history::{HistoryError, HistoryPage, HistoryRange};
+pub use list::{OverviewPage, SessionOverview};
 pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};
 pub use log::EntrySink;
 pub use ownership::{AdoptError, CopyError, HandOverError, Owned};

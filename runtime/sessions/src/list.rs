@@ -8,13 +8,14 @@ use std::{
     time::SystemTime,
 };
 
+use serde::Serialize;
 use trunkline_journal::{Journal, ListPosition, ReadError, SessionKey, SessionListing};
 use trunkline_protocol::{
-    ListedSession, RequestId, SessionId, SessionState, SessionsList, SessionsListResult,
+    ListedSession, RequestId, SessionId, SessionState, SessionsList, SessionsListResult, TurnId,
 };
 
 use crate::{
-    activity::SessionActivity,
+    activity::{SessionActivity, WaitingRequest},
     facts::SessionFacts,
     visitor::{Visitor, is_seen},
 };
@@ -31,6 +32,11 @@ const CHUNK: usize = 128;
 
 /// Maximum size of the sessions in one answer, in bytes, so that its line stays below 1 MiB.
 const BYTES: usize = 896 * 1024;
+
+/// Number of sessions to read from the index at once for an overview, and the size of its parts in
+/// bytes, about.
+const OVERVIEW_CHUNK: usize = 256;
+const OVERVIEW_BYTES: usize = 64 * 1024;
 
 /// The longest directory that is listed, in bytes. Linux opens no longer ones.
 const DIRECTORY: usize = 4096;
@@ -122,7 +128,8 @@ pub(crate) fn find_session(
         id: Some(id.to_string()),
         ..SessionsList::new(request)
     };
-    ListFilter::new(&asked, visitor).read(journal, memory, &listed)
+    let read = ListFilter::new(&asked, visitor).read(journal, memory, &listed)?;
+    Ok(read.map(|(session, _)| session))
 }
 
 /// Returns the sessions that continue conversations of an agent: their ids by the agent's. Examines
@@ -152,6 +159,75 @@ pub(crate) fn find_native(
         }
     }
     found
+}
+
+/// A session in an overview.
+#[derive(Debug, Serialize)]
+pub struct SessionOverview {
+    id: String,
+    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    title: Option<String>,
+    state: SessionState,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    archived: Option<bool>,
+    last_seq: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn_id: Option<TurnId>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    requests: Vec<WaitingRequest>,
+}
+
+/// A part of the overview of all sessions.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct OverviewPage {
+    /// The sessions of this part, in the order in which the journal got them.
+    pub sessions: Vec<SessionOverview>,
+    /// The end of this part. `None` if no session follows.
+    pub end: Option<SessionKey>,
+}
+
+/// Reads the part of the overview behind a session. A session that is active meanwhile keeps its
+/// place. Blocks for reads of the disk.
+pub(crate) fn read_overview(
+    journal: &Journal,
+    memory: &impl InMemory,
+    visitor: Option<&Visitor>,
+    behind: Option<SessionKey>,
+) -> Result<OverviewPage, ReadError> {
+    let asked = SessionsList::new(RequestId::new("all").expect("an id has 1 to 256 bytes"));
+    let wanted = ListFilter {
+        includes_archived: true,
+        ..ListFilter::new(&asked, visitor)
+    };
+    let mut sessions = Vec::new();
+    let mut bytes = 0;
+    let chunk = journal.list_by_key(behind, OVERVIEW_CHUNK);
+    let is_last = chunk.len() < OVERVIEW_CHUNK;
+    let mut end = chunk.last().map(|listed| listed.key).filter(|_| !is_last);
+    for listed in chunk {
+        let Some((session, activity)) = wanted.read(journal, memory, &listed)? else {
+            continue;
+        };
+        let session = SessionOverview {
+            id: session.session_id,
+            agent: session.agent_id,
+            title: session.title,
+            state: activity.state,
+            archived: session.archived,
+            last_seq: listed.known.last,
+            turn_id: activity.running,
+            requests: activity.requests,
+        };
+        bytes += serde_json::to_vec(&session).map_or(0, |json| json.len());
+        sessions.push(session);
+        if bytes > OVERVIEW_BYTES {
+            end = Some(listed.key);
+            break;
+        }
+    }
+    Ok(OverviewPage { sessions, end })
 }
 
 struct ListPage {
@@ -188,7 +264,7 @@ fn collect_page(
                 ..found
             });
         }
-        if let Some(one) = wanted.read(journal, memory, &listed)? {
+        if let Some((one, _)) = wanted.read(journal, memory, &listed)? {
             bytes += serde_json::to_vec(&one).map_or(0, |line| line.len() + 1);
             if found.sessions.len() == limit || bytes > BYTES {
                 return Ok(ListPage {
@@ -279,6 +355,8 @@ struct ListFilter<'a> {
     visitor: Option<&'a Visitor>,
     /// The text in lower case.
     text: Option<String>,
+    /// Set if archived sessions pass, too.
+    includes_archived: bool,
 }
 
 impl<'a> ListFilter<'a> {
@@ -287,17 +365,18 @@ impl<'a> ListFilter<'a> {
             asked,
             visitor,
             text: asked.text.as_ref().map(|text| text.to_lowercase()),
+            includes_archived: asked.id.is_some(),
         }
     }
 
-    /// Returns the list entry of a session if it passes the filters. Without facts a session cannot
+    /// Returns the list entry and the activity of a session if it passes the filters. Without facts a session cannot
     /// be listed; a check of the journal reports it.
     fn read(
         &self,
         journal: &Journal,
         memory: &impl InMemory,
         listed: &SessionListing,
-    ) -> Result<Option<ListedSession>, ReadError> {
+    ) -> Result<Option<(ListedSession, SessionActivity)>, ReadError> {
         let facts = journal.facts(listed.key)?;
         let read = read_session(journal, memory, self.visitor, listed, facts)?;
         let Some((facts, activity)) = read else {
@@ -313,7 +392,7 @@ impl<'a> ListFilter<'a> {
             return Ok(None);
         }
         let is_hidden =
-            asked.id.is_none() && activity.is_archived != asked.archived.unwrap_or(false);
+            !self.includes_archived && activity.is_archived != asked.archived.unwrap_or(false);
         if is_hidden
             || asked.state.is_some_and(|state| activity.state != state)
             || self
@@ -327,10 +406,10 @@ impl<'a> ListFilter<'a> {
         if asked.cwd.is_some() && asked.cwd != cwd {
             return Ok(None);
         }
-        Ok(Some(ListedSession {
+        let session = ListedSession {
             session_id: facts.id,
             agent_id: facts.agent,
-            title: activity.title,
+            title: activity.title.clone(),
             state: Some(activity.state),
             cwd: cwd.filter(|cwd| cwd.len() <= DIRECTORY),
             created: Some(facts.created),
@@ -338,10 +417,11 @@ impl<'a> ListFilter<'a> {
             entries: Some(listed.known.last),
             bytes: Some(listed.known.bytes),
             open_turns: Some(activity.open_turns as u64),
-            open_requests: Some(activity.open_requests as u64),
+            open_requests: Some(activity.requests.len() as u64),
             host: None,
             archived: activity.is_archived.then_some(true),
-        }))
+        };
+        Ok(Some((session, activity)))
     }
 }
 
@@ -373,17 +453,7 @@ pub(crate) fn read_session(
             None => return Ok(None),
         }
     }
-    let activity = SessionActivity {
-        state: if facts.is_closed {
-            SessionState::Closed
-        } else {
-            SessionState::Detached
-        },
-        title: facts.shown_title().map(str::to_owned),
-        is_archived: facts.is_archived,
-        open_turns: facts.open.turns.len(),
-        open_requests: facts.open.requests.len(),
-    };
+    let activity = SessionActivity::of_stored(&facts);
     Ok(Some((facts, activity)))
 }
 

@@ -11,6 +11,7 @@ use trunkline_protocol::{AdapterBody, Body, Category, HostMessage, Meta, Session
 use crate::{
     activity::ActivityCell,
     actor::{ActorStep, OnStored},
+    changes::ChangeAnnouncer,
     entry::EntryBody,
     facts::SessionFacts,
     input_index::InputIndex,
@@ -41,6 +42,7 @@ pub(crate) struct JournalLog {
     pub(crate) tail: Arc<EntryTail>,
     /// Current activity, for session lists.
     pub(crate) shown: ActivityCell,
+    pub(crate) announcer: ChangeAnnouncer,
     pub(crate) _hold: RetentionHold,
 }
 

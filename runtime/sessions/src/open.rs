@@ -57,6 +57,8 @@ impl InputProgress {
 pub(crate) struct OpenRequest {
     pub(crate) id: IdText<RequestId>,
     pub(crate) turn: Option<IdText<TurnId>>,
+    #[serde(default)]
+    pub(crate) is_question: bool,
 }
 
 /// A tool call without an end.
@@ -114,12 +116,14 @@ impl OpenItems {
                 self.requests.push(OpenRequest {
                     id: IdText(request.request_id.clone()),
                     turn: of_turn(),
+                    is_question: false,
                 });
             }
             AdapterBody::InputRequest(request) => {
                 self.requests.push(OpenRequest {
                     id: IdText(request.request_id.clone()),
                     turn: of_turn(),
+                    is_question: true,
                 });
             }
             // We write no end for tool calls above the limit.

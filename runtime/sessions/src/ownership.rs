@@ -325,15 +325,19 @@ impl Sessions {
             shared.registry.disown(id.as_str(), epoch);
             return Err(AdoptError::Ends);
         }
+        shared.announce(shared.stored_change(id, "opened").await);
         Ok(())
     }
 
     /// Stops serving a session at once and writes nothing more of it, because another host has it.
     /// Closes the session at its agent and ends its listeners.
     pub fn release(&self, id: &SessionId) {
-        self.shared()
-            .registry
-            .release(id.as_str(), StreamEnd::Moved);
+        let was_owned = self.owns(id);
+        let shared = self.shared();
+        shared.registry.release(id.as_str(), StreamEnd::Moved);
+        if was_owned {
+            shared.changes.skip();
+        }
     }
 
     /// Gives up a session in order, so that another host may have it: everything is stored, its
@@ -360,7 +364,9 @@ impl Sessions {
             }
         }
         shared.registry.wait_until_left(id.as_str()).await;
+        let change = shared.stored_change(id, "removed").await;
         shut.lose();
+        shared.announce(change);
         Ok(())
     }
 
@@ -506,7 +512,8 @@ impl SlotLease {
         let NotRecorded::Refused(why) = why else {
             self.set_end(StreamEnd::Moved);
             tracing::warn!(session = %self.id(), epoch, "{why}; this host does not serve it from now on");
-            return shared.registry.disown(self.id().as_str(), epoch);
+            shared.registry.disown(self.id().as_str(), epoch);
+            return shared.changes.skip();
         };
         let dropped = shared.recording().take_dropped(self.id());
         let message =
@@ -521,5 +528,6 @@ impl SlotLease {
             tracing::warn!(session = %self.id(), "what is open in the session was not closed; this host does not serve it from now on");
             shared.registry.disown(self.id().as_str(), epoch);
         }
+        shared.changes.skip();
     }
 }

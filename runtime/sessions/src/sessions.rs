@@ -11,7 +11,7 @@ use std::{
 
 use tokio::sync::{mpsc, oneshot};
 use trunkline_host::{EventDelivery, Host, NativeListError, SessionOptions};
-use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, SessionKey};
+use trunkline_journal::{Damaged, Journal, NotStored, OpenError, Options, ReadError, SessionKey};
 use trunkline_protocol::{
     AttachRefusal, Json, Meta, OnSlow, Role, SessionAttach, SessionAttached, SessionClosed,
     SessionEdit, SessionEditResult, SessionEntry, SessionHistory, SessionHistoryResult, SessionId,
@@ -24,11 +24,12 @@ use crate::{
         EditSender, INBOX, JoinRequest, MAX_UNREAD_REPLIES, SessionActor, SessionCommand,
         SessionSeed, SessionSnapshot,
     },
+    changes::{ChangeAnnouncer, ChangeFeed, ChangeReader, SessionChange},
     ends,
     export::{ExportFormat, SessionExport},
     facts::SessionFacts,
     history::{self, HistoryError, HistoryPage, HistoryRange},
-    list::{self, InMemory},
+    list::{self, InMemory, OverviewPage},
     listener::Listener,
     ownership::NewId,
     record::{NotRecorded, Record, Recording},
@@ -56,6 +57,7 @@ pub(crate) struct Shared {
     /// owns are served.
     pub(crate) recording: Option<Recording>,
     pub(crate) registry: Arc<Registry>,
+    pub(crate) changes: Arc<ChangeFeed>,
     listeners: AtomicU64,
 }
 
@@ -74,6 +76,32 @@ impl Shared {
         let trouble = self.journal.trouble().map(|trouble| trouble.to_string());
         trouble.or_else(|| self.recording.as_ref()?.trouble())
     }
+
+    /// Reads the change of a session that is not in memory. `None` if it has no readable facts.
+    pub(crate) async fn stored_change(
+        &self,
+        id: &SessionId,
+        name: &'static str,
+    ) -> Option<(Arc<SessionOrigin>, SessionChange)> {
+        let journal = self.journal.clone();
+        let key = journal.find(id.as_str())?;
+        let read = tokio::task::spawn_blocking(move || SessionFacts::read(&journal, key));
+        let facts = read.await.ok()?.ok()??;
+        let change = SessionActivity::of_stored(&facts).to_change(name, &facts.id, facts.last);
+        let origin = SessionOrigin {
+            owner: facts.owner,
+            agent: facts.agent,
+        };
+        Some((Arc::new(origin), change))
+    }
+
+    /// Announces a change. Without one, readers read the state of the sessions again.
+    pub(crate) fn announce(&self, change: Option<(Arc<SessionOrigin>, SessionChange)>) {
+        match change {
+            Some((origin, change)) => self.changes.announce(&origin, change),
+            None => self.changes.skip(),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -85,6 +113,7 @@ impl Shared {
             journal,
             recording: None,
             registry: Arc::default(),
+            changes: Arc::default(),
             listeners: AtomicU64::new(0),
         })
     }
@@ -167,6 +196,7 @@ impl Sessions {
             journal,
             recording,
             registry: Arc::default(),
+            changes: Arc::default(),
             // A name is never used twice, in any epoch.
             listeners: AtomicU64::new(0),
         };
@@ -310,7 +340,11 @@ impl Sessions {
             shown: ActivityCell::new(),
             commands,
         };
-        let actor = Box::new(SessionActor::new(new, handle.shown.clone()));
+        let announcer = ChangeAnnouncer {
+            feed: self.shared.changes.clone(),
+            origin: handle.origin.clone(),
+        };
+        let actor = Box::new(SessionActor::new(new, handle.shown.clone(), announcer));
         let shared = Arc::downgrade(&self.shared);
         let published = reservation.publish(handle, has_record, shared, |lease| async move {
             actor.run(inbox, lease).await;
@@ -697,6 +731,36 @@ impl Sessions {
         search::search(&shared.journal, &**shared, self.visitor(), query)
     }
 
+    /// Returns a reader of the changes of all sessions that this visitor can see, from now on.
+    #[must_use]
+    pub fn changes(&self) -> ChangeReader {
+        let journal = self.journal().clone();
+        self.shared.changes.reader(journal, self.visitor.clone())
+    }
+
+    /// Reads the part behind `behind` of the state of all sessions that this visitor can see,
+    /// archived ones included. Loads no session. A change that is announced before the call is
+    /// part of the state; one that is announced later may be.
+    ///
+    /// # Errors
+    /// [`ReadError`] if the disk fails.
+    ///
+    /// # Cancel safety
+    /// Dropping the future changes nothing.
+    pub async fn overview(&self, behind: Option<SessionKey>) -> Result<OverviewPage, ReadError> {
+        let (shared, visitor) = (self.shared.clone(), self.visitor.clone());
+        let read = tokio::task::spawn_blocking(move || {
+            list::read_overview(&shared.journal, &*shared, visitor.as_deref(), behind)
+        });
+        // Fails only if the runtime shuts down.
+        read.await.unwrap_or_else(|_| {
+            Ok(OverviewPage {
+                sessions: Vec::new(),
+                end: None,
+            })
+        })
+    }
+
     /// Changes the title of a session, or archives it, whatever its state ([journal.13]). A session
     /// that is not in memory is loaded; its agent receives no request. The result comes when the
     /// change is stored.
@@ -787,9 +851,12 @@ impl Sessions {
                 .map_err(RemoveError::NotRecorded)?;
             shut.lose();
         }
+        let change = self.shared.stored_change(id, "removed").await;
         let journal = self.shared.journal.clone();
         let removed = tokio::task::spawn_blocking(move || journal.remove(key)).await;
-        removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)
+        removed.unwrap_or(Ok(())).map_err(RemoveError::NotStored)?;
+        self.shared.announce(change);
+        Ok(())
     }
 
     /// Returns the number of sessions in memory that have a running or waiting turn.

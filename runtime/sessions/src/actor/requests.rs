@@ -271,7 +271,8 @@ impl SessionActor {
             OnStored::Send(..)
             | OnStored::Steer(..)
             | OnStored::Reply(..)
-            | OnStored::Edited(_) => false,
+            | OnStored::Edited(_)
+            | OnStored::Announce(_) => false,
         };
         // Dropping the answer answers a settled request, which is ignored.
         self.log.take_back(is_it);
@@ -312,7 +313,8 @@ impl SessionActor {
                 OnStored::Send(..)
                 | OnStored::Steer(..)
                 | OnStored::Reply(..)
-                | OnStored::Edited(_) => continue,
+                | OnStored::Edited(_)
+                | OnStored::Announce(_) => continue,
             };
             let decided = RequestDecided {
                 approved,

@@ -72,7 +72,15 @@ impl World {
             epoch,
             recording,
         };
-        let live = SessionActor::new(new, ActivityCell::new());
+        let origin = crate::registry::SessionOrigin {
+            owner: None,
+            agent: "scripted".to_owned(),
+        };
+        let announcer = ChangeAnnouncer {
+            feed: Arc::default(),
+            origin: Arc::new(origin),
+        };
+        let live = SessionActor::new(new, ActivityCell::new(), announcer);
         let (commands, inbox) = mpsc::channel(1);
         let (sender, replies) = mpsc::channel(MAX_UNREAD_REPLIES);
         let (says, told) = arrived.recv().await.unwrap();
