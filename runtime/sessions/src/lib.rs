@@ -76,4 +76,5 @@ pub use record::{Batch, NotRecorded, Record};
 pub use search::{SearchError, SearchHit, SearchPage, SearchQuery, SearchedText};
 pub use sessions::{ConversationsError, RemoveError, Sessions, StartError};
 pub use tail::StreamEnd;
+pub use trunkline_journal::SessionKey;
 pub use visitor::Visitor;

@@ -2,6 +2,7 @@
 
 mod acp;
 mod agents;
+mod changes;
 pub(crate) mod events;
 mod export;
 mod files;
@@ -93,7 +94,7 @@ fn session_routes() -> Routes {
         .patch("/v1/sessions/{id}", sessions::edit)
         .delete("/v1/sessions/{id}", sessions::close)
         .post("/v1/sessions/{id}/inputs", inputs::take)
-        .get("/v1/sessions/{id}/events", events::stream)
+        .get("/v1/sessions/{id}/events", events::stream_entries)
         .get("/v1/sessions/{id}/history", sessions::history)
         .get("/v1/sessions/{id}/export", export::export)
         .post("/v1/sessions/{id}/stop", requests::stop)
@@ -111,6 +112,7 @@ fn authenticated_routes() -> Routes {
         .get("/v1/agents", agents::list)
         .get("/v1/agents/{agent}/conversations", agents::conversations)
         .get("/v1/hosts", hosts::list)
+        .get("/v1/events", changes::stream_changes)
         .get("/v1/sessions", sessions::listed)
         .post("/v1/sessions", sessions::open)
         .get("/v1/search", search::search)

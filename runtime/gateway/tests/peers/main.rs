@@ -7,6 +7,7 @@
     reason = "the modules of one test program share what they need"
 )]
 
+mod changes;
 mod client;
 mod cluster;
 mod http;

@@ -3,6 +3,7 @@
 use std::{
     borrow::Cow,
     convert::Infallible,
+    future::Future,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -15,6 +16,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
+use futures_util::{StreamExt, stream};
 use prometheus::IntGauge;
 use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -23,7 +25,7 @@ use trunkline_sessions::{Entry, EntryItem, EntryListener, without_path};
 
 use super::{Asks, Gate, Query, SessionPath};
 use crate::{
-    auth::principal::{Principal, Stream},
+    auth::principal::Principal,
     gateway::Shared,
     http::problem::{Answer, Problem},
 };
@@ -32,7 +34,7 @@ use crate::{
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
 /// The least time between two writes to one of many: what happens meanwhile goes out together.
-const GATHER: Duration = Duration::from_millis(10);
+pub(super) const GATHER: Duration = Duration::from_millis(10);
 
 /// How many of a session's listeners are few: they hear all at once.
 const FEW: usize = 16;
@@ -51,7 +53,7 @@ pub(super) struct From {
     epoch: Option<u64>,
 }
 
-pub(super) async fn stream(
+pub(super) async fn stream_entries(
     State(shared): Gate,
     Extension(principal): Asks,
     SessionPath(id): SessionPath,
@@ -79,27 +81,47 @@ pub(super) async fn stream(
         // Nothing will come: a browser that gets this does not connect again.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    let reader = EntryReader {
+        entries: listener.into_entries(),
+        is_over: false,
+        again: Instant::now(),
+    };
+    // A client that reads slowly polls later, and gets the entries of the journal then.
+    answer_events(shared, principal, reader)
+}
+
+/// A source of the events of a stream.
+pub(super) trait ReadEvents: Send + 'static {
+    /// Waits for further events and returns their frames. `None` at the end.
+    ///
+    /// # Cancel safety
+    /// Events may be lost: the stream ends.
+    fn read_events(&mut self) -> impl Future<Output = Option<Bytes>> + Send;
+}
+
+/// Answers with the events of a source, until it ends, the token is revoked or the daemon ends. The
+/// stream has no task of its own, since there may be many that are idle.
+pub(super) fn answer_events(
+    shared: Arc<Shared>,
+    principal: Principal,
+    source: impl ReadEvents,
+) -> Answer<Response> {
     let counted = principal
         .stream()
         .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
-    let telling = Telling {
-        _open: Open::new(shared.metrics.streams.clone()),
-        shared,
-        principal,
-        entries: listener.into_entries(),
-        has_begun: false,
-        is_over: false,
-        again: Instant::now(),
-        _counted: counted,
-    };
-    // Who reads slowly asks later, and reads the journal then.
-    let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
-        telling
-            .next()
-            .await
-            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+    let open = (Open::new(shared.metrics.streams.clone()), counted);
+    let begin = stream::iter([Ok(BEGINNING.clone())]);
+    let state = (source, open, shared, principal);
+    let events = stream::unfold(state, async |mut state| {
+        let (source, _, shared, principal) = &mut state;
+        let chunk = tokio::select! {
+            chunk = source.read_events() => chunk,
+            () = shared.known_tokens.ended(principal) => None,
+            () = shared.ending() => None,
+        };
+        chunk.map(|chunk| (Ok::<_, Infallible>(chunk), state))
     });
-    Ok(sent(Body::from_stream(body)))
+    Ok(sent(Body::from_stream(begin.chain(events))))
 }
 
 /// An answer that is events.
@@ -117,17 +139,12 @@ pub(super) fn sent(events: Body) -> Response {
     response
 }
 
-/// What a client hears. It has no task of its own: there may be many that are idle.
-struct Telling {
-    shared: Arc<Shared>,
-    principal: Principal,
+/// Reads the entries of a session.
+struct EntryReader {
     entries: EntryListener,
-    has_begun: bool,
     is_over: bool,
-    /// When it may be written to again, where it is one of many.
+    /// Time of the next write, if the session has many listeners.
     again: Instant,
-    _open: Open,
-    _counted: Stream,
 }
 
 /// A stream that is open, in the figures.
@@ -146,24 +163,11 @@ impl Drop for Open {
     }
 }
 
-impl Telling {
-    /// What is said next; `None` when the client may hear no more, or nothing more will come.
-    async fn next(&mut self) -> Option<Bytes> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            return Some(BEGINNING.clone());
-        }
+impl ReadEvents for EntryReader {
+    async fn read_events(&mut self) -> Option<Bytes> {
         if self.is_over {
             return None;
         }
-        let (shared, principal) = (self.shared.clone(), self.principal.clone());
-        tokio::select! {
-            chunk = self.events() => chunk,
-            () = shared.known_tokens.ended(&principal) => None,
-            () = shared.ending() => None,
-        }
-    }
-
-    async fn events(&mut self) -> Option<Bytes> {
         if self.entries.listener().listeners() > FEW {
             sleep_until(self.again).await;
         }
@@ -220,7 +224,7 @@ fn write_line(line: &[u8], frames: &mut Vec<u8>) -> bool {
     kind == "session.refused"
 }
 
-fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
+pub(super) fn write_event(kind: &str, data: &str, frames: &mut Vec<u8>) {
     const FIELDS: usize = "event: \ndata: \n\n".len();
     frames.reserve(FIELDS + kind.len() + data.len());
     frames.extend_from_slice(b"event: ");
