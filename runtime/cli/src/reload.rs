@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::anyhow;
 use tokio::{signal::unix::Signal, task::spawn_blocking};
-use trunkline_gateway::Tls;
+use trunkline_gateway::{Tls, Webhooks};
 use trunkline_host::{
     Host, ReconfigureError,
     config::{Config, SessionMay, Source},
@@ -40,6 +40,8 @@ pub(crate) struct Reload {
     note: OnceLock<(Folder, Running)>,
     /// A daemon's certificate, which is read again beside.
     tls: OnceLock<Tls>,
+    /// A daemon's webhooks.
+    webhooks: OnceLock<Webhooks>,
 }
 
 impl Reload {
@@ -68,6 +70,7 @@ impl Reload {
             effective: Mutex::new(effective),
             note: OnceLock::new(),
             tls: OnceLock::new(),
+            webhooks: OnceLock::new(),
         };
         Ok((chosen, Arc::new(reload)))
     }
@@ -119,6 +122,17 @@ impl Reload {
         used_variables(&self.began_with)
     }
 
+    /// Returns the webhooks of the configuration, which are replaced when it is read again. Blocks.
+    ///
+    /// # Errors
+    /// The reason that one cannot be used.
+    pub(crate) fn webhooks(&self) -> Result<Webhooks, CliError> {
+        let webhooks = self.webhooks.get_or_init(Webhooks::default).clone();
+        let prepared = webhooks.prepare(&self.began_with.webhooks);
+        webhooks.replace(prepared.map_err(|error| CliError::usage(anyhow!(error)))?);
+        Ok(webhooks)
+    }
+
     /// Has a certificate read again beside the configuration.
     pub(crate) fn also_tls(&self, tls: Tls) {
         // There is one at most.
@@ -150,6 +164,11 @@ impl Reload {
         }
         let fixed = fixed(&self.began_with, &config);
         let variables = used_variables(&config);
+        let webhooks = self.webhooks.get();
+        let prepared = webhooks.map(|webhooks| webhooks.prepare(&config.webhooks));
+        let prepared = prepared
+            .transpose()
+            .map_err(|error| CliError::usage(anyhow!(error)))?;
         let changes =
             self.host
                 .reconfigure(target::builder(config))
@@ -157,6 +176,10 @@ impl Reload {
                     ReconfigureError::Policy(_) => CliError::usage(error),
                     error => CliError::failed(error),
                 })?;
+        webhooks
+            .zip(prepared)
+            .into_iter()
+            .for_each(|(webhooks, prepared)| webhooks.replace(prepared));
         *in_force = effective;
         if let Some((folder, running)) = self.note.get()
             && let Err(error) = folder

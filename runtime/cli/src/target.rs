@@ -9,6 +9,7 @@ use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::{Value, json};
+use trunkline_gateway::Webhooks;
 use trunkline_host::{
     BuildError, Host, HostBuilder, OpenError, Session, SessionOptions,
     config::{
@@ -263,11 +264,25 @@ pub(crate) fn tell(notices: &[String]) {
 /// # Errors
 /// What is wrong with the file.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
-    Config::discover(file, |name| std::env::var_os(name), check).map_err(|error| wrong_file(&error))
+    let config = Config::discover(file, |name| std::env::var_os(name), check);
+    config
+        .map_err(|error| wrong_file(&error))
+        .and_then(with_good_webhooks)
 }
 
 fn parse(document: &Document) -> Result<Config, CliError> {
-    document.config(&check).map_err(|error| wrong_file(&error))
+    let config = document.config(&check);
+    config
+        .map_err(|error| wrong_file(&error))
+        .and_then(with_good_webhooks)
+}
+
+/// Returns a configuration whose webhooks have addresses that can be used.
+fn with_good_webhooks(config: Config) -> Result<Config, CliError> {
+    Webhooks::check(&config.webhooks)
+        .map_err(|error| CliError::usage(anyhow!("failed to use {}: {error}", config.source)))
+        .map_err(|error| error.next("correct that file, or name another one by --config FILE"))?;
+    Ok(config)
 }
 
 /// Finds and reads the configuration file; `None` if there is none.

@@ -78,7 +78,7 @@ pub use error::{ClientError, ConnectError};
 pub use event::{
     Event, EventBody, Events, PAUSE_SESSION_BYTES, RESUME_SESSION_BYTES, STOP_READING_BYTES,
 };
-pub use reconnect::ReconnectPolicy;
+pub use reconnect::{ReconnectBackoff, ReconnectPolicy};
 pub use session::{MAX_FILE_BYTES, MAX_OPEN_INPUT_BYTES, Session};
 pub use session_set::{FinishCall, SessionSet, SetItem};
 #[cfg(feature = "websocket")]

@@ -53,18 +53,14 @@ impl ReconnectPolicy {
 
 /// The attempts since the last progress.
 #[derive(Debug, Default)]
-pub(crate) struct ReconnectBackoff {
+pub struct ReconnectBackoff {
     attempts: u32,
     troubled_since: Option<Instant>,
 }
 
 impl ReconnectBackoff {
     /// Returns the wait before the next attempt; `None` when the time limit has passed.
-    pub(crate) fn next_delay(
-        &mut self,
-        policy: &ReconnectPolicy,
-        now: Instant,
-    ) -> Option<Duration> {
+    pub fn next_delay(&mut self, policy: &ReconnectPolicy, now: Instant) -> Option<Duration> {
         let since = *self.troubled_since.get_or_insert(now);
         if now.duration_since(since) >= policy.give_up_after {
             return None;

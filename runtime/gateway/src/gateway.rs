@@ -40,6 +40,7 @@ use crate::{
         ForwardedPrincipal, Peers, Stream,
         inbound::{self, MAX_PEER_CONNECTIONS},
     },
+    webhooks::Webhooks,
 };
 
 /// What an operator may ask of the daemon around a gateway.
@@ -93,6 +94,8 @@ pub struct Options {
     pub traced: Option<fn(traceparent: &str, request: &Span)>,
     /// The other hosts. `None`: this one is alone.
     pub peers: Option<Arc<dyn Peers>>,
+    /// Addresses that get the changes of sessions while the gateway serves.
+    pub webhooks: Webhooks,
 }
 
 /// What all requests share.
@@ -224,6 +227,7 @@ impl Gateway {
             _ = served => {}
             () = shared.known_tokens.watch() => {}
             () = shared.uploads.sweep_regularly() => {}
+            () = shared.options.webhooks.run(&shared.sessions, &shared.metrics.deliveries) => {}
             () = stopped => {}
         }
     }

@@ -18,6 +18,7 @@
 //!   agent has started, and `authorizer` decides what a principal may send, with one table for all
 //!   paths. Visibility is decided by [`Visitor`](trunkline_sessions::Visitor).
 //! - `peers`: requests and lists of sessions that other hosts serve.
+//! - `webhooks`: changes of sessions, sent to addresses of the configuration.
 //!
 //! Connections, headers, bodies and streams per token are bounded. A client that reads slowly reads
 //! from the journal and delays no other client.
@@ -28,6 +29,7 @@ mod auth;
 mod gateway;
 mod http;
 mod peers;
+mod webhooks;
 
 pub use auth::token::{Compared, NewToken, Scope, Token, TokenError, TokenFile};
 pub use axum::http::{Method, StatusCode};
@@ -38,3 +40,4 @@ pub use http::{
     tls::{Tls, TlsError},
 };
 pub use peers::{ForwardedPrincipal, HostPhase, HostState, Peers, SessionLocation, Stream};
+pub use webhooks::{PreparedWebhooks, Webhooks};

@@ -166,6 +166,7 @@ impl Daemon {
             state: state.path().to_owned(),
             version: "0".to_owned(),
             origins: Vec::new(),
+            webhooks: Default::default(),
             traced: None,
             peers: None,
         };

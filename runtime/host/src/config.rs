@@ -103,6 +103,7 @@ mod read_file;
 pub(crate) mod regular;
 mod schema;
 mod session_may;
+mod webhook;
 
 pub use agent::{AgentConfig, Command, OnAdapterExit, Unenforced};
 pub use amurg::AmurgHub;
@@ -121,6 +122,7 @@ pub use session_may::{SessionMay, SessionOption, UnknownOption};
 pub use trunkline_process::StopSteps;
 pub use trunkline_process::{Containment, Limits as Resources};
 pub use trunkline_sandbox::{Backend, Network, Sandbox};
+pub use webhook::Webhook;
 
 /// Checks what a built-in profile gets as its configuration: by the name of the profile, as its
 /// adapter would read it.
@@ -169,6 +171,9 @@ pub struct Config {
     pub journal_limits: JournalLimits,
     /// The limits of unread output.
     pub buffers: Buffers,
+    /// `webhooks`: addresses that get the changes of sessions. The host sends nothing; a program above
+    /// it does.
+    pub webhooks: Vec<Webhook>,
     /// The hub of an Amurg file, for what connects to it; the host does not.
     pub amurg_hub: Option<AmurgHub>,
     /// The parts of the file that have no effect here, one sentence each, for the operator.
@@ -242,6 +247,7 @@ impl Config {
             journal_sync: JournalSync::default(),
             journal_limits: JournalLimits::default(),
             buffers: Buffers::default(),
+            webhooks: Vec::new(),
             amurg_hub: None,
             notices: Vec::new(),
             source: Source::Given,

@@ -150,6 +150,7 @@ impl Up {
             deadline.clone(),
         )?;
         chosen.any_may_run()?;
+        let webhooks = reload.webhooks()?;
         let host = chosen.host;
         // Its tokens, too: who could add one would be a client.
         host.hide(&folder.0);
@@ -206,6 +207,7 @@ impl Up {
             origins: self.allow_origin.clone(),
             traced: traces::adopt(),
             peers: joined.as_ref().map(Joined::peers),
+            webhooks,
         };
         if let Some(joined) = &joined {
             // Before the first is judged: one may have been revoked while this daemon was down.

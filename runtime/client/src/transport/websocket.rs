@@ -323,6 +323,25 @@ impl ServerAddress {
     /// # Panics
     /// Outside a tokio runtime with I/O.
     pub async fn connect(&self) -> io::Result<Box<dyn ByteStream>> {
+        self.connect_with(self.is_secure.then(tls_config).transpose()?)
+            .await
+    }
+
+    /// Connects, with this TLS if the address has it.
+    ///
+    /// # Errors
+    /// The cause of the failure; without TLS for an address that has it
+    /// [`InvalidInput`](io::ErrorKind::InvalidInput).
+    ///
+    /// # Cancel safety
+    /// Cancelling closes the connection.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime with I/O.
+    pub async fn connect_with(
+        &self,
+        tls: Option<Arc<ClientConfig>>,
+    ) -> io::Result<Box<dyn ByteStream>> {
         let host = self.bare_host();
         let tcp = TcpStream::connect((host, self.port)).await?;
         tcp.set_nodelay(true)?;
@@ -330,7 +349,7 @@ impl ServerAddress {
             return Ok(Box::new(tcp));
         }
         let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-        let connector = TlsConnector::from(tls_config()?);
+        let connector = TlsConnector::from(tls.ok_or(io::ErrorKind::InvalidInput)?);
         Ok(Box::new(connector.connect(name, tcp).await?))
     }
 

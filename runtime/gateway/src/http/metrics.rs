@@ -22,6 +22,8 @@ pub(crate) struct Metrics {
     pub(crate) took: HistogramVec,
     /// Streams that are open.
     pub(crate) streams: IntGauge,
+    /// Deliveries of webhooks, by webhook and result.
+    pub(crate) deliveries: IntCounterVec,
 }
 
 impl Metrics {
@@ -43,12 +45,21 @@ impl Metrics {
             &["route"],
         );
         let streams = IntGauge::new("trunkline_http_streams", "Event streams that are open.");
+        let deliveries = IntCounterVec::new(
+            Opts::new(
+                "trunkline_webhook_deliveries_total",
+                "Deliveries of webhooks, by their result.",
+            ),
+            &["hook", "result"],
+        );
+        let deliveries = deliveries.expect(FIXED);
         let (requests, took) = (requests.expect(FIXED), took.expect(FIXED));
         let streams = streams.expect(FIXED);
         for own in [
             Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
             Box::new(took.clone()),
             Box::new(streams.clone()),
+            Box::new(deliveries.clone()),
         ] {
             registry.register(own).expect(FIXED);
         }
@@ -57,6 +68,7 @@ impl Metrics {
             requests,
             took,
             streams,
+            deliveries,
         }
     }
 

@@ -273,3 +273,89 @@ async fn a_long_snapshot_comes_in_pages() {
     assert!(pages > 1);
     cluster.down().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn webhooks_get_the_changes_that_they_name_without_content() {
+    let cluster = Cluster::of(1).await;
+    let (sender, mut bodies) = tokio::sync::mpsc::channel(64);
+    let answer = async move |uri: axum::http::Uri, body: String| {
+        sender.send((uri.path().to_owned(), body)).await.unwrap();
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(answer);
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    let file = json!({
+        "agents": [{"id": "echo", "profile": "echo"}, {"id": "other", "profile": "echo"}],
+        "webhooks": [
+            {"name": "usual", "url": format!("{url}/usual"), "secret": "s"},
+            {"name": "others", "url": format!("{url}/others"), "secret": "s", "agents": ["other"]},
+            {"name": "titles", "url": format!("{url}/titles"), "secret": "s", "events": ["session.closed"]},
+        ],
+    });
+    let folder = std::path::Path::new("/");
+    let config = trunkline_host::config::Config::parse(file.to_string().as_bytes(), folder);
+    let webhooks = &cluster.daemons[0].webhooks;
+    webhooks.replace(webhooks.prepare(&config.unwrap().webhooks).unwrap());
+
+    // Without a title, the first input is the title.
+    let user = cluster.user(0);
+    let id = user.open().await;
+    let mut events = Events::open(&user, None).await;
+    events.next().await.unwrap();
+    let path = format!("/v1/sessions/{id}/inputs");
+    user.post(&path, &json!({ "content": format!("/tool {MARKER}") }))
+        .await
+        .must_be(202);
+    // The title is in the stream, but in no webhook.
+    let asked = loop {
+        let chunk = String::from_utf8(events.coming.next().await.unwrap().to_vec()).unwrap();
+        if let Some(data) = chunk.lines().find(|line| line.contains("\"permission\"")) {
+            break serde_json::from_str::<Value>(data.strip_prefix("data: ").unwrap()).unwrap();
+        }
+    };
+    let request = asked["request_id"].as_str().unwrap();
+    let answer = format!("/v1/sessions/{id}/requests/{request}");
+    user.post(&answer, &json!({ "approved": true }))
+        .await
+        .must_be(200);
+    let ended = user
+        .ask_with("DELETE", &format!("/v1/sessions/{id}"), &[], "")
+        .await;
+    ended.must_be(204);
+    let mut usual = Vec::new();
+    let mut titles = 0;
+    while usual.len() < 3 || titles < 1 {
+        let (path, body) = bodies.recv().await.unwrap();
+        assert!(!body.contains(MARKER), "{body}");
+        let event: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!(
+            (&event["session_id"], &event["attempt"]),
+            (&json!(id), &json!(1))
+        );
+        let name = format!(
+            "{}.{}",
+            event["type"].as_str().unwrap(),
+            event["change"].as_str().unwrap()
+        );
+        match &*path {
+            "/usual" => usual.push(name),
+            "/titles" => {
+                assert_eq!(
+                    (name.as_str(), &event["title"]),
+                    ("session.closed", &Value::Null)
+                );
+                titles += 1;
+            }
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!(usual, ["request.opened", "request.answered", "turn.ended"]);
+    let line = r#"trunkline_webhook_deliveries_total{hook="usual",result="delivered"} 3"#;
+    // It is counted when the answer is there.
+    while !String::from_utf8_lossy(&user.get("/metrics").await.must_be(200).body).contains(line) {
+        tokio::task::yield_now().await;
+    }
+    serving.abort();
+    cluster.down().await;
+}

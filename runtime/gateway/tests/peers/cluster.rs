@@ -19,7 +19,7 @@ use tokio::{
 };
 use trunkline_gateway::{
     ForwardedPrincipal, Gateway, HostName, HostPhase, HostState, Listener, NewToken, Operate,
-    Options, Peers, Scope, SessionLocation, Stream, TokenFile, UsedInDay,
+    Options, Peers, Scope, SessionLocation, Stream, TokenFile, UsedInDay, Webhooks,
 };
 use trunkline_host::{
     Host,
@@ -244,6 +244,7 @@ pub struct Daemon {
     socket: PathBuf,
     http: SocketAddr,
     pub tokens: TokenFile,
+    pub webhooks: Webhooks,
     _folder: TempDir,
     serving: JoinHandle<()>,
 }
@@ -327,10 +328,12 @@ impl Daemon {
         let opened =
             tokio::task::spawn_blocking(move || Sessions::open(own, &journal, Default::default()));
         let sessions = opened.await.unwrap().unwrap().0;
+        let webhooks = Webhooks::default();
         let options = Options {
             state: state.clone(),
             version: "0".to_owned(),
             origins: Vec::new(),
+            webhooks: webhooks.clone(),
             traced: None,
             peers: Some(Arc::new(Seen {
                 known: known.clone(),
@@ -369,6 +372,7 @@ impl Daemon {
             socket,
             http,
             tokens,
+            webhooks,
             _folder: folder,
             serving,
         }

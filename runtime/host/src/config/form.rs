@@ -24,6 +24,7 @@ use super::network_options::NetworkOption;
 use super::quantity::{duration_of_seconds, parse_duration, parse_size, shown};
 use super::read::{kind, nearest_or_all};
 use super::session_may::SessionMay;
+use super::webhook::WEBHOOK_EVENTS;
 use super::{EnvValue, Network, defaults};
 use crate::policy::{Pattern, Unmatched};
 
@@ -207,6 +208,13 @@ texts! {
             return Ok(name);
         }
         Err(format!("`{}` is not an extension; {}", shown(&name), nearest_or_all(&name, EXTENSIONS)))
+    };
+    /// An event of a webhook.
+    WebhookEvent: String = |name| {
+        if WEBHOOK_EVENTS.contains(&name.as_str()) {
+            return Ok(name);
+        }
+        Err(format!("`{}` is not an event; {}", shown(&name), nearest_or_all(&name, &WEBHOOK_EVENTS)))
     };
     /// An option that a session may set.
     Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());

@@ -11,7 +11,8 @@ use super::form::{
     ContainmentWord, ContentWord, Count, CountOrNone, ExitWord, Extension, Failures, Filled, Flag,
     Id, Line, List, Location, LoopWord, Memory, Options, OverNetwork, Part, Positive, Processes,
     Reach, Reachable, RequiredWord, SandboxOrNone, Sessions, SomeMemory, Standby, SyncWord, Text,
-    UnenforcedWord, UnmatchedWord, User, Variable, Variables, Wait, WaitLimit,
+    UnenforcedWord, UnmatchedWord, User, ValueOrPlace, Variable, Variables, Wait, WaitLimit,
+    WebhookEvent,
 };
 use super::limits::Restart;
 use super::read::place;
@@ -72,7 +73,25 @@ keys! {
         default_agent: Text,
         /// What concerns the whole host, and what holds for every agent that does not set its own.
         runtime: AnyObject,
+        /// Addresses that get the changes of sessions from `trunkline up`.
+        webhooks: List<Part<WebhookKeys>>,
         hub: Any; "this host is driven by its embedder",
+    }
+
+    /// An address that gets the changes of sessions, signed, without their content.
+    WebhookKeys {
+        /// Its name in logs and metrics; unique in the file.
+        name: Filled,
+        /// Where events are sent by POST: `https://`, or `http://` on this machine.
+        url: Filled,
+        /// The key of the signatures. May be the place that has it.
+        secret: ValueOrPlace,
+        /// The events that it gets. Without it, `request`, `turn.ended` and `session.failed`.
+        events: List<WebhookEvent>,
+        /// The agents whose sessions it gets. Without it, all.
+        agents: List<Text>,
+        /// Whether `url` may be another machine without TLS.
+        insecure: Flag,
     }
 
     /// What concerns the whole host, and what holds for every agent that does not set its own.

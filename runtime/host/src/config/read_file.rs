@@ -17,6 +17,7 @@ use super::profile::Profile;
 use super::quantity::shown;
 use super::read::{keys_of, missing, nearest_or_all, place, read, read_both};
 use super::read_agent::read_agent;
+use super::webhook::read_webhooks;
 use super::{CheckProfile, Config};
 use crate::policy::Policy;
 
@@ -97,6 +98,8 @@ fn read_file(value: &Value, context: &mut Context<'_>) -> Result<Config, ConfigE
         .default_agent
         .map(|As(id)| known_agent(id, &config.agents))
         .transpose()?;
+    let webhooks = file.webhooks.map(|As(webhooks)| webhooks);
+    config.webhooks = read_webhooks(webhooks.unwrap_or_default(), &config.agents, context.folder)?;
     config.notices = std::mem::take(&mut context.notices);
     if context.dialect == Dialect::Amurg {
         config.notices.extend(amurg::differences(&config.agents));

@@ -989,3 +989,53 @@ fn an_error_shows_no_value_of_another_type() {
         );
     }
 }
+
+#[test]
+fn webhooks_have_names_addresses_and_secrets_from_places() {
+    let file = |hooks: &str| {
+        format!(r#"{{"agents":[{{"id":"a","external":{{"command":"x"}}}}],"webhooks":{hooks}}}"#)
+    };
+    let config = parse(&file(
+        r#"[{"name":"one","url":"https://x.example/hidden","secret":"hidden"},
+            {"name":"two","url":"http://10.0.0.1","secret":{"from_file":"key"},"events":["session","turn.started"],
+             "agents":["a"],"insecure":true}]"#,
+    ));
+    let [one, two] = &config.webhooks[..] else {
+        panic!("{:?}", config.webhooks)
+    };
+    assert_eq!(one.events, ["request", "turn.ended", "session.failed"]);
+    assert_eq!((&one.agents, one.is_insecure), (&None, false));
+    assert_eq!(two.secret, EnvValue::FromFile("/conf/key".into()));
+    assert_eq!(two.events, ["session", "turn.started"]);
+    assert!(!format!("{config:?}").contains("hidden"));
+    for (hooks, why) in [
+        (
+            r#"[{"url":"https://x","secret":"s"}]"#,
+            "webhooks[0].name: ",
+        ),
+        (r#"[{"name":"n","secret":"s"}]"#, "webhooks[0].url: "),
+        (
+            r#"[{"name":"n","url":"https://x"}]"#,
+            "webhooks[0].secret: ",
+        ),
+        (
+            r#"[{"name":"n","url":"https://x","secret":"s"},{"name":"n","url":"https://x","secret":"s"}]"#,
+            "webhooks[1].name: another webhook has the name `n` too",
+        ),
+        (
+            r#"[{"name":"n","url":"https://x","secret":"s","events":["turn.end"]}]"#,
+            "webhooks[0].events[0]: `turn.end` is not an event; did you mean `turn.ended`?",
+        ),
+        (
+            r#"[{"name":"n","url":"https://x","secret":"s","agents":["b"]}]"#,
+            "webhooks[0].agents: no agent has this id",
+        ),
+        (
+            r#"[{"name":"n","uri":"https://x","secret":"s"}]"#,
+            "webhooks[0].uri: ",
+        ),
+    ] {
+        let error = error(&file(hooks));
+        assert!(error.starts_with(why), "{error}");
+    }
+}
