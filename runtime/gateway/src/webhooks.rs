@@ -443,14 +443,15 @@ fn judge(status: StatusCode, headers: &HeaderMap) -> AttemptOutcome {
         status if status.is_redirection() => {
             AttemptOutcome::Refused(format!("{why}; redirects are not followed"))
         }
-        StatusCode::REQUEST_TIMEOUT | StatusCode::TOO_MANY_REQUESTS => {
-            let wait = headers
-                .get(header::RETRY_AFTER)
-                .and_then(|wait| wait.to_str().ok());
-            let wait = wait.and_then(|wait| wait.trim().parse().ok());
+        status
+            if status.is_server_error()
+                || [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS]
+                    .contains(&status) =>
+        {
+            let wait = headers.get(header::RETRY_AFTER);
+            let wait = wait.and_then(|wait| wait.to_str().ok()?.trim().parse().ok());
             AttemptOutcome::Failed(why, wait.map(Duration::from_secs))
         }
-        status if status.is_server_error() => AttemptOutcome::Failed(why, None),
         _ => AttemptOutcome::Refused(why),
     }
 }
@@ -574,6 +575,7 @@ mod tests {
             (vec![(503, ""); 9], 8, "failed"),
             // It is to wait longer than a delivery is kept.
             (vec![(429, "3601"); 2], 1, "failed"),
+            (vec![(503, "3601"); 2], 1, "failed"),
         ] {
             let mut server = Server::new(&answers).await;
             let worker = worker(&server.url);
