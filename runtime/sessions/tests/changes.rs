@@ -361,6 +361,7 @@ async fn a_reader_that_resumes_gets_each_change_of_the_journal_once() {
     let mut dice = Dice(7);
     let mut open: Vec<(String, Listener)> = Vec::new();
     let mut closed = Vec::new();
+    let mut left = Vec::new();
     let mut made = 0;
     let mut last_marker = 0;
     let mut is_reading = true;
@@ -411,6 +412,8 @@ async fn a_reader_that_resumes_gets_each_change_of_the_journal_once() {
                         let (name, listener) = open.swap_remove(at);
                         send(&listener, json!({"type": "session.close"})).await;
                         closed.push(name);
+                        // Messages of a listener that has left are ignored.
+                        left.push(listener);
                     }
                     _ => send(listener, json!({"type": "stop"})).await,
                 },
@@ -420,6 +423,7 @@ async fn a_reader_that_resumes_gets_each_change_of_the_journal_once() {
             for (name, listener) in open.drain(..) {
                 send(&listener, json!({"type": "session.close"})).await;
                 closed.push(name);
+                left.push(listener);
             }
             last_marker = closed.len();
         }
