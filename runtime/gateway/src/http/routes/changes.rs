@@ -153,3 +153,74 @@ fn write_change(position: &str, kind: &str, json: &str, frames: &mut Vec<u8>) {
     frames.extend_from_slice(format!("id: {position}\n").as_bytes());
     write_event(kind, json, frames);
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+    use trunkline_host::{Host, config::AgentConfig};
+    use trunkline_protocol::{RequestId, SessionEdit, SessionId, SessionStart};
+
+    use super::*;
+
+    /// Returns the id and the type of each event.
+    fn events(frames: &Bytes) -> Vec<(String, String)> {
+        let text = String::from_utf8(frames.to_vec()).unwrap();
+        let event = |block: &str| {
+            let field = |name| block.lines().find_map(|line| line.strip_prefix(name));
+            let data: Value = serde_json::from_str(field("data: ").unwrap()).unwrap();
+            let kind = data["type"].as_str().unwrap().to_owned();
+            (field("id: ").unwrap().to_owned(), kind)
+        };
+        text.split_terminator("\n\n").map(event).collect()
+    }
+
+    #[tokio::test]
+    async fn changes_between_the_pages_of_a_snapshot_have_no_position() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = Host::builder()
+            .agent_over(AgentConfig::external("a", "none"), || {
+                tokio::io::split(tokio::io::duplex(1024).0)
+            })
+            .build()
+            .unwrap();
+        let path = folder.path().to_owned();
+        let open = move || Sessions::open(host, &path, Default::default());
+        let (sessions, _) = tokio::task::spawn_blocking(open).await.unwrap().unwrap();
+        let mut listeners = Vec::new();
+        for number in 0..600 {
+            let id = SessionId::new(format!("s-{number}")).unwrap();
+            let start = SessionStart::default();
+            listeners.push(sessions.start(&id, "a", start, None, None).unwrap());
+        }
+        for listener in &mut listeners {
+            listener.next(&mut Vec::new()).await.unwrap();
+        }
+        let mut stream = ChangeEvents {
+            changes: sessions.changes(),
+            sessions: sessions.clone(),
+            phase: StreamPhase::Snapshot(None),
+            again: Instant::now(),
+        };
+        let mut chunks = Vec::new();
+        for number in 0..4 {
+            chunks.push(events(&stream.read_events().await.unwrap()));
+            let edit = SessionEdit {
+                request_id: RequestId::new("e").unwrap(),
+                title: Some(format!("title {number}")),
+                archived: None,
+            };
+            let id = SessionId::new("s-599").unwrap();
+            assert_eq!(sessions.edit(&id, edit).await.error, None);
+        }
+        let shown = |chunk: &[(String, String)]| -> Vec<_> {
+            let event = |(id, kind): &(String, String)| (!id.is_empty(), kind.clone());
+            chunk.iter().map(event).collect()
+        };
+        let snapshot = |has_id| (has_id, "snapshot".to_owned());
+        let change = |has_id| (has_id, "session".to_owned());
+        assert_eq!(shown(&chunks[0]), [snapshot(false)]);
+        assert_eq!(shown(&chunks[1]), [snapshot(false), change(false)]);
+        assert_eq!(shown(&chunks[2]), [snapshot(true), change(true)]);
+        assert_eq!(shown(&chunks[3]), [change(true)]);
+    }
+}
