@@ -30,6 +30,7 @@ use crate::{
     },
     http::{
         connection,
+        idempotency::AnswerStore,
         listener::Listener,
         metrics::Metrics,
         problem::{Answer, Problem},
@@ -107,6 +108,7 @@ pub(crate) struct Shared {
     pub(crate) tokens: TokenFile,
     pub(crate) codes: HandoverCodes,
     pub(crate) uploads: Uploads,
+    pub(crate) answers: AnswerStore,
     pub(crate) acp: routes::Connections,
     pub(crate) searches: routes::RunningSearches,
     pub(crate) metrics: Metrics,
@@ -146,6 +148,7 @@ impl Gateway {
             tokens,
             codes: HandoverCodes::default(),
             uploads: Uploads::open(&options.state)?,
+            answers: AnswerStore::default(),
             acp: routes::Connections::default(),
             searches: routes::RunningSearches::default(),
             metrics: Metrics::new(),

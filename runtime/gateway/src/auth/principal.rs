@@ -146,6 +146,14 @@ impl Principal {
         }
     }
 
+    /// Returns a text that only this daemon and the others of its cluster know; empty for the user.
+    pub(crate) fn secret(&self) -> &str {
+        match self {
+            Self::User => "",
+            Self::Bearer(bearer) => &bearer.token.digest,
+        }
+    }
+
     /// Reserves a stream; `None` if the token has too many.
     pub(crate) fn stream(&self) -> Option<Stream> {
         let Self::Bearer(bearer) = self else {

@@ -126,6 +126,8 @@ impl Problem {
             Some(Category::Busy) => StatusCode::TOO_MANY_REQUESTS,
             Some(Category::PermissionDenied) => StatusCode::FORBIDDEN,
             Some(Category::Protocol) => StatusCode::CONFLICT,
+            Some(Category::FileRefused) => StatusCode::UNPROCESSABLE_ENTITY,
+            Some(Category::Oversize) => StatusCode::PAYLOAD_TOO_LARGE,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };
         Self {
@@ -176,6 +178,9 @@ impl From<ConversationsError> for Problem {
             ConversationsError::Host(error @ NativeListError::Unsupported { .. }) => {
                 Self::new(StatusCode::NOT_IMPLEMENTED, error.to_string())
             }
+            ConversationsError::Host(error @ NativeListError::Refused { .. }) => {
+                Self::unprocessable(error.to_string())
+            }
             ConversationsError::Forbidden => Self::forbidden(error.to_string()),
             error => Self::unavailable(error.to_string()),
         }
@@ -200,7 +205,10 @@ impl From<SessionClosed> for Problem {
             .unwrap_or_else(|| "it is closed".to_owned());
         let status = match closed.reason {
             Some(ClosedReason::UnknownAgent) => StatusCode::UNPROCESSABLE_ENTITY,
-            Some(ClosedReason::Refused) => StatusCode::FORBIDDEN,
+            Some(ClosedReason::Refused) if category == Some(Category::PermissionDenied) => {
+                StatusCode::FORBIDDEN
+            }
+            Some(ClosedReason::Refused) => StatusCode::UNPROCESSABLE_ENTITY,
             Some(ClosedReason::Limit) => StatusCode::TOO_MANY_REQUESTS,
             _ => StatusCode::SERVICE_UNAVAILABLE,
         };

@@ -45,18 +45,19 @@ use crate::{
     auth::{authentication, handover, principal::Principal},
     gateway::Shared,
     http::{
-        console, cors,
+        console, cors, idempotency,
         problem::{Answer, Problem},
     },
     peers::{forward, inbound},
 };
 
 /// The longest body that is JSON, in bytes.
-const BODY: usize = 1024 * 1024;
+pub(crate) const BODY: usize = 1024 * 1024;
 
 /// Creates the router of all routes.
 pub(crate) fn router(shared: Arc<Shared>) -> Router {
-    let mut sessions = session_routes().router;
+    let answer_once = from_fn_with_state(shared.clone(), idempotency::answer_once);
+    let mut sessions = session_routes().router.route_layer(answer_once.clone());
     if shared.options.peers.is_some() {
         let forward = from_fn_with_state(shared.clone(), forward::forward_session_request);
         sessions = sessions.route_layer(forward);
@@ -64,6 +65,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
     let authenticate = from_fn_with_state(shared.clone(), authentication::authenticate);
     let authenticated = authenticated_routes()
         .router
+        .route_layer(answer_once)
         .merge(sessions)
         .route_layer(authenticate);
     authenticated
@@ -336,7 +338,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 }
 
 /// Reads a body of up to `most` bytes.
-async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
+pub(crate) async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
     let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
     timeout(BODY_TIME, bytes_of(body, most))
         .await

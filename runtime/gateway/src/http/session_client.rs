@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 use trunkline_protocol::{
-    Envelope, HostBody, HostMessage, SessionAttach, SessionAttached, SessionId, TurnId,
+    Envelope, HostBody, HostMessage, SessionAttach, SessionAttached, SessionId, SessionState,
+    TurnId,
 };
 use trunkline_sessions::{
     Entry, EntryBody, EntryItem, EntryListener, Listener, Sessions, StreamEnd, Submission,
@@ -39,6 +40,23 @@ impl SessionClient {
     /// Joins a session, from the next entry on.
     pub(crate) async fn join(sessions: &Sessions, id: &SessionId) -> Answer<Self> {
         Ok(Self::new(sessions.join(id).await?))
+    }
+
+    /// Joins a session that is not closed.
+    pub(crate) async fn join_open(sessions: &Sessions, id: &SessionId) -> Answer<Self> {
+        let client = Self::join(sessions, id).await?;
+        client.check_open()?;
+        Ok(client)
+    }
+
+    /// Refuses what a closed session never takes.
+    pub(crate) fn check_open(&self) -> Answer<()> {
+        if self.attached.state == Some(SessionState::Closed) {
+            return Err(Problem::conflict(
+                "the session is closed; open a new one, or fork this one",
+            ));
+        }
+        Ok(())
     }
 
     /// Joins a session from behind an entry.

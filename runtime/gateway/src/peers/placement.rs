@@ -10,12 +10,16 @@ use axum::{
 use tokio::time::timeout;
 use trunkline_protocol::SessionId;
 
-use super::forward::{self, NEW_SESSION, REACHED, host_of_location, moved};
+use super::{
+    SessionLocation,
+    forward::{self, NEW_SESSION, REACHED, host_of_location, moved},
+};
 use crate::{
     auth::{principal::Principal, token::Scope},
     gateway::Shared,
     http::{
         connection::Peer,
+        idempotency::{self, key_of},
         problem::{Answer, Problem},
         routes::New,
     },
@@ -27,12 +31,6 @@ pub(crate) enum Placement {
     Here(SessionId),
     /// Another host has answered.
     Answered(Response),
-}
-
-/// Makes an id for a new session.
-pub(crate) fn new_id() -> Answer<SessionId> {
-    let id = uuid::Uuid::new_v4().simple().to_string();
-    SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
 }
 
 /// Chooses the id of a new session, and has another host open it where it is to be there.
@@ -53,7 +51,7 @@ pub(crate) async fn place(
             .map(Placement::Here)
             .ok_or_else(|| Problem::bad_request("the new session's id is none"));
     }
-    let id = new_id()?;
+    let id = idempotency::session_id(principal, headers, None)?;
     let Some(peers) = &shared.options.peers else {
         return Ok(Placement::Here(id));
     };
@@ -62,10 +60,18 @@ pub(crate) async fn place(
         return Ok(Placement::Here(id));
     }
     let late = |_| Problem::unavailable("no host has taken the session in time; try again");
-    let placed = timeout(REACHED, peers.place(&id, new.agent.as_deref()))
-        .await
-        .map_err(late)?;
-    let Some(host) = host_of_location(placed.map_err(Problem::unavailable)?)? else {
+    let placed = async {
+        // A request that is repeated goes to the host that has opened the session.
+        if key_of(headers)?.is_some() {
+            match peers.locate(&id).await {
+                SessionLocation::Unknown => {}
+                known => return host_of_location(known),
+            }
+        }
+        let placed = peers.place(&id, new.agent.as_deref()).await;
+        host_of_location(placed.map_err(Problem::unavailable)?)
+    };
+    let Some(host) = timeout(REACHED, placed).await.map_err(late)?? else {
         return Ok(Placement::Here(id));
     };
     if matches!(peer, Peer::OtherHost(_)) {

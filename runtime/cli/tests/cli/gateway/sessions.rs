@@ -110,7 +110,7 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
     client
         .get(&format!("/v1/sessions/{id}/events?after={behind}"))
         .must_be(204);
-    client.input(&id, "late").must_be(503);
+    client.input(&id, "late").must_be(409);
     client
         .ask_with("DELETE", &format!("/v1/sessions/{id}?remove=true"), &[], "")
         .must_be(204);

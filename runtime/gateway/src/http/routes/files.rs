@@ -80,7 +80,7 @@ pub(super) async fn take(
     let token = principal.token_id().map(str::to_owned);
     let upload = blocking(move || uploads.begin(&session, token.as_deref(), size)).await?;
     // The room is reserved first: a removal of the session from now on cancels the upload.
-    drop(SessionClient::join(&shared.sessions_for(&principal), &id).await?);
+    drop(SessionClient::join_open(&shared.sessions_for(&principal), &id).await?);
     let mut file = tokio::fs::File::from_std(upload.reopen()?);
     let body = request.into_body().into_data_stream();
     let is_cancelled = || upload.is_cancelled();

@@ -21,6 +21,7 @@ use crate::{
     auth::authorizer::authorize,
     gateway::Shared,
     http::{
+        idempotency,
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
         uploads::UploadError,
@@ -133,7 +134,9 @@ pub(super) async fn take(
     client.submit(submission).await?;
     let accepted = client
         .wait_for_reply(|received| accepted(&received, &message_id))
-        .await??;
+        .await?;
+    // An input that the session took before it was closed has its answer.
+    let accepted = accepted.or_else(|refused| client.check_open().and(Err(refused)))?;
     let AcceptedInput {
         turn,
         seq,
@@ -169,20 +172,18 @@ pub(super) async fn take(
     Ok((StatusCode::OK, Body(told)).into_response())
 }
 
-/// The input's own id: what makes a second try the same input.
+/// Returns the id of an input, by which the session recognizes a repeated one.
 fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
-    let key = headers
-        .get("idempotency-key")
-        .map(|key| key.to_str().unwrap_or_default().trim_matches('"'));
-    let wrong =
-        |error: &dyn std::fmt::Display| Problem::unprocessable(format!("Idempotency-Key: {error}"));
+    let key = idempotency::key_of(headers)?;
+    let given = given.map(MessageId::new).transpose();
+    let given = given.map_err(|error| Problem::unprocessable(format!("message_id: {error}")))?;
     match (key, given) {
-        (Some(key), None) => MessageId::new(key).map_err(|error| wrong(&error)),
-        (Some(key), Some(given)) if given != key => Err(wrong(&"message_id says otherwise")),
-        (_, Some(given)) => MessageId::new(given).map_err(|error| wrong(&error)),
-        (None, None) => {
-            MessageId::new(uuid::Uuid::new_v4().simple().to_string()).map_err(|error| wrong(&error))
-        }
+        (Some(key), Some(given)) if given != key => Err(Problem::unprocessable(
+            "Idempotency-Key and message_id differ; send one of them",
+        )),
+        (Some(id), _) | (None, Some(id)) => Ok(id),
+        (None, None) => MessageId::new(uuid::Uuid::new_v4().simple().to_string())
+            .map_err(|error| Problem::failed(error.to_string())),
     }
 }
 

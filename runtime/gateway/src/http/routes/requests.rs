@@ -10,7 +10,9 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
-use trunkline_protocol::{AdapterBody, Category, HostBody, HostMessage, RelayBody, Stop};
+use trunkline_protocol::{
+    AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionUpdate, Stop,
+};
 use trunkline_sessions::EntryBody;
 
 use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id};
@@ -45,7 +47,7 @@ pub(super) async fn stop(
         &HostMessage::new(id.clone(), body.clone()),
         None,
     )?;
-    let client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
+    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
     let open: Vec<_> = client
         .attached
         .turn_id
@@ -90,7 +92,7 @@ pub(super) async fn answer(
     members.insert("request_id".to_owned(), json!(request));
     let message = message(&id, kind, members)?;
     authorize(&shared, &principal, &message, None)?;
-    let mut client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
+    let mut client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
     let (own, request) = (client.name().map(str::to_owned), request.as_str());
     client.send(None, message.body).await?;
     let decision = |received: Received<'_>| match received.body {
@@ -147,7 +149,10 @@ pub(super) async fn update(
     SessionPath(id): SessionPath,
     Json(settings): Json<Settings>,
 ) -> Answer<StatusCode> {
-    let client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
+    // The scope counts before the session is looked up.
+    let scope = HostMessage::new(id.clone(), HostBody::from(SessionUpdate::default()));
+    authorize(&shared, &principal, &scope, None)?;
+    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
     let agent = &client.attached.agent_id;
     settings
         .options

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionClose, SessionEdit,
+    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionAttached, SessionClose, SessionEdit,
     SessionFork, SessionId, SessionState, SessionsList,
 };
 use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, without_path};
@@ -29,6 +29,7 @@ use crate::{
     gateway::Shared,
     http::{
         connection::Peer,
+        idempotency::{self, key_of},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
     },
@@ -121,10 +122,14 @@ pub(super) async fn open(
         }
         continue_conversation(&shared, &principal, &agent, native, &mut start).await?;
     }
-    let mut listener =
-        shared
-            .sessions_for(&principal)
-            .start(&id, &agent, *start, None, title.as_deref())?;
+    let sessions = shared.sessions_for(&principal);
+    if key_of(&headers)?.is_some() || matches!(peer, Peer::OtherHost(_)) {
+        // The answer to an earlier request of this key may be lost.
+        if let Ok(known) = SessionClient::join(&sessions, &id).await {
+            return opened_before(&id, &known.attached, &agent);
+        }
+    }
+    let mut listener = sessions.start(&id, &agent, *start, None, title.as_deref())?;
     let stored = tokio::time::timeout(STORED, listener.next(&mut Vec::new())).await;
     if !matches!(stored, Ok(Ok(StreamItem::Entries))) {
         return Err(Problem::unavailable(
@@ -132,6 +137,18 @@ pub(super) async fn open(
         ));
     }
     Ok(created(&id, &json!({ "id": id, "agent": agent })))
+}
+
+/// Returns the answer to a repeated request, whose session exists.
+fn opened_before(id: &SessionId, session: &SessionAttached, agent: &str) -> Answer<Response> {
+    if session.agent_id != agent {
+        let other = &session.agent_id;
+        return Err(Problem::unprocessable(format!(
+            "Idempotency-Key: an earlier request opened a session of the agent {other} with this key; \
+             use a new key for each request"
+        )));
+    }
+    Ok(created(id, &json!({ "id": id, "agent": agent })))
 }
 
 /// The answer to a request that has made a session.
@@ -156,10 +173,11 @@ pub(super) async fn fork(
     State(shared): Gate,
     Extension(principal): Asks,
     SessionPath(source): SessionPath,
+    headers: HeaderMap,
     Json(copy): Json<ForkBody>,
 ) -> Answer<Response> {
     shared.takes_work()?;
-    let id = placement::new_id()?;
+    let id = idempotency::session_id(&principal, &headers, Some(&source))?;
     let fork = SessionFork {
         source: source.to_string(),
         seq: copy.seq,
@@ -170,7 +188,15 @@ pub(super) async fn fork(
         &principal,
         &HubMessage::new(id.clone(), fork.clone()),
     )?;
-    let (attached, _) = shared.sessions_for(&principal).fork(&id, fork).await?;
+    let sessions = shared.sessions_for(&principal);
+    let before = match key_of(&headers)? {
+        Some(_) => SessionClient::join(&sessions, &id).await.ok(),
+        None => None,
+    };
+    let attached = match before {
+        Some(before) => before.attached,
+        None => sessions.fork(&id, fork).await?.0,
+    };
     let body = json!({ "id": id, "agent": attached.agent_id, "copied": attached.copied });
     Ok(created(&id, &body))
 }

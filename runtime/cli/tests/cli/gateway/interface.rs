@@ -1,0 +1,251 @@
+//! Rules that hold for all paths: statuses by the state of a session, and repeated requests.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use super::{super::Home, Answer, Client, Daemon};
+
+/// A request to a session, and the status that it has when the session is closed.
+struct SessionRequest {
+    method: &'static str,
+    path: &'static str,
+    body: &'static str,
+    if_closed: u16,
+    /// True if a token of scope `observe` may send it.
+    is_read: bool,
+}
+
+const SHA256: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+
+const REQUESTS: [(&str, &str, &str, u16, bool); 14] = [
+    ("GET", "", "", 200, true),
+    ("GET", "/history", "", 200, true),
+    ("GET", "/events?after=100000", "", 409, true),
+    ("GET", "/files/SHA256", "", 404, true),
+    ("POST", "/inputs", r#"{"content":"late"}"#, 409, false),
+    (
+        "POST",
+        "/inputs?wait=end",
+        r#"{"content":"late"}"#,
+        409,
+        false,
+    ),
+    (
+        "POST",
+        "/inputs",
+        r#"{"content":"late","steer":"t"}"#,
+        409,
+        false,
+    ),
+    ("POST", "/stop", "{}", 409, false),
+    ("POST", "/requests/r-1", r#"{"approved":false}"#, 409, false),
+    ("POST", "/requests/r-1", r#"{"cancelled":true}"#, 409, false),
+    (
+        "POST",
+        "/settings",
+        r#"{"options":{"model":"m"}}"#,
+        409,
+        false,
+    ),
+    ("PUT", "/files?name=a", "a", 409, false),
+    ("POST", "/fork", "{}", 201, false),
+    ("POST", "/edit", r#"{"title":"t"}"#, 204, false),
+];
+
+impl SessionRequest {
+    fn all() -> impl Iterator<Item = Self> {
+        REQUESTS
+            .into_iter()
+            .map(|(method, path, body, if_closed, is_read)| Self {
+                method,
+                path,
+                body,
+                if_closed,
+                is_read,
+            })
+    }
+
+    fn send(&self, client: &Client, id: &str) -> Answer {
+        let path = format!("/v1/sessions/{id}{}", self.path.replace("SHA256", SHA256));
+        client.ask_with(self.method, &path, &[], self.body)
+    }
+
+    #[track_caller]
+    fn check(&self, client: &Client, id: &str, status: u16) {
+        let answer = self.send(client, id);
+        let name = format!("{} {} {}", self.method, self.path, self.body);
+        assert_eq!(answer.status, status, "{name}: {answer:?}");
+    }
+}
+
+#[test]
+fn each_path_has_one_status_for_each_state_of_a_session() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control", "--approve"]);
+    let reader = daemon.token(&["observe", "--all-sessions"]);
+    let other = daemon.token(&["control", "--approve"]);
+    let delete = |id: &str, query: &str| {
+        client.ask_with("DELETE", &format!("/v1/sessions/{id}{query}"), &[], "")
+    };
+    let (closed, removed) = (client.open(), client.open());
+    delete(&closed, "").must_be(204);
+    delete(&removed, "?remove=true").must_be(204);
+    for request in SessionRequest::all() {
+        request.check(&client, &closed, request.if_closed);
+        let for_reader = if request.is_read {
+            request.if_closed
+        } else {
+            403
+        };
+        request.check(&reader, &closed, for_reader);
+        for id in [&*removed, "never", &"i".repeat(200)] {
+            request.check(&client, id, 404);
+        }
+        // The session of another token is one that never was.
+        request.check(&other, &closed, 404);
+    }
+    // A session is closed once, and removed once.
+    delete(&closed, "").must_be(204);
+    delete(&closed, "?remove=true").must_be(204);
+    delete(&closed, "").must_be(404);
+    delete("never", "").must_be(404);
+
+    let unknown = json!({ "agent": "never" });
+    client.post("/v1/sessions", &unknown).must_be(422);
+    let narrow = daemon.token(&["control", "--agents", "another"]);
+    narrow
+        .post("/v1/sessions", &json!({ "agent": "echo" }))
+        .must_be(403);
+    for agent in ["never", "echo"] {
+        let path = format!("/v1/agents/{agent}/conversations");
+        narrow.get(&path).must_be(404);
+    }
+
+    // A daemon that ends takes no further work, and shows what it has.
+    let id = client.open();
+    client.input(&id, "/sleep 600").must_be(202);
+    client.events(&id, 0).until("turn.begin");
+    daemon.signal(Signal::TERM);
+    while client.get("/readyz").status == 200 {}
+    for (path, body) in [
+        ("/v1/sessions", json!({})),
+        (
+            &format!("/v1/sessions/{id}/inputs"),
+            json!({ "content": "late" }),
+        ),
+        (&format!("/v1/sessions/{id}/fork"), json!({})),
+    ] {
+        let refused = client.post(path, &body).must_be(503);
+        assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
+    }
+    client.get(&format!("/v1/sessions/{id}")).must_be(200);
+}
+
+/// Sends a request with a key.
+fn with_key(client: &Client, path: &str, key: &str, body: &Value) -> Answer {
+    let headers = [("Idempotency-Key", key)];
+    client.ask_with("POST", path, &headers, &body.to_string())
+}
+
+#[test]
+fn a_repeated_request_has_one_effect_and_one_answer() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["admin", "--approve"]);
+    let other = daemon.token(&["control"]);
+    let id = client.open();
+    client.input(&id, "/tool ls").must_be(202);
+    let asked = client.events(&id, 0).until("permission.request");
+    let asked: Value = serde_json::from_str(&asked.last().unwrap().1).unwrap();
+    let request = format!("/requests/{}", asked["request_id"].as_str().unwrap());
+    let of_session = |path: &str| format!("/v1/sessions/{id}{path}");
+    for (path, body, another, status) in [
+        (
+            "/v1/sessions".to_owned(),
+            json!({ "agent": "echo", "options": { "title": "one" } }),
+            json!({ "agent": "echo", "options": { "title": "two" } }),
+            201,
+        ),
+        (
+            of_session(&request),
+            json!({ "approved": true }),
+            json!({ "approved": false }),
+            200,
+        ),
+        (of_session("/fork"), json!({}), json!({ "seq": 1 }), 201),
+        (
+            of_session("/edit"),
+            json!({ "title": "one" }),
+            json!({ "title": "two" }),
+            204,
+        ),
+        (
+            of_session("/settings"),
+            json!({ "options": { "model": "a" } }),
+            json!({ "options": { "model": "b" } }),
+            202,
+        ),
+        (
+            "/v1/tokens".to_owned(),
+            json!({ "scope": "observe" }),
+            json!({ "scope": "control" }),
+            201,
+        ),
+    ] {
+        let key = format!("key of {path}");
+        // One that is refused takes no key.
+        with_key(&client, &path, &key, &json!({ "unknown": 1 }));
+        let first = with_key(&client, &path, &key, &body).must_be(status);
+        assert!(!first.headers.contains_key("idempotency-replayed"));
+        let again = with_key(&client, &path, &key, &body).must_be(status);
+        assert_eq!(again.headers["idempotency-replayed"], "true", "{path}");
+        assert_eq!(again.body, first.body, "{path}");
+        assert_eq!(again.headers.get("location"), first.headers.get("location"));
+        let refused = with_key(&client, &path, &key, &another).must_be(422);
+        assert!(refused.body.contains("Idempotency-Key"), "{refused:?}");
+        let refused = with_key(&client, "/v1/sessions", &key, &json!({ "options": {} }));
+        refused.must_be(422);
+    }
+    let tokens = client.get("/v1/tokens").json()["tokens"].clone();
+    assert_eq!(tokens.as_array().unwrap().len(), 3, "{tokens}");
+    let sessions = client.get("/v1/sessions").json()["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 3, "{sessions}");
+    // A key is of one token.
+    let body = json!({ "agent": "echo", "options": { "title": "one" } });
+    let own = with_key(&other, "/v1/sessions", "key of /v1/sessions", &body).must_be(201);
+    assert!(!own.headers.contains_key("idempotency-replayed"));
+    with_key(&client, "/v1/sessions", &"k".repeat(1000), &body).must_be(422);
+    daemon.down();
+}
+
+#[test]
+fn a_session_and_a_fork_are_found_by_their_keys_after_a_restart() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let mut client = daemon.token(&["control"]);
+    let open = json!({ "agent": "echo" });
+    let id = with_key(&client, "/v1/sessions", "k", &open)
+        .must_be(201)
+        .json()["id"]
+        .clone();
+    let fork = format!("/v1/sessions/{}/fork", id.as_str().unwrap());
+    client.turn(id.as_str().unwrap(), "hello");
+    let copy = with_key(&client, &fork, "k-2", &json!({}))
+        .must_be(201)
+        .json();
+    daemon.kill();
+    let daemon = Daemon::up(&home);
+    client.http = daemon.http.clone();
+    let again = with_key(&client, "/v1/sessions", "k", &open).must_be(201);
+    assert_eq!(again.json()["id"], id);
+    assert_eq!(
+        again.headers["location"],
+        format!("/v1/sessions/{}", id.as_str().unwrap())
+    );
+    let again = with_key(&client, &fork, "k-2", &json!({})).must_be(201);
+    assert_eq!(again.json(), copy);
+    let sessions = client.get("/v1/sessions").json()["sessions"].clone();
+    assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    daemon.down();
+}

@@ -1,0 +1,247 @@
+//! Repeated requests: a POST with an `Idempotency-Key` is done once, and a repeat gets its answer.
+//!
+//! Answers are in memory. An input, a new session and a fork are also found by their key in the
+//! journal, so that a repeat after a restart makes no second one.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use axum::{
+    Extension,
+    body::Body,
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, response},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use bytes::Bytes;
+use tokio::{sync::OwnedMutexGuard, time::Instant};
+use tracing::Instrument;
+use trunkline_protocol::{MessageId, SessionId};
+
+use crate::{
+    auth::{principal::Principal, token::hex},
+    gateway::Shared,
+    http::{
+        problem::{Answer, Problem},
+        routes::{BODY, read},
+    },
+};
+
+/// Answers that are kept for a principal. A further one replaces the oldest.
+const MAX_ANSWERS: usize = 1024;
+
+/// Time for which an answer is kept.
+const ANSWER_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Largest body of an answer that is kept, in bytes.
+const MAX_ANSWER: usize = 16 * 1024;
+
+/// Marks an answer as that of an earlier request.
+const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
+
+/// Returns the key of a request, which has the form of an input's id.
+pub(crate) fn key_of(headers: &HeaderMap) -> Answer<Option<MessageId>> {
+    let Some(key) = headers.get("idempotency-key") else {
+        return Ok(None);
+    };
+    let key = MessageId::new(key.to_str().unwrap_or_default().trim_matches('"'));
+    key.map(Some)
+        .map_err(|error| Problem::unprocessable(format!("Idempotency-Key: {error}")))
+}
+
+/// Makes the id of a new session. A request with a key gets the same id each time.
+pub(crate) fn session_id(
+    principal: &Principal,
+    headers: &HeaderMap,
+    source: Option<&SessionId>,
+) -> Answer<SessionId> {
+    let id = match key_of(headers)? {
+        None => uuid::Uuid::new_v4().simple().to_string(),
+        Some(key) => {
+            let parts = [
+                principal.secret(),
+                source.map_or("", SessionId::as_str),
+                key.as_str(),
+            ];
+            hex(&hash(&parts.map(str::as_bytes)))[..32].to_owned()
+        }
+    };
+    SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
+}
+
+/// Hashes parts of which none can be taken for another.
+fn hash(parts: &[&[u8]]) -> [u8; 32] {
+    let mut hash = hmac_sha256::Hash::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
+    }
+    hash.finalize()
+}
+
+/// Answers a POST with a key by the answer to an earlier one, if there was one.
+///
+/// Inputs are left out, since their session keeps them, and so are messages of ACP.
+pub(crate) async fn answer_once(
+    State(shared): State<Arc<Shared>>,
+    Extension(principal): Extension<Principal>,
+    request: Request,
+    next: Next,
+) -> Answer<Response> {
+    let path = request.uri().path();
+    if request.method() != Method::POST || path == "/acp" || path.ends_with("/inputs") {
+        return Ok(next.run(request).await);
+    }
+    let Some(key) = key_of(request.headers())? else {
+        return Ok(next.run(request).await);
+    };
+    let (head, body) = request.into_parts();
+    let body = read(body, BODY).await?;
+    let fingerprint = hash(&[head.uri.to_string().as_bytes(), &body]);
+    let mut slot = shared.answers.lock(principal.token_id(), key).await;
+    if let Some(kept) = &*slot {
+        return kept.repeat(&fingerprint);
+    }
+    // A client that leaves does not cancel the request: its repeat finds the answer.
+    let request = Request::from_parts(head, Body::from(body));
+    let done = async move {
+        let (head, body) = next.run(request).await.into_parts();
+        let body = Bytes::from(read(body, usize::MAX).await?);
+        if head.status.is_success() {
+            *slot = Some(KeptAnswer::new(fingerprint, &head, &body));
+        }
+        Ok(Response::from_parts(head, Body::from(body)))
+    };
+    let done = tokio::spawn(done.in_current_span()).await;
+    done.unwrap_or_else(|_| Err(Problem::unavailable("the daemon ends")))
+}
+
+/// The answer to a request that was done.
+#[derive(Debug)]
+struct KeptAnswer {
+    /// Hash of the request's path and body.
+    fingerprint: [u8; 32],
+    status: StatusCode,
+    headers: HeaderMap,
+    /// `None` if it was too long to keep.
+    body: Option<Bytes>,
+}
+
+impl KeptAnswer {
+    fn new(fingerprint: [u8; 32], head: &response::Parts, body: &Bytes) -> Self {
+        Self {
+            fingerprint,
+            status: head.status,
+            headers: head.headers.clone(),
+            body: (body.len() <= MAX_ANSWER).then(|| body.clone()),
+        }
+    }
+
+    fn repeat(&self, fingerprint: &[u8; 32]) -> Answer<Response> {
+        if self.fingerprint != *fingerprint {
+            return Err(Problem::unprocessable(
+                "Idempotency-Key: an earlier request with another path or body had this key; \
+                 use a new key for each request",
+            ));
+        }
+        let body = self.body.clone().ok_or_else(|| {
+            Problem::conflict("the request was done before; its answer was too long to keep")
+        })?;
+        let mut response = (self.status, body).into_response();
+        *response.headers_mut() = self.headers.clone();
+        let replayed = HeaderValue::from_static("true");
+        response.headers_mut().insert(REPLAYED, replayed);
+        Ok(response)
+    }
+}
+
+/// Holds an answer, and is locked while its request runs.
+type AnswerSlot = Arc<tokio::sync::Mutex<Option<KeptAnswer>>>;
+
+/// The slot of a key.
+#[derive(Debug)]
+struct KeyedSlot {
+    key: MessageId,
+    made: Instant,
+    slot: AnswerSlot,
+}
+
+/// Answers by principal and key: [`MAX_ANSWERS`] for each principal, for [`ANSWER_LIFETIME`].
+#[derive(Debug, Default)]
+pub(crate) struct AnswerStore(Mutex<HashMap<Option<String>, VecDeque<KeyedSlot>>>);
+
+impl AnswerStore {
+    /// Locks the slot of a key, when no other request of this key runs.
+    async fn lock(
+        &self,
+        token: Option<&str>,
+        key: MessageId,
+    ) -> OwnedMutexGuard<Option<KeptAnswer>> {
+        let slot = self.slot(token, key);
+        slot.lock_owned().await
+    }
+
+    fn slot(&self, token: Option<&str>, key: MessageId) -> AnswerSlot {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        // Also the answers for tokens that are no longer used.
+        all.retain(|_, slots| {
+            while slots
+                .front()
+                .is_some_and(|slot| slot.made.elapsed() > ANSWER_LIFETIME)
+            {
+                slots.pop_front();
+            }
+            !slots.is_empty()
+        });
+        let slots = all.entry(token.map(str::to_owned)).or_default();
+        if let Some(known) = slots.iter().find(|slot| slot.key == key) {
+            return known.slot.clone();
+        }
+        if slots.len() == MAX_ANSWERS {
+            slots.pop_front();
+        }
+        let slot = AnswerSlot::default();
+        slots.push_back(KeyedSlot {
+            key,
+            made: Instant::now(),
+            slot: slot.clone(),
+        });
+        slot
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(number: usize) -> MessageId {
+        MessageId::new(format!("k-{number}")).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn answers_are_bounded_by_number_and_time_for_each_principal() {
+        let store = AnswerStore::default();
+        let other = store.slot(None, key(0));
+        let first = store.slot(Some("t"), key(0));
+        assert!(!Arc::ptr_eq(&other, &first));
+        for number in 1..MAX_ANSWERS {
+            store.slot(Some("t"), key(number));
+        }
+        assert!(Arc::ptr_eq(&first, &store.slot(Some("t"), key(0))));
+        store.slot(Some("t"), key(MAX_ANSWERS));
+        assert!(!Arc::ptr_eq(&first, &store.slot(Some("t"), key(0))));
+        assert!(Arc::ptr_eq(&other, &store.slot(None, key(0))));
+        tokio::time::advance(ANSWER_LIFETIME + Duration::from_secs(1)).await;
+        assert!(!Arc::ptr_eq(&other, &store.slot(None, key(0))));
+        assert_eq!(store.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn parts_of_a_hash_do_not_run_into_each_other() {
+        assert_ne!(hash(&[b"a", b"bc"]), hash(&[b"ab", b"c"]));
+    }
+}
