@@ -297,6 +297,16 @@ pub(crate) fn turn_id(text: Option<String>) -> Answer<Option<TurnId>> {
     id.map_err(|error| Problem::unprocessable(format!("the id of a turn: {error}")))
 }
 
+/// Adds the names that answers use beside those of the protocol, which answers had before.
+fn with_short_names(mut answer: Value, names: &[(&str, &str)]) -> Value {
+    for (short, protocol) in names {
+        if let Some(value) = answer.get(protocol).cloned() {
+            answer[short] = value;
+        }
+    }
+    answer
+}
+
 /// The message of these members.
 fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
     for (name, value) in [("type", json!(kind)), ("session_id", json!(id))] {

@@ -76,8 +76,17 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
         "what a browser has is what counts"
     );
 
-    let listed = client.get("/v1/sessions?text=hello").must_be(200).json();
-    assert_eq!(listed["sessions"][0]["session_id"], *id);
+    // By either name, for one version.
+    for query in ["agent=echo", "agent_id=echo"] {
+        let path = format!("/v1/sessions?text=hello&{query}");
+        let listed = client.get(&path).must_be(200).json();
+        let one = &listed["sessions"][0];
+        assert_eq!((&one["id"], &one["agent"]), (&json!(id), &json!("echo")));
+        assert_eq!(
+            (&one["session_id"], &one["agent_id"]),
+            (&json!(id), &json!("echo"))
+        );
+    }
     let shown = client
         .get(&format!("/v1/sessions/{id}"))
         .must_be(200)

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use trunkline_protocol::{Resume, SessionEntry, SessionStart};
 
-use super::{Asks, Gate, Query};
+use super::{Asks, Gate, Query, with_short_names};
 use crate::{
     auth::principal::Principal,
     gateway::Shared,
@@ -53,7 +53,12 @@ pub(super) async fn conversations(
     }
     let sessions = shared.sessions_for(&principal);
     let listed = sessions.list_conversations(&agent, query.cwd, query.limit);
-    Ok(Json(json!({ "conversations": listed.await? })))
+    let names = [("id", "native_session_id"), ("agent", "agent_id")];
+    let conversations = listed.await?.into_iter();
+    let conversations: Vec<_> = conversations
+        .map(|conversation| with_short_names(json!(conversation), &names))
+        .collect();
+    Ok(Json(json!({ "conversations": conversations })))
 }
 
 /// Makes a new session continue a conversation that the agent lists, in the folder of the

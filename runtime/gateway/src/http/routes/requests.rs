@@ -15,7 +15,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::EntryBody;
 
-use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id};
+use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id, with_short_names};
 use crate::{
     auth::authorizer::{authorize, may_set, no_approval},
     http::{
@@ -127,7 +127,8 @@ pub(super) async fn answer(
             .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
     }?;
     if decided.by == own {
-        return Ok(Body(serde_json::to_value(&decided).unwrap_or_default()));
+        let decided = serde_json::to_value(&decided).unwrap_or_default();
+        return Ok(Body(with_short_names(decided, &[("id", "request_id")])));
     }
     let by = decided
         .by

@@ -19,7 +19,7 @@ use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, witho
 
 use super::{
     Asks, Gate, Json, Query, SessionPath, agents::continue_conversation, all_read, blocking,
-    message,
+    message, with_short_names,
 };
 use crate::{
     auth::{
@@ -238,7 +238,8 @@ pub(super) async fn edit(
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Which {
-    agent_id: Option<String>,
+    #[serde(alias = "agent_id")]
+    agent: Option<String>,
     state: Option<String>,
     text: Option<String>,
     cursor: Option<String>,
@@ -255,7 +256,7 @@ pub(super) async fn listed(
 ) -> Answer<Body<Value>> {
     let state = which.state.as_deref().map(state_of).transpose()?;
     let asked = SessionsList {
-        agent_id: which.agent_id,
+        agent_id: which.agent,
         state,
         text: which.text,
         cursor: which.cursor,
@@ -264,20 +265,23 @@ pub(super) async fn listed(
         limit: which.limit,
         ..SessionsList::new(request()?)
     };
-    match (&shared.options.peers, peer) {
+    let mut answer = match (&shared.options.peers, peer) {
         // Another host puts it together with others.
-        (_, Peer::OtherHost(_)) => Ok(Body(json!(list::own(&shared, &principal, asked).await?))),
-        (Some(peers), _) => Ok(Body(json!(
-            list::merged(&shared, &principal, &**peers, asked).await?
-        ))),
+        (_, Peer::OtherHost(_)) => json!(list::own(&shared, &principal, asked).await?),
+        (Some(peers), _) => json!(list::merged(&shared, &principal, &**peers, asked).await?),
         (None, _) => {
             let listed = list::own(&shared, &principal, asked).await?;
-            Ok(Body(
-                json!({ "sessions": listed.sessions, "next": listed.next }),
-            ))
+            json!({ "sessions": listed.sessions, "next": listed.next })
         }
+    };
+    for session in answer["sessions"].as_array_mut().into_iter().flatten() {
+        *session = with_short_names(session.take(), SHORT_NAMES);
     }
+    Ok(Body(answer))
 }
+
+/// Names of a session and its agent in answers, and in the protocol.
+const SHORT_NAMES: &[(&str, &str)] = &[("id", "session_id"), ("agent", "agent_id")];
 
 fn state_of(text: &str) -> Answer<SessionState> {
     let known = [
@@ -305,7 +309,8 @@ pub(super) async fn show(
     SessionPath(id): SessionPath,
 ) -> Answer<Body<Value>> {
     let client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
-    let mut shown = serde_json::to_value(&client.attached).unwrap_or_default();
+    let shown = serde_json::to_value(&client.attached).unwrap_or_default();
+    let mut shown = with_short_names(shown, SHORT_NAMES);
     shown["id"] = json!(id);
     if let Some(own) = own_host(&shared) {
         shown["host"] = json!(own);
