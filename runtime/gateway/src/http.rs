@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod console;
 pub(crate) mod cors;
+pub(crate) mod encoding;
 pub(crate) mod idempotency;
 pub(crate) mod listener;
 pub(crate) mod metrics;

@@ -1,66 +1,106 @@
-//! The console: a page and its assets, which this program carries. They hold nothing of this daemon.
+//! The console: a page and its assets, which this program contains. They have nothing of this daemon.
+
+use std::sync::LazyLock;
 
 use axum::{
-    http::{HeaderValue, header},
+    body::Bytes,
+    http::{HeaderMap, HeaderName, HeaderValue, header},
     response::{IntoResponse, Response},
 };
+use flate2::Compression;
 
-/// The page, and where the token of a handover stands in it.
+use crate::http::encoding::{accepts_gzip, digest, gzip};
+
+/// The page, and the place in it for the token of a handover.
 const PAGE: &str = include_str!("../../console/dist/index.html");
 const HEAD: &str = "</head>";
+const HTML: &str = "text/html; charset=utf-8";
 
 /// No script but its own, nothing of another site, no markup from text.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; \
                       connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; \
                       require-trusted-types-for 'script'";
 
-/// The page.
-pub(crate) fn page() -> Response {
-    asset("text/html; charset=utf-8", PAGE)
+const POLICY_HEADER: (HeaderName, HeaderValue) = (
+    header::CONTENT_SECURITY_POLICY,
+    HeaderValue::from_static(POLICY),
+);
+
+/// A file of this program, which all clients share.
+#[derive(Debug)]
+pub(crate) struct Asset {
+    kind: &'static str,
+    plain: Bytes,
+    gzip: Bytes,
+    digest: String,
 }
 
-/// The page for one who has given a good code. A token has letters, digits and `_` alone.
+impl Asset {
+    fn new(kind: &'static str, text: &'static str) -> Self {
+        Self {
+            kind,
+            plain: Bytes::from_static(text.as_bytes()),
+            gzip: gzip(text.as_bytes(), Compression::best()).into(),
+            digest: digest(text.as_bytes()),
+        }
+    }
+
+    /// Answers with the file, compressed if the client accepts that. A browser asks each time
+    /// whether its copy is that of this version.
+    pub(crate) fn respond(&self, headers: &HeaderMap) -> Response {
+        let cache = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+        let vary = (header::VARY, HeaderValue::from_static("accept-encoding"));
+        let kind = (header::CONTENT_TYPE, HeaderValue::from_static(self.kind));
+        let is_gzip = accepts_gzip(headers);
+        let (body, suffix) = if is_gzip {
+            (&self.gzip, "-gzip")
+        } else {
+            (&self.plain, "")
+        };
+        let answer = ([kind, POLICY_HEADER, cache, vary], body.clone());
+        let mut response = answer.into_response();
+        let headers = response.headers_mut();
+        if is_gzip {
+            headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+        }
+        // The forms are different bytes, so each has its strong tag.
+        if let Ok(tag) = HeaderValue::try_from(format!("\"{}{suffix}\"", self.digest)) {
+            headers.insert(header::ETAG, tag);
+        }
+        response
+    }
+}
+
+/// Defines an asset that is compressed when it is first used.
+macro_rules! asset {
+    ($name:ident, $kind:expr, $text:expr) => {
+        pub(crate) static $name: LazyLock<Asset> = LazyLock::new(|| Asset::new($kind, $text));
+    };
+}
+
+asset!(INDEX, HTML, PAGE);
+asset!(
+    SCRIPT,
+    "text/javascript; charset=utf-8",
+    include_str!("../../console/dist/app.js")
+);
+asset!(
+    STYLE,
+    "text/css; charset=utf-8",
+    include_str!("../../console/dist/app.css")
+);
+asset!(
+    ICON,
+    "image/svg+xml",
+    include_str!("../../console/dist/icon.svg")
+);
+
+/// Returns the page for a client that has given a good code. A token has only letters, digits and
+/// `_`.
 pub(crate) fn page_with(token: &str) -> Response {
     let meta = format!("<meta name=\"trunkline-token\" content=\"{token}\">{HEAD}");
     let page = PAGE.replacen(HEAD, &meta, 1);
-    let mut response = asset("text/html; charset=utf-8", page);
-    response
-        .headers_mut()
-        .insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-pub(crate) fn script() -> Response {
-    asset(
-        "text/javascript; charset=utf-8",
-        include_str!("../../console/dist/app.js"),
-    )
-}
-
-pub(crate) fn style() -> Response {
-    asset(
-        "text/css; charset=utf-8",
-        include_str!("../../console/dist/app.css"),
-    )
-}
-
-pub(crate) fn icon() -> Response {
-    asset("image/svg+xml", include_str!("../../console/dist/icon.svg"))
-}
-
-fn asset(kind: &'static str, body: impl IntoResponse) -> Response {
-    const HEADERS: [(header::HeaderName, HeaderValue); 2] = [
-        (
-            header::CONTENT_SECURITY_POLICY,
-            HeaderValue::from_static(POLICY),
-        ),
-        // Of this program's version alone.
-        (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
-    ];
-    (
-        [(header::CONTENT_TYPE, HeaderValue::from_static(kind))],
-        HEADERS,
-        body,
-    )
-        .into_response()
+    let kind = (header::CONTENT_TYPE, HeaderValue::from_static(HTML));
+    let cache = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    ([kind, POLICY_HEADER, cache], page).into_response()
 }

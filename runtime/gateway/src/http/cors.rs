@@ -149,7 +149,7 @@ fn preflight() -> Response {
         ),
         (
             header::ACCESS_CONTROL_ALLOW_HEADERS,
-            "authorization, content-type, idempotency-key, last-event-id, acp-connection-id, acp-session-id",
+            "authorization, content-type, idempotency-key, if-none-match, last-event-id, acp-connection-id, acp-session-id",
         ),
         (header::ACCESS_CONTROL_MAX_AGE, "600"),
     ];
@@ -161,7 +161,9 @@ fn allow_origin(origin: HeaderValue, headers: &mut HeaderMap) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
     headers.insert(
         header::ACCESS_CONTROL_EXPOSE_HEADERS,
-        HeaderValue::from_static("location, retry-after, acp-connection-id"),
+        HeaderValue::from_static(
+            "etag, location, retry-after, idempotency-replayed, acp-connection-id",
+        ),
     );
     headers.append(header::VARY, HeaderValue::from_static("origin"));
 }

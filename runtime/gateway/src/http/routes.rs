@@ -26,7 +26,7 @@ use axum::{
     body::{Body, HttpBody},
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
     handler::Handler,
-    http::{StatusCode, request::Parts},
+    http::{HeaderMap, StatusCode, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
     routing::{MethodFilter, on},
@@ -45,7 +45,7 @@ use crate::{
     auth::{authentication, handover, principal::Principal},
     gateway::Shared,
     http::{
-        console, cors, idempotency,
+        console, cors, encoding, idempotency,
         problem::{Answer, Problem},
     },
     peers::{forward, inbound},
@@ -80,6 +80,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
             )
         })
         .layer(DefaultBodyLimit::disable())
+        .layer(from_fn(encoding::encode))
         .layer(from_fn(plain_errors))
         .layer(from_fn(inbound::read_whole))
         .layer(from_fn_with_state(
@@ -147,10 +148,18 @@ fn open_routes() -> Routes {
 /// Files of the console; the API does not describe them.
 fn console_routes() -> Routes {
     Routes::default()
-        .get("/", async || console::page())
-        .get("/app.js", async || console::script())
-        .get("/app.css", async || console::style())
-        .get("/icon.svg", async || console::icon())
+        .get("/", async |headers: HeaderMap| {
+            console::INDEX.respond(&headers)
+        })
+        .get("/app.js", async |headers: HeaderMap| {
+            console::SCRIPT.respond(&headers)
+        })
+        .get("/app.css", async |headers: HeaderMap| {
+            console::STYLE.respond(&headers)
+        })
+        .get("/icon.svg", async |headers: HeaderMap| {
+            console::ICON.respond(&headers)
+        })
 }
 
 /// A router that records its routes: the API's description has exactly these.

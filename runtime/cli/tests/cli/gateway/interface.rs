@@ -1,9 +1,12 @@
 //! Rules that hold for all paths: statuses by the state of a session, and repeated requests.
 
+use std::io::{BufRead, BufReader, Read};
+
+use flate2::read::GzDecoder;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{super::Home, Answer, Client, Daemon};
+use super::{super::Home, Answer, Client, Daemon, head};
 
 /// A request to a session, and the status that it has when the session is closed.
 struct SessionRequest {
@@ -247,5 +250,134 @@ fn a_session_and_a_fork_are_found_by_their_keys_after_a_restart() {
     assert_eq!(again.json(), copy);
     let sessions = client.get("/v1/sessions").json()["sessions"].clone();
     assert_eq!(sessions.as_array().unwrap().len(), 2, "{sessions}");
+    daemon.down();
+}
+
+/// Reads the bytes of a body that is sent in chunks.
+struct ChunkedBody<R> {
+    stream: R,
+    left: usize,
+}
+
+impl<R: BufRead> Read for ChunkedBody<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        while self.left == 0 {
+            let mut line = String::new();
+            self.stream.read_line(&mut line)?;
+            match usize::from_str_radix(line.trim(), 16) {
+                Ok(0) => return Ok(0),
+                Ok(size) => self.left = size,
+                // The end of the chunk before.
+                Err(_) => assert_eq!(line, "\r\n"),
+            }
+        }
+        let most = buffer.len().min(self.left);
+        let read = self.stream.read(&mut buffer[..most])?;
+        self.left -= read;
+        Ok(read)
+    }
+}
+
+const GZIP: (&str, &str) = ("Accept-Encoding", "br, gzip");
+
+#[test]
+fn an_event_of_a_compressed_stream_arrives_while_the_stream_is_open() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let mut stream = client.send("GET", &format!("/v1/sessions/{id}/events"), &[GZIP], "");
+    let (status, headers) = head(&mut stream);
+    assert_eq!((status, &*headers["content-encoding"]), (200, "gzip"));
+    assert_eq!(headers["vary"], "accept-encoding");
+    let mut lines = BufReader::new(GzDecoder::new(ChunkedBody { stream, left: 0 })).lines();
+    for text in ["one", "two"] {
+        client.turn(&id, text);
+        let is_end = |line: &String| line == "event: turn.complete";
+        let mut before = lines
+            .by_ref()
+            .map(Result::unwrap)
+            .take_while(|line| !is_end(line));
+        assert!(before.any(|line| line.contains(text)), "{text}");
+        before.for_each(drop);
+    }
+    // Without the header events are sent as they are.
+    let plain = client.events(&id, 0).until("turn.complete");
+    assert!(plain.len() > 2, "{plain:?}");
+    daemon.down();
+}
+
+/// Sends a GET whose answer may be compressed. Returns its headers and its body as it was sent.
+fn get_bytes(client: &Client, path: &str, headers: &[(&str, &str)]) -> (Answer, Vec<u8>) {
+    let mut stream = client.send("GET", path, headers, "");
+    let (status, headers) = head(&mut stream);
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).unwrap();
+    let body = String::new();
+    (
+        Answer {
+            status,
+            headers,
+            body,
+        },
+        bytes,
+    )
+}
+
+#[test]
+fn answers_are_compressed_and_have_tags_unless_they_have_a_secret() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["admin"]);
+    let id = client.open();
+    client.turn(&id, &"long ".repeat(1000));
+    let history = format!("/v1/sessions/{id}/history");
+    for (path, is_weak) in [
+        ("/", false),
+        ("/app.js", false),
+        ("/app.css", false),
+        ("/icon.svg", false),
+        ("/openapi.json", true),
+        (&history, true),
+    ] {
+        let (plain, text) = get_bytes(&client, path, &[]);
+        assert!(!plain.headers.contains_key("content-encoding"), "{plain:?}");
+        let (packed, bytes) = get_bytes(&client, path, &[GZIP]);
+        assert_eq!(packed.headers["content-encoding"], "gzip", "{path}");
+        assert!(packed.headers["vary"].contains("accept-encoding"));
+        assert!(bytes.len() < text.len(), "{path}");
+        let mut unpacked = Vec::new();
+        GzDecoder::new(&*bytes).read_to_end(&mut unpacked).unwrap();
+        assert!(unpacked == text, "{path}");
+        for (answer, more) in [(&plain, None), (&packed, Some(GZIP))] {
+            let tag = &*answer.headers["etag"];
+            assert_eq!(tag.starts_with("W/"), is_weak, "{path}");
+            let headers = [Some(("If-None-Match", tag)), more];
+            let headers: Vec<_> = headers.into_iter().flatten().collect();
+            let (same, bytes) = get_bytes(&client, path, &headers);
+            assert_eq!((same.status, bytes.len()), (304, 0), "{path}");
+            assert_eq!(same.headers["etag"], tag);
+        }
+        // The bytes of a strong tag are the same, and those of the two forms differ.
+        let is_same = plain.headers["etag"] == packed.headers["etag"];
+        assert_eq!(is_same, is_weak, "{path}");
+        let cache = if is_weak { "no-store" } else { "no-cache" };
+        assert_eq!(plain.headers["cache-control"], cache);
+    }
+    let tag = get_bytes(&client, &history, &[]).0.headers["etag"].clone();
+    client.turn(&id, "more");
+    let changed = get_bytes(&client, &history, &[("If-None-Match", &tag)]).0;
+    assert_eq!(changed.status, 200);
+
+    for _ in 0..8 {
+        client
+            .post("/v1/tokens", &json!({ "scope": "observe" }))
+            .must_be(201);
+    }
+    let (tokens, _) = get_bytes(&client, "/v1/tokens", &[GZIP]);
+    assert!(
+        !tokens.headers.contains_key("content-encoding"),
+        "{tokens:?}"
+    );
     daemon.down();
 }
