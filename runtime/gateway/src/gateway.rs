@@ -6,7 +6,7 @@ use std::{
     io,
     path::PathBuf,
     sync::{
-        Arc,
+        Arc, OnceLock,
         atomic::{AtomicBool, Ordering},
     },
     time::SystemTime,
@@ -31,7 +31,7 @@ use crate::{
     http::{
         connection,
         idempotency::AnswerStore,
-        listener::Listener,
+        listener::{Listener, ListenerSummary},
         metrics::Metrics,
         problem::{Answer, Problem},
         routes,
@@ -116,6 +116,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     /// ConnectionRoom for connections of other hosts.
     pub(crate) peer_connections: Arc<Semaphore>,
+    /// The network listeners, when they are served.
+    pub(crate) listeners: OnceLock<Vec<ListenerSummary>>,
     /// Whether no further input is taken.
     pub(crate) is_draining: AtomicBool,
     /// Whether the gateway ends: streams end.
@@ -157,6 +159,7 @@ impl Gateway {
             operate,
             options,
             peer_connections: Arc::new(Semaphore::new(MAX_PEER_CONNECTIONS)),
+            listeners: OnceLock::new(),
             is_draining: AtomicBool::new(false),
             ending,
         };
@@ -202,6 +205,9 @@ impl Gateway {
         let shared = &self.shared;
         let router = &self.router;
         let room = connection::ConnectionRoom::new();
+        let summaries = entrances.iter().filter_map(Listener::summary).collect();
+        // A gateway is served once.
+        let _ = shared.listeners.set(summaries);
         let network = entrances.into_iter().map(|entrance| {
             connection::network(
                 entrance,

@@ -1,5 +1,8 @@
 //! Network listeners: address, accepted host names, TLS.
 
+use std::net::SocketAddr;
+
+use serde::Serialize;
 use tokio::net::TcpListener;
 
 use crate::http::tls::Tls;
@@ -13,6 +16,23 @@ pub struct Listener {
     pub names: Vec<HostName>,
     /// Certificate and key; `None` serves plain HTTP.
     pub tls: Option<Tls>,
+}
+
+/// Address of a listener, for clients.
+#[derive(Debug, Serialize)]
+pub(crate) struct ListenerSummary {
+    address: SocketAddr,
+    tls: bool,
+}
+
+impl Listener {
+    /// Returns the bound address; `None` if the system does not report it.
+    pub(crate) fn summary(&self) -> Option<ListenerSummary> {
+        Some(ListenerSummary {
+            address: self.listener.local_addr().ok()?,
+            tls: self.tls.is_some(),
+        })
+    }
 }
 
 /// Accepted value of the `Host` header.

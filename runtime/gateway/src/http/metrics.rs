@@ -1,5 +1,7 @@
 //! Figures for Prometheus: of each agent, of requests, of streams.
 
+use std::collections::BTreeMap;
+
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
     Registry, TextEncoder,
@@ -124,12 +126,13 @@ impl Metrics {
         let counted = IntCounterVec::new(
             Opts::new(
                 "trunkline_agent_counted_total",
-                "What was counted of the agent since its process began, by name.",
+                "Old form of the counters with a name of their own.",
             ),
             &["agent", "name"],
         )
         .expect(FIXED);
         now.register(Box::new(counted.clone())).expect(FIXED);
+        let mut counters: BTreeMap<&str, IntCounterVec> = BTreeMap::new();
         for agent in agents {
             let id = [agent.agent.as_str()];
             up.with_label_values(&id)
@@ -148,6 +151,16 @@ impl Metrics {
                 .with_label_values(&id)
                 .set(int(agent.counters.spooled_bytes));
             for (name, count) in agent.counters.counts() {
+                let counter = counters.entry(name).or_insert_with(|| {
+                    let counted = name.replace('_', " ");
+                    let help = format!("Counted since the agent's process began: {counted}.");
+                    let name = format!("trunkline_{name}_total");
+                    let counter = IntCounterVec::new(Opts::new(name, help), &["agent"]);
+                    let counter = counter.expect(FIXED);
+                    now.register(Box::new(counter.clone())).expect(FIXED);
+                    counter
+                });
+                counter.with_label_values(&id).inc_by(count);
                 counted
                     .with_label_values(&[&*agent.agent, name])
                     .inc_by(count);

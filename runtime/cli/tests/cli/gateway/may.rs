@@ -319,10 +319,32 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
     );
     assert!(!page.body.contains("trunkline-token"));
     assert_eq!(daemon.stranger().get("/healthz").must_be(200).body, "ok\n");
+    let names = |client: &Client| -> Vec<_> {
+        let ready = client.get("/readyz").must_be(200).json();
+        assert_eq!(ready["state"], "ready");
+        ready.as_object().unwrap().keys().cloned().collect()
+    };
+    assert_eq!(names(&daemon.stranger()), ["state", "version"]);
+    assert_eq!(names(&client), ["state", "version", "agents"]);
+    let all = daemon.token(&["observe", "--all-sessions"]);
+    let ready = all.get("/readyz").must_be(200).json();
+    assert_eq!(ready["agents"], 1);
     assert_eq!(
-        daemon.stranger().get("/readyz").must_be(200).body,
-        "ready\n"
+        ready["listeners"],
+        json!([{ "address": daemon.http, "tls": false }])
     );
+    let text = all.get("/metrics").must_be(200).body;
+    assert!(
+        text.contains("\ntrunkline_turns_total{agent=\"echo\"}"),
+        "{text}"
+    );
+    let is_named = |line: &&str| {
+        let kind: Vec<_> = line.split(' ').skip(2).collect();
+        let is_counter = kind[1] == "counter";
+        kind[0].starts_with("trunkline_") && is_counter == kind[0].ends_with("_total")
+    };
+    let mut types = text.lines().filter(|line| line.starts_with("# TYPE "));
+    assert!(types.all(|line| is_named(&line)), "{text}");
 
     // The page of a code that is good once, and of no other.
     let opened = home.run(["open", "--state", "state", "--print"]);

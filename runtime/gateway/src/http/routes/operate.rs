@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use super::{Asks, Gate, Query, blocking};
 use crate::{
     auth::{
-        authentication::require_scope,
+        authentication::{optional_principal, require_scope},
         caller::UNPROVEN,
         principal::Principal,
         token::{NewToken, Scope},
@@ -48,13 +48,27 @@ pub(super) async fn me(State(shared): Gate, Extension(principal): Asks) -> Json<
     }))
 }
 
-/// Whether the daemon takes work. It tells nothing else.
-pub(super) async fn ready(State(shared): Gate) -> Response {
-    let is_ready = shared.takes_work().is_ok() && shared.sessions.journal().trouble().is_none();
-    match is_ready {
-        true => "ready\n".into_response(),
-        false => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
+/// Reports whether the daemon takes work, and to a client with a token what it serves.
+pub(super) async fn ready(State(shared): Gate, request: Request) -> Answer<Response> {
+    let trouble = shared.sessions.journal().trouble();
+    let (status, state) = match (shared.takes_work(), &trouble) {
+        (Err(_), _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
+        (Ok(()), Some(_)) => (StatusCode::SERVICE_UNAVAILABLE, "read_only"),
+        (Ok(()), None) => (StatusCode::OK, "ready"),
+    };
+    let mut answer = json!({ "state": state, "version": shared.options.version });
+    let peer = cors::peer(request.extensions())?;
+    if let Some(principal) = optional_principal(&shared, &peer, request.headers()).await {
+        let principal = principal?;
+        let agents = shared.host.agents().into_iter();
+        let agents = agents.filter(|agent| principal.may_have(&agent.config.id));
+        answer["agents"] = json!(agents.count());
+        if principal.sees_all() {
+            answer["sessions"] = json!(shared.sessions.journal().sessions());
+            answer["listeners"] = json!(shared.listeners.get());
+        }
     }
+    Ok((status, Json(answer)).into_response())
 }
 
 pub(super) async fn contract() -> Response {
