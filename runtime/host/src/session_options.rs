@@ -11,6 +11,7 @@ use self::modes::Ladder;
 use crate::{
     agent::work_dir,
     config::{AgentConfig, SessionOption},
+    error::UpdateError,
     files::Pinned,
 };
 
@@ -157,6 +158,14 @@ fn is_empty(json: &Json) -> bool {
 }
 
 impl AgentConfig {
+    /// Checks that a change of a session's settings widens nothing of this configuration ([ext.7]).
+    ///
+    /// # Errors
+    /// [`UpdateError::WouldWiden`], which names the option.
+    pub fn check_update(&self, change: &SessionUpdate) -> Result<(), UpdateError> {
+        update(self, change).map_err(UpdateError::WouldWiden)
+    }
+
     /// Whether every session may work in a folder: it is there, and in `work_dir` or one of
     /// `allowed_dirs`, wherever links lead. Looks at the disk.
     pub fn allows_dir(&self, dir: &Path) -> bool {

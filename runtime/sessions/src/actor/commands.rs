@@ -170,6 +170,7 @@ impl SessionActor {
                     input,
                     meta,
                     files: Vec::new(),
+                    settings: None,
                 };
                 self.submit_input(by, submission, from, found);
             }

@@ -43,6 +43,9 @@ pub struct Submission {
     /// Files for the agent. Each has a SHA-256, and none is delivered if the input is refused or
     /// repeated.
     pub files: Vec<FileInput>,
+    /// Settings for the session, which the agent gets right before the input. They do not change if
+    /// the input is refused or repeated.
+    pub settings: Option<Box<SessionUpdate>>,
 }
 
 /// An input that begins a turn, until the agent has it.
@@ -53,6 +56,7 @@ pub(crate) struct QueuedInput {
     /// Files that are not copied yet, followed by the copied ones in `placed`.
     files: VecDeque<FileInput>,
     placed: Vec<PlacedFile>,
+    settings: Option<Box<SessionUpdate>>,
     /// The span in which the input was sent. The turn's span follows from it.
     from: Span,
 }
@@ -116,6 +120,7 @@ impl SessionActor {
             input,
             meta,
             files,
+            settings,
         } = submission;
         let is_steer = input.mode == Some(InputMode::Steer);
         let input = Input {
@@ -130,6 +135,7 @@ impl SessionActor {
             input,
             files: files.into(),
             placed: Vec::new(),
+            settings,
             from,
         };
         self.begin_turn(turn_id, queued, found);
@@ -309,6 +315,12 @@ impl SessionActor {
             match self.queue.pop_front() {
                 None => return,
                 Some(QueuedItem::Input(turn, mut queued)) => {
+                    if let Some(settings) = queued.settings.take() {
+                        let update = QueuedItem::Update(queued.by, settings);
+                        self.queue.push_front(QueuedItem::Input(turn, queued));
+                        self.queue.push_front(update);
+                        continue;
+                    }
                     if let Some(file) = queued.files.pop_front() {
                         let by = queued.by;
                         self.queue

@@ -381,3 +381,30 @@ fn answers_are_compressed_and_have_tags_unless_they_have_a_secret() {
     );
     daemon.down();
 }
+
+#[test]
+fn an_input_has_limits_of_its_own() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    let path = format!("/v1/sessions/{id}/inputs?wait=end");
+    for name in ["turn_timeout_ms", "inactivity_timeout_ms"] {
+        let limits = json!({ name: 200 });
+        let body = json!({ "content": "/sleep 600", "limits": limits });
+        let end = client.post(&path, &body).must_be(200).json()["end"].clone();
+        assert_eq!(end["error"]["category"], "timeout", "{end}");
+    }
+    for (name, limits) in [
+        ("turn_timeout_ms", json!({ "turn_timeout_ms": "1 s" })),
+        ("max_token", json!({ "max_token": 1 })),
+    ] {
+        let body = json!({ "content": "never", "limits": limits });
+        let refused = client.post(&path, &body).must_be(422);
+        assert!(refused.body.contains(name), "{refused:?}");
+    }
+    let steer = json!({ "content": "x", "steer": "t", "limits": {} });
+    client.post(&path, &steer).must_be(422);
+    assert_eq!(client.turn(&id, "hello")["text"], "hello");
+    daemon.down();
+}

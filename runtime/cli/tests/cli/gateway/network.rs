@@ -154,6 +154,34 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
     client
         .post(&settings(&usual), &json!({ "options": { "env": {} } }))
         .must_be(403);
+    // A change that comes with an input is one of its turn, and none when the input is repeated.
+    let input = |id: &str, options: Value, key: &str| {
+        let body = json!({ "content": "what was set?", "options": options, "message_id": key });
+        client.post(&format!("/v1/sessions/{id}/inputs?wait=end"), &body)
+    };
+    let first = input(&usual, json!({ "model": "p" }), "k-1")
+        .must_be(200)
+        .json();
+    let text = |turn: &Value| turn["text"].as_str().unwrap().to_owned();
+    assert!(text(&first).contains("\"p\""), "{first}");
+    client.post(&settings(&usual), &model).must_be(202);
+    let again = input(&usual, json!({ "model": "p" }), "k-1")
+        .must_be(200)
+        .json();
+    assert_eq!(again["text"], first["text"]);
+    let other = input(&usual, json!({}), "k-2").must_be(200).json();
+    assert!(text(&other).contains("\"n\""), "{other}");
+    for (id, options, status, name) in [
+        (&strict, json!({ "model": "p" }), 403, "model"),
+        (&usual, json!({ "temperature": 1.0 }), 403, "temperature"),
+        (&usual, json!({ "model": 1 }), 422, "model"),
+    ] {
+        let refused = input(id, options, "k-3").must_be(status).json();
+        assert!(
+            refused["detail"].as_str().unwrap().starts_with(name),
+            "{refused}"
+        );
+    }
     assert_eq!(say(&usual, json!({ "model": "o" })), None);
     let refused = say(&strict, json!({ "model": "o" })).expect("it is refused");
     assert_eq!(

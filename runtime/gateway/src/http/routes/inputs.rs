@@ -9,14 +9,14 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Deserialize;
-use serde_json::{json, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 use trunkline_protocol::{
-    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputMode, MessageId, RelayBody,
-    SessionId, Sha256, TurnId, UserInput,
+    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputLimits, InputMode, MessageId,
+    RelayBody, SessionId, Sha256, TurnId, UserInput,
 };
 use trunkline_sessions::{EntryBody, Sessions, Submission};
 
-use super::{Asks, Gate, Json, Query, SessionPath, blocking, turn_id};
+use super::{Asks, Gate, Json, Query, SessionPath, blocking, requests::settings_update, turn_id};
 use crate::{
     auth::authorizer::authorize,
     gateway::Shared,
@@ -44,6 +44,10 @@ pub(super) struct Given {
     /// Adds to the running turn, which this names.
     steer: Option<String>,
     message_id: Option<String>,
+    /// Limits of the turn, which narrow those of the session.
+    limits: Option<Map<String, Value>>,
+    /// Settings that change with the input, from its turn on.
+    options: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -108,11 +112,16 @@ pub(super) async fn take(
     let message_id = message_id(&headers, given.message_id)?;
     let steer = turn_id(given.steer)?;
     let mode = steer.as_ref().map(|_| InputMode::Steer);
+    if steer.is_some() && (given.limits.is_some() || given.options.is_some()) {
+        return Err(Problem::unprocessable(
+            "`limits` and `options` are for a new turn; leave them out beside `steer`",
+        ));
+    }
     let input = UserInput {
         content: given.content,
         message_id: Some(message_id.clone()),
         mode,
-        limits: None,
+        limits: given.limits.map(input_limits).transpose()?,
     };
     let message = HostMessage::new(id.clone(), input);
     authorize(&shared, &principal, &message, None)?;
@@ -125,10 +134,16 @@ pub(super) async fn take(
     if steer.is_some() && steer != client.attached.turn_id {
         return Err(Problem::conflict("the turn that steer names does not run"));
     }
+    let settings = given.options.map(|options| {
+        let agent = &client.attached.agent_id;
+        settings_update(&shared, &principal, &id, agent, options).map(Box::new)
+    });
+    let settings = settings.transpose()?;
     let files = named_files(&shared, &sessions, &id, given.files).await?;
     let submission = Submission {
         input,
         files,
+        settings,
         ..Submission::default()
     };
     client.submit(submission).await?;
@@ -185,6 +200,30 @@ fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
         (None, None) => MessageId::new(uuid::Uuid::new_v4().simple().to_string())
             .map_err(|error| Problem::failed(error.to_string())),
     }
+}
+
+/// Reads the limits of an input's turn.
+fn input_limits(limits: Map<String, Value>) -> Answer<InputLimits> {
+    let mut read = InputLimits::default();
+    for (name, value) in limits {
+        let limit = match &*name {
+            "max_tokens" => &mut read.max_tokens,
+            "turn_timeout_ms" => &mut read.turn_timeout_ms,
+            "inactivity_timeout_ms" => &mut read.inactivity_timeout_ms,
+            _ => {
+                return Err(Problem::unprocessable(format!(
+                    "limits.{name} is no limit; use max_tokens, turn_timeout_ms or inactivity_timeout_ms"
+                )));
+            }
+        };
+        *limit = value.as_u64();
+        if limit.is_none() {
+            return Err(Problem::unprocessable(format!(
+                "limits.{name} must be a whole number"
+            )));
+        }
+    }
+    Ok(read)
 }
 
 /// Moves the uploads that an input names into the journal, and returns the files there.

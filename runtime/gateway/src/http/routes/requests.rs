@@ -11,13 +11,17 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use trunkline_protocol::{
-    AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionUpdate, Stop,
+    AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionId, SessionUpdate, Stop,
 };
 use trunkline_sessions::EntryBody;
 
 use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id, with_short_names};
 use crate::{
-    auth::authorizer::{authorize, may_set, no_approval},
+    auth::{
+        authorizer::{authorize, may_set, no_approval},
+        principal::Principal,
+    },
+    gateway::Shared,
     http::{
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
@@ -155,13 +159,31 @@ pub(super) async fn update(
     authorize(&shared, &principal, &scope, None)?;
     let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
     let agent = &client.attached.agent_id;
-    settings
-        .options
-        .keys()
-        .try_for_each(|name| may_set(&shared, &principal, agent, name))?;
-    let message = message(&id, "session.update", settings.options.clone())?;
-    authorize(&shared, &principal, &message, Some(agent))?;
-    all_read(&settings.options, &message)?;
-    client.send(None, message.body).await?;
+    let update = settings_update(&shared, &principal, &id, agent, settings.options)?;
+    client.send(None, update).await?;
     Ok(StatusCode::ACCEPTED)
+}
+
+/// Returns a change of settings that the principal may make in a session of this agent.
+pub(super) fn settings_update(
+    shared: &Shared,
+    principal: &Principal,
+    id: &SessionId,
+    agent: &str,
+    options: Map<String, Value>,
+) -> Answer<SessionUpdate> {
+    options
+        .keys()
+        .try_for_each(|name| may_set(shared, principal, agent, name))?;
+    let message = message(id, "session.update", options.clone())?;
+    authorize(shared, principal, &message, Some(agent))?;
+    all_read(&options, &message)?;
+    let HostBody::SessionUpdate(update) = message.body else {
+        return Err(Problem::failed("the message is no session.update"));
+    };
+    if let Some(status) = shared.host.agent(agent) {
+        let checked = status.config.check_update(&update);
+        checked.map_err(|error| Problem::forbidden(error.to_string()))?;
+    }
+    Ok(*update)
 }
