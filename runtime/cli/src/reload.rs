@@ -139,6 +139,19 @@ impl Reload {
         let _ = self.tls.set(tls);
     }
 
+    /// Refuses a pipe as the configuration, which would be read without end.
+    fn check_file(&self) -> Result<(), CliError> {
+        let path = self.began_with.source.path();
+        let is_file = |path: &Path| path.metadata().map_or(true, |found| found.is_file());
+        match path.filter(|path| !is_file(path)) {
+            None => Ok(()),
+            Some(path) => Err(CliError::usage(anyhow!(
+                "the configuration {} is not a regular file, so it cannot be read again; start the host again to use another one",
+                path.display()
+            ))),
+        }
+    }
+
     /// Reads it again, and says what came of it. Blocks.
     ///
     /// # Errors
@@ -150,6 +163,7 @@ impl Reload {
             .get()
             .map_or(Ok(()), Tls::reload)
             .map_err(CliError::usage)?;
+        self.check_file()?;
         let (config, _, effective) = self.target.config_beside(
             self.file.as_deref(),
             &self.also,

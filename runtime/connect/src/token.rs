@@ -39,7 +39,7 @@ pub enum TokenError {
         source: io::Error,
     },
     /// Others may read it.
-    #[error("others may read the token file {path}: `chmod 600` it", path = .0.display())]
+    #[error("others may read the token file {path}; run chmod 600 {path}", path = .0.display())]
     Open(PathBuf),
     /// The configuration's token is empty or has characters that none has.
     #[error("the configuration's token is not one word of visible ASCII characters")]

@@ -306,8 +306,8 @@ fn tell_open(config: &Path) {
     let mode = std::fs::metadata(config).map_or(0, |found| found.permissions().mode());
     if mode & 0o077 != 0 {
         tell(&[format!(
-            "others may read {}, which has the runtime's token: `chmod 600` it",
-            config.display()
+            "others may read {path}, which has the token of the runtime; run chmod 600 {path}",
+            path = config.display()
         )]);
     }
 }

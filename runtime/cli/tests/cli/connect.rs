@@ -437,7 +437,7 @@ fn what_would_show_the_token_is_refused_before_it_is_read() {
     fs::set_permissions(home.path().join("token"), PermissionsExt::from_mode(0o644)).unwrap();
     run(&["--hub", "ws://127.0.0.1:9"])
         .must_end_with(2)
-        .must_say("others may read the token file");
+        .must_say("; run chmod 600 ");
     fs::remove_file(home.path().join("token")).unwrap();
     run(&["--hub", "ws://127.0.0.1:9"])
         .must_end_with(2)

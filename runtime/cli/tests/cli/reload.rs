@@ -280,3 +280,20 @@ fn a_session_of_a_journal_that_is_opened_again_gets_the_configuration_of_then() 
     assert_eq!(host.asks("s", "7"), "third");
     host.ends();
 }
+
+#[test]
+fn a_pipe_in_place_of_the_configuration_is_refused_and_not_read() {
+    let home = Home::new();
+    configured(&home, &[("a", "first")], &json!({}));
+    let mut host = Reloading::new(&home, &[]);
+    let path = home.path().join("t.json");
+    std::fs::remove_file(&path).unwrap();
+    let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let log = host.reload();
+    assert!(log.contains("is not a regular file"), "{log}");
+    std::fs::remove_file(&path).unwrap();
+    configured(&home, &[("a", "second")], &json!({}));
+    assert!(host.reload().contains("changed a"));
+    host.ends();
+}
