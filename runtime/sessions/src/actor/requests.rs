@@ -10,8 +10,8 @@
 
 use trunkline_host::{EditRejected, Permission};
 use trunkline_protocol::{
-    AdapterBody, Category, InputResponse, Json, Meta, PermissionResponse, RelayBody,
-    RequestDecided, RequestId, StopReason, TurnId, rules::approves,
+    AdapterBody, Category, FieldKind, InputRequest, InputResponse, Json, Meta, PermissionResponse,
+    RelayBody, RequestDecided, RequestId, StopReason, TurnId, rules::approves,
 };
 
 use super::{HostReply, OnStored, PendingRequest, SessionActor, inputs::error_event};
@@ -152,13 +152,13 @@ impl SessionActor {
         }
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Question(question)) => {
-                let secrets = secret_fields(question.request());
+                let request = question.request();
                 let hidden = Json::of(&serde_json::json!({"redacted": true})).ok();
                 let values = response.values.clone().map(|values| {
                     let shown = values.into_iter().filter_map(|(field, value)| {
-                        match secrets.contains(&field) {
-                            true => Some((field, hidden.clone()?)),
-                            false => Some((field, value)),
+                        match is_shown(request, &field) {
+                            true => Some((field, value)),
+                            false => Some((field, hidden.clone()?)),
                         }
                     });
                     shown.collect()
@@ -377,11 +377,33 @@ fn decided(request: &RequestId, by: String) -> RequestDecided {
     }
 }
 
-/// Returns the fields of a question whose answers are not stored.
-fn secret_fields(request: &trunkline_protocol::InputRequest) -> Vec<String> {
-    let fields = request.fields.iter().flatten();
-    fields
-        .filter(|field| field.kind == Some(trunkline_protocol::FieldKind::Secret))
-        .map(|field| field.id.clone())
-        .collect()
+/// Returns `true` if the answer to this field of a question is stored. One to a secret field is not,
+/// and one to no field of the question may be meant for a secret one.
+fn is_shown(request: &InputRequest, id: &str) -> bool {
+    let mut fields = request.fields.iter().flatten().peekable();
+    fields.peek().is_none()
+        || fields.any(|field| field.id == id && field.kind != Some(FieldKind::Secret))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_answers_to_fields_that_are_no_secret_are_stored() {
+        let request = |fields| {
+            let line = format!(
+                r#"{{"type":"input.request","session_id":"s","request_id":"r","prompt":"p","fields":{fields}}}"#
+            );
+            let message = trunkline_protocol::AdapterMessage::parse(&line).unwrap();
+            let AdapterBody::InputRequest(request) = message.body else {
+                panic!("{line}");
+            };
+            request
+        };
+        let named = request(r#"[{"id":"name"},{"id":"key","kind":"secret"}]"#);
+        let shown = ["name", "key", "answer", ""].map(|id| is_shown(&named, id));
+        assert_eq!(shown, [true, false, false, false]);
+        assert!(is_shown(&request("[]"), "answer"));
+    }
 }
