@@ -177,18 +177,40 @@ pub(crate) fn line_ranges(lines: &[u8]) -> impl Iterator<Item = Range<usize>> + 
     memchr::memchr_iter(b'\n', lines).map(move |end| std::mem::replace(&mut start, end + 1)..end)
 }
 
-/// Returns a line without the path of a file, which only this machine knows: a client over a
-/// network reads the file by its SHA-256.
+/// Members with paths of this machine, by the beginning of their line. A relay writes the type
+/// first.
+const PATH_MEMBERS: [(&str, &str); 2] = [
+    ("{\"type\":\"file.output\"", "file_path"),
+    // An adapter's own, with the directory in which it resumes.
+    ("{\"type\":\"turn.complete\"", "session_params"),
+];
+
+/// Returns lines without paths, which only this machine knows: a client reads a file by its SHA-256.
+#[must_use]
+pub fn without_paths(lines: &str) -> Cow<'_, str> {
+    if !PATH_MEMBERS
+        .iter()
+        .any(|(begin, member)| lines.contains(begin) && lines.contains(member))
+    {
+        return Cow::Borrowed(lines);
+    }
+    let shown: String = lines.split_inclusive('\n').map(without_path).collect();
+    Cow::Owned(shown)
+}
+
+/// Returns a line without the path in it.
 #[must_use]
 pub fn without_path(line: &str) -> Cow<'_, str> {
-    // A relay writes the type first.
-    if !line.starts_with("{\"type\":\"file.output\"") {
+    let has_path =
+        |(begin, member): &&(&str, &str)| line.starts_with(begin) && line.contains(member);
+    let Some((_, member)) = PATH_MEMBERS.iter().find(has_path) else {
         return Cow::Borrowed(line);
-    }
+    };
     match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(line) {
         Ok(mut message) => {
-            message.shift_remove("file_path");
-            Cow::Owned(serde_json::Value::Object(message).to_string())
+            message.shift_remove(*member);
+            let end = if line.ends_with('\n') { "\n" } else { "" };
+            Cow::Owned(serde_json::Value::Object(message).to_string() + end)
         }
         Err(_) => Cow::Borrowed(line),
     }
@@ -239,6 +261,11 @@ mod tests {
         let told =
             r#"{"type":"file.output","session_id":"s","sha256":"0","seq":1,"epoch":1,"time":"t"}"#;
         assert_eq!(without_path(line), told);
+        let end = r#"{"type":"turn.complete","session_id":"s","session_params":{"cwd":"/home/a"},"status":"completed"}"#;
+        let shown = r#"{"type":"turn.complete","session_id":"s","status":"completed"}"#;
+        assert_eq!(without_path(end), shown);
+        let lines = format!("{end}\n{shown}\n{line}\n");
+        assert_eq!(without_paths(&lines), format!("{shown}\n{shown}\n{told}\n"));
         let other = r#"{"type":"output","session_id":"s","content":"file_path"}"#;
         assert!(matches!(without_path(other), Cow::Borrowed(same) if same == other));
     }

@@ -65,7 +65,7 @@ pub use actor::{Submission, serve_in_memory};
 pub use archive::Archive;
 pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
 pub use conversation::ConversationWriter;
-pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path};
+pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path, without_paths};
 pub use export::{EntryPrinter, ExportFormat, SessionExport};
 pub use history::{HistoryError, HistoryPage, HistoryRange};
 pub use list::{OverviewPage, SessionOverview};

@@ -166,6 +166,13 @@ async fn accept(
     }
 }
 
+/// Connections of this user that may be silent for [`FIRST`]. A further one has [`SHORT_FIRST`], so
+/// that silent ones do not use all of [`OWN_CONNECTIONS`].
+const SILENT_CONNECTIONS: usize = OWN_CONNECTIONS / 2;
+
+/// Timeout for the first byte while many connections are silent.
+const SHORT_FIRST: Duration = Duration::from_secs(1);
+
 /// Takes connections of this user: HTTP, and hubs that speak the protocol itself, told apart by
 /// their first byte, which is a brace or a blank for a line of the protocol.
 pub(crate) async fn socket(
@@ -175,6 +182,7 @@ pub(crate) async fn socket(
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut open = JoinSet::new();
+    let silent = Arc::new(Semaphore::new(SILENT_CONNECTIONS));
     loop {
         let mut stream = tokio::select! {
             biased;
@@ -184,12 +192,15 @@ pub(crate) async fn socket(
             stream = socket.accept(), if open.len() < OWN_CONNECTIONS => stream,
         };
         let (router, shared, mut stopped) = (router.clone(), shared.clone(), stopped.clone());
+        let silent = silent.clone().try_acquire_owned();
         open.spawn(async move {
             let mut first = [0];
+            let patience = if silent.is_ok() { FIRST } else { SHORT_FIRST };
             let read = tokio::select! {
-                read = timeout(FIRST, stream.read_exact(&mut first)) => read,
+                read = timeout(patience, stream.read_exact(&mut first)) => read,
                 _ = stopped.changed() => return,
             };
+            drop(silent);
             if !matches!(read, Ok(Ok(_))) {
                 return;
             }

@@ -57,9 +57,12 @@ fn allowed_origin(
     identity: &ListenerIdentity,
 ) -> Result<Option<HeaderValue>, Problem> {
     let headers = request.headers();
-    let named = single_header(headers, header::HOST)
-        .or_else(|| request.uri().authority().map(|name| name.as_str()));
-    if !named.is_some_and(|name| identity.is_to(name)) {
+    // A request of HTTP/2, or one to a proxy, may name a host in two places.
+    let authority = request.uri().authority().map(|name| name.as_str());
+    let host = single_header(headers, header::HOST);
+    let is_ambiguous = headers.contains_key(header::HOST) && host.is_none();
+    let mut names = host.into_iter().chain(authority).peekable();
+    if is_ambiguous || names.peek().is_none() || !names.all(|name| identity.is_to(name)) {
         return Err(wrong_host());
     }
     // The page of `trunkline open` is a file without an origin; its code works once.

@@ -5,6 +5,7 @@ use std::{
     net::TcpStream,
     os::unix::net::UnixStream,
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
@@ -382,6 +383,27 @@ fn connections_of_the_network_leave_room_for_this_user() {
     drop(open);
     assert_eq!(head(&mut waits).0, 200);
     drop(waits);
+    daemon.down();
+}
+
+#[test]
+fn silent_connections_keep_no_other_of_this_user_out() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let connect = || UnixStream::connect(home.path().join("state/journal/host.sock"));
+    // More than there may be on the socket.
+    let silent: Vec<_> = (0..1100).map(|_| connect().unwrap()).collect();
+    let mut user = connect().unwrap();
+    user.set_read_timeout(Some(SILENT)).unwrap();
+    user.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .unwrap();
+    let begun = Instant::now();
+    let mut answer = String::new();
+    user.read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    // Without the shorter time it would be a minute.
+    assert!(begun.elapsed() < Duration::from_secs(40));
+    drop(silent);
     daemon.down();
 }
 

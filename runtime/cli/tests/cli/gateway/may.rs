@@ -311,6 +311,11 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
         let asked = client.ask_with("GET", "/v1/me", &headers, "");
         assert_eq!(asked.status, status, "{headers:?}: {asked:?}");
     }
+    // The host of the address counts as much as that of the header.
+    for (host, status) in [("evil.example", 421), (&*daemon.http, 200)] {
+        let asked = client.ask_with("GET", &format!("http://{host}/v1/me"), &[], "");
+        assert_eq!(asked.status, status, "{host}: {asked:?}");
+    }
     // What needs no token tells nothing, and the page runs no script of another.
     let page = daemon.stranger().get("/").must_be(200);
     assert!(

@@ -14,7 +14,7 @@ use trunkline_protocol::{
     AdapterBody, Channel, FileInput, HostBody, HostMessage, InputLimits, InputMode, MessageId,
     RelayBody, SessionId, Sha256, TurnId, UserInput,
 };
-use trunkline_sessions::{EntryBody, Sessions, Submission};
+use trunkline_sessions::{EntryBody, Sessions, Submission, without_path};
 
 use super::{Asks, Gate, Json, Query, SessionPath, blocking, requests::settings_update, turn_id};
 use crate::{
@@ -352,7 +352,7 @@ async fn state_of(
                 EntryBody::Adapter(AdapterBody::TurnComplete(_))
             );
         if is_end {
-            return Some(RawValue::from_string(entry.line().to_owned()).ok());
+            return Some(RawValue::from_string(without_path(entry.line()).into_owned()).ok());
         }
         (entry.seq() >= last).then_some(None)
     };
@@ -388,7 +388,7 @@ async fn end_of(
                     None
                 }
                 EntryBody::Adapter(AdapterBody::TurnComplete(_)) => {
-                    RawValue::from_string(entry.line().to_owned()).ok()
+                    RawValue::from_string(without_path(entry.line()).into_owned()).ok()
                 }
                 _ => None,
             }

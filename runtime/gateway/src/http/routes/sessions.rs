@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionAttached, SessionClose, SessionEdit,
-    SessionFork, SessionId, SessionState, SessionsList,
+    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionAttached, SessionClose,
+    SessionEdit, SessionFork, SessionId, SessionState, SessionsList,
 };
 use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, without_path};
 

@@ -15,7 +15,7 @@ use tokio::{
     io::{AsyncReadExt, AsyncWriteExt, DuplexStream},
     time::{Instant, interval, sleep, timeout},
 };
-use trunkline_sessions::without_path;
+use trunkline_sessions::without_paths;
 
 use crate::{
     auth::{
@@ -282,12 +282,7 @@ fn texts(lines: &[u8], form: Form, hides: bool) -> Vec<String> {
     let text = String::from_utf8_lossy(lines);
     match form {
         Form::Rpc => text.lines().map(str::to_owned).collect(),
-        Form::Lines if hides && text.contains("{\"type\":\"file.output\"") => {
-            let shown = text
-                .split_inclusive('\n')
-                .flat_map(|line| [without_path(line.trim_end_matches('\n')), "\n".into()]);
-            vec![shown.collect()]
-        }
+        Form::Lines if hides => vec![without_paths(&text).into_owned()],
         Form::Lines => vec![text.into_owned()],
     }
 }

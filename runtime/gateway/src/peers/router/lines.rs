@@ -1,6 +1,7 @@
 //! The lines of a switch: carried whole, and its own answers.
 
 use std::{
+    borrow::Cow,
     collections::HashSet,
     io,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -13,7 +14,7 @@ use tokio::{
 use trunkline_protocol::{
     AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, Head, RelayMessage, SessionId,
 };
-use trunkline_sessions::{ends, without_path};
+use trunkline_sessions::{ends, without_paths};
 
 use super::Output;
 
@@ -100,15 +101,13 @@ pub(super) async fn copy_lines(
 }
 
 /// Lines without the paths of another machine.
-fn hidden(lines: &[u8]) -> std::borrow::Cow<'_, [u8]> {
+fn hidden(lines: &[u8]) -> Cow<'_, [u8]> {
     match std::str::from_utf8(lines) {
-        Ok(text) if text.contains("{\"type\":\"file.output\"") => {
-            let lines = text
-                .lines()
-                .flat_map(|line| [without_path(line), "\n".into()]);
-            lines.collect::<String>().into_bytes().into()
-        }
-        _ => lines.into(),
+        Ok(text) => match without_paths(text) {
+            Cow::Borrowed(_) => lines.into(),
+            Cow::Owned(shown) => shown.into_bytes().into(),
+        },
+        Err(_) => lines.into(),
     }
 }
 
