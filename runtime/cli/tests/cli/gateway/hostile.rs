@@ -316,6 +316,41 @@ fn strangers(daemon: &Daemon<'_>, count: usize) -> Vec<BufReader<TcpStream>> {
     (0..count).map(opened).collect()
 }
 
+/// The figures of docs/bounds.md, which `--nocapture` prints.
+#[test]
+fn each_kind_of_client_costs_a_bounded_amount_of_memory() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let client = daemon.token(&["control"]);
+    let id = client.open();
+    client.turn(&id, "before");
+    let half = client.head("GET /v1/me HTTP/1.1");
+    let events = |headers: &[(&str, &str)]| {
+        let path = format!("/v1/sessions/{id}/events");
+        let mut stream = client.send("GET", &path, headers, "");
+        assert_eq!(head(&mut stream).0, 200);
+        stream
+    };
+    let mut open = Vec::new();
+    let mut measure = |name: &str, count: u64, most: u64, connect: &dyn Fn() -> _| {
+        let before = resident(&daemon);
+        open.extend((0..count).map(|_| connect()));
+        client.turn(&id, "beside them");
+        let each = resident(&daemon).saturating_sub(before) / count;
+        println!("{name}: {each} KiB");
+        assert!(each < most, "{name}: {each} KiB each");
+    };
+    let gzip = [("Accept-Encoding", "gzip")];
+    measure("event stream", 100, 64, &|| events(&[]));
+    measure("compressed event stream", 64, 512, &|| events(&gzip));
+    measure("event stream past the limit", 50, 64, &|| events(&gzip));
+    measure("half a head", 200, 32, &|| client.raw(half.as_bytes()));
+    let pipe = || strangers(&daemon, 1).pop().unwrap();
+    measure("pipe without a token", 200, 80, &pipe);
+    drop(open);
+    daemon.down();
+}
+
 #[test]
 fn a_thousand_clients_without_a_token_cost_little_and_keep_none_out() {
     let home = Home::new();
