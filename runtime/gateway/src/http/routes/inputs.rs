@@ -136,7 +136,7 @@ pub(super) async fn take(
     }
     let settings = given.options.map(|options| {
         let agent = &client.attached.agent_id;
-        settings_update(&shared, &principal, &id, agent, options).map(Box::new)
+        settings_update(&shared, &principal, &id, agent, &options).map(Box::new)
     });
     let settings = settings.transpose()?;
     let files = named_files(&shared, &sessions, &id, given.files).await?;

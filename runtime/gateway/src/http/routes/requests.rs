@@ -159,7 +159,7 @@ pub(super) async fn update(
     authorize(&shared, &principal, &scope, None)?;
     let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
     let agent = &client.attached.agent_id;
-    let update = settings_update(&shared, &principal, &id, agent, settings.options)?;
+    let update = settings_update(&shared, &principal, &id, agent, &settings.options)?;
     client.send(None, update).await?;
     Ok(StatusCode::ACCEPTED)
 }
@@ -170,14 +170,14 @@ pub(super) fn settings_update(
     principal: &Principal,
     id: &SessionId,
     agent: &str,
-    options: Map<String, Value>,
+    options: &Map<String, Value>,
 ) -> Answer<SessionUpdate> {
     options
         .keys()
         .try_for_each(|name| may_set(shared, principal, agent, name))?;
     let message = message(id, "session.update", options.clone())?;
     authorize(shared, principal, &message, Some(agent))?;
-    all_read(&options, &message)?;
+    all_read(options, &message)?;
     let HostBody::SessionUpdate(update) = message.body else {
         return Err(Problem::failed("the message is no session.update"));
     };
