@@ -171,6 +171,8 @@ impl GzipStream {
     }
 
     async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+        // A stream that has ended is not polled again.
+        self.encoder.as_ref()?;
         let chunk = match self.body.next().await {
             Some(Ok(chunk)) => chunk,
             Some(Err(error)) => return Some(Err(error)),
