@@ -1,4 +1,4 @@
-//! Asks a daemon over its socket, as this user.
+//! HTTP client for the daemon's socket.
 
 use std::{io, path::Path, time::Duration};
 
@@ -14,20 +14,20 @@ use tokio::{
 };
 use trunkline_client::connect_unix;
 
-/// How long an answer may take.
+/// Timeout for a response.
 const ANSWERED: Duration = Duration::from_secs(30);
 
-/// The longest answer that is read, in bytes: a picture of a session.
+/// Limit for a response, in bytes. The largest is the snapshot of a session.
 const ANSWER: usize = 4 * 1024 * 1024;
 
-/// Asks the daemon that listens on a socket: a method, a path, a body in JSON that may be empty.
-/// Gives the status and the body of the answer.
+/// Sends a request to the daemon that listens on a socket. `body` is JSON and may be empty. Returns
+/// the status and the body of the response.
 ///
 /// # Errors
-/// When no daemon listens there, or it does not answer within 30 s.
+/// Fails if no daemon listens on the socket, or if it does not respond within 30 s.
 ///
 /// # Panics
-/// Outside a tokio runtime with I/O and time.
+/// Panics outside a tokio runtime with I/O and time.
 pub async fn ask(
     socket: &Path,
     method: Method,
@@ -43,13 +43,13 @@ pub async fn ask(
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
 
-/// The same over a connection that is there, to a host of this name, however long it takes.
+/// Sends a request over an open connection to a host of this name, without a timeout.
 ///
 /// # Errors
-/// When the connection breaks, or what comes is no answer, or longer than 4 MiB.
+/// Fails if the connection breaks, if the response is invalid, or if it is longer than 4 MiB.
 ///
 /// # Panics
-/// Outside a tokio runtime with I/O.
+/// Panics outside a tokio runtime with I/O.
 pub async fn ask_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     host: &str,

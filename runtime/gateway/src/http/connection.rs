@@ -1,4 +1,5 @@
-//! Connections: taken one by one, bounded in number, in the time until a request is there, and in its size.
+//! Connections of the network and of the daemon's socket. Their number is limited, and so are the
+//! time and the size of a request's head.
 
 mod http2;
 mod rewind;
@@ -30,39 +31,39 @@ use crate::{
     peers::router,
 };
 
-/// How many connections there are at a time over the network, at most.
+/// Limit for the connections over the network.
 const CONNECTIONS: usize = 16 * 1024;
 
-/// How many there are on the socket.
+/// Limit for the connections on the daemon's socket.
 const OWN_CONNECTIONS: usize = 1024;
 
-/// How long a request's head may take, from its first byte or from the end of the request before.
+/// Timeout for the head of a request, from its first byte or from the end of the previous request.
 const HEAD: Duration = Duration::from_secs(20);
 
-/// The longest head, in bytes.
+/// Limit for the head of a request, in bytes.
 const HEAD_BYTES: usize = 8 * 1024;
 
-/// How long a connection may take to say its first byte on the socket.
+/// Timeout for the first byte of a connection on the socket.
 pub(crate) const FIRST: Duration = Duration::from_secs(60);
 
-/// How long those that there are may take to end.
+/// Time that open connections have to finish when the gateway stops.
 const ENDING: Duration = Duration::from_secs(2);
 
-/// How long it waits after a connection could not be taken: there may be no descriptor.
+/// Delay after a failed `accept`, for example for lack of file descriptors.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// From where a request comes.
+/// Origin of a request.
 #[derive(Debug, Clone)]
 pub(crate) enum Peer {
-    /// The network: how it came in, who is at the other end, and whether that has shown a token.
+    /// Network: the listener, the process at the other end, and the state of its authentication.
     Network(Arc<ListenerIdentity>, Arc<Caller>, Arc<ClientAdmission>),
-    /// The socket of this user.
+    /// The daemon's socket, which only this user can open.
     User,
-    /// Another host, for who asks there.
+    /// Another host, on behalf of a principal.
     OtherHost(Principal),
 }
 
-/// The places that the connections of all entrances share.
+/// Connection limit that all listeners share.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionRoom {
     places: Arc<Semaphore>,
@@ -74,7 +75,7 @@ impl ConnectionRoom {
         Self::of(connections())
     }
 
-    /// Half of the places at least are for clients with a token.
+    /// Keeps at least half of the places for clients with a token.
     fn of(places: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(places)),
@@ -83,7 +84,7 @@ impl ConnectionRoom {
     }
 }
 
-/// Takes connections over TCP until it is stopped.
+/// Accepts connections over TCP until it is stopped.
 pub(crate) async fn network(
     entrance: Listener,
     room: ConnectionRoom,
@@ -100,7 +101,7 @@ pub(crate) async fn network(
     loop {
         let accepted = tokio::select! {
             biased;
-            // Gone is stopped.
+            // A dropped sender counts as a stop.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
             accepted = accept(&listener, &room.places) => accepted,
@@ -108,11 +109,11 @@ pub(crate) async fn network(
         let Some((stream, peer, permit)) = accepted else {
             continue;
         };
-        // Gone again.
+        // The connection is closed already.
         let Ok(own) = stream.local_addr() else {
             continue;
         };
-        // A line at a time is said: none waits for more.
+        // Lines are small, and each must be sent at once.
         let _ = stream.set_nodelay(true);
         let caller = Arc::new(Caller::new(peer, own));
         let identity = identity.clone();
@@ -142,8 +143,8 @@ pub(crate) async fn network(
     end(open).await;
 }
 
-/// How many connections of the network there may be. Each is a descriptor: a quarter of those that
-/// the process may have is left for the journal, for agents and for this user.
+/// Returns the connection limit for the network. A quarter of the process's file descriptors stays
+/// free for the journal, agents, and the socket.
 fn connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(descriptors / 4 * 3)
@@ -173,8 +174,8 @@ const SILENT_CONNECTIONS: usize = OWN_CONNECTIONS / 2;
 /// Timeout for the first byte while many connections are silent.
 const SHORT_FIRST: Duration = Duration::from_secs(1);
 
-/// Takes connections of this user: HTTP, and hubs that speak the protocol itself, told apart by
-/// their first byte, which is a brace or a blank for a line of the protocol.
+/// Accepts connections of this user: HTTP, and hubs that use the protocol. The first byte decides:
+/// a line of the protocol begins with a brace or white space.
 pub(crate) async fn socket(
     socket: PrivateSocket,
     router: Router,
@@ -186,7 +187,7 @@ pub(crate) async fn socket(
     loop {
         let mut stream = tokio::select! {
             biased;
-            // Gone is stopped.
+            // A dropped sender counts as a stop.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
             stream = socket.accept(), if open.len() < OWN_CONNECTIONS => stream,
@@ -217,7 +218,7 @@ pub(crate) async fn socket(
                 .await;
             }
             let stop = async move {
-                // Gone is stopped.
+                // A dropped sender counts as a stop.
                 let _ = stopped.changed().await;
             };
             router::serve(
@@ -237,11 +238,11 @@ pub(crate) async fn socket(
 
 async fn end(mut open: JoinSet<()>) {
     let ended = async { while open.join_next().await.is_some() {} };
-    // Those that are left are dropped.
+    // Remaining connections are dropped.
     let _ = timeout(ENDING, ended).await;
 }
 
-/// Serves the requests of one connection, which holds its place as long.
+/// Serves the requests of one connection, and holds its place until the end.
 pub(crate) async fn serve<S>(
     stream: S,
     router: Router,
@@ -280,7 +281,7 @@ pub(crate) async fn serve<S>(
     drop(place);
 }
 
-/// Answers the requests of a connection, each of which notes from where it comes.
+/// Returns the service of a connection. It records the origin of each request.
 fn service(
     router: Router,
     from: Peer,

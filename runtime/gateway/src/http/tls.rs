@@ -1,4 +1,4 @@
-//! TLS: a certificate and its key, read from files, and again when they change.
+//! TLS with a certificate and a key from files, which can be reloaded.
 
 use std::{
     fs::{File, Metadata},
@@ -22,13 +22,13 @@ use tokio::{
 };
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
-/// How long a client may take to agree on a connection.
+/// Timeout for a TLS handshake.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
-/// The longest file that is read, in bytes.
+/// Limit for a certificate or key file, in bytes.
 const FILE: u64 = 1024 * 1024;
 
-/// A certificate and its key.
+/// Certificate and key of a listener. Clones share them.
 #[derive(Debug, Clone)]
 pub struct Tls(Arc<Inner>);
 
@@ -42,11 +42,11 @@ struct Inner {
 #[derive(Debug, Clone)]
 struct Loaded {
     config: Arc<ServerConfig>,
-    /// The server's own, which says what it is called.
+    /// The server's own certificate, without its chain.
     certificate: CertificateDer<'static>,
 }
 
-/// Why a certificate and its key are not used, as a sentence.
+/// Error of a certificate or its key.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -55,34 +55,34 @@ pub enum TlsError {
     File {
         /// The file.
         path: PathBuf,
-        /// Why not.
+        /// The file system's error.
         error: io::Error,
     },
     /// Others than the key's owner and group can read it, or its group can change it.
     #[error("the key {} is open to others: `chmod 600` it, or 640 for its group", .0.display())]
     Open(PathBuf),
-    /// A file is not what it should be.
+    /// A file has no certificate or no key.
     #[error("{} has no {what} in PEM", .path.display())]
     Empty {
         /// The file.
         path: PathBuf,
-        /// What it should have.
+        /// The missing content.
         what: &'static str,
     },
-    /// They do not go together, or cannot be used.
+    /// The certificate and the key do not match, or cannot be used.
     #[error("the certificate {} and the key {} cannot be used together: {error}", .certificate.display(), .key.display())]
     Pair {
-        /// The file of the certificate.
+        /// File of the certificate.
         certificate: PathBuf,
-        /// The file of the key.
+        /// File of the key.
         key: PathBuf,
-        /// Why not.
+        /// The reason.
         error: rustls::Error,
     },
 }
 
 impl Tls {
-    /// Reads the files, in PEM: the certificate with those above it, and its key. Blocks for the disk.
+    /// Reads the PEM files: the certificate with its chain, and its key. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TlsError`].
@@ -95,10 +95,10 @@ impl Tls {
         })))
     }
 
-    /// Reads them again, for connections from now on. Blocks for the disk.
+    /// Reads the files again, for new connections. Blocks for the disk.
     ///
     /// # Errors
-    /// See [`TlsError`]. Those of before stay.
+    /// See [`TlsError`]. The old certificate and key stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let loaded = Loaded::read(&self.0.certificate, &self.0.key)?;
         *self.0.now.write().unwrap_or_else(PoisonError::into_inner) = loaded;
@@ -113,7 +113,7 @@ impl Tls {
             .clone()
     }
 
-    /// Whether the certificate is for this name or address.
+    /// Returns true if the certificate is valid for this host name or IP address.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         let name = name.trim_start_matches('[').trim_end_matches(']');
         let loaded = self.now();
@@ -126,7 +126,7 @@ impl Tls {
         verify_server_name(&own, &name).is_ok()
     }
 
-    /// Agrees with a client on a connection, in the time that it has for that.
+    /// Performs the handshake with a client, within its timeout.
     pub(crate) async fn shake_hands<S>(&self, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -177,7 +177,7 @@ impl Loaded {
     }
 }
 
-/// What a file holds, and what it is: of the file that was read, and not of one that takes its place.
+/// Reads a file and its metadata from one handle, so that both describe the same file.
 fn read(path: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
     let mut bytes = Vec::new();
     let mut read = || {
@@ -242,7 +242,7 @@ pub(crate) mod tests {
         (certificate, key)
     }
 
-    /// A certificate of its own for a name, and its key.
+    /// Creates a self-signed certificate for a name.
     pub(crate) fn made(folder: &Path, name: &str) -> Tls {
         let (certificate, key) = write(folder, name);
         Tls::open(certificate, key).unwrap()

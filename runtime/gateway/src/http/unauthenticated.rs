@@ -1,4 +1,5 @@
-//! Clients over the network that have shown no token yet: what each may send, and how many there may be.
+//! Limits for network clients that have not yet sent a valid token: their number, and the bytes
+//! that are read from each.
 
 use std::{
     collections::VecDeque,
@@ -40,7 +41,7 @@ pub(crate) struct UnauthenticatedClients {
 }
 
 impl UnauthenticatedClients {
-    /// `limit` is at most [`MAX_STRANGERS`].
+    /// Creates the registry. `limit` is at most [`MAX_STRANGERS`].
     pub(crate) fn new(limit: usize) -> Self {
         Self {
             waiting: Mutex::default(),
@@ -48,9 +49,9 @@ impl UnauthenticatedClients {
         }
     }
 
-    /// Admits a connection, which keeps its place until it is dropped. At the limit the connection
-    /// of the oldest stranger that asks for nothing is closed, so that a client with a token always
-    /// gets in.
+    /// Admits a connection, which keeps its place until it is dropped. At the limit, the connection
+    /// of the oldest unauthenticated client without a request is closed, so that a client with a
+    /// token always gets in.
     ///
     /// # Cancel safety
     /// A connection that was not admitted is closed.
@@ -117,7 +118,7 @@ impl ClientAdmission {
         }
     }
 
-    /// The client has shown a good token: its connection is bounded by what the token may do.
+    /// Records that the client has sent a valid token, which now limits its connection.
     pub(crate) fn accept(&self) {
         self.has_token.store(true, SeqCst);
         self.reader.wake();
@@ -128,7 +129,7 @@ impl ClientAdmission {
         self.is_asking.store(true, SeqCst);
     }
 
-    /// A request was answered: nothing of it is held any longer.
+    /// Records the response to a request: the bytes of the request count no longer.
     pub(crate) fn answered(&self) {
         self.is_asking.store(false, SeqCst);
         if self.received.swap(0, SeqCst) >= MAX_STRANGER_BYTES {
@@ -151,7 +152,7 @@ impl ClientAdmission {
     }
 
     /// # Errors
-    /// The connection was closed for a newer one.
+    /// Fails if the connection was closed for a newer one.
     fn check(&self) -> io::Result<()> {
         match self.is_closed.load(SeqCst) {
             true => Err(io::ErrorKind::ConnectionAborted.into()),
@@ -160,9 +161,8 @@ impl ClientAdmission {
     }
 }
 
-/// A connection of which no more is read than a stranger may send, until its client has shown a
-/// token. It fails if it must make room for another. A stranger that sends more waits, until it is
-/// closed for being late.
+/// Connection that reads a limited number of bytes until its client has sent a valid token. It
+/// fails if it must make room for another one. At the limit, reads wait for a response to be sent.
 #[derive(Debug)]
 pub(crate) struct AdmittedStream {
     stream: TcpStream,
@@ -192,7 +192,7 @@ impl AsyncRead for AdmittedStream {
             .saturating_sub(received)
             .min(to.remaining());
         if room == 0 {
-            // `accept` and `answered` wake it.
+            // Woken by `accept` and `finish_request`.
             return match this.admission.has_token() {
                 true => Pin::new(&mut this.stream).poll_read(cx, to),
                 false => Poll::Pending,
@@ -208,7 +208,7 @@ impl AsyncRead for AdmittedStream {
 }
 
 impl AdmittedStream {
-    /// Lets a stranger that takes no answer be closed, too.
+    /// Fails if the connection was closed, so that a client that does not read can be closed, too.
     fn poll_admission(&self, cx: &Context<'_>) -> io::Result<()> {
         if self.admission.has_token() {
             return Ok(());
@@ -261,7 +261,7 @@ mod tests {
 
     use super::*;
 
-    /// UnauthenticatedClients of a limit, and connections to admit.
+    /// Admits connections of new clients.
     async fn connections(
         strangers: &UnauthenticatedClients,
         count: usize,

@@ -1,8 +1,8 @@
-//! Uploads: files that clients give by PUT, kept until an input names them.
+//! Uploads: files that clients send by PUT, kept until an input names them.
 //!
 //! Each byte has one owner. An upload belongs to this store until an input of its session names it;
 //! then the journal has its bytes, and only its label stays here. The removal of a session removes
-//! its uploads, and a timer removes what has waited for an hour.
+//! its uploads, and a timer removes uploads after an hour.
 
 use std::{
     collections::HashMap,
@@ -25,14 +25,14 @@ use crate::auth::token::hex;
 /// The largest upload, in bytes.
 pub(crate) const MAX_UPLOAD: u64 = 64 * 1024 * 1024;
 
-/// The room for all uploads, in bytes: those that wait for an input, and those that are being
+/// Limit for all uploads, in bytes: those that wait for an input, and those that are being
 /// received.
 const MAX_ALL: u64 = 1024 * 1024 * 1024;
 
-/// The part of [`MAX_ALL`] that the uploads of one token may have.
+/// The part of [`MAX_ALL`] that one token can use.
 const MAX_OF_TOKEN: u64 = 256 * 1024 * 1024;
 
-/// The room that the smallest upload takes, in bytes: it bounds the number of files, too.
+/// The room that is counted for the smallest upload, in bytes: it limits the number of files.
 const MIN_ROOM: u64 = 64 * 1024;
 
 /// The time after which an upload is removed, named by an input or not.
@@ -66,7 +66,7 @@ pub(crate) enum UploadError {
     Io(#[from] io::Error),
 }
 
-/// An upload that waits, or of which the journal has the bytes.
+/// Upload that waits for an input, or was named by one.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FoundUpload {
     /// The file. `None` if the journal has its bytes.
@@ -82,7 +82,7 @@ pub(crate) struct Uploads {
     ledger: Arc<Mutex<Ledger>>,
 }
 
-/// The room that uploads have. Files are made and removed only while it is locked, so it agrees
+/// The room that uploads use. Files are created and removed only while it is locked, so it agrees
 /// with the folder.
 #[derive(Debug, Default)]
 struct Ledger {
@@ -91,10 +91,10 @@ struct Ledger {
     next_reservation: u64,
 }
 
-/// The name of the session's folder, and the SHA-256 of the content in hex.
+/// Name of the session's folder, and the SHA-256 of the content in hex.
 type UploadKey = (String, String);
 
-/// The room of an upload that is being received.
+/// Room of an upload that is being received.
 #[derive(Debug)]
 struct Reservation {
     session_folder: String,
@@ -103,7 +103,7 @@ struct Reservation {
     is_cancelled: Arc<AtomicBool>,
 }
 
-/// An upload that waits for an input, or its label after that.
+/// Upload that waits for an input, or its label after that.
 #[derive(Debug)]
 struct StoredUpload {
     /// The token that sent it. `None` for the user's own uploads and for all of an earlier run.
@@ -112,7 +112,7 @@ struct StoredUpload {
     expires: Instant,
 }
 
-/// An upload that is being received. Dropped, it gives back its room and its file.
+/// Upload that is being received. Dropping it frees its room and its file.
 #[derive(Debug)]
 pub(crate) struct IncomingUpload {
     session_folder: String,
@@ -136,7 +136,7 @@ impl Drop for HeldReservation {
     fn drop(&mut self) {
         let mut ledger = lock(&self.ledger);
         ledger.reservations.remove(&self.number);
-        // It stays while it has uploads.
+        // The folder stays while it has uploads.
         let _ = fs::remove_dir(&self.folder);
     }
 }
@@ -160,7 +160,7 @@ impl IncomingUpload {
 
 impl Uploads {
     /// Opens the store of a state folder: removes what an earlier run has left incomplete or
-    /// expired, and takes over the rest. No other process may use the folder. Blocks for the disk.
+    /// expired, and adopts the rest. No other process may use the folder. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's error.
@@ -280,8 +280,8 @@ impl Uploads {
         Some(FoundUpload { path, label })
     }
 
-    /// Gives up the bytes of an upload that the journal has. Its label stays for further inputs
-    /// that name it. Blocks for the disk.
+    /// Deletes the bytes of an upload that the journal has. Its label stays for further inputs that
+    /// name it. Blocks for the disk.
     ///
     /// # Errors
     /// The file system's error.
@@ -319,7 +319,7 @@ impl Uploads {
         Ok(())
     }
 
-    /// Removes expired uploads again and again. Never resolves.
+    /// Removes expired uploads at each [`SWEEP_INTERVAL`]. Never resolves.
     ///
     /// # Cancel safety
     /// A sweep that has begun continues.
@@ -330,13 +330,13 @@ impl Uploads {
             ticks.tick().await;
             let uploads = self.clone();
             let now = Instant::now();
-            // It fails only at the end of the runtime.
+            // Fails only at the end of the runtime.
             let _ = tokio::task::spawn_blocking(move || uploads.sweep(now)).await;
         }
     }
 
-    /// Removes what has expired. An upload whose file cannot be removed keeps its room until a
-    /// later sweep.
+    /// Removes expired uploads. One whose file cannot be removed keeps its room until a later
+    /// sweep.
     fn sweep(&self, now: Instant) {
         let mut ledger = lock(&self.ledger);
         ledger.stored.retain(|key, stored| {
@@ -349,7 +349,7 @@ impl Uploads {
             if let Err(error) = &removed {
                 tracing::warn!(%error, path = %path.display(), "failed to remove an expired upload; it is tried again");
             }
-            // It stays while it has other uploads.
+            // The folder stays while it has other uploads.
             let _ = fs::remove_dir(self.folder.join(&key.0));
             removed.is_err()
         });
@@ -361,7 +361,7 @@ impl Uploads {
 }
 
 impl Ledger {
-    /// The room of all uploads whose token fits.
+    /// Sums the room of all uploads whose token fits.
     fn room_taken(&self, fits: impl Fn(Option<&str>) -> bool) -> u64 {
         let reserved = self
             .reservations
@@ -383,7 +383,7 @@ fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the name of a session's folder. No id leads out of the store by it.
+/// Returns the name of a session's folder: a hash, which cannot lead out of the store.
 fn folder_name(session: &SessionId) -> String {
     hex(&hmac_sha256::Hash::hash(session.as_str().as_bytes()))
 }
@@ -415,7 +415,7 @@ fn take_over(folder: &Path) -> io::Result<HashMap<UploadKey, StoredUpload>> {
                 None => remove_if_there(&path)?,
             }
         }
-        // It stays while it has uploads.
+        // The folder stays while it has uploads.
         let _ = fs::remove_dir(&session);
     }
     Ok(stored)
@@ -434,7 +434,7 @@ fn take_over_file(session: &Path, path: &Path) -> io::Result<Option<(UploadKey, 
         return Ok(None);
     };
     let modified = fs::symlink_metadata(path)?.modified()?;
-    // A clock that was set back makes it younger, and no older.
+    // A clock that was set back makes the upload younger, not older.
     let age = SystemTime::now()
         .duration_since(modified)
         .unwrap_or_default();
@@ -454,7 +454,7 @@ fn create_private_dir(path: &Path) -> io::Result<()> {
         .create(path)
 }
 
-/// Writes a file that only this user may read, in place of an earlier one.
+/// Writes a file that only this user can read, or replaces it.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let file = NamedTempFile::new_in(folder)?;

@@ -1,4 +1,4 @@
-//! A request that another host serves: carried there whole, and its answer back as it comes.
+//! Forwarding of requests to the host that serves their session.
 
 use std::{sync::Arc, time::Duration};
 
@@ -31,16 +31,17 @@ use crate::{
     },
 };
 
-/// How long it may take to learn where a session is, or to get a connection there.
+/// Timeout for locating a session, and for connecting to its host.
 pub(crate) const REACHED: Duration = Duration::from_secs(5);
 
-/// How long an answer is waited for when the gateway ends.
+/// Time that a forwarded request may still take after the gateway has begun to stop.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// The id that a new session gets, from one gateway to another. No client's header of this name goes on.
+/// Header in which one gateway gives another the id of a new session. Removed from the requests of
+/// clients.
 pub(crate) const NEW_SESSION: HeaderName = HeaderName::from_static("trunkline-new-session");
 
-/// What is said of one connection alone, and who asks: that goes another way.
+/// Headers that are not forwarded: those of a single connection, and credentials.
 const NOT_CARRIED: [HeaderName; 13] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
@@ -57,7 +58,7 @@ const NOT_CARRIED: [HeaderName; 13] = [
     header::COOKIE,
 ];
 
-/// Lets a request about a session of this host through, and carries one about another's to its host.
+/// Middleware that forwards requests about sessions of other hosts and passes on all others.
 pub(crate) async fn forward_session_request(
     State(shared): State<Arc<Shared>>,
     Extension(principal): Extension<Principal>,
@@ -75,7 +76,7 @@ pub(crate) async fn forward_session_request(
         Err(problem) => return problem.into_response(),
     };
     match peer {
-        // It would go round in a circle where two hosts know different things.
+        // Two hosts with different tables would otherwise forward it in a circle.
         Peer::OtherHost(_) => moved(&host).into_response(),
         Peer::Network(..) | Peer::User => {
             forward_request(&shared, &principal, &id, None, &host, request)
@@ -85,10 +86,10 @@ pub(crate) async fn forward_session_request(
     }
 }
 
-/// The host of a session; `None`: this one.
+/// Finds the host of a session; `None` for this host.
 ///
 /// # Errors
-/// That there is none, or that it cannot be reached now.
+/// Fails if the session is unknown, or if its host is not available.
 pub(crate) async fn locate(peers: &dyn Peers, id: &SessionId) -> Answer<Option<String>> {
     let late =
         |_| Problem::unavailable("it is not known in time which host has the session; try again");
@@ -116,10 +117,11 @@ pub(super) fn moved(host: &str) -> Problem {
     ))
 }
 
-/// Carries a request about a session to a host, which is `new` where the host is to open it.
+/// Forwards a request about a session to a host. `new` is the id of the session if the host must
+/// open it.
 ///
 /// # Errors
-/// When that host does not answer, or who asks may ask no more.
+/// Fails if the host does not respond, or if the principal's token is no longer valid.
 pub(crate) async fn forward_request(
     shared: &Arc<Shared>,
     principal: &Principal,
@@ -183,11 +185,11 @@ pub(crate) async fn forward_request(
     Ok(Response::from_parts(head, Body::from_stream(body)))
 }
 
-/// A request as it goes on: what it asks, without what was said to this gateway alone.
+/// Rewrites a request for another gateway: removes what concerns this connection only.
 pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answer<Request> {
     let (mut parts, body) = request.into_parts();
     remove_own(&mut parts.headers);
-    // How long the body is, it says itself.
+    // The body sets the length again.
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(NEW_SESSION);
     parts
@@ -208,7 +210,7 @@ pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answ
         .map_err(|error| Problem::failed(error.to_string()))
 }
 
-/// Removes what is of one connection: what HTTP calls so, and what a header of it names.
+/// Removes hop-by-hop headers: the standard ones, and those that `Connection` names.
 fn remove_own(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
@@ -222,7 +224,7 @@ fn remove_own(headers: &mut HeaderMap) {
     }
 }
 
-/// Sends a request to a host. The connection lives as long as what is given with the answer.
+/// Sends a request to a host. The returned tasks drive the connection; dropping them closes it.
 pub(super) async fn send(
     peers: &dyn Peers,
     principal: &Principal,
@@ -267,12 +269,12 @@ fn unanswered(host: &str, why: &dyn std::fmt::Display) -> Problem {
     ))
 }
 
-/// The body of an answer on its way.
+/// Response body that is being forwarded.
 struct Coming {
     body: BodyDataStream,
-    /// Whether it is events, of which a client takes each by itself.
+    /// True for an event stream, of which every chunk is complete in itself.
     is_events: bool,
-    /// Resolves when no more of it is to be told.
+    /// Resolves when the stream must end.
     ended: BoxFuture<'static, ()>,
     _connection: JoinSet<()>,
     _counted: Option<Stream>,
@@ -285,7 +287,7 @@ impl Coming {
             () = &mut self.ended => Some(Err(axum::Error::new("the token or the host has ended"))),
             chunk = self.body.next() => chunk,
         };
-        // A stream of events that breaks is one that ends: the client goes on from its last event.
+        // A broken event stream ends without an error: the client resumes after its last event.
         chunk.filter(|chunk| !self.is_events || chunk.is_ok())
     }
 }

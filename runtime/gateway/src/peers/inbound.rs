@@ -1,4 +1,4 @@
-//! Connections of other hosts, each for one who asks there.
+//! Connections from other hosts. Each serves one principal.
 
 use std::{
     sync::{Arc, Mutex, PoisonError},
@@ -23,15 +23,15 @@ use crate::{
     http::connection::{self, Peer},
 };
 
-/// How many connections of other hosts there are at a time. A further one is closed at once.
+/// Limit for the connections from other hosts. A further one is closed.
 pub(crate) const MAX_PEER_CONNECTIONS: usize = 16 * 1024;
 
-/// How much of a body that is refused is still read, in bytes, and for how long.
+/// Limits for reading the rest of a refused body, in bytes and time.
 const REFUSED: u64 = crate::http::uploads::MAX_UPLOAD;
 const REFUSED_TIME: Duration = Duration::from_secs(5);
 
-/// Serves one connection of another host: requests, or a hub that speaks lines, told apart by their
-/// first byte.
+/// Serves a connection from another host. The first byte decides between HTTP and a hub that sends
+/// lines.
 pub(crate) async fn serve(
     shared: Arc<Shared>,
     router: Router,
@@ -70,8 +70,8 @@ pub(crate) async fn serve(
     drop(place);
 }
 
-/// Reads a body that is refused before its end to that end: the host that carries it writes it
-/// first, and reads the answer then.
+/// Middleware that reads the rest of a body after its request was refused. The forwarding host
+/// reads the response only after it has sent the whole body.
 pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
     let is_from_other_host = matches!(request.extensions().get(), Some(Peer::OtherHost(_)));
     if !is_from_other_host || request.body().is_end_stream() {
@@ -96,7 +96,7 @@ pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
             }
         }
     };
-    // In vain where it has no end.
+    // A timeout leaves the rest unread.
     let _ = timeout(REFUSED_TIME, drained).await;
     response
 }

@@ -1,8 +1,8 @@
-//! The sessions of all hosts in one list, the last active first, page by page.
+//! Merged session lists of all hosts, the most recently active first.
 //!
-//! Each host gives a page of its own, and the cursor behind each session of it. They are put
-//! together as far as it is known what comes next. A cursor says how far the list was read: a time,
-//! and the positions of those hosts that cannot be told from it.
+//! Each host returns one page and a cursor for each session. The pages are merged up to the point
+//! after which a host may have more sessions. The cursor of a merged page has a time, and positions
+//! of the hosts for which the time is not sufficient.
 
 use std::{
     cmp::Reverse,
@@ -27,45 +27,45 @@ use crate::{
     http::problem::{Answer, Problem},
 };
 
-/// How long a host may take to give its page.
+/// Timeout for the page of a host.
 const PAGE_TIME: Duration = Duration::from_secs(2);
 
-/// How many hosts are asked at a time.
+/// Limit for concurrent requests to hosts.
 const ASKED: usize = 64;
 
-/// The longest page of a host, in bytes.
+/// Limit for the page of a host, in bytes.
 const PAGE_BYTES: usize = 2 * 1024 * 1024;
 
-/// How many sessions a page has, unless the request says otherwise, and at most.
+/// Number of sessions in a page: the default and the limit.
 const PAGE: u32 = 50;
 const LONGEST: u32 = 1000;
 
-/// How much the sessions of a page take together, in bytes, so that it fits into a line of 1 MiB.
+/// Limit for the sessions of a merged page, in bytes. The page must fit into a line of 1 MiB.
 const BYTES: usize = 896 * 1024;
 
-/// A page of a host's own sessions.
+/// Page of the sessions of one host.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Page {
     pub(crate) sessions: Vec<Value>,
     pub(crate) next: Option<String>,
-    /// Behind each of them.
+    /// Cursors of the positions after each session.
     pub(crate) cursors: Vec<String>,
 }
 
-/// A page of all hosts' sessions.
+/// Page of the sessions of all hosts.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct Merged {
     pub(crate) sessions: Vec<Value>,
     pub(crate) next: Option<String>,
-    /// The hosts whose sessions are not among them, since they did not answer.
+    /// Hosts that did not respond. Their sessions are missing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
 }
 
-/// This host's own page.
+/// Lists the sessions of this host.
 ///
 /// # Errors
-/// What is wrong with what was asked for.
+/// Fails if the request is invalid.
 pub(crate) async fn own(
     shared: &Shared,
     principal: &Principal,
@@ -93,10 +93,10 @@ pub(crate) async fn own(
     }
 }
 
-/// A page of all hosts together.
+/// Lists the sessions of all hosts.
 ///
 /// # Errors
-/// What is wrong with what was asked for.
+/// Fails if the request is invalid.
 pub(crate) async fn merged(
     shared: &Arc<Shared>,
     principal: &Principal,
@@ -150,7 +150,7 @@ pub(crate) async fn merged(
     ))
 }
 
-/// The same, as the line with which a hub on a pipe is answered.
+/// Encodes a page of all hosts, or the reason why there is none, as a line for a hub.
 pub(crate) async fn line(
     shared: &Arc<Shared>,
     principal: &Principal,
@@ -170,7 +170,7 @@ pub(crate) async fn line(
     }
 }
 
-/// Why a hub on a pipe gets no list.
+/// Encodes a failed list request as a line for a hub.
 pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
     let result = SessionsListResult {
         error: Some(why),
@@ -179,7 +179,7 @@ pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
     AdapterMessage::new(SessionId::none(), AdapterBody::from(result)).to_line()
 }
 
-/// Asks another host for its page.
+/// Requests the page of another host.
 async fn of_host(
     peers: &dyn Peers,
     principal: &Principal,
@@ -224,17 +224,17 @@ async fn of_host(
     }
 }
 
-/// The time in a host's cursor, which is by when its sessions were active.
+/// Returns the time in the cursor of a host: when its session was last active.
 fn time_of(cursor: &str) -> Option<u64> {
     u64::from_str_radix(cursor.split_once('-')?.0, 16).ok()
 }
 
-/// How far a list was read.
+/// Cursor of a merged list.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Reached {
-    /// When the last session was active that was listed.
+    /// Activity time of the last listed session.
     time: Option<u64>,
-    /// The positions of hosts that are not just behind that time. `None`: its first session.
+    /// Positions of hosts that differ from that time; `None` for the beginning.
     positions: BTreeMap<String, Option<String>>,
 }
 
@@ -277,11 +277,11 @@ impl Reached {
         cursor
     }
 
-    /// Where a host is to go on.
+    /// Returns the cursor from which a host continues.
     fn of(&self, host: &str) -> Option<String> {
         match self.positions.get(host) {
             Some(position) => position.clone(),
-            // The numbers of sessions begin at 0: all of the time itself are behind it.
+            // Session keys begin at 0, so all sessions of the time itself follow this cursor.
             None => self
                 .time
                 .map(|time| format!("{:x}-0", time.saturating_add(1))),
@@ -289,7 +289,7 @@ impl Reached {
     }
 }
 
-/// What [`hex`] was made of.
+/// Decodes the output of [`hex`].
 fn text_of(hex: &str) -> Option<String> {
     if !hex.len().is_multiple_of(2) {
         return None;
@@ -301,12 +301,12 @@ fn text_of(hex: &str) -> Option<String> {
     String::from_utf8(bytes?).ok()
 }
 
-/// Puts pages of hosts together, as far as it is known that no session belongs between. `None`: it
-/// did not answer.
+/// Merges pages of hosts, up to the point after which a host may have further sessions. A host
+/// without a page did not respond.
 fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: usize) -> Merged {
     let mut merged = Merged::default();
     let (mut all, mut goes_on, mut has_more) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
-    // No further session of a host that has more was active later than this.
+    // Time of the latest session that a host has left out of its page.
     let mut known_to = None;
     for (host, page) in found {
         let Some(page) = page else {
@@ -326,7 +326,7 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             (time_of(&at).unwrap_or_default(), host.clone(), at, one)
         }));
     }
-    // Those of a host stay in its order.
+    // A stable sort: the sessions of a host keep their order.
     all.sort_by_key(|(time, host, ..)| (Reverse(*time), host.clone()));
     let is_known = |time: u64| known_to.is_none_or(|to| time >= to);
     let mut next = Reached {
@@ -345,7 +345,7 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             goes_on.insert(host.clone(), Some(at.clone()));
         }
         behind.insert(host, at);
-        // One that has just moved may be at two hosts.
+        // A session that is moving can be listed by two hosts.
         if !merged
             .sessions
             .iter()
@@ -363,7 +363,7 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
         return merged;
     }
     for (host, position) in goes_on {
-        // Of most hosts the time says enough: all of theirs that is left was active before it.
+        // The time is sufficient for a host if all of its remaining sessions are older.
         let is_told = position
             .as_deref()
             .and_then(time_of)
@@ -372,7 +372,8 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             next.positions.insert(host, position);
         }
     }
-    // One that did not answer goes on where it was, so that its sessions come late, and not never.
+    // A host that did not respond continues from its old position: its sessions come late, but none
+    // is lost.
     next.positions.extend(
         merged
             .missing

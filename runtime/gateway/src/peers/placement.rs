@@ -1,4 +1,4 @@
-//! A new session: which host opens it.
+//! Placement of new sessions on hosts.
 
 use std::sync::Arc;
 
@@ -25,18 +25,19 @@ use crate::{
     },
 };
 
-/// What becomes of a request for a new session.
+/// Outcome of a request for a new session.
 pub(crate) enum Placement {
-    /// This host opens it, under this id.
+    /// This host opens the session under this id.
     Here(SessionId),
-    /// Another host has answered.
+    /// Another host opened the session and sent this response.
     Answered(Response),
 }
 
-/// Chooses the id of a new session, and has another host open it where it is to be there.
+/// Chooses the id and the host of a new session. If another host is chosen, forwards the request to
+/// it.
 ///
 /// # Errors
-/// When no host takes it, or the one that has taken it does not answer.
+/// Fails if no host accepts the session, or if the chosen one does not respond.
 pub(crate) async fn place(
     shared: &Arc<Shared>,
     principal: &Principal,
@@ -44,7 +45,7 @@ pub(crate) async fn place(
     headers: &HeaderMap,
     new: &New,
 ) -> Answer<Placement> {
-    // What another host says of who asks, a client cannot say of itself.
+    // Accepted from another host only: a client cannot choose the id.
     if let (Peer::OtherHost(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
         let id = id.to_str().ok().and_then(|id| SessionId::new(id).ok());
         return id
@@ -56,7 +57,7 @@ pub(crate) async fn place(
         return Ok(Placement::Here(id));
     };
     if principal.scope() < Scope::Control {
-        // It is refused here, and no host need hear of it.
+        // This host refuses the request itself, without a message to others.
         return Ok(Placement::Here(id));
     }
     let late = |_| Problem::unavailable("no host has taken the session in time; try again");

@@ -1,11 +1,11 @@
-//! A hub on one pipe, with sessions of several hosts: each line goes where its session is, and
-//! lines come back whole.
+//! Router of a hub's pipe: sends each line to the host of its session, and merges the lines that
+//! the hosts send.
 //!
-//! What names no session of another host goes to this host's relay, which knows nothing of the
-//! switch. When a session moves in order, the host that had it says so to the hub
-//! (`session.refused`), which attaches to it again. When a host goes, so does the hub's pipe: it
-//! attaches to all of its sessions again. Either way it does so at wherever they are then, behind
-//! the last entry that it has, and gets no entry twice, and misses none.
+//! Lines that concern no session of another host go to this host's relay, which is unaware of the
+//! router. If a session moves, its old host sends `session.refused`, and the hub attaches to the
+//! session again. If the connection to a host ends, so does the pipe, and the hub attaches to all
+//! of its sessions again. It attaches after the last entry that it has, so it misses no entry and
+//! receives none twice.
 
 mod lines;
 
@@ -38,19 +38,19 @@ use crate::{
     gateway::Shared,
 };
 
-/// How much is on its way between the switch and this host's relay, in bytes.
+/// Capacity of the pipes between the router and this host's relay, in bytes.
 const ROOM: usize = 64 * 1024;
 
-/// How many other hosts one hub may have sessions of. For a further one its pipe is not opened.
+/// Limit for the hosts that one hub has sessions of. Its pipe ends if it needs another one.
 const HOSTS: usize = 256;
 
-/// How many lists of sessions one hub may wait for. A further one is refused.
+/// Limit for the session lists that one hub waits for. Further requests are refused.
 const LISTS: usize = 8;
 
-/// How long a hub is still told what is said when its pipe ends.
+/// Time for the last lines of the relays, and again for closing the output.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Serves a hub: by this host's relay, or where there are other hosts, by that of each session.
+/// Serves a hub. Without other hosts, this host's relay serves it directly.
 pub(crate) async fn serve<R, W>(
     shared: &Arc<Shared>,
     principal: &Principal,
@@ -79,18 +79,18 @@ pub(crate) async fn serve<R, W>(
     router.end(ended).await;
 }
 
-/// Why a pipe ends.
+/// Reason for the end of a pipe.
 #[derive(Debug)]
 enum Ended {
-    /// The hub has gone, or does not read.
+    /// The hub has closed the pipe, or does not read.
     Hub,
-    /// It was asked to.
+    /// The caller has stopped it.
     Stopped,
-    /// A host has gone.
+    /// The connection to a host is lost.
     Host,
 }
 
-/// To the hub.
+/// Pipe to the hub.
 type Output = Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
 struct RelayRouter {
@@ -98,32 +98,32 @@ struct RelayRouter {
     peers: Arc<dyn Peers>,
     principal: Principal,
     output: Output,
-    /// To this host's relay.
+    /// Pipe to this host's relay.
     own: DuplexStream,
     stop_own: Option<oneshot::Sender<()>>,
-    /// This host's relay. Where it ends the pipe does.
+    /// Task of this host's relay. The pipe ends with it.
     relay: JoinSet<()>,
-    /// What carries the lines of each other host to the hub: the same.
+    /// Tasks that copy the lines of other hosts to the hub. The pipe ends with any of them.
     copies: JoinSet<()>,
-    /// Whether they carry no further line.
+    /// Stops these tasks when true.
     is_over: watch::Sender<bool>,
     links: HashMap<String, WriteHalf<Box<dyn Stream>>>,
-    /// What answers with the sessions of all hosts.
+    /// Tasks that answer list requests.
     lists: JoinSet<()>,
-    /// The sessions of other hosts that the hub has, and what watches that they stay there.
+    /// Sessions that the hub has at other hosts. The handle stops watching for a move.
     there: HashMap<SessionId, (String, AbortHandle)>,
     watched: Watched,
-    /// Those of them that the hub knows to be there no more.
+    /// Sessions that their hosts have refused.
     refused: Refused,
 }
 
-/// Where a line goes.
+/// Destination of a line.
 enum To {
     Own,
     Host(String),
-    /// Nowhere: this is the answer.
+    /// No host: the router answers with this line.
     Hub(Vec<u8>),
-    /// To all hosts: their sessions are asked for.
+    /// All hosts: a request for a list of sessions.
     All(SessionsList),
 }
 
@@ -169,13 +169,13 @@ impl RelayRouter {
         }
     }
 
-    /// Takes what the hub says until the pipe is to end.
+    /// Routes the hub's lines until the pipe must end.
     async fn run(
         &mut self,
         mut input: Box<dyn AsyncRead + Unpin + Send + '_>,
         mut stop: BoxFuture<'_, ()>,
     ) -> Ended {
-        // As this host's relay reads them.
+        // The same limits as in this host's relay.
         let mut lines = LineReader::of_peer(MAX_LINE);
         loop {
             let read = tokio::select! {
@@ -201,7 +201,7 @@ impl RelayRouter {
             }
             if is_last {
                 if let Some(item) = lines.finish() {
-                    // In vain where no one is there any more.
+                    // The hub has left: an error changes nothing.
                     let _ = self.take(item).await;
                 }
                 return Ended::Hub;
@@ -209,11 +209,11 @@ impl RelayRouter {
         }
     }
 
-    /// Takes one line. An error is a host that has gone.
+    /// Routes one line. An error means that a host is lost.
     async fn take(&mut self, item: Item<'_>) -> io::Result<()> {
         let line = match item {
             Item::Line(line) => line,
-            // The relay counts them.
+            // The relay counts invalid lines.
             Item::NotUtf8 { line } | Item::Cut(line) => return write(&mut self.own, line).await,
             Item::NotObject(line) => return write(&mut self.own, line.as_bytes()).await,
             Item::TooLong { first, bytes } => return self.too_long(first, bytes).await,
@@ -234,8 +234,8 @@ impl RelayRouter {
                 let Some(link) = links.get_mut(&host) else {
                     return Err(io::ErrorKind::NotConnected.into());
                 };
-                // While a host does not read, nothing more of the hub is taken, as by a relay; its
-                // end is the pipe's.
+                // While a host does not read, no further line of the hub is read. The pipe ends if
+                // the host is lost.
                 tokio::select! {
                     biased;
                     written = write(link, line.as_bytes()) => written,
@@ -245,7 +245,7 @@ impl RelayRouter {
         }
     }
 
-    /// Gives this host's relay a line as long as one that was skipped, of which it says the same.
+    /// Sends this host's relay a filler line of the same length, so that it reports the limit.
     async fn too_long(&mut self, first: &[u8], bytes: u64) -> io::Result<()> {
         self.own.write_all(first).await?;
         let rest = bytes.saturating_sub(first.len() as u64);
@@ -253,7 +253,7 @@ impl RelayRouter {
         self.own.write_all(b"\n").await
     }
 
-    /// Where a line goes.
+    /// Finds the destination of a line. An error ends the pipe.
     async fn identity(&mut self, line: &str) -> io::Result<To> {
         let Ok(head) = Head::read(line) else {
             return Ok(To::Own);
@@ -294,7 +294,7 @@ impl RelayRouter {
             known = None;
         }
         match (place, known) {
-            // What this host does not know either, it says.
+            // The relay reports unknown sessions.
             (Ok(SessionLocation::Here | SessionLocation::Unknown), None) => Ok(To::Own),
             (Ok(SessionLocation::There(host)), None) => {
                 if !is_history {
@@ -307,8 +307,8 @@ impl RelayRouter {
                 Ok(To::Hub(refused(&id, host_unavailable_text(&host, &why))))
             }
             (Err(why), _) => Ok(To::Hub(refused(&id, why))),
-            // It has moved, and the hub was not told yet: its pipe ends, so that nothing comes
-            // behind what is new.
+            // The session has moved without a `session.refused`. The pipe ends, so that no late
+            // line follows those of the new host.
             (
                 Ok(SessionLocation::Here | SessionLocation::Unknown | SessionLocation::There(_)),
                 Some(_),
@@ -316,8 +316,8 @@ impl RelayRouter {
         }
     }
 
-    /// Where a message of the pipe itself goes: one that asks for sessions of the journal to all
-    /// hosts, or where it names one, to its host.
+    /// Finds the route of a message without a session. `sessions.list` with the extension `journal`
+    /// goes to all hosts, or to one if it names a session.
     async fn way_of_pipe(&mut self, kind: &str, line: &str) -> To {
         if kind != "sessions.list" {
             return To::Own;
@@ -352,7 +352,7 @@ impl RelayRouter {
         To::Hub(list::refusal(asked.request_id, why))
     }
 
-    /// Answers with the sessions of all hosts, once they have told theirs.
+    /// Starts a task that answers with the sessions of all hosts.
     async fn list(&mut self, asked: SessionsList) -> io::Result<()> {
         while self.lists.try_join_next().is_some() {}
         if self.lists.len() == LISTS {
@@ -373,7 +373,7 @@ impl RelayRouter {
         self.lists.spawn(async move {
             let line = list::line(&shared, &principal, &*peers, asked).await;
             let mut output = output.lock().await;
-            // In vain where the hub has gone.
+            // Failures are ignored: the hub may have left.
             if output.write_all(&line).await.is_ok() {
                 let _ = output.flush().await;
             }
@@ -386,7 +386,7 @@ impl RelayRouter {
         timeout(REACHED, self.peers.locate(id)).await.map_err(late)
     }
 
-    /// Where a session of the journal begins. `None`: it is one of this pipe alone, or is refused here.
+    /// Places a new journaled session. Returns `None` if this host's relay must start or refuse it.
     async fn start(
         &mut self,
         id: &SessionId,
@@ -411,7 +411,7 @@ impl RelayRouter {
         )
     }
 
-    /// Opens the way to a host, where there is none yet.
+    /// Connects to a host, unless a connection exists.
     async fn link(&mut self, host: &str) -> io::Result<()> {
         if !self.links.contains_key(host) {
             if self.links.len() == HOSTS {
@@ -436,7 +436,7 @@ impl RelayRouter {
         Ok(())
     }
 
-    /// Notes that the hub has a session of another host.
+    /// Records a session at another host and watches for its move.
     fn watch(&mut self, id: SessionId, host: &str) {
         let (gone, watching) = futures_util::future::abortable(self.peers.moved(&id, host));
         self.watched.push(gone);
@@ -449,8 +449,8 @@ impl RelayRouter {
         }
     }
 
-    /// Lets each relay say what it has to say last, and waits for it a little. Who may hear no more
-    /// hears no other host.
+    /// Ends the pipe. Relays get a short time for their last lines, unless the caller has stopped
+    /// the router.
     async fn end(self, ended: Ended) {
         let Self {
             output,
@@ -467,7 +467,7 @@ impl RelayRouter {
             is_over.send_replace(true);
             lists.abort_all();
             if let Some(stop) = stop_own {
-                // Gone has stopped.
+                // A relay without a receiver has stopped.
                 let _ = stop.send(());
             }
         }
@@ -479,20 +479,20 @@ impl RelayRouter {
             tokio::join!(ends, others, lists, relay.join_next());
         };
         let _ = timeout(LAST_WORDS, told).await;
-        // In vain where the hub has gone.
+        // Failures are ignored: the hub may have left.
         let _ = timeout(LAST_WORDS, async { output.lock().await.shutdown().await }).await;
     }
 }
 
 type Watched = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
 
-/// Resolves when a host has gone.
+/// Resolves when a relay or a connection ends, or a session has moved.
 async fn gone(relay: &mut JoinSet<()>, copies: &mut JoinSet<()>, watched: &mut Watched) {
     let moved = async {
         loop {
             match watched.next().await {
                 Some(Ok(())) => return,
-                // It is watched no more.
+                // A session that the hub has left.
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }

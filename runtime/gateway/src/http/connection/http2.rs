@@ -1,5 +1,5 @@
-//! HTTP/2: many requests at a time on one connection, which clients that hold streams open prefer.
-//! Without TLS a client begins with it, as it knows beforehand that it is spoken here.
+//! HTTP/2: concurrent requests on one connection, for clients with open streams. Without TLS, the
+//! client must begin with HTTP/2 directly.
 
 use std::{
     convert::Infallible,
@@ -29,18 +29,17 @@ use tokio::{
 
 use super::{ENDING, HEAD, HEAD_BYTES, Peer, service};
 
-/// How many requests of a connection are open at a time.
+/// Limit for the open requests of a connection.
 const REQUESTS: u32 = 256;
 
-/// How much of an answer is written ahead of its client, and how much of all bodies a client may
-/// send ahead, in bytes.
+/// Limits for data in transit, in bytes: of a response to the client, and of all request bodies.
 const AHEAD: usize = 64 * 1024;
 const BODIES: u32 = 1024 * 1024;
 
-/// How often a client is asked whether it is there, and how long it may take to answer.
+/// Interval of pings, and the timeout for their answer.
 const PING: Duration = Duration::from_secs(20);
 
-/// Serves the requests of one connection. One without a request ends, as it does in HTTP/1.
+/// Serves the requests of one connection. An idle connection is closed, as in HTTP/1.
 pub(super) async fn serve<S>(
     stream: S,
     router: Router,
@@ -76,7 +75,7 @@ pub(super) async fn serve<S>(
         }
         () = idle(open.subscribe()) => {
             served.as_mut().graceful_shutdown();
-            // It may not hear that.
+            // The client may not read the shutdown.
             timeout(ENDING, served).await.unwrap_or(Ok(()))
         }
     };
@@ -85,10 +84,10 @@ pub(super) async fn serve<S>(
     }
 }
 
-/// Resolves when no request was open for as long as a request's head may take.
+/// Resolves when no request was open for [`HEAD_TIMEOUT`].
 async fn idle(mut open: watch::Receiver<usize>) {
     loop {
-        // Gone is idle.
+        // A dropped sender counts as idle.
         let _ = open.wait_for(|open| *open == 0).await;
         if timeout(HEAD, open.changed()).await.is_err() {
             return;
@@ -96,7 +95,7 @@ async fn idle(mut open: watch::Receiver<usize>) {
     }
 }
 
-/// A request that is open, and counted.
+/// Counter guard of an open request.
 struct Open(Arc<watch::Sender<usize>>);
 
 impl Open {
@@ -112,7 +111,7 @@ impl Drop for Open {
     }
 }
 
-/// A body that says when it is done with.
+/// Response body that keeps its request open.
 struct Counted {
     body: Body,
     _open: Open,

@@ -1,4 +1,4 @@
-//! A connection whose first bytes were looked at: they tell HTTP/2 from what came before it.
+//! Detection of HTTP/2 by the first bytes of a connection, which are then read again.
 
 use std::{
     io,
@@ -8,24 +8,24 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// How a connection of HTTP/2 begins. No method of HTTP/1 is called so.
+/// First bytes of an HTTP/2 connection. No HTTP/1 method has this name.
 const PREFACE: &[u8; 4] = b"PRI ";
 
-/// A connection, and its first bytes, which are read again.
+/// Connection that returns its first bytes again.
 #[derive(Debug)]
 pub(super) struct RewoundStream<S> {
     first: [u8; PREFACE.len()],
-    /// How many were looked at, and how many of them were read again.
+    /// Number of bytes in `first`, and how many of them were read again.
     looked_at: usize,
     read: usize,
     stream: S,
 }
 
 impl<S: AsyncRead + Unpin> RewoundStream<S> {
-    /// Reads no further than to the first byte that tells.
+    /// Reads up to the first byte that differs from the preface.
     ///
     /// # Errors
-    /// That of the connection, or that it ended.
+    /// Fails if the connection fails or ends.
     pub(super) async fn of(mut stream: S) -> io::Result<Self> {
         let mut first = [0; PREFACE.len()];
         let mut looked_at = 0;

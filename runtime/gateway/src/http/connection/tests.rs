@@ -8,7 +8,7 @@ use tokio::{
 
 use super::*;
 
-/// A connection in virtual time, and what ends all of them.
+/// Connects a client in paused time. Returns it and the server's stop signal.
 fn connected() -> (DuplexStream, watch::Sender<bool>) {
     let router = Router::new().route("/", get(async || "here"));
     let (ours, theirs) = duplex(64 * 1024);
@@ -97,7 +97,7 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
-    // One place: the second client gets it when the first has gone.
+    // With one place, the second client waits for the end of the first.
     let room = ConnectionRoom::of(1);
     let entrance = Listener {
         listener,
@@ -109,7 +109,7 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go() {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said).await.unwrap();
         let mut heard = Vec::new();
-        // An alert, or nothing: never an answer.
+        // The server sends an alert or nothing, but never a response.
         let read = client.read_to_end(&mut heard).await;
         assert!(read.is_err() || !heard.starts_with(b"HTTP"), "{heard:?}");
     }

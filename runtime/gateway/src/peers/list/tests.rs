@@ -1,12 +1,12 @@
 use super::*;
 
-/// A host of sessions that were active at these times, the last first.
+/// Host with sessions, by the times at which they were active.
 #[derive(Clone)]
 struct Has(Vec<u64>);
 
 impl Has {
-    /// A page as a host's journal gives it, of `most` sessions at most, `looked_at` being how many
-    /// it looks at; those at odd places are not wanted where `is_rare`.
+    /// Returns a page of at most `most` sessions, as a journal does that examines `looked_at`
+    /// sessions. With `is_rare`, every second session does not match.
     fn page(
         &self,
         host: &str,
@@ -49,7 +49,7 @@ impl Has {
     }
 }
 
-/// All pages of a list, the host `late` not answering at first.
+/// Reads all pages of a list. The host `late` does not respond at first.
 fn read(
     hosts: &BTreeMap<String, Has>,
     limit: usize,
@@ -128,7 +128,7 @@ fn pages_of_several_hosts_have_each_session_once_and_in_order() {
             let mut sorted = ids.clone();
             sorted.sort();
             assert_eq!(sorted, all, "{limit} {looked_at} {is_rare}");
-            // What one host did not tell at first comes later, and nothing twice.
+            // The sessions of a late host are listed later, and none is listed twice.
             for late in ["a", "e"] {
                 let mut ids = read(&hosts, limit, looked_at, is_rare, Some(late));
                 ids.sort();

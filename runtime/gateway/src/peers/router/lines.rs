@@ -1,4 +1,4 @@
-//! The lines of a switch: carried whole, and its own answers.
+//! Lines of the router: copying, and its own answers.
 
 use std::{
     borrow::Cow,
@@ -18,27 +18,28 @@ use trunkline_sessions::{ends, without_paths};
 
 use super::Output;
 
-/// Whose lines they are.
+/// Source of copied lines.
 pub(super) enum Of {
-    /// This host's.
+    /// This host's relay.
     Own,
-    /// Another's, and where it says which sessions the hub has there no more.
+    /// Another host, with the set that collects the sessions it refuses.
     Other(Refused),
 }
 
-/// Sessions of other hosts that a hub was told to be there no more.
+/// Sessions that other hosts have refused to a hub.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Refused(Arc<Mutex<HashSet<SessionId>>>);
 
 impl Refused {
-    /// How many are kept. The hub's pipe ends when it attaches to a further one at its next host.
+    /// Limit for the set. For a session that no longer fits, the pipe ends when the hub attaches to
+    /// it elsewhere.
     const MOST: usize = 64 * 1024;
 
     fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes what a host tells.
+    /// Records the `session.refused` messages among the lines of a host.
     fn note(&self, lines: &[u8]) {
         const START: &[u8] = b"{\"type\":\"session.refused\"";
         if memchr::memmem::find(lines, START).is_none() {
@@ -59,13 +60,13 @@ impl Refused {
         }
     }
 
-    /// Whether the hub was told that a session is there no more, since that was asked last.
+    /// Returns true if a host has refused the session since the last call.
     pub(super) fn take(&self, id: &SessionId) -> bool {
         self.lock().remove(id)
     }
 }
 
-/// Carries whole lines to the hub until there are no more. What is cut is not carried.
+/// Copies complete lines to the hub until the source ends. Drops an incomplete last line.
 pub(super) async fn copy_lines(
     mut from: impl AsyncRead + Unpin,
     to: Output,
@@ -76,7 +77,7 @@ pub(super) async fn copy_lines(
     loop {
         let read = tokio::select! {
             biased;
-            // Gone is over.
+            // A dropped sender counts as a stop.
             _ = is_over.wait_for(|is| *is) => return,
             read = from.read_buf(&mut lines) => read,
         };
@@ -88,7 +89,7 @@ pub(super) async fn copy_lines(
         let written = match &of {
             Of::Own => to.write_all(&lines[..=end]).await,
             Of::Other(refused) => {
-                // The switch knows it before the hub does.
+                // Recorded first: the hub may attach as soon as it has the line.
                 refused.note(&lines[..=end]);
                 to.write_all(&hidden(&lines[..=end])).await
             }
@@ -100,7 +101,7 @@ pub(super) async fn copy_lines(
     }
 }
 
-/// Lines without the paths of another machine.
+/// Removes paths of another machine from lines.
 fn hidden(lines: &[u8]) -> Cow<'_, [u8]> {
     match std::str::from_utf8(lines) {
         Ok(text) => match without_paths(text) {
@@ -111,14 +112,14 @@ fn hidden(lines: &[u8]) -> Cow<'_, [u8]> {
     }
 }
 
-/// Writes a line.
+/// Writes a line and its end, and flushes.
 pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), line: &[u8]) -> io::Result<()> {
     to.write_all(line).await?;
     to.write_all(b"\n").await?;
     to.flush().await
 }
 
-/// What a hub hears of something that it said.
+/// Encodes a non-fatal error about a message of the hub.
 pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8> {
     let event = ErrorEvent {
         category: Some(category),
@@ -129,7 +130,7 @@ pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8>
     AdapterMessage::new(id, AdapterBody::from(event)).to_line()
 }
 
-/// That a session is not there now.
+/// Encodes `session.refused` for an unavailable session.
 pub(super) fn refused(id: &SessionId, why: String) -> Vec<u8> {
     RelayMessage::new(id.clone(), ends::refused(AttachRefusal::Unavailable, why)).to_line()
 }

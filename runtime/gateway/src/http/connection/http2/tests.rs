@@ -6,7 +6,8 @@ use super::*;
 
 type Sender = hyper::client::conn::http2::SendRequest<Body>;
 
-/// A client in virtual time, when its connection has ended, and what ends all of them.
+/// Connects a client in paused time. Returns its sender, the time at which its connection ends, and
+/// the server's stop signal.
 async fn connected(router: Router) -> (Sender, JoinHandle<Instant>, watch::Sender<bool>) {
     let (ours, theirs): (DuplexStream, _) = tokio::io::duplex(64 * 1024);
     let (stop, stopped) = watch::channel(false);
@@ -43,7 +44,7 @@ async fn a_connection_of_http2_without_a_request_ends_and_a_stream_keeps_it() {
     let (mut sender, ended, _stop) = connected(router).await;
     let answer = sender.send_request(request(1)).await.unwrap();
     assert_eq!(answer.version(), axum::http::Version::HTTP_2);
-    // As long as it is answered, it stays.
+    // An open response keeps the connection.
     tokio::time::sleep(HEAD * 10).await;
     assert!(!ended.is_finished());
     says.send(Ok(Bytes::from_static(b"late"))).await.unwrap();
