@@ -1,4 +1,4 @@
-//! The gateway: what all its requests share, and its life.
+//! The gateway: its shared state and its lifetime.
 
 use std::{
     fmt,
@@ -44,62 +44,62 @@ use crate::{
     webhooks::Webhooks,
 };
 
-/// What an operator may ask of the daemon around a gateway.
+/// Operations of the daemon around a gateway.
 pub trait Operate: fmt::Debug + Send + Sync {
-    /// Takes the changed configuration.
+    /// Loads the changed configuration. Returns a summary.
     ///
     /// # Errors
-    /// What is wrong with it. The one before stays.
+    /// The reason, for people. The old configuration stays in use.
     fn reload(&self) -> Result<String, String>;
 
-    /// Begins to end.
+    /// Begins to stop the daemon.
     fn stop(&self);
 
-    /// What turns used since a moment, by day and agent. Blocks for the disk.
+    /// Returns the usage of turns since a time, by day and agent. Blocks for the disk.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The reason, for people.
     fn usage(&self, since: SystemTime) -> Result<Vec<UsedInDay>, String>;
 }
 
-/// What the turns of an agent used in a day.
+/// Usage of an agent's turns in one day.
 #[derive(Debug, Clone, Serialize)]
 pub struct UsedInDay {
-    /// The day, as `2026-03-01`, in UTC.
+    /// Day in UTC, such as `2026-03-01`.
     pub date: String,
     /// The agent.
     pub agent: String,
-    /// How many turns ended.
+    /// Number of turns that ended.
     pub turns: u64,
-    /// Tokens of their inputs; `None` where no turn reported any.
+    /// Tokens of the inputs; `None` if no turn reported any.
     pub tokens_in: Option<u64>,
-    /// Tokens of their outputs.
+    /// Tokens of the outputs.
     pub tokens_out: Option<u64>,
-    /// What they cost, in USD.
+    /// Cost in USD.
     pub cost_usd: Option<f64>,
-    /// Whether a part of the cost is estimated by tokens and list prices.
+    /// True if a part of the cost is estimated from tokens and list prices.
     pub is_estimated: bool,
 }
 
-/// How a gateway presents itself.
+/// Options of a gateway.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The daemon's folder, which is this user's alone.
+    /// State folder of the daemon, which only this user can read.
     pub state: PathBuf,
-    /// The program's version.
+    /// Version of the program.
     pub version: String,
-    /// Further origins whose pages may ask: `https://console.example`.
+    /// Further web origins that may send requests, such as `https://console.example`.
     pub origins: Vec<String>,
-    /// Where requests are traced: makes the sender of a header `traceparent` the parent of the
-    /// request's span. With `None` a request has no span.
+    /// Makes the sender of a `traceparent` header the parent of the request's span. Without it,
+    /// requests have no span.
     pub traced: Option<fn(traceparent: &str, request: &Span)>,
-    /// The other hosts. `None`: this one is alone.
+    /// The other hosts of a cluster, if there is one.
     pub peers: Option<Arc<dyn Peers>>,
     /// Addresses that get the changes of sessions while the gateway serves.
     pub webhooks: Webhooks,
 }
 
-/// What all requests share.
+/// State that all requests share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) host: Host,
@@ -114,17 +114,17 @@ pub(crate) struct Shared {
     pub(crate) metrics: Metrics,
     pub(crate) operate: Arc<dyn Operate>,
     pub(crate) options: Options,
-    /// ConnectionRoom for connections of other hosts.
+    /// Limits the connections from other hosts.
     pub(crate) peer_connections: Arc<Semaphore>,
     /// The network listeners, when they are served.
     pub(crate) listeners: OnceLock<Vec<ListenerSummary>>,
-    /// Whether no further input is taken.
+    /// True if no new work is accepted.
     pub(crate) is_draining: AtomicBool,
-    /// Whether the gateway ends: streams end.
+    /// True if the gateway stops and streams must end.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
-/// Serves sessions over HTTP, and hubs on a socket.
+/// Server of sessions over HTTP, and of hubs on a socket.
 #[derive(Debug)]
 pub struct Gateway {
     shared: Arc<Shared>,
@@ -133,10 +133,10 @@ pub struct Gateway {
 }
 
 impl Gateway {
-    /// One that serves these sessions. Blocks for the disk.
+    /// Creates a gateway for these sessions. Blocks for the disk.
     ///
     /// # Errors
-    /// When its folder cannot be used.
+    /// Fails if the state folder cannot be used.
     pub fn new(
         host: Host,
         sessions: Sessions,
@@ -171,14 +171,13 @@ impl Gateway {
         })
     }
 
-    /// Takes no further session and no further input from now on: the daemon ends when what runs has ended.
+    /// Stops accepting sessions and inputs. The daemon ends when the running turns have ended.
     pub fn drain(&self) {
         self.shared.is_draining.store(true, Ordering::Release);
     }
 
-    /// Serves one connection of another host as it serves its own socket, to who asks there with
-    /// their rights: requests, or a hub that speaks the protocol. Resolves when it has ended, also
-    /// because the gateway ends.
+    /// Serves a connection from another host for a principal, like a connection on this host's
+    /// socket: HTTP, or a hub. Resolves when the connection has ended, or when the gateway stops.
     ///
     /// # Cancel safety
     /// Dropping the future drops the connection at once.
@@ -190,9 +189,9 @@ impl Gateway {
         inbound::serve(self.shared.clone(), self.router.clone(), stream, who)
     }
 
-    /// Serves those who come by these entrances, and by the socket, until `stop` resolves. Then no
-    /// further connection is taken, streams end, and what was asked before is answered, for 2 s at
-    /// most. The host and its sessions go on.
+    /// Serves the listeners and the socket until `stop` resolves. Then it accepts no more
+    /// connections, ends streams, and finishes open requests within 2 s. The host and its sessions
+    /// continue.
     ///
     /// # Cancel safety
     /// Dropping the future drops all connections at once.
@@ -243,10 +242,10 @@ impl Gateway {
 }
 
 impl Shared {
-    /// Whether it takes new work.
+    /// Checks that new work is accepted.
     ///
     /// # Errors
-    /// That it does not.
+    /// Fails while the daemon drains.
     pub(crate) fn takes_work(&self) -> Answer<()> {
         match self.is_draining.load(Ordering::Acquire) {
             true => Err(Problem::unavailable(
@@ -256,14 +255,14 @@ impl Shared {
         }
     }
 
-    /// Resolves when the gateway ends.
+    /// Resolves when the gateway stops.
     pub(crate) async fn ending(&self) {
         let mut ending = self.ending.clone();
-        // Gone is ended.
+        // A dropped sender counts as a stop.
         let _ = ending.wait_for(|is| *is).await;
     }
 
-    /// Resolves when who asks may ask no more, or the gateway ends.
+    /// Resolves when the principal's token is no longer valid, or when the gateway stops.
     pub(crate) fn ending_for(self: &Arc<Self>, principal: &Principal) -> BoxFuture<'static, ()> {
         let (shared, principal) = (self.clone(), principal.clone());
         Box::pin(async move {
@@ -274,7 +273,7 @@ impl Shared {
         })
     }
 
-    /// How a relay serves who asks: it may say what the table allows.
+    /// Returns the options of a relay that serves a principal with its permissions.
     pub(crate) fn relay_options(&self, principal: &Principal, folders: Folders) -> RelayOptions {
         let options = RelayOptions::default().sessions(self.sessions_for(principal));
         match PrincipalAuthorizer::of(principal, &self.host, folders) {
@@ -283,7 +282,7 @@ impl Shared {
         }
     }
 
-    /// What a session of who asks is found in.
+    /// Returns the sessions that a principal may see.
     pub(crate) fn sessions_for(&self, principal: &Principal) -> Sessions {
         match principal.visitor() {
             Some(visitor) => self.sessions.for_visitor(visitor),

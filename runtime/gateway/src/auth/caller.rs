@@ -1,5 +1,4 @@
-//! Refuses the processes of agents, whatever token they have: finds the process of this machine that
-//! is at the other end of a connection.
+//! Refusal of connections from processes that an agent has started, whatever token they have.
 //!
 //! The kernel names the inode of the socket at the other end, and `/proc` shows which process has it
 //! open. A process below a host is refused. A process of this machine that is not found (an SSH
@@ -23,7 +22,7 @@ use trunkline_host::process::{SocketHolder, find_socket_holders, is_cgroup_witho
 
 use crate::http::problem::Problem;
 
-/// Refusal of what a caller that was not found may not do.
+/// Refusal of actions that need a process that was found.
 pub(crate) const UNPROVEN: &str = "the process at the other end of this connection was not found, \
     so it may be an agent's, which approves nothing and has no scope admin: keep the connection open \
     until the answer; through an SSH tunnel or a proxy, connect to the daemon's Unix socket \
@@ -55,7 +54,8 @@ impl Caller {
         }
     }
 
-    /// Refuses a process below a host. Returns `false` for one of this machine that is not found.
+    /// Refuses a process below a host. Returns `false` for a process of this machine that was not
+    /// found.
     pub(crate) async fn is_proven(&self) -> Result<bool, Problem> {
         match self.place.get_or_init(|| find_place(self.ends)).await {
             CallerPlace::Outside | CallerPlace::OtherMachine => Ok(true),
@@ -67,7 +67,7 @@ impl Caller {
     }
 }
 
-/// An address without the form that IPv6 gives to one of IPv4.
+/// Converts an IPv4 address in IPv6 form to IPv4.
 fn to_canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V6(_) => address,
@@ -87,10 +87,10 @@ enum CallerPlace {
     Unknown,
 }
 
-/// Callers whose place is wanted, and the way to each.
+/// Callers that wait for their place.
 type Waiting = Vec<(ConnectionEnds, oneshot::Sender<CallerPlace>)>;
 
-/// The callers that wait for the search that runs. The next search is for all of them, so that many
+/// Callers that wait for the running search. The next search is for all of them, so that many
 /// connections of one process do not delay the others.
 static WAITING: Mutex<Waiting> = Mutex::new(Vec::new());
 
@@ -111,7 +111,7 @@ async fn find_place(ends: ConnectionEnds) -> CallerPlace {
         place = &mut place => return place.unwrap_or(CallerPlace::Unknown),
         turn = SEARCH.lock() => turn,
     };
-    // The search before may have been for this caller, too.
+    // The previous search may have included this caller.
     let batch = std::mem::take(&mut *waiting());
     let searched = spawn_blocking(move || {
         let _turn = turn;
@@ -158,7 +158,7 @@ fn find_places(callers: &[ConnectionEnds]) -> Vec<CallerPlace> {
         .collect()
 }
 
-/// The place of a caller whose socket this machine does not have, or has no more.
+/// Returns the place of a caller without a socket on this machine, or whose socket is closed.
 fn place_without_socket(ends: &ConnectionEnds) -> CallerPlace {
     match is_own_address(ends.peer) {
         Ok(false) => CallerPlace::OtherMachine,
@@ -175,9 +175,9 @@ fn place_without_socket(ends: &ConnectionEnds) -> CallerPlace {
 struct PeerSocket {
     /// 0 after the last process has closed it.
     inode: u64,
-    /// The user who made it.
+    /// User who created it.
     user: u32,
-    /// The cgroup (version 2) in which it was made; `None` if the kernel does not name it.
+    /// Cgroup (version 2) in which it was created; `None` if the kernel does not report it.
     cgroup: Option<u64>,
 }
 
@@ -188,8 +188,8 @@ impl PeerSocket {
         self.is_of_another_user() || self.cgroup.is_some_and(is_cgroup_without_agents)
     }
 
-    /// Returns whether a user made it whom no process of this user can become, so that it is no
-    /// agent's. A daemon of the superuser can read the files of all processes and needs no such sign.
+    /// Returns true if it belongs to a user that no process of this user can become. A daemon of
+    /// the superuser can read the files of all processes and needs no such check.
     fn is_of_another_user(self) -> bool {
         let own = geteuid();
         !own.is_root() && self.user != own.as_raw() && !is_subordinate(self.user)

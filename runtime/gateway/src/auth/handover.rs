@@ -1,4 +1,5 @@
-//! From a terminal to a browser, without a secret in a command line or an address: a code that is good once.
+//! Codes that log a browser in from a terminal. Each is valid once, so no secret appears in a
+//! command line or an address.
 
 use std::{
     collections::VecDeque,
@@ -8,21 +9,21 @@ use std::{
 
 use subtle::ConstantTimeEq;
 
-/// Where a page gives its code.
+/// Path to which a page sends its code.
 pub(crate) const PATH: &str = "/open";
 
-/// For how long a code is good.
+/// Lifetime of a code.
 const GOOD: Duration = Duration::from_secs(60);
 
-/// How many codes there are at a time: a further one takes the place of the oldest.
+/// Limit for the valid codes. A further one replaces the oldest.
 const CODES: usize = 16;
 
-/// The codes that are good.
+/// Valid codes, the oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct HandoverCodes(Mutex<VecDeque<(Instant, String)>>);
 
 impl HandoverCodes {
-    /// A new code.
+    /// Creates a code.
     pub(crate) fn make(&self) -> String {
         let random = || uuid::Uuid::new_v4().simple().to_string();
         let code = random() + &random();
@@ -34,7 +35,7 @@ impl HandoverCodes {
         code
     }
 
-    /// Whether a code is good, which it then is no more.
+    /// Returns true if a code is valid, and invalidates it.
     pub(crate) fn take(&self, code: &str) -> bool {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|(until, _)| Instant::now() < *until);

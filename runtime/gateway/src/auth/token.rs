@@ -1,4 +1,4 @@
-//! Tokens: who may ask over a network, for what, and until when. Only their digests are kept.
+//! Tokens for access over a network: their scope, agents and lifetime. Only digests are stored.
 
 mod shared;
 
@@ -18,32 +18,32 @@ use subtle::ConstantTimeEq;
 
 pub use self::shared::Compared;
 
-/// How every token begins: a scanner for leaked secrets can know them by it.
+/// Prefix of all tokens, by which scanners recognize leaked ones.
 const PREFIX: &str = "tlk_";
 
-/// How many tokens there may be.
+/// Limit for the number of tokens.
 const TOKENS: usize = 1024;
 
 /// Limit for the name of a token, in bytes.
 const MAX_NAME: usize = 64;
 
-/// The form of the file that this version writes.
+/// Version of the file format.
 const VERSION: u32 = 1;
 
-/// What a token allows. Each allows what those before it do.
+/// Scope of a token. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
-    /// To read sessions.
+    /// Allows reading sessions.
     Observe,
-    /// To open sessions and speak in them.
+    /// Allows opening sessions and sending messages.
     Control,
-    /// To make tokens, to reload, to stop the daemon, to remove what is another's.
+    /// Allows managing tokens, reloading and stopping the daemon, and removing sessions of others.
     Admin,
 }
 
 impl Scope {
-    /// Its name.
+    /// Name of the scope.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -54,59 +54,59 @@ impl Scope {
     }
 }
 
-/// A token as it is kept: without its secret.
+/// Stored form of a token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// Public id, which appears in `by`, in logs and in lists.
     pub id: String,
-    /// The name that it was given, which appears before its id in `by`.
+    /// Optional name, which appears before the id in `by`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// What it allows.
+    /// Scope of the token.
     pub scope: Scope,
     /// True if it answers permissions. No scope implies it.
     #[serde(default)]
     pub may_approve: bool,
-    /// The agents that it is for. Absent: all.
+    /// Agents that it may use; all if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<String>>,
-    /// Whether it sees the sessions of others.
+    /// True if it sees the sessions of other tokens.
     #[serde(default)]
     pub all_sessions: bool,
-    /// When it was made, in seconds since 1970.
+    /// Creation, in seconds since 1970.
     pub created: u64,
-    /// When it ends, in seconds since 1970. Absent: never.
+    /// Expiry, in seconds since 1970; never if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<u64>,
-    /// The id of the token that made it, and whose end is its end.
+    /// Id of the token that created it. It ends with that token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// The SHA-256 of its text, in hex; empty for a token that another host checks.
+    /// SHA-256 of its text, in hex; empty for a token that another host checks.
     pub(crate) digest: String,
 }
 
-/// A token that is to be made.
+/// Options of a new token.
 #[derive(Debug, Clone)]
 pub struct NewToken {
     /// Name: at most 64 letters, digits, `.`, `_`, `@` and `-`, and no id.
     pub name: Option<String>,
-    /// What it allows.
+    /// Scope of the token.
     pub scope: Scope,
     /// True if it answers permissions, for which it also needs the scope `control`.
     pub may_approve: bool,
-    /// The agents that it is for. `None`: all.
+    /// Agents that it may use; `None` for all.
     pub agents: Option<Vec<String>>,
-    /// Whether it sees the sessions of others.
+    /// True if it sees the sessions of other tokens.
     pub all_sessions: bool,
-    /// For how long it is good. `None`: until it is revoked.
+    /// Lifetime; `None` for no expiry.
     pub expires: Option<Duration>,
-    /// The id of the token that makes it. It ends no later than that one, and with it.
+    /// Id of the token that creates it. The new token ends no later than that one, and with it.
     pub parent: Option<String>,
 }
 
 impl NewToken {
-    /// A token for all agents and its own sessions, without a name, which answers no permissions
-    /// and is good until it is revoked.
+    /// Creates options without a name and expiry, for all agents and the token's own sessions,
+    /// without permission to approve.
     #[must_use]
     pub fn with_scope(scope: Scope) -> Self {
         Self {
@@ -158,7 +158,7 @@ impl Token {
         (token, text)
     }
 
-    /// What is said of it, as JSON: all but its text.
+    /// Returns its public members as JSON.
     #[must_use]
     pub fn public(&self) -> Value {
         json!({
@@ -168,18 +168,18 @@ impl Token {
         })
     }
 
-    /// Whether it is good at a moment.
+    /// Returns true if it has not expired at this time.
     pub(crate) fn is_good_at(&self, now: u64) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 
-    /// Whether this text is the token's, in a time that does not tell how near it comes.
+    /// Compares a text with the token in constant time.
     pub(crate) fn is(&self, text: &str) -> bool {
         digest(text).as_bytes().ct_eq(self.digest.as_bytes()).into()
     }
 }
 
-/// The id in the text of a token, which need not be one.
+/// Returns the id in the text of a token, which need not be valid.
 pub(crate) fn id_of(text: &str) -> Option<&str> {
     text.strip_prefix(PREFIX)?.split_once('_').map(|(id, _)| id)
 }
@@ -199,7 +199,7 @@ pub(crate) fn now() -> u64 {
         .map_or(0, |since| since.as_secs())
 }
 
-/// Why the tokens could not be read or changed.
+/// Error of an operation on tokens.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TokenError {
@@ -208,21 +208,21 @@ pub enum TokenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The file system's error.
         error: io::Error,
     },
-    /// It is not what this version writes.
+    /// The file has an unknown format.
     #[error("{} is no file of tokens: {why}", path.display())]
     Damaged {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// What several daemons share cannot be read.
+    /// The tokens that hosts share cannot be read.
     #[error("the tokens of the cluster cannot be read: {0}")]
     Shared(String),
-    /// There are too many.
+    /// The limit is reached.
     #[error("there are {TOKENS} tokens already; revoke those that are not used")]
     TooMany,
     /// The name has a character that is not allowed, or reads like an id.
@@ -234,12 +234,12 @@ pub enum TokenError {
     /// The token would answer permissions, but its scope sends no messages.
     #[error("a token that answers permissions needs the scope control or admin")]
     ApproverWithoutControl,
-    /// There is none of this id.
+    /// No token has this id.
     #[error("there is no token {0:?}; `trunkline token list` shows their ids")]
     Unknown(String),
 }
 
-/// The file of tokens, which the daemon and the command line share: who changes it holds its lock.
+/// File of tokens, which the daemon and the command line share. A writer holds its lock.
 #[derive(Debug, Clone)]
 pub struct TokenFile {
     path: PathBuf,
@@ -252,7 +252,7 @@ struct Stored {
 }
 
 impl TokenFile {
-    /// The tokens of a state folder.
+    /// Returns the token file of a state folder.
     #[must_use]
     pub fn of(state: &Path) -> Self {
         Self {
@@ -260,7 +260,7 @@ impl TokenFile {
         }
     }
 
-    /// Reads those that are good. Blocks for the disk.
+    /// Reads the valid tokens. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -272,8 +272,8 @@ impl TokenFile {
         Ok(tokens)
     }
 
-    /// Makes a token, and says its text, which is said nowhere else and never again. Those that
-    /// have expired are dropped. Blocks for the disk.
+    /// Creates a token and returns it with its text, which is not stored. Drops expired tokens.
+    /// Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -296,7 +296,7 @@ impl TokenFile {
         Ok((token, text))
     }
 
-    /// Revokes a token, and all that it made. Blocks for the disk.
+    /// Revokes a token and all that it created. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -312,7 +312,8 @@ impl TokenFile {
         self.write(tokens)
     }
 
-    /// What changes whenever the file does; `None`: there is none. Blocks for the disk.
+    /// Identifies the content of the file: inode, modification time and size; `None` if there is no
+    /// file. Blocks for the disk.
     #[must_use]
     pub fn mark(&self) -> Option<(u64, i64, u32, u64)> {
         let found = rustix::fs::stat(&self.path).ok()?;
@@ -353,7 +354,7 @@ impl TokenFile {
         write(&self.path, &bytes).map_err(|error| self.failed(error))
     }
 
-    /// Keeps other processes from changing the file, until it is dropped.
+    /// Locks the file against other processes until the lock is dropped.
     fn lock(&self) -> Result<File, TokenError> {
         let locked = || -> io::Result<File> {
             let path = self.path.with_extension("lock");
@@ -377,7 +378,7 @@ impl TokenFile {
     }
 }
 
-/// Drops the tokens whose parent, or the parent of that, is not among them.
+/// Drops tokens without their parent, and their descendants.
 fn drop_orphans(tokens: &mut Vec<Token>) {
     loop {
         let before = tokens.len();
@@ -389,7 +390,7 @@ fn drop_orphans(tokens: &mut Vec<Token>) {
     }
 }
 
-/// Writes a file of mode 0600, which is under its name when it is whole.
+/// Replaces a file atomically, with mode 0600.
 fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
@@ -440,7 +441,7 @@ mod tests {
         ));
     }
 
-    /// A grandchild ends with the first, whichever way that ends.
+    /// A grandchild ends with the first token, by expiry or revocation.
     #[test]
     fn a_token_that_a_token_made_ends_no_later_than_it_and_with_it() {
         let folder = tempfile::tempdir().unwrap();
@@ -466,7 +467,7 @@ mod tests {
             file.add(child(&parent, None)),
             Err(TokenError::Unknown(_))
         ));
-        // One that was revoked at another daemon, which did not know what it had made.
+        // Revoked at another daemon, which did not know its descendants.
         let mut stored: Value = serde_json::from_str(&known).unwrap();
         let tokens = stored["tokens"].as_array_mut().unwrap();
         tokens.retain(|token| token["id"] != *parent.id);

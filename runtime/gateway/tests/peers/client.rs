@@ -1,4 +1,4 @@
-//! One who asks a gateway, over its socket or over TCP.
+//! HTTP client of a gateway, over its socket or over TCP.
 
 use std::{net::SocketAddr, path::PathBuf};
 
@@ -19,7 +19,7 @@ use trunkline_gateway::Stream;
 
 use crate::cluster::SOON;
 
-/// Where a gateway is asked.
+/// Address of a gateway.
 #[derive(Clone)]
 pub enum At {
     Socket(PathBuf),
@@ -32,7 +32,7 @@ pub struct Client {
     pub token: Option<String>,
 }
 
-/// What was answered.
+/// Complete response.
 #[derive(Debug)]
 pub struct Answer {
     pub status: u16,
@@ -53,7 +53,7 @@ impl Answer {
     }
 }
 
-/// An answer that comes bit by bit.
+/// Response with a streaming body.
 pub struct Coming {
     pub status: u16,
     pub headers: HeaderMap,
@@ -62,7 +62,7 @@ pub struct Coming {
 }
 
 impl Coming {
-    /// The next bytes; `None` at the end.
+    /// Returns the next bytes, or `None` at the end.
     pub async fn next(&mut self) -> Option<Bytes> {
         let chunk = timeout(SOON, self.body.next())
             .await
@@ -70,7 +70,7 @@ impl Coming {
         chunk.map(|chunk| chunk.expect("the body is whole"))
     }
 
-    /// The ids of events until one has this text in it.
+    /// Returns the ids of the events up to the first that contains this text.
     pub async fn ids_until(&mut self, text: &str) -> Vec<u64> {
         let mut heard = String::new();
         while !heard.contains(text) {
@@ -172,7 +172,7 @@ impl Client {
         self.ask_with("POST", path, &[], body.to_string()).await
     }
 
-    /// Opens a session and gives its id.
+    /// Opens a session and returns its id.
     pub async fn open(&self) -> String {
         let opened = self
             .post("/v1/sessions", &serde_json::json!({}))
@@ -181,7 +181,7 @@ impl Client {
         opened.json()["id"].as_str().unwrap().to_owned()
     }
 
-    /// A turn, to its end. Gives its text.
+    /// Runs a turn and returns its text.
     pub async fn turn(&self, id: &str, content: &str) -> String {
         let path = format!("/v1/sessions/{id}/inputs?wait=end");
         let ended = self

@@ -1,4 +1,4 @@
-//! Hosts that know of each other what a test says.
+//! Cluster of hosts in one process, with locations that a test sets.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -31,25 +31,25 @@ use trunkline_sessions::Sessions;
 
 use crate::client::{At, Client};
 
-/// How much is on its way between two hosts, in bytes. Little, so that what fills it is found.
+/// Capacity of a connection between hosts, in bytes. Small, so that tests fill it.
 const ROOM: usize = 16 * 1024;
 
-/// What the hosts know of each other.
+/// Table of the cluster.
 #[derive(Debug, Default)]
 pub struct Known {
     rows: Mutex<HashMap<String, SessionLocation>>,
     gateways: Mutex<HashMap<String, Arc<Gateway>>>,
-    /// What is served of others, by host.
+    /// Connections from other hosts, by serving host.
     served: Mutex<HashMap<String, JoinSet<()>>>,
-    /// Where the next sessions are placed, and which host takes over.
+    /// Host that receives new sessions, and takes over.
     next: Mutex<Option<String>>,
-    /// How often something has moved.
+    /// Number of moves.
     moves: watch::Sender<u64>,
-    /// Hosts that take a connection, and never answer.
+    /// Hosts that accept connections, but never respond.
     pub deaf: Mutex<Vec<String>>,
 }
 
-/// The same, as one of them sees it.
+/// The cluster as one host sees it.
 #[derive(Debug)]
 struct Seen {
     known: Arc<Known>,
@@ -70,13 +70,13 @@ impl Known {
         *self.next.lock().unwrap() = None;
     }
 
-    /// Cuts all that a host serves for others, as when it is killed. Others cannot connect to it any more.
+    /// Closes all connections to a host and refuses new ones, as if it was killed.
     pub fn cut(&self, host: &str) {
         self.gateways.lock().unwrap().remove(host);
         self.served.lock().unwrap().remove(host);
     }
 
-    /// Has a session move in order: who looks for it finds it there, and no one else learns it.
+    /// Moves a session without a signal to the hosts that watch it.
     pub fn hand_over(&self, id: &str, host: &str) {
         self.rows
             .lock()
@@ -84,7 +84,7 @@ impl Known {
             .insert(id.to_owned(), SessionLocation::There(host.to_owned()));
     }
 
-    /// What one host alone takes to be so.
+    /// Overrides a session's location for one host.
     pub fn put_at(&self, host: &str, id: &str, place: SessionLocation) {
         self.rows
             .lock()
@@ -92,7 +92,7 @@ impl Known {
             .insert(format!("{host}/{id}"), place);
     }
 
-    /// Where a session is, as its row says.
+    /// Returns the location of a session.
     pub fn row(&self, id: &str) -> Option<SessionLocation> {
         self.rows.lock().unwrap().get(id).cloned()
     }
@@ -236,7 +236,7 @@ impl Operate for NoOperator {
     }
 }
 
-/// One of the hosts.
+/// A host of the cluster.
 pub struct Daemon {
     pub name: String,
     pub sessions: Sessions,
@@ -249,7 +249,7 @@ pub struct Daemon {
     serving: JoinHandle<()>,
 }
 
-/// Several hosts, `a`, `b` and so on.
+/// Cluster of hosts with the names `a`, `b`, and so on.
 pub struct Cluster {
     pub known: Arc<Known>,
     pub daemons: Vec<Daemon>,
@@ -265,7 +265,7 @@ impl Cluster {
         Self { known, daemons }
     }
 
-    /// Has each host start its adapter, which serves all of its sessions.
+    /// Starts the adapter of each host, which serves all of its sessions.
     pub async fn adapters_run(&self) {
         let next = self.known.next.lock().unwrap().clone();
         for (at, daemon) in self.daemons.iter().enumerate() {
@@ -280,7 +280,7 @@ impl Cluster {
         *self.known.next.lock().unwrap() = next;
     }
 
-    /// The user, at a host's socket.
+    /// Returns a client at a host's socket.
     pub fn user(&self, host: usize) -> Client {
         Client {
             at: At::Socket(self.daemons[host].socket.clone()),
@@ -288,7 +288,7 @@ impl Cluster {
         }
     }
 
-    /// The bearer of a new token of a host, and the token's public name.
+    /// Returns a client with a new token of a host, and the token's id.
     pub fn bearer(&self, host: usize, scope: Scope, all_sessions: bool) -> (Client, String) {
         let daemon = &self.daemons[host];
         let new = NewToken {
@@ -379,5 +379,5 @@ impl Daemon {
     }
 }
 
-/// A test that hangs does not say where.
+/// Timeout for each step, so that a failure names its place.
 pub const SOON: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! What is asked of one host about a session of another.
+//! HTTP requests to one host about sessions of another.
 
 use axum::body::{Body, Bytes};
 use serde_json::{Value, json};
@@ -9,14 +9,14 @@ use crate::{
     cluster::Cluster,
 };
 
-/// What all gateways say alike of a path.
+/// Returns the response that all gateways give to a path.
 async fn alike(clients: &[&Client], path: &str) -> (u16, Value) {
     let mut answers = Vec::new();
     for client in clients {
         let answer = client.get(path).await;
         let kind = answer.headers.get("content-type").cloned();
         let mut body: Value = serde_json::from_slice(&answer.body).unwrap_or(Value::Null);
-        // Each who asks has a name of its own.
+        // Each principal has its own name.
         body.as_object_mut().map(|body| body.remove("listener"));
         answers.push(((answer.status, body), kind));
     }
@@ -68,7 +68,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
         "it is one input, whichever way it came"
     );
 
-    // A file in, named, and out again.
+    // A file is uploaded, named by an input, and downloaded.
     let file = vec![7u8; 300_000];
     let put = through
         .ask_with("PUT", &format!("{session}/files?name=x"), &[], file.clone())
@@ -90,7 +90,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
         );
     }
 
-    // A permission, and a stop.
+    // A permission and a stop.
     let taken = through
         .post(
             &format!("{session}/inputs"),
@@ -162,7 +162,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
         assert_eq!(found.json()["hits"].as_array().unwrap().len(), hits);
     }
 
-    // What is refused is refused alike.
+    // Both gateways refuse alike.
     for path in [
         "/v1/sessions/never-was".to_owned(),
         "/v1/sessions/never-was/history".to_owned(),
@@ -261,7 +261,7 @@ async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
     .await
     .must_be(403);
 
-    // What one gateway tells another is no client's to tell: neither who asks, nor an id.
+    // Clients cannot send the headers of gateways: neither a principal nor an id.
     let known = cluster.daemons[1].sessions.journal().sessions();
     let forged = [
         ("trunkline-new-session", "chosen"),
@@ -289,7 +289,7 @@ async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
         .await
         .must_be(404);
 
-    // A token that is revoked where it is known ends what runs at the other host.
+    // Revoking a token at its own host ends its streams from the other host.
     let mut events = ann
         .begin("GET", &format!("{session}/events"), &[], "")
         .await;
@@ -325,7 +325,7 @@ async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
     let session = format!("/v1/sessions/{id}");
     user.turn(&id, "one").await;
 
-    // It moves: the stream ends as any does, after whole events.
+    // The session moves: the stream ends after complete events.
     let mut events = user
         .begin("GET", &format!("{session}/events"), &[], "")
         .await;
@@ -349,7 +349,7 @@ async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
         .await
         .must_be(503);
 
-    // It vanishes in a stream, and in a request.
+    // The host is lost during a stream, and during a request.
     cluster
         .known
         .put(&id, SessionLocation::There("b".to_owned()));
@@ -383,7 +383,7 @@ async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gate
     );
     assert_eq!(user.get(&session).await.must_be(200).json()["host"], "b");
 
-    // It is served: it stays.
+    // A session that is served stays.
     for host in 0..3 {
         let told = cluster
             .user(host)
@@ -425,7 +425,7 @@ async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gate
     );
     assert_eq!(cluster.known.row(&id), Some(away));
 
-    // The one that is asked need not be the one that takes it.
+    // Any host can receive the request.
     cluster.known.next_at("b");
     let (admin, _) = cluster.bearer(2, Scope::Admin, true);
     assert_eq!(
@@ -436,7 +436,7 @@ async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gate
     cluster.down().await;
 }
 
-/// Two hosts may each take another for the owner.
+/// Two hosts may each regard the other one as the owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_carried_once() {
     let cluster = Cluster::of(3).await;
@@ -493,7 +493,7 @@ async fn bodies_that_are_too_long_or_cut_are_refused_alike() {
             .ask_with("PUT", &format!("{session}/files"), &[], of(length))
             .await
             .must_be(403);
-        // Its size is said beforehand.
+        // With an announced size.
         user.ask_with("POST", &inputs, &[], vec![b' '; length])
             .await
             .must_be(413);

@@ -1,4 +1,4 @@
-//! The sessions of all hosts, and the hosts.
+//! Lists of sessions of all hosts, and of hosts.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use trunkline_gateway::Scope;
 
 use crate::{client::Client, cluster::Cluster};
 
-/// All pages of a list: the ids, and the hosts that did not answer.
+/// Reads all pages of a list. Returns the ids, and the hosts that did not respond.
 async fn listed(client: &Client, query: &str) -> (Vec<String>, BTreeSet<String>) {
     let (mut ids, mut missing, mut cursor) = (Vec::new(), BTreeSet::new(), String::new());
     loop {
@@ -59,7 +59,8 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
             all.push(opened["id"].as_str().unwrap().to_owned());
         }
     }
-    // All is stored: what a session stores later moves it to the front, and who reads pages then misses it.
+    // All entries are stored: a later one would move its session to the front, and a reader of
+    // pages would miss it.
     for daemon in &cluster.daemons {
         daemon.sessions.finish().await;
     }
@@ -98,7 +99,8 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
         .await
         .must_be(400);
 
-    // One that does not answer, and one that is not there, are named; the others' sessions are listed.
+    // A host that does not respond and one that is lost are named; the sessions of the others are
+    // listed.
     cluster.known.deaf.lock().unwrap().push("b".to_owned());
     let (some, missing) = listed(&cluster.user(0), "limit=1000").await;
     assert_eq!(missing, ["b".to_owned()].into());
@@ -143,7 +145,7 @@ async fn hosts_are_shown_to_who_may_see_them() {
             "{line} is not in {figures}"
         );
     }
-    // How much all sessions make up is for those who see all.
+    // The load of all sessions is visible only to principals that see all sessions.
     let (few, _) = cluster.bearer(0, Scope::Control, false);
     let host = few.get("/v1/hosts").await.must_be(200).json()["hosts"][0].clone();
     assert_eq!(

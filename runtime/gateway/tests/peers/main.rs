@@ -1,5 +1,5 @@
-//! Gateways that reach each other's sessions: each with a host, a journal and adapters of its own,
-//! in one process.
+//! Gateways that forward requests for each other's sessions. Each has its own host, journal and
+//! adapters; all run in one process.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 #![allow(

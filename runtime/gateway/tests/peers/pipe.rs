@@ -1,4 +1,4 @@
-//! Hubs that speak the protocol, at one host with sessions of several.
+//! Hubs on the pipe of one host, with sessions of several hosts.
 
 use serde_json::{Value, json};
 use tokio::{
@@ -38,7 +38,7 @@ impl Hub {
         hear(&mut self.lines).await
     }
 
-    /// All messages up to the first of a session and a type.
+    /// Reads messages up to the first of a session and a type.
     async fn until(&mut self, id: &str, kind: &str) -> Vec<Value> {
         let mut heard = Vec::new();
         loop {
@@ -79,7 +79,7 @@ impl Hub {
 }
 
 fn input(id: &str, content: &str) -> Value {
-    // An id is short.
+    // Ids are short.
     let message = &content[..content.len().min(8)];
     json!({"type": "user.input", "session_id": id, "content": content, "message_id": message})
 }
@@ -90,18 +90,18 @@ async fn say(says: &mut WriteHalf<Box<dyn Stream>>, message: Value) {
         .unwrap();
 }
 
-/// The next message; `None` at the end of the pipe.
+/// Reads the next message; `None` at the end of the pipe.
 async fn hear(lines: &mut BufReader<ReadHalf<Box<dyn Stream>>>) -> Option<Value> {
     let mut line = String::new();
     let read = timeout(SOON, lines.read_line(&mut line))
         .await
         .expect("something comes");
-    // A pipe that broke has ended.
+    // A broken pipe counts as ended.
     let bytes = read.unwrap_or(0);
     (bytes > 0).then(|| serde_json::from_str(&line).expect("a line is whole"))
 }
 
-/// The numbers of a session's entries, in the order in which they came.
+/// Returns the numbers of a session's entries, in order of arrival.
 fn numbers(heard: &[Value], id: &str) -> Vec<u64> {
     let entries = heard
         .iter()
@@ -123,10 +123,10 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
             Some(SessionLocation::There(host.to_owned()))
         );
     }
-    // Each once, and each line whole, even while all three speak.
+    // Each entry arrives once, and each line whole, while all three hosts send.
     let long = "x".repeat(100_000);
     let Hub { lines, says } = &mut hub;
-    // It reads while it writes: a relay takes no more of a hub that does not read its answers.
+    // The hub reads while it writes: a relay stops reading from a hub that does not read.
     let writes = async {
         for id in ids {
             say(says, input(id, &long)).await;
@@ -157,7 +157,7 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
             "{id}"
         );
     }
-    // What is over the limit is skipped wherever it is for, and what follows is not.
+    // An oversized line is skipped whatever its host, and the next line is not.
     let start = br#"{"type":"user.input","session_id":"s-b","content":""#;
     hub.says.write_all(start).await.unwrap();
     hub.says
@@ -165,7 +165,7 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
         .await
         .unwrap();
     hub.says.write_all(b"\"}\nnoise\n\xff\n").await.unwrap();
-    // No path of this machine means anything at another.
+    // A path of this machine has no meaning at another.
     hub.say(json!({"type": "file.input", "session_id": "s-b", "file_path": "/etc/hostname"}))
         .await;
     let told = hub.until("s-b", "error").await;
@@ -177,13 +177,13 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     hub.say(json!({"type": "ping", "session_id": "", "nonce": "n"}))
         .await;
     hub.until("", "pong").await;
-    // What is left is heard no more, and others still are.
+    // A detached session sends nothing more; the others still do.
     hub.say(json!({"type": "session.detach", "session_id": "s-b"}))
         .await;
     hub.attach("s-c", 1).await;
     let again = hub.until("s-c", "turn.complete").await;
     assert_eq!(numbers(&again, "s-c")[0], 2);
-    // One of the pipe alone begins here.
+    // A session without a journal starts at this host.
     hub.say(json!({"type": "session.start", "session_id": "own"}))
         .await;
     hub.say(json!({"type": "user.input", "session_id": "own", "content": "here"}))
@@ -193,7 +193,7 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     cluster.down().await;
 }
 
-/// Asks for a list of the journal, with these members.
+/// Returns a request for a list of the journal, with these members.
 fn list(members: &Value) -> Value {
     let mut list = json!({"type": "sessions.list", "session_id": "", "request_id": "q", "extensions": ["journal"]});
     list.as_object_mut()
@@ -218,7 +218,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
         cluster.known.next_at(host);
         all.insert(cluster.user(0).open().await, host);
     }
-    // All is stored: what a session stores later moves it to the front.
+    // All entries are stored: a later one would move its session to the front.
     for daemon in &cluster.daemons {
         daemon.sessions.finish().await;
     }
@@ -250,7 +250,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
         refused["error"].as_str().unwrap().contains("cursor"),
         "{refused}"
     );
-    // One of another host is found by its id, and why one is not there is said.
+    // A session of another host is found by its id; an unavailable one is reported with its cause.
     let (id, host) = all.iter().find(|(_, host)| **host == "c").unwrap();
     let one = hub.listed(json!({ "id": id })).await;
     assert_eq!(one["sessions"][0]["session_id"], **id, "{one}");
@@ -266,7 +266,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
             .unwrap()
             .contains("the host c, which does not serve it now: it is away")
     );
-    // What is no list of the journal the relay answers.
+    // The relay answers lists without the journal.
     let own = json!({"type": "sessions.list", "session_id": "", "request_id": "q", "agent_id": "missing"});
     hub.say(own).await;
     let own = hub.until("", "sessions.list.result").await;
@@ -277,7 +277,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
             .contains("missing")
     );
 
-    // A host that does not answer is named; while it is waited for, so many lists wait and no more.
+    // A host that does not respond is named. Meanwhile, the number of waiting lists is limited.
     cluster.known.deaf.lock().unwrap().push("c".to_owned());
     for _ in 0..9 {
         hub.say(list(&json!({}))).await;
@@ -321,7 +321,7 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     let last = *first.last().unwrap();
     assert_eq!(first, (1..=last).collect::<Vec<_>>());
 
-    // Its host is not there for a while: the pipe ends, and who attaches hears that it may come again.
+    // The host is unavailable for a while: the pipe ends, and an attach is refused as temporary.
     let away = SessionLocation::Unavailable {
         host: "b".to_owned(),
         why: "it is away".to_owned(),
@@ -338,7 +338,7 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
         "{refused}"
     );
 
-    // It is there again, and goes on from where the hub is.
+    // The host returns, and the session continues after the hub's last entry.
     cluster
         .known
         .put("s", SessionLocation::There("b".to_owned()));
@@ -356,13 +356,13 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
         (last + 1..=last + second.len() as u64).collect::<Vec<_>>()
     );
 
-    // The connection breaks: so does the pipe.
+    // The pipe ends with the connection to a host.
     cluster.known.cut("b");
     hub.is_let_go().await;
     let mut hub = Hub::at(&user).await;
     hub.attach("s", 0).await;
     hub.is_let_go().await;
-    // A session that was never there is unknown, as ever.
+    // A session that never existed is unknown.
     let mut hub = Hub::at(&user).await;
     hub.attach("none", 0).await;
     assert_eq!(
@@ -382,7 +382,7 @@ async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_
     hub.start("s").await;
     hub.input("s", "at b").await;
     hub.until("s", "turn.complete").await;
-    // The next host has it as well.
+    // Another host has the session now.
     let id = SessionId::new("s").unwrap();
     drop(
         cluster.daemons[2]
@@ -394,7 +394,7 @@ async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_
     hub.attach("other", 0).await;
     hub.until("other", "session.refused").await;
     hub.attach("s", 0).await;
-    // Of `b` something could still come behind the answer of `c`.
+    // A late line of `b` could still follow the answer of `c`.
     hub.is_let_go().await;
 
     cluster.known.hand_over("s", "b");

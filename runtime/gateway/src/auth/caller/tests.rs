@@ -19,7 +19,7 @@ fn connect(address: SocketAddr) -> (TcpStream, TcpStream) {
 
 const LOOPBACK: SocketAddr = SocketAddr::new(IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 0);
 
-/// The address by which this machine reaches others, if it reaches any.
+/// Address by which this machine reaches others, if there is one.
 fn outward_address() -> Option<SocketAddr> {
     let probe = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
     probe.connect("192.0.2.1:9").ok()?;
@@ -51,7 +51,7 @@ fn the_kernel_names_the_socket_at_the_other_end() {
         assert_eq!(find_socket(none).unwrap(), None);
         assert_eq!(find_places(&[none]), [CallerPlace::Unknown]);
         drop(client);
-        // A process that another test starts has it until it runs its program.
+        // A process that another test starts has the socket until it runs its program.
         while find_socket(connection)
             .unwrap()
             .is_some_and(|socket| socket.inode != 0)
@@ -117,7 +117,7 @@ fn an_attribute_is_found_between_others() {
     for length in 0..20 {
         assert_eq!(find_attribute(&attributes[..length], 21), None, "{length}");
     }
-    // One without a length ends the search.
+    // An attribute without a length ends the search.
     assert_eq!(find_attribute(&[0; 8], 21), None);
 }
 
@@ -157,7 +157,7 @@ async fn a_process_that_this_one_started_is_refused_and_another_is_not() {
 async fn callers_that_wait_share_a_search_and_one_that_leaves_harms_none() {
     let pairs: Vec<_> = (0..8).map(|_| connect(LOOPBACK)).collect();
     let mut left = Box::pin(find_place(ends(&pairs[0].1)));
-    // Polled once: it leads the search, and leaves it.
+    // Polled once: the caller starts the search, and leaves.
     assert_eq!((&mut left).now_or_never(), None);
     let mut waits: Vec<_> = pairs[1..]
         .iter()

@@ -1,6 +1,7 @@
-//! Tokens that several daemons share. Each judges by its own file, even while it is alone; what
-//! they share is compared with the file, and with what was shared when that was done last, so that
-//! each side gets what was made and revoked at the other.
+//! Tokens that the hosts of a cluster share. Each host authenticates by its own file, also without
+//! a connection. A synchronization compares three states: the file, the shared tokens, and the
+//! shared tokens of the last synchronization. So each side receives what the other one has created
+//! and revoked.
 
 use std::{collections::HashSet, fs, io, path::PathBuf};
 
@@ -8,19 +9,19 @@ use serde::{Deserialize, Serialize};
 
 use super::{TOKENS, Token, TokenError, TokenFile, VERSION, now, write};
 
-/// How many ids of revoked tokens are remembered, for a daemon that was away.
+/// Limit for the stored ids of revoked tokens, for a host that was away.
 const REVOKED: usize = 4096;
 
-/// What daemons share.
+/// Tokens of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Shared {
     version: u32,
-    /// Which tokens these are: those of another cluster say nothing of them.
+    /// Id of the cluster. Tokens of another one are not compared.
     cluster: String,
-    /// Counts up with each change.
+    /// Increases with each change.
     revision: u64,
     tokens: Vec<Token>,
-    /// Those that were revoked lately, the last one last.
+    /// Ids of revoked tokens, the latest last.
     revoked: Vec<String>,
 }
 
@@ -49,11 +50,11 @@ impl Shared {
     }
 }
 
-/// What the file of tokens and what is shared have to get from each other.
+/// Pending changes of a synchronization, on both sides.
 #[derive(Debug)]
 pub struct Compared {
     file: TokenFile,
-    /// What is to be shared, where that is something else than it was.
+    /// New content for the cluster, if it differs.
     pub put: Option<Vec<u8>>,
     next: Shared,
     is_known: bool,
@@ -62,10 +63,10 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Does it in the file, when what was to be shared is. Blocks for the disk.
+    /// Applies the changes to the file, after the cluster has stored `put`. Blocks for the disk.
     ///
     /// # Errors
-    /// See [`TokenError`]. It is compared again then.
+    /// See [`TokenError`]. The next comparison repeats the changes.
     pub fn settle(self) -> Result<(), TokenError> {
         let Self {
             file,
@@ -85,13 +86,14 @@ impl Compared {
         if is_known {
             return Ok(());
         }
-        // Behind the file: what it says is known, and what is known and not in the file was revoked there.
+        // Written after the file. Otherwise, tokens that the file has not yet received would look
+        // revoked here.
         write(&file.known(), &next.to_bytes()).map_err(|error| file.failed(error))
     }
 }
 
 impl TokenFile {
-    /// Where it stands what was shared last.
+    /// Path of the last synchronized state.
     fn known(&self) -> PathBuf {
         self.path.with_extension("shared.json")
     }
@@ -103,15 +105,16 @@ impl TokenFile {
             Err(error) => return Err(self.failed(error)),
         };
         let known = Shared::parse(&bytes);
-        // What was revoked here while the daemon was down is not known then; what was revoked
-        // elsewhere still is.
+        // Without it, revocations at this host during its downtime are missed, but not those at
+        // others.
         Ok(known.unwrap_or_else(|why| {
             tracing::warn!("{} is passed over: {why}", self.known().display());
             Shared::default()
         }))
     }
 
-    /// Compares the file with what is shared; `None`: nothing is. Blocks for the disk.
+    /// Compares the file with the shared tokens; `None` if nothing is shared yet. Blocks for the
+    /// disk.
     ///
     /// # Errors
     /// See [`TokenError`].
@@ -121,7 +124,7 @@ impl TokenFile {
             .transpose()
             .map_err(TokenError::Shared)?;
         let known = self.read_known()?;
-        // A file that is lost revokes nothing.
+        // A lost file revokes nothing.
         let is_there = self.mark().is_some();
         let tokens = self.read()?;
         let now = now();
@@ -152,11 +155,11 @@ impl TokenFile {
     }
 }
 
-/// What is to be shared, by what is, by what was when the file was compared last, and by what the
-/// file has now.
+/// Computes the new shared tokens from the current ones, those of the last synchronization, and the
+/// file.
 fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, now: u64) -> Shared {
     let mut known = match &shared {
-        // What was revoked once is good nowhere.
+        // Revocations are valid in all clusters.
         Some(shared) if shared.cluster != known.cluster => Shared {
             revoked: known.revoked,
             ..Shared::default()
@@ -166,7 +169,8 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
     let mut is_new = false;
     let mut next = match shared {
         Some(shared) if shared.revision >= known.revision => shared,
-        // It was lost, or an older one was restored: what is known here counts, and what came since.
+        // The shared tokens were lost, or an older version was restored. The last known ones count,
+        // with the tokens that were added since.
         older => {
             is_new = true;
             let older = older.unwrap_or_default();
@@ -232,7 +236,7 @@ mod tests {
         *,
     };
 
-    /// A daemon's file, and what all share.
+    /// Daemon with a token file.
     struct Daemon {
         file: TokenFile,
         _folder: tempfile::TempDir,
@@ -267,7 +271,7 @@ mod tests {
             ids
         }
 
-        /// Whether something was to be shared.
+        /// Synchronizes. Returns true if the shared tokens changed.
         fn sync(&self, shared: &mut Option<Vec<u8>>) -> bool {
             let compared = self.file.compare(shared.as_deref()).unwrap();
             let put = compared.put.clone();
@@ -287,7 +291,7 @@ mod tests {
     fn what_is_made_and_revoked_at_one_daemon_is_so_at_each() {
         let (a, b) = (Daemon::new(), Daemon::new());
         let mut shared = None;
-        // Both had tokens before they knew of each other.
+        // Both have tokens before the first synchronization.
         let (one, two) = (a.make(None), b.make(None));
         assert!(a.sync(&mut shared) && b.sync(&mut shared) && !a.sync(&mut shared));
         assert_eq!(
@@ -309,7 +313,8 @@ mod tests {
                 .find(|token| token.id == two)
         );
 
-        // Revoked where it was not made, while that daemon is down; at the same time another one is made.
+        // Revoked at a host that did not create it, while that one is down and another is created
+        // there.
         b.file.revoke(&one).unwrap();
         let three = a.make(None);
         assert!(
@@ -323,8 +328,8 @@ mod tests {
             (sorted([&two, &three]), sorted([&two, &three]))
         );
 
-        // One that was away learns of it by the ids of those that were revoked, even when it has
-        // lost what it knew.
+        // A host that was away learns of revocations by their ids, even if it has lost its last
+        // state.
         let c = Daemon::new();
         c.sync(&mut shared);
         assert_eq!(c.ids(), a.ids());
@@ -333,7 +338,7 @@ mod tests {
         fs::write(c.file.known(), "{").unwrap();
         assert!(!c.sync(&mut shared));
         assert_eq!(c.ids(), sorted([&three]));
-        // A file that is lost is had again, and revokes nothing.
+        // A lost file is restored, and revokes nothing.
         fs::remove_file(&c.file.path).unwrap();
         assert!(!c.sync(&mut shared));
         assert_eq!(c.ids(), sorted([&three]));
@@ -344,7 +349,7 @@ mod tests {
         let a = Daemon::new();
         let mut shared = None;
         let one = a.make(None);
-        // It ends when the token is shared, and before that is known.
+        // The host stops after the token is shared, and before it stores that.
         shared = a.file.compare(shared.as_deref()).unwrap().put;
         let b = Daemon::new();
         b.sync(&mut shared);
@@ -352,7 +357,7 @@ mod tests {
         b.sync(&mut shared);
         assert!(!a.sync(&mut shared));
         assert!(a.ids().is_empty());
-        // Another made between the look and the write stays, and is shared later.
+        // A token that is created between comparison and write stays, and is shared later.
         let two = b.make(None);
         b.sync(&mut shared);
         let compared = a.file.compare(shared.as_deref()).unwrap();
@@ -378,7 +383,7 @@ mod tests {
             let three = a.make(None);
             a.sync(&mut shared);
             shared = if is_lost { None } else { before };
-            // The one that knows less is there first.
+            // The host with the older state synchronizes first.
             b.sync(&mut shared);
             for _ in 0..2 {
                 a.sync(&mut shared);
@@ -388,7 +393,7 @@ mod tests {
             assert_eq!(a.ids(), b.ids());
             assert!(!a.ids().contains(&one), "lost: {is_lost}");
             assert!(a.ids().contains(&two));
-            // By one that knows nothing.
+            // Synchronized by a host without any state.
             shared = None;
             Daemon::new().sync(&mut shared);
             for daemon in [&b, &a, &b] {

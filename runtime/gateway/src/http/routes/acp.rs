@@ -1,12 +1,11 @@
-//! The Agent Client Protocol, by its remote transport: one WebSocket, or requests and streams of
-//! HTTP.
+//! The Agent Client Protocol by its remote transport: a WebSocket, or HTTP requests and streams.
 //!
-//! A connection is a hub of the daemon's own relay, judged by the same table as the pipe's. It ends
-//! without its sessions: turns go on, and what the agent asks waits for who comes next.
+//! A connection is a hub of the daemon's own relay, with the same authorization as the pipe. Its
+//! sessions outlive it: turns continue, and permission requests wait for the next client.
 //!
-//! Over HTTP a connection begins with `initialize`, whose answer names it. Each further message is
-//! a request that names it, and is answered at once by 202; what the agent says comes by streams:
-//! one of the connection, and one of each session.
+//! Over HTTP a connection begins with `initialize`. The response has the connection's id, which
+//! each further request names. Each request is answered with 202 at once. The agent's messages
+//! arrive by streams: one for the connection, and one for each session.
 
 mod connection;
 mod host;
@@ -50,24 +49,24 @@ use crate::{
 
 pub(crate) use self::connection::Connections;
 
-/// The longest message of a client, in bytes: a prompt with much text in it.
+/// Limit for a message of a client, in bytes. A prompt can be long.
 const MESSAGE: usize = 4 * 1024 * 1024;
 
-/// Names a connection.
+/// Header with the id of a connection.
 const CONNECTION: HeaderName = HeaderName::from_static("acp-connection-id");
 
-/// Names a session, and its stream.
+/// Header with the id of a session, which also names its stream.
 const SESSION: HeaderName = HeaderName::from_static("acp-session-id");
 
-/// What a client chooses when it connects.
+/// Query of a new connection.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Chosen {
-    /// The agent of new sessions, and the only one whose sessions are listed.
+    /// Agent of new sessions. Only its sessions are listed.
     agent: Option<String>,
 }
 
-/// A GET: a WebSocket, or a stream of a connection that there is.
+/// Handles GET: opens a WebSocket, or a stream of an existing connection.
 pub(super) async fn listen(
     State(shared): Gate,
     Query(chosen): Query<Chosen>,
@@ -95,7 +94,7 @@ pub(super) async fn listen(
     let connection = named(&shared, &principal, headers)?;
     let session = session_of(headers)?;
     if let Some(session) = &session {
-        // It need not be open here: a client opens its stream first, and then the session.
+        // The session need not be open yet: clients open its stream first.
         SessionClient::join(&shared.sessions_for(&principal), session).await?;
     }
     let counted = principal
@@ -146,7 +145,7 @@ async fn upgrade(shared: Arc<Shared>, chosen: Chosen, request: Request) -> Respo
     response
 }
 
-/// A POST: one message.
+/// Handles POST: receives one message.
 pub(super) async fn take(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -201,7 +200,7 @@ pub(super) async fn take(
     if header.is_some() && said.is_some() && header != said {
         return Err(differs());
     }
-    // Who opens or deletes a session may not have its stream.
+    // Methods that open or delete a session need no header: the client may not have its stream yet.
     let needs = [
         "session/prompt",
         "session/cancel",
@@ -245,7 +244,7 @@ pub(super) async fn take(
     taken.map(|()| StatusCode::ACCEPTED.into_response())
 }
 
-/// A DELETE: the end of a connection.
+/// Handles DELETE: closes a connection.
 pub(super) async fn end(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -255,7 +254,7 @@ pub(super) async fn end(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// What a header names, without its parameters.
+/// Returns a media type without its parameters.
 fn media(value: &str) -> String {
     value
         .split(';')
@@ -265,7 +264,7 @@ fn media(value: &str) -> String {
         .to_ascii_lowercase()
 }
 
-/// The connection that a request names.
+/// Finds the connection that a request names.
 fn named(shared: &Shared, principal: &Principal, headers: &HeaderMap) -> Answer<Arc<Connection>> {
     let id = cors::single_header(headers, CONNECTION)
         .ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
@@ -275,7 +274,7 @@ fn named(shared: &Shared, principal: &Principal, headers: &HeaderMap) -> Answer<
         .ok_or_else(Problem::no_connection)
 }
 
-/// The session that a request names.
+/// Returns the session that a request names.
 fn session_of(headers: &HeaderMap) -> Answer<Option<SessionId>> {
     if !headers.contains_key(SESSION) {
         return Ok(None);
@@ -286,7 +285,7 @@ fn session_of(headers: &HeaderMap) -> Answer<Option<SessionId>> {
         .ok_or_else(Problem::no_session)
 }
 
-/// What a client hears by one stream.
+/// Event stream of a client.
 struct Telling {
     connection: Arc<Connection>,
     session: Option<String>,
@@ -297,7 +296,7 @@ struct Telling {
 }
 
 impl Telling {
-    /// What is said next; `None` at the end.
+    /// Returns the next events, or `None` at the end.
     async fn next(&mut self) -> Option<Bytes> {
         if !std::mem::replace(&mut self.has_begun, true) {
             return Some(BEGINNING.clone());

@@ -1,5 +1,4 @@
-//! The protocol itself over a WebSocket: a message holds one or more whole lines, and the daemon is
-//! the relay.
+//! The relay protocol over a WebSocket. A message holds one or more complete lines.
 
 use axum::{
     extract::{Request, State},
@@ -15,7 +14,7 @@ use crate::{auth::authorizer::Folders, peers::router};
 
 pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
     let relay = shared.clone();
-    // It is the relay who says that a line is too long.
+    // The relay reports lines that are too long.
     socket::upgrade(
         shared,
         request,

@@ -1,4 +1,4 @@
-//! A WebSocket of one who speaks in lines: what the protocol's pipe and ACP share.
+//! WebSockets that carry lines, for the relay protocol and for ACP.
 
 use std::{future::Future, pin::pin, sync::Arc, time::Duration};
 
@@ -26,41 +26,43 @@ use crate::{
     http::{connection::Peer, cors, problem::Problem},
 };
 
-/// How long a client may take to tell who it is.
+/// Timeout for the first message, which has the token.
 const AUTH: Duration = Duration::from_secs(10);
 
-/// How often a client is asked whether it is there, and how long it may be silent.
+/// Interval of pings, and the time without any message or progress after which the connection is
+/// closed.
 const PING: Duration = Duration::from_secs(20);
 const SILENT: Duration = Duration::from_secs(60);
 
-/// How long a client may take to hear what was said before the end.
+/// Time for the client to read the last messages.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// How much is on its way between the WebSocket and who serves it, in bytes.
+/// Capacity of the pipes between the WebSocket and its handler, in bytes.
 pub(super) const ROOM: usize = 256 * 1024;
 
-/// The buffer that a WebSocket has from its beginning, before a token is known, in bytes.
+/// Size of the initial read buffer, in bytes. It exists before a token is known.
 const READ_BUFFER: usize = 8 * 1024;
 
-/// What a message holds.
+/// Content of a WebSocket message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Whole lines of the protocol, one or more.
+    /// One or more complete lines of the protocol.
     Lines,
-    /// One message of JSON-RPC, in a text; other messages are ignored.
+    /// One JSON-RPC message as text. Binary messages are ignored.
     Rpc,
 }
 
-/// The first message of a client that sends no header: a browser's.
+/// First message of a client that cannot send the header, such as a browser.
 #[derive(Debug, Deserialize)]
 struct Auth {
     r#type: String,
     token: String,
 }
 
-/// Serves a WebSocket, with lines of up to so many bytes, by what `serve` gives for who asks: a
-/// future that reads and writes lines until its input ends, or what it is handed last resolves. The
-/// client reads an error, and may try again.
+/// Upgrades a request to a WebSocket with lines of up to `longest` bytes. `serve` returns the
+/// handler for a principal: a future that reads and writes lines until its input ends, or until its
+/// last argument resolves. An error of `serve` is the reason of the close frame; the client may try
+/// again.
 pub(super) async fn upgrade<S, F>(
     shared: Arc<Shared>,
     request: Request,
@@ -94,7 +96,7 @@ where
     let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
         return Problem::bad_request("this path is a WebSocket").into_response();
     };
-    // More than is read, so that it is the reader who says that a line is too long.
+    // A margin, so that the handler can report a line that is too long.
     let most = longest + ROOM;
     upgrade
         .max_message_size(most)
@@ -137,7 +139,7 @@ async fn run<S, F>(
         )
         .await;
     };
-    // A path of this machine is this user's matter alone.
+    // Only this user may see paths of this machine.
     let hides = matches!(principal, Principal::Bearer(_));
     let (to_served, input) = tokio::io::duplex(ROOM);
     let (output, mut of_served) = tokio::io::duplex(ROOM);
@@ -147,7 +149,7 @@ async fn run<S, F>(
     };
     let mut served = tokio::spawn(served);
     let (mut sink, stream) = socket.split();
-    // A client that takes nothing does not keep what was said last.
+    // A client that does not read cannot delay the end.
     let late = async {
         let _ = (&mut served).await;
         sleep(LAST_WORDS).await;
@@ -158,7 +160,7 @@ async fn run<S, F>(
     };
     drop(of_served);
     if !served.is_finished() {
-        // It ends with its pipes, within a second.
+        // The handler ends within a second of its pipes.
         let _ = served.await;
     }
     if let Some(why) = why {
@@ -167,7 +169,7 @@ async fn run<S, F>(
         } else {
             close_code::AWAY
         };
-        // In vain where the client has gone.
+        // A failure is ignored: the client may have left.
         let _ = timeout(
             AUTH,
             sink.send(Message::Close(Some(CloseFrame {
@@ -179,8 +181,8 @@ async fn run<S, F>(
     }
 }
 
-/// Carries lines both ways until one side ends. Gives what to tell the client of why, where it may
-/// still hear it: an empty text where who serves it has ended.
+/// Copies lines in both directions until one side ends. Returns the reason for the close frame,
+/// which is empty if the handler has ended, or `None` if the client cannot be reached.
 async fn copy_messages<E>(
     sink: &mut (impl Sink<Message> + Unpin),
     mut stream: impl Stream<Item = Result<Message, E>> + Unpin,
@@ -209,7 +211,7 @@ async fn copy_messages<E>(
                 break;
             }
         }
-        // Who serves it reads the end of its input.
+        // The handler reads the end of its input.
         drop(to_served);
         std::future::pending::<()>().await;
     };
@@ -249,7 +251,7 @@ async fn copy_messages<E>(
     }
 }
 
-/// Writes lines, the last of which need not have its end.
+/// Writes lines, and ends the last one if necessary.
 async fn write(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
     to.write_all(lines).await?;
     if !lines.ends_with(b"\n") {
@@ -258,7 +260,7 @@ async fn write(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
     Ok(())
 }
 
-/// A message of JSON as one line: where a line may break in JSON, a blank may stand.
+/// Converts a JSON message to one line. Line breaks between tokens become spaces.
 pub(super) fn one_line(message: &[u8]) -> Vec<u8> {
     let blank = |byte: &u8| {
         if matches!(byte, b'\n' | b'\r') {
@@ -272,12 +274,12 @@ pub(super) fn one_line(message: &[u8]) -> Vec<u8> {
     line
 }
 
-/// Whether the client takes a message: one that does not for so long has gone.
+/// Sends a message. Returns false if the client does not accept it within [`MAX_SILENCE`].
 async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message) -> bool {
     matches!(timeout(SILENT, sink.send(message)).await, Ok(Ok(())))
 }
 
-/// Whole lines as the texts of messages.
+/// Splits complete lines into the texts of messages.
 fn texts(lines: &[u8], form: Form, hides: bool) -> Vec<String> {
     let text = String::from_utf8_lossy(lines);
     match form {
@@ -287,7 +289,7 @@ fn texts(lines: &[u8], form: Form, hides: bool) -> Vec<String> {
     }
 }
 
-/// Who a client says that it is, by its first message.
+/// Authenticates a client by its first message.
 async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Principal> {
     loop {
         match socket.recv().await?.ok()? {
@@ -305,7 +307,7 @@ async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Pr
 }
 
 async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
-    // In vain where the client has gone.
+    // A failure is ignored: the client may have left.
     let _ = timeout(
         AUTH,
         socket.send(Message::Close(Some(CloseFrame {
@@ -324,7 +326,7 @@ mod tests {
 
     use super::*;
 
-    /// A client that is there no more says nothing, not even that.
+    /// A client whose connection broke silently.
     fn gone() -> impl Stream<Item = Result<Message, Infallible>> + Unpin {
         stream::pending()
     }
@@ -375,7 +377,7 @@ mod tests {
         assert!(begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
     }
 
-    /// One that answers stays, however little it says.
+    /// Pongs are sufficient to keep a connection.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_answers_pings_stays() {
         let (to_relay, mut relay_in) = tokio::io::duplex(ROOM);

@@ -1,4 +1,4 @@
-//! A connection over HTTP: what its requests say goes in, and what comes out waits for its streams.
+//! ACP connection over HTTP: messages of its requests go in, and responses wait for its streams.
 
 use std::{
     collections::HashMap,
@@ -25,44 +25,46 @@ use crate::{
     },
 };
 
-/// How many connections there are, and how many one token has.
+/// Limits for connections: in all, and of one token.
 const CONNECTIONS: usize = 1024;
 const OF_ONE: usize = 64;
 
-/// How many messages of a client wait, beside the bound of their bytes, which is one message of the longest.
+/// Limit for the waiting messages of a client. Their bytes are limited to one message of maximal
+/// length.
 const WAITING: usize = 64;
 
-/// How much waits for the streams of a connection before nothing more is read of its sessions, in bytes.
+/// Limit for the bytes that wait for the streams of a connection. Beyond it, nothing more is read
+/// from its sessions.
 const BEHIND: usize = 4 * 1024 * 1024;
 
-/// How long a client may take nothing of that.
+/// Time without a read at this limit after which the connection is closed.
 const STALLED: Duration = Duration::from_secs(60);
 
-/// How long a connection stays that no one reads and no one speaks in, and how often it is looked at.
+/// Time after which an unused connection is closed, and the interval of this check.
 const IDLE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_secs(15);
 
-/// How long a message may wait until it is taken, and the first answer.
+/// Timeout for a message to be accepted, and for the first response.
 const TAKES: Duration = Duration::from_secs(30);
 
-/// How long what was said before the end may take to be said on.
+/// Time for the messages before the end to be processed.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// All connections over HTTP, by their ids.
+/// ACP connections over HTTP, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Connections(Mutex<HashMap<String, Arc<Connection>>>);
 
-/// One of them.
+/// An ACP connection over HTTP.
 #[derive(Debug)]
 pub(super) struct Connection {
-    /// The name of whose it is. `None`: this user's.
+    /// Name of the token that owns it; `None` for this user.
     owner: Option<String>,
     streams: Mutex<Streams>,
-    /// Something was taken of the streams.
+    /// Signals that a stream was read.
     taken: Notify,
     said: mpsc::Sender<(Vec<u8>, OwnedSemaphorePermit)>,
     room: Arc<Semaphore>,
-    /// When it was last used.
+    /// Time of the last use.
     used: Mutex<Instant>,
     over: watch::Sender<bool>,
 }
@@ -72,13 +74,13 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// That of an id, if who asks has it. Another's looks like one that never was.
+    /// Finds a connection of this principal. Connections of others look unknown.
     pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<Connection>> {
         let found = self.all().get(id).cloned();
         found.filter(|connection| connection.owner == owner(principal) && !connection.is_over())
     }
 
-    /// Adds one, if there is room.
+    /// Adds a connection if the limits allow it.
     fn add(&self, id: &str, connection: Arc<Connection>) -> Answer<()> {
         let mut all = self.all();
         let own = all
@@ -103,7 +105,7 @@ fn owner(principal: &Principal) -> Option<String> {
     principal.visitor().map(|visitor| visitor.name.clone())
 }
 
-/// Begins a connection with the client's first message. Gives its id and the answer.
+/// Opens a connection with the client's first message. Returns its id and the response.
 pub(super) async fn begin(
     shared: Arc<Shared>,
     principal: Principal,
@@ -133,7 +135,7 @@ pub(super) async fn begin(
     }
 }
 
-/// Serves a connection until it is over.
+/// Serves a connection until it is closed.
 async fn run(
     id: String,
     connection: Arc<Connection>,
@@ -180,7 +182,7 @@ impl Connection {
             streams: Mutex::new(Streams::new(first)),
             taken: Notify::new(),
             said,
-            // With its end.
+            // One byte more, for the end of the line.
             room: Arc::new(Semaphore::new(MESSAGE + 1)),
             used: Mutex::new(Instant::now()),
             over: watch::Sender::new(false),
@@ -191,7 +193,7 @@ impl Connection {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends it. What was said before still counts.
+    /// Closes the connection. Earlier messages are still processed.
     pub(super) fn end(&self) {
         self.over.send_replace(true);
     }
@@ -200,21 +202,21 @@ impl Connection {
         *self.over.borrow()
     }
 
-    /// Resolves when it is over.
+    /// Resolves when the connection is closed.
     pub(super) async fn over(&self) {
-        // Gone is over.
+        // A dropped sender counts as closed.
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
-    /// Notes that it is used.
+    /// Records a use.
     pub(super) fn touch(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
-    /// Says a line, in the order of the calls that have resolved.
+    /// Sends a line to the agent, in the order in which the calls resolve.
     ///
     /// # Cancel safety
-    /// A line is said whole or not at all.
+    /// A line is sent completely or not at all.
     pub(super) async fn say(&self, line: Vec<u8>) -> Answer<()> {
         self.touch();
         let bytes = u32::try_from(line.len()).unwrap_or(u32::MAX);
@@ -231,10 +233,10 @@ impl Connection {
         }
     }
 
-    /// The next events of a stream.
+    /// Returns the next events of a stream.
     ///
     /// # Cancel safety
-    /// Nothing is taken before it is given.
+    /// Dropping the future loses no events.
     pub(super) async fn events(&self, session: Option<&str>, wake: &Notify) -> Bytes {
         loop {
             if let Some(events) = self.streams().take(session) {
@@ -245,7 +247,7 @@ impl Connection {
         }
     }
 
-    /// Hands on what was said, up to the end of the connection. Resolves when no one takes it.
+    /// Forwards messages until the connection is closed. Resolves if the agent no longer reads.
     async fn hand_on(
         &self,
         mut says: mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>,
@@ -256,7 +258,7 @@ impl Connection {
                 biased;
                 said = says.recv() => said,
                 () = self.over(), if !says.is_closed() => {
-                    // What was taken is said; nothing more is taken.
+                    // Accepted messages are forwarded; no more are accepted.
                     says.close();
                     continue;
                 }
@@ -270,8 +272,8 @@ impl Connection {
         pending::<()>().await;
     }
 
-    /// Puts what comes where the client reads it. Resolves when nothing more comes, or the client
-    /// takes none of it.
+    /// Sorts the agent's messages into streams. Resolves when the agent has ended, or when the
+    /// client reads nothing.
     async fn collect(&self, from: DuplexStream) {
         let mut lines = BufReader::new(from);
         loop {
@@ -297,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// Resolves when no one has used it for long.
+    /// Resolves when the connection was unused for [`IDLE_TIMEOUT`].
     async fn idle(&self) {
         loop {
             sleep(LOOK).await;

@@ -1,4 +1,4 @@
-//! The daemon as the host of a client of ACP.
+//! The daemon as the host of an ACP client.
 
 use std::{collections::BTreeMap, future::pending, path::PathBuf, sync::Arc};
 
@@ -19,7 +19,7 @@ use crate::{
     peers::router,
 };
 
-/// The host of a client, and the options of its agent.
+/// Returns the host of a client and the options of its agent.
 pub(super) fn serve_as(
     shared: Arc<Shared>,
     principal: &Principal,
@@ -37,7 +37,7 @@ pub(super) fn serve_as(
     });
     let files = files.ok().map(Arc::new);
     options.files = files.as_ref().map(|files| files.path().to_owned());
-    // The folders of sessions are checked with their agents' rules, which the relay has.
+    // The relay checks the folders of sessions: it has the rules of their agents.
     let host = GatewayHost {
         shared,
         principal: principal.clone(),
@@ -46,12 +46,12 @@ pub(super) fn serve_as(
     (host, options)
 }
 
-/// The sessions of this daemon, as far as a client may have them.
+/// Host with the sessions of this daemon that the client may see.
 #[derive(Clone)]
 pub(super) struct GatewayHost {
     shared: Arc<Shared>,
     principal: Principal,
-    /// The folder of the client's files, which is removed with its last user.
+    /// Folder of the client's files, removed with its last user.
     _files: Option<Arc<TempDir>>,
 }
 
@@ -61,7 +61,7 @@ impl Connect for GatewayHost {
         let Self {
             shared, principal, ..
         } = self.clone();
-        // It ends with its pipe.
+        // Ends with its pipe.
         tokio::spawn(async move {
             let (input, output) = split(far);
             router::serve(

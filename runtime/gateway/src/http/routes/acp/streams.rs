@@ -1,5 +1,5 @@
-//! What waits for the streams of a connection over HTTP, and which message goes to which. No clock,
-//! no input, no output.
+//! Messages that wait for the streams of a connection, and the choice of each message's stream. Has
+//! no clock, input, or output.
 
 use std::{
     borrow::Cow,
@@ -11,32 +11,32 @@ use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
 use tokio::sync::{Notify, oneshot};
 
-/// How many sessions of a connection have streams of their own. Messages of further ones go to the
-/// connection's.
+/// Limit for sessions with a stream of their own. Messages of further sessions go to the
+/// connection's stream.
 pub(super) const STREAMS: usize = 512;
 
-/// How much is handed to a stream at a time, in bytes, and one message.
+/// Limit for the bytes of one chunk of events. The last message may exceed it.
 const CHUNK: usize = 256 * 1024;
 
-/// What waits for the streams of a connection. A session is `None` for the connection's own stream.
+/// Waiting messages of a connection. `None` as a session means the connection's own stream.
 #[derive(Debug, Default)]
 pub(super) struct Streams {
     connection: Mailbox,
     sessions: HashMap<String, Mailbox>,
-    /// Sessions that the client has opened without naming their stream: their messages all go to
-    /// the connection's, even when there is a stream later, for two streams have no order.
+    /// Sessions that the client has opened without naming their stream. Their messages all go to
+    /// the connection's stream, even if their own exists later: two streams have no common order.
     aside: HashSet<String>,
-    /// Where the answers to the client's requests go.
+    /// Streams for the responses to the client's requests, by the client's id.
     expected: HashMap<String, Expected>,
-    /// Of which session the client was asked, by our id.
+    /// Sessions of the requests to the client, by our id.
     asked: HashMap<String, String>,
-    /// Who waits for the first answer.
+    /// Receives the first response.
     first: Option<oneshot::Sender<Vec<u8>>>,
-    /// How much waits in all.
+    /// Bytes that wait in all streams.
     bytes: usize,
 }
 
-/// What waits for one stream.
+/// Waiting messages of one stream.
 #[derive(Debug, Default)]
 struct Mailbox {
     messages: VecDeque<Vec<u8>>,
@@ -44,25 +44,25 @@ struct Mailbox {
     wake: Arc<Notify>,
 }
 
-/// A request that waits for its answer.
+/// Request that waits for its response.
 #[derive(Debug)]
 struct Expected {
     session: Option<String>,
-    /// Whether it opens the session. Then an error is for the connection: the session's stream may
-    /// never be there.
+    /// True if the request opens the session. An error then goes to the connection, since the
+    /// session's stream may never exist.
     opens: bool,
 }
 
-/// Why a stream is not opened.
+/// Error of a stream that cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Taken {
-    /// Someone has it.
+    /// Another request has it open.
     Open,
-    /// There are too many.
+    /// The limit is reached.
     Full,
 }
 
-/// Of a message only what says where it goes.
+/// Members of a message that decide its stream.
 #[derive(Debug, Default, Deserialize)]
 struct Head<'a> {
     #[serde(borrow)]
@@ -83,7 +83,7 @@ struct Names {
 }
 
 impl Streams {
-    /// One whose first answer goes to who waits for it.
+    /// Creates the streams of a connection. The first response goes to `first`.
     pub(super) fn new(first: oneshot::Sender<Vec<u8>>) -> Self {
         Self {
             first: Some(first),
@@ -91,17 +91,17 @@ impl Streams {
         }
     }
 
-    /// How much waits, in bytes.
+    /// Bytes that wait in all streams.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether anyone reads.
+    /// Returns true if any stream is open.
     pub(super) fn is_read(&self) -> bool {
         self.connection.is_open || self.sessions.values().any(|mailbox| mailbox.is_open)
     }
 
-    /// The client opens a session, and names its stream or does not.
+    /// Records that the client opens a session, and whether it names the session's stream.
     pub(super) fn opens(&mut self, session: &str, names_stream: bool) {
         let has_stream = match names_stream {
             true => self.ensure(session),
@@ -114,27 +114,27 @@ impl Streams {
         }
     }
 
-    /// The client has said a request, which will be answered.
+    /// Records a request of the client, whose response will follow.
     pub(super) fn expect(&mut self, id: String, session: Option<String>, opens: bool) {
         self.expected.insert(id, Expected { session, opens });
     }
 
-    /// The request was not said.
+    /// Forgets a request that was not sent.
     pub(super) fn unexpect(&mut self, id: &str) {
         self.expected.remove(id);
     }
 
-    /// Of which session a request to the client was.
+    /// Returns the session of a request to the client.
     pub(super) fn asked(&self, id: &str) -> Option<&str> {
         self.asked.get(id).map(String::as_str)
     }
 
-    /// The client has answered a request.
+    /// Records the client's response to a request.
     pub(super) fn answered(&mut self, id: &str) {
         self.asked.remove(id);
     }
 
-    /// Puts a message where the client reads it.
+    /// Queues a message for its stream.
     pub(super) fn put(&mut self, message: Vec<u8>) {
         let head: Head<'_> = serde_json::from_slice(&message).unwrap_or_default();
         let id = head.id.map(RawValue::get);
@@ -142,7 +142,7 @@ impl Streams {
         let session = match head.method.as_deref() {
             None => {
                 if let Some(first) = self.first.take() {
-                    // In vain where the client has gone.
+                    // A failure is ignored: the client has left.
                     return drop(first.send(message));
                 }
                 if let Some(new) = head.result.and_then(|result| result.session_id) {
@@ -153,7 +153,7 @@ impl Streams {
                     .filter(|expected| !(expected.opens && head.error.is_some()))
                     .and_then(|expected| expected.session)
             }
-            // It goes where the request went, and not before it.
+            // It follows the request in the same stream.
             Some("$/cancel_request") => names
                 .request_id
                 .and_then(|id| self.asked.remove(&id.to_string())),
@@ -171,7 +171,7 @@ impl Streams {
         mailbox.wake.notify_one();
     }
 
-    /// Opens a stream. What it gives wakes its reader.
+    /// Opens a stream. Returns the signal that wakes its reader.
     pub(super) fn open(&mut self, session: Option<&str>) -> Result<Arc<Notify>, Taken> {
         if session.is_some_and(|session| !self.ensure(session)) {
             return Err(Taken::Full);
@@ -183,7 +183,7 @@ impl Streams {
         }
     }
 
-    /// Takes what waits for a stream, as events.
+    /// Removes waiting messages of a stream, as events.
     pub(super) fn take(&mut self, session: Option<&str>) -> Option<Vec<u8>> {
         let mailbox = self.of(session)?;
         let (mut events, mut taken) = (Vec::new(), 0);
@@ -199,7 +199,7 @@ impl Streams {
         (taken > 0).then_some(events)
     }
 
-    /// Its reader has gone.
+    /// Closes a stream without its reader.
     pub(super) fn close(&mut self, session: Option<&str>) {
         if let Some(mailbox) = self.of(session) {
             mailbox.is_open = false;
@@ -213,12 +213,12 @@ impl Streams {
         }
     }
 
-    /// Whether messages of a session have a stream of their own.
+    /// Returns true if a session's messages go to a stream of its own.
     fn has_own(&self, session: &str) -> bool {
         self.sessions.contains_key(session) && !self.aside.contains(session)
     }
 
-    /// Makes sure that there is room for a stream.
+    /// Creates the stream of a session. Returns false at the limit.
     fn ensure(&mut self, session: &str) -> bool {
         if !self.sessions.contains_key(session) {
             if self.sessions.len() >= STREAMS {
@@ -283,7 +283,7 @@ mod tests {
         streams.open(Some("s")).unwrap();
     }
 
-    /// An answer must not overtake the history before it, so both go one way, whichever way that is.
+    /// A response must not overtake the history before it, so both go to the same stream.
     #[test]
     fn a_history_and_its_end_go_to_one_stream() {
         let answer = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
@@ -301,7 +301,7 @@ mod tests {
             streams.opens("s", names_stream);
             streams.expect("1".to_owned(), Some("s".to_owned()), true);
             streams.put(UPDATE.as_bytes().to_vec());
-            // A stream that comes meanwhile changes nothing.
+            // A stream that is opened meanwhile changes nothing.
             let _ = streams.open(Some("s"));
             streams.put(answer.as_bytes().to_vec());
             streams.put(UPDATE.as_bytes().to_vec());
@@ -317,11 +317,11 @@ mod tests {
                 on_connection,
                 "{is_open} {names_stream}"
             );
-            // Of a session that is none there is no stream that could be read.
+            // A session that does not exist has no stream that could be read.
             streams.expect("2".to_owned(), Some("s".to_owned()), true);
             streams.put(error.as_bytes().to_vec());
             assert_eq!(taken(&mut streams, None), format!("{error}\n"));
-            // The next time it may name it.
+            // Later requests may name the stream.
             streams.opens("s", true);
             streams.put(UPDATE.as_bytes().to_vec());
             assert_eq!(taken(&mut streams, Some("s")), format!("{UPDATE}\n"));

@@ -8,7 +8,7 @@ fn connection() -> (Arc<Connection>, Says) {
     let (first, _) = oneshot::channel();
     let (said, says) = mpsc::channel(WAITING);
     let connection = Arc::new(Connection::new(None, first, said));
-    // The first answer is no stream's.
+    // The first response belongs to no stream.
     connection.streams().put(b"{}".to_vec());
     (connection, says)
 }
@@ -59,7 +59,7 @@ async fn more_than_may_wait_is_refused_and_what_is_taken_is_said_in_order() {
     let begun = Instant::now();
     assert!(connection.say(long()).await.is_err(), "they are too long");
     assert_eq!(begun.elapsed(), TAKES);
-    // The end comes, and what was taken before is said.
+    // After the end, the accepted messages are still forwarded.
     connection.end();
     let (to, mut of) = tokio::io::duplex(ROOM);
     let mut said = Vec::new();
@@ -85,7 +85,7 @@ async fn a_client_that_reads_nothing_holds_nothing_up_and_is_let_go() {
         }
         pending::<()>().await;
     };
-    // As long as it takes a little, it stays.
+    // A client that reads a little keeps its connection.
     let reads = async {
         for _ in 0..4 {
             sleep(STALLED / 2).await;
