@@ -14,7 +14,7 @@ use clap::Args;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use trunkline_gateway::{Method, StatusCode, ask};
+use trunkline_gateway::{Method, StatusCode, send_request};
 use trunkline_host::{config::state_dir, redact};
 
 use crate::{
@@ -247,7 +247,7 @@ impl Folder {
         path: &str,
         body: Vec<u8>,
     ) -> Result<(StatusCode, Vec<u8>), CliError> {
-        let answered = ask(&self.socket(), method, path, body).await;
+        let answered = send_request(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
             _ => CliError::failed(

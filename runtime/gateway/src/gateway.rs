@@ -45,7 +45,7 @@ use crate::{
 };
 
 /// Operations of the daemon around a gateway.
-pub trait Operate: fmt::Debug + Send + Sync {
+pub trait DaemonOperator: fmt::Debug + Send + Sync {
     /// Loads the changed configuration. Returns a summary.
     ///
     /// # Errors
@@ -59,12 +59,12 @@ pub trait Operate: fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The reason, for people.
-    fn usage(&self, since: SystemTime) -> Result<Vec<UsedInDay>, String>;
+    fn usage(&self, since: SystemTime) -> Result<Vec<DailyUsage>, String>;
 }
 
 /// Usage of an agent's turns in one day.
 #[derive(Debug, Clone, Serialize)]
-pub struct UsedInDay {
+pub struct DailyUsage {
     /// Day in UTC, such as `2026-03-01`.
     pub date: String,
     /// The agent.
@@ -109,10 +109,10 @@ pub(crate) struct Shared {
     pub(crate) codes: HandoverCodes,
     pub(crate) uploads: Uploads,
     pub(crate) answers: AnswerStore,
-    pub(crate) acp: routes::Connections,
+    pub(crate) acp: routes::AcpConnections,
     pub(crate) searches: routes::RunningSearches,
     pub(crate) metrics: Metrics,
-    pub(crate) operate: Arc<dyn Operate>,
+    pub(crate) operate: Arc<dyn DaemonOperator>,
     pub(crate) options: Options,
     /// Limits the connections from other hosts.
     pub(crate) peer_connections: Arc<Semaphore>,
@@ -140,10 +140,10 @@ impl Gateway {
     pub fn new(
         host: Host,
         sessions: Sessions,
-        operate: Arc<dyn Operate>,
+        operate: Arc<dyn DaemonOperator>,
         options: Options,
     ) -> io::Result<Self> {
-        let tokens = TokenFile::of(&options.state);
+        let tokens = TokenFile::in_folder(&options.state);
         let (end, ending) = watch::channel(false);
         let shared = Shared {
             known_tokens: KnownTokens::new(tokens.clone()),
@@ -151,7 +151,7 @@ impl Gateway {
             codes: HandoverCodes::default(),
             uploads: Uploads::open(&options.state)?,
             answers: AnswerStore::default(),
-            acp: routes::Connections::default(),
+            acp: routes::AcpConnections::default(),
             searches: routes::RunningSearches::default(),
             metrics: Metrics::new(),
             host,
@@ -197,19 +197,19 @@ impl Gateway {
     /// Dropping the future drops all connections at once.
     pub async fn serve(
         &self,
-        entrances: Vec<Listener>,
+        listeners: Vec<Listener>,
         socket: PrivateSocket,
         stop: impl Future<Output = ()>,
     ) {
         let shared = &self.shared;
         let router = &self.router;
         let room = connection::ConnectionRoom::new();
-        let summaries = entrances.iter().filter_map(Listener::summary).collect();
+        let summaries = listeners.iter().filter_map(Listener::summary).collect();
         // A gateway is served once.
         let _ = shared.listeners.set(summaries);
-        let network = entrances.into_iter().map(|entrance| {
-            connection::network(
-                entrance,
+        let network = listeners.into_iter().map(|listener| {
+            connection::serve_network(
+                listener,
                 room.clone(),
                 router.clone(),
                 shared.ending.clone(),
@@ -218,7 +218,7 @@ impl Gateway {
         let served = async {
             tokio::join!(
                 join_all(network),
-                connection::socket(
+                connection::serve_socket(
                     socket,
                     router.clone(),
                     shared.clone(),
@@ -247,12 +247,12 @@ impl Shared {
     /// # Errors
     /// Fails while the daemon drains.
     pub(crate) fn takes_work(&self) -> Answer<()> {
-        match self.is_draining.load(Ordering::Acquire) {
-            true => Err(Problem::unavailable(
+        if self.is_draining.load(Ordering::Acquire) {
+            return Err(Problem::unavailable(
                 "the daemon ends: it takes no more work",
-            )),
-            false => Ok(()),
+            ));
         }
+        Ok(())
     }
 
     /// Resolves when the gateway stops.
@@ -264,7 +264,8 @@ impl Shared {
 
     /// Resolves when the principal's token is no longer valid, or when the gateway stops.
     pub(crate) fn ending_for(self: &Arc<Self>, principal: &Principal) -> BoxFuture<'static, ()> {
-        let (shared, principal) = (self.clone(), principal.clone());
+        let shared = self.clone();
+        let principal = principal.clone();
         Box::pin(async move {
             tokio::select! {
                 () = shared.ending() => {}

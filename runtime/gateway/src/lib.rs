@@ -31,11 +31,11 @@ mod http;
 mod peers;
 mod webhooks;
 
-pub use auth::token::{Compared, NewToken, Scope, Token, TokenError, TokenFile};
+pub use auth::token::{NewToken, PendingTokenSync, Scope, Token, TokenError, TokenFile};
 pub use axum::http::{Method, StatusCode};
-pub use gateway::{Gateway, Operate, Options, UsedInDay};
+pub use gateway::{DaemonOperator, DailyUsage, Gateway, Options};
 pub use http::{
-    client::{ask, ask_over},
+    client::{send_request, send_request_over},
     listener::{HostName, Listener},
     tls::{Tls, TlsError},
 };

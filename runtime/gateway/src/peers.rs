@@ -107,7 +107,7 @@ pub enum SessionLocation {
     There(String),
     /// No session has this id.
     Unknown,
-    /// Its host does not serve it now.
+    /// The session's host does not serve it now.
     Unavailable {
         /// The host.
         host: String,
@@ -145,10 +145,10 @@ pub struct HostState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum HostPhase {
-    /// It serves sessions and accepts new ones.
+    /// Serves sessions and accepts new ones.
     Up,
-    /// It accepts no new ones.
+    /// Accepts no new sessions.
     Draining,
-    /// Its messages have stopped.
+    /// Sends no messages.
     Lost,
 }

@@ -72,7 +72,7 @@ use tokio::{
     task::JoinHandle,
     time::timeout,
 };
-use trunkline_gateway::{Gateway, Operate, Options, UsedInDay};
+use trunkline_gateway::{DaemonOperator, DailyUsage, Gateway, Options};
 use trunkline_host::{
     Host,
     config::{AgentConfig, Command},
@@ -128,14 +128,14 @@ for line in sys.stdin.buffer:
 #[derive(Debug)]
 struct NoOperator;
 
-impl Operate for NoOperator {
+impl DaemonOperator for NoOperator {
     fn reload(&self) -> Result<String, String> {
         Err("not in this test".to_owned())
     }
 
     fn stop(&self) {}
 
-    fn usage(&self, _: SystemTime) -> Result<Vec<UsedInDay>, String> {
+    fn usage(&self, _: SystemTime) -> Result<Vec<DailyUsage>, String> {
         Ok(Vec::new())
     }
 }

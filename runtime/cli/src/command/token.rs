@@ -106,7 +106,7 @@ impl Token {
 fn file(state: &State) -> Result<TokenFile, CliError> {
     let folder = state.folder()?;
     folder.make()?;
-    Ok(TokenFile::of(&folder.0))
+    Ok(TokenFile::in_folder(&folder.0))
 }
 
 fn wrong(error: TokenError) -> CliError {
@@ -154,7 +154,7 @@ impl New {
 fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     if as_json {
-        let told: Vec<_> = tokens.iter().map(Known::public).collect();
+        let told: Vec<_> = tokens.iter().map(Known::to_public_json).collect();
         return print_json(&told.into());
     }
     if tokens.is_empty() {

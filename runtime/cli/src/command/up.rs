@@ -23,7 +23,7 @@ use tokio::{
     sync::mpsc,
     time::{Instant, sleep},
 };
-use trunkline_gateway::{Gateway, HostName, Listener, Operate, Options, UsedInDay};
+use trunkline_gateway::{DaemonOperator, DailyUsage, Gateway, HostName, Listener, Options};
 use trunkline_host::{
     config::{SessionMay, SessionOption},
     process::Deadline,
@@ -381,12 +381,12 @@ struct Operator {
     asked: mpsc::Sender<()>,
 }
 
-impl Operate for Operator {
+impl DaemonOperator for Operator {
     fn reload(&self) -> Result<String, String> {
         self.reload.once().map_err(|fault| fault.text())
     }
 
-    fn usage(&self, since: SystemTime) -> Result<Vec<UsedInDay>, String> {
+    fn usage(&self, since: SystemTime) -> Result<Vec<DailyUsage>, String> {
         usage::by_day(self.config.as_deref(), since).map_err(|fault| fault.text())
     }
 

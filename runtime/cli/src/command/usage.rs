@@ -9,7 +9,7 @@ use std::{
 use anstream::eprintln;
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
-use trunkline_gateway::UsedInDay;
+use trunkline_gateway::DailyUsage;
 use trunkline_host::{config, usage};
 use trunkline_prices::Prices;
 
@@ -129,11 +129,11 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
 ///
 /// # Errors
 /// Why it cannot be read.
-pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<UsedInDay>, CliError> {
+pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<DailyUsage>, CliError> {
     let read = read(file, vec![Key::Day, Key::Agent], Some(since))?;
     let days = read.sums.rows().filter_map(|(names, total)| {
         let [date, agent] = names else { return None };
-        Some(UsedInDay {
+        Some(DailyUsage {
             date: date.to_string(),
             agent: agent.to_string(),
             turns: total.turns,

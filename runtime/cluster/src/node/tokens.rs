@@ -66,7 +66,7 @@ impl Shared {
                     Err(why) => return Err(why.to_string()),
                 }
             }
-            let settled = blocking(move || compared.settle().map_err(io::Error::other)).await;
+            let settled = blocking(move || compared.apply().map_err(io::Error::other)).await;
             return settled.map_err(|error| error.to_string());
         }
         Err("others write at the same time".to_owned())
@@ -75,7 +75,7 @@ impl Shared {
     async fn watch_tokens(self: Arc<Self>, file: TokenFile) {
         let mut changes = None;
         let (mut is_due, mut tries) = (true, 0);
-        let mut seen = file.mark();
+        let mut seen = file.version();
         loop {
             if changes.is_none() {
                 // What changed while no one watched is found by a look.
@@ -85,7 +85,7 @@ impl Shared {
             let mut wait = LOOK;
             if is_due {
                 // Before it is compared: what changes meanwhile is looked at again.
-                seen = file.mark();
+                seen = file.version();
                 match self.compare_tokens(&file).await {
                     Ok(()) => (is_due, tries) = (false, 0),
                     Err(why) => {
@@ -101,7 +101,7 @@ impl Shared {
             match timeout(wait, next(&mut changes)).await {
                 Ok(Some(_)) => is_due = true,
                 Ok(None) => changes = None,
-                Err(_) => is_due |= file.mark() != seen,
+                Err(_) => is_due |= file.version() != seen,
             }
         }
     }

@@ -293,7 +293,7 @@ impl Machine {
 
     /// The tokens of its daemon.
     pub(crate) fn tokens(&self) -> TokenFile {
-        TokenFile::of(self.folder.path())
+        TokenFile::in_folder(self.folder.path())
     }
 
     /// The names of all files that are kept here of sessions.

@@ -88,11 +88,11 @@ enum CallerPlace {
 }
 
 /// Callers that wait for their place.
-type Waiting = Vec<(ConnectionEnds, oneshot::Sender<CallerPlace>)>;
+type WaitingCallers = Vec<(ConnectionEnds, oneshot::Sender<CallerPlace>)>;
 
 /// Callers that wait for the running search. The next search is for all of them, so that many
 /// connections of one process do not delay the others.
-static WAITING: Mutex<Waiting> = Mutex::new(Vec::new());
+static WAITING: Mutex<WaitingCallers> = Mutex::new(Vec::new());
 
 /// Held during a search.
 static SEARCH: tokio::sync::Mutex<()> = tokio::sync::Mutex::const_new(());
@@ -182,8 +182,8 @@ struct PeerSocket {
 }
 
 impl PeerSocket {
-    /// Returns whether no agent can have made it, although its holder was not found: another user's
-    /// process, or one of this user whose open files cannot be read, such as that of an SSH server.
+    /// Returns true if no agent can have created it, although its holder was not found: it belongs
+    /// to another user, or to a process whose open files cannot be read, such as an SSH server.
     fn cannot_be_an_agents(self) -> bool {
         self.is_of_another_user() || self.cgroup.is_some_and(is_cgroup_without_agents)
     }

@@ -13,10 +13,10 @@ use subtle::ConstantTimeEq;
 pub(crate) const PATH: &str = "/open";
 
 /// Lifetime of a code.
-const GOOD: Duration = Duration::from_secs(60);
+const CODE_LIFETIME: Duration = Duration::from_secs(60);
 
 /// Limit for the valid codes. A further one replaces the oldest.
-const CODES: usize = 16;
+const MAX_CODES: usize = 16;
 
 /// Valid codes, the oldest first.
 #[derive(Debug, Default)]
@@ -24,19 +24,19 @@ pub(crate) struct HandoverCodes(Mutex<VecDeque<(Instant, String)>>);
 
 impl HandoverCodes {
     /// Creates a code.
-    pub(crate) fn make(&self) -> String {
+    pub(crate) fn create(&self) -> String {
         let random = || uuid::Uuid::new_v4().simple().to_string();
         let code = random() + &random();
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if codes.len() == CODES {
+        if codes.len() == MAX_CODES {
             codes.pop_front();
         }
-        codes.push_back((Instant::now() + GOOD, code.clone()));
+        codes.push_back((Instant::now() + CODE_LIFETIME, code.clone()));
         code
     }
 
     /// Returns true if a code is valid, and invalidates it.
-    pub(crate) fn take(&self, code: &str) -> bool {
+    pub(crate) fn redeem(&self, code: &str) -> bool {
         let mut codes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         codes.retain(|(until, _)| Instant::now() < *until);
         let at = codes
@@ -53,12 +53,14 @@ mod tests {
     #[test]
     fn a_code_is_good_once() {
         let codes = HandoverCodes::default();
-        let (one, two) = (codes.make(), codes.make());
-        assert!(codes.take(&one) && !codes.take(&one) && !codes.take("") && codes.take(&two));
-        let first = codes.make();
-        for _ in 0..CODES {
-            codes.make();
+        let (one, two) = (codes.create(), codes.create());
+        assert!(
+            codes.redeem(&one) && !codes.redeem(&one) && !codes.redeem("") && codes.redeem(&two)
+        );
+        let first = codes.create();
+        for _ in 0..MAX_CODES {
+            codes.create();
         }
-        assert!(!codes.take(&first), "a later one has its place");
+        assert!(!codes.redeem(&first), "a later one has its place");
     }
 }

@@ -212,7 +212,7 @@ impl KnownTokens {
             self.refresh();
             find()
         })?;
-        (bearer.token.is(text) && bearer.token.is_good_at(now()))
+        (bearer.token.matches(text) && bearer.token.is_good_at(now()))
             .then_some(Principal::Bearer(bearer))
     }
 
@@ -257,7 +257,7 @@ impl KnownTokens {
     /// Reads the file if it has changed.
     fn refresh(&self) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
-        let mark = self.file.mark();
+        let mark = self.file.version();
         if *read == mark {
             return;
         }
@@ -313,7 +313,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_token_is_known_at_once_and_revoked_within_a_second() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         let known_tokens = Arc::new(KnownTokens::new(file.clone()));
         let new = NewToken::with_scope(Scope::Observe);
         let (token, text) = file.add(new).unwrap();
@@ -341,7 +341,7 @@ mod tests {
     #[test]
     fn the_streams_of_a_token_are_counted() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         let new = NewToken::with_scope(Scope::Observe);
         let text = file.add(new).unwrap().1;
         let principal = KnownTokens::new(file).find(&text).unwrap();

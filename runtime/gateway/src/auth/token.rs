@@ -16,19 +16,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
-pub use self::shared::Compared;
+pub use self::shared::PendingTokenSync;
 
 /// Prefix of all tokens, by which scanners recognize leaked ones.
 const PREFIX: &str = "tlk_";
 
 /// Limit for the number of tokens.
-const TOKENS: usize = 1024;
+const MAX_TOKENS: usize = 1024;
 
 /// Limit for the name of a token, in bytes.
-const MAX_NAME: usize = 64;
+const MAX_NAME_BYTES: usize = 64;
 
 /// Version of the file format.
-const VERSION: u32 = 1;
+const FORMAT_VERSION: u32 = 1;
 
 /// Scope of a token. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-/// Stored form of a token, without its secret.
+/// StoredTokens form of a token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// Public id, which appears in `by`, in logs and in lists.
@@ -124,7 +124,7 @@ impl NewToken {
         let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
         if let Some(name) = &self.name
             && (name.is_empty()
-                || name.len() > MAX_NAME
+                || name.len() > MAX_NAME_BYTES
                 || !name.bytes().all(is_part)
                 || name.starts_with("t-")
                 || name.starts_with("l-"))
@@ -139,7 +139,7 @@ impl NewToken {
 }
 
 impl Token {
-    fn of(new: NewToken, now: u64) -> (Self, String) {
+    fn generate(new: NewToken, now: u64) -> (Self, String) {
         let random = || uuid::Uuid::new_v4().simple().to_string();
         let id = random()[..8].to_owned();
         let text = format!("{PREFIX}{id}_{}{}", random(), random());
@@ -160,7 +160,7 @@ impl Token {
 
     /// Returns its public members as JSON.
     #[must_use]
-    pub fn public(&self) -> Value {
+    pub fn to_public_json(&self) -> Value {
         json!({
             "id": self.id, "name": self.name, "scope": self.scope, "may_approve": self.may_approve,
             "agents": self.agents, "all_sessions": self.all_sessions, "created": self.created,
@@ -174,7 +174,7 @@ impl Token {
     }
 
     /// Compares a text with the token in constant time.
-    pub(crate) fn is(&self, text: &str) -> bool {
+    pub(crate) fn matches(&self, text: &str) -> bool {
         digest(text).as_bytes().ct_eq(self.digest.as_bytes()).into()
     }
 }
@@ -223,11 +223,11 @@ pub enum TokenError {
     #[error("the tokens of the cluster cannot be read: {0}")]
     Shared(String),
     /// The limit is reached.
-    #[error("there are {TOKENS} tokens already; revoke those that are not used")]
+    #[error("there are {MAX_TOKENS} tokens already; revoke those that are not used")]
     TooMany,
     /// The name has a character that is not allowed, or reads like an id.
     #[error(
-        "the name of a token has at most {MAX_NAME} letters, digits, `.`, `_`, `@` and `-`, and does not \
+        "the name of a token has at most {MAX_NAME_BYTES} letters, digits, `.`, `_`, `@` and `-`, and does not \
          begin with `t-` or `l-`"
     )]
     Name,
@@ -246,7 +246,7 @@ pub struct TokenFile {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Stored {
+struct StoredTokens {
     version: u32,
     tokens: Vec<Token>,
 }
@@ -254,7 +254,7 @@ struct Stored {
 impl TokenFile {
     /// Returns the token file of a state folder.
     #[must_use]
-    pub fn of(state: &Path) -> Self {
+    pub fn in_folder(state: &Path) -> Self {
         Self {
             path: state.join("tokens.json"),
         }
@@ -266,7 +266,7 @@ impl TokenFile {
     /// See [`TokenError`].
     pub fn read(&self) -> Result<Vec<Token>, TokenError> {
         let now = now();
-        let mut tokens = self.stored()?;
+        let mut tokens = self.read_stored()?;
         tokens.retain(|token| token.is_good_at(now));
         drop_orphans(&mut tokens);
         Ok(tokens)
@@ -281,10 +281,10 @@ impl TokenFile {
         new.check()?;
         let _lock = self.lock()?;
         let mut tokens = self.read()?;
-        if tokens.len() >= TOKENS {
+        if tokens.len() >= MAX_TOKENS {
             return Err(TokenError::TooMany);
         }
-        let (mut token, text) = Token::of(new, now());
+        let (mut token, text) = Token::generate(new, now());
         if let Some(id) = &token.parent {
             let parent = tokens.iter().find(|known| known.id == *id);
             let parent = parent.ok_or_else(|| TokenError::Unknown(id.clone()))?;
@@ -292,7 +292,7 @@ impl TokenFile {
             token.expires = ends.min();
         }
         tokens.push(token.clone());
-        self.write(tokens)?;
+        self.write_tokens(tokens)?;
         Ok((token, text))
     }
 
@@ -309,13 +309,13 @@ impl TokenFile {
             return Err(TokenError::Unknown(id.to_owned()));
         }
         drop_orphans(&mut tokens);
-        self.write(tokens)
+        self.write_tokens(tokens)
     }
 
     /// Identifies the content of the file: inode, modification time and size; `None` if there is no
     /// file. Blocks for the disk.
     #[must_use]
-    pub fn mark(&self) -> Option<(u64, i64, u32, u64)> {
+    pub fn version(&self) -> Option<(u64, i64, u32, u64)> {
         let found = rustix::fs::stat(&self.path).ok()?;
         Some((
             found.st_ino,
@@ -325,33 +325,33 @@ impl TokenFile {
         ))
     }
 
-    fn stored(&self) -> Result<Vec<Token>, TokenError> {
+    fn read_stored(&self) -> Result<Vec<Token>, TokenError> {
         let text = match fs::read(&self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.failed(error)),
+            Err(error) => return Err(self.io_error(error)),
         };
         let damaged = |why: String| TokenError::Damaged {
             path: self.path.clone(),
             why,
         };
-        let stored: Stored =
+        let stored: StoredTokens =
             serde_json::from_slice(&text).map_err(|error| damaged(error.to_string()))?;
         match stored.version {
-            VERSION => Ok(stored.tokens),
+            FORMAT_VERSION => Ok(stored.tokens),
             newer => Err(damaged(format!(
-                "its version is {newer}, and this program writes {VERSION}"
+                "its version is {newer}, and this program writes {FORMAT_VERSION}"
             ))),
         }
     }
 
-    fn write(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
-        let bytes = serde_json::to_vec_pretty(&Stored {
-            version: VERSION,
+    fn write_tokens(&self, tokens: Vec<Token>) -> Result<(), TokenError> {
+        let bytes = serde_json::to_vec_pretty(&StoredTokens {
+            version: FORMAT_VERSION,
             tokens,
         })
         .unwrap_or_default();
-        write(&self.path, &bytes).map_err(|error| self.failed(error))
+        write_private_file(&self.path, &bytes).map_err(|error| self.io_error(error))
     }
 
     /// Locks the file against other processes until the lock is dropped.
@@ -367,10 +367,10 @@ impl TokenFile {
             flock(&lock, FlockOperation::LockExclusive)?;
             Ok(lock)
         };
-        locked().map_err(|error| self.failed(error))
+        locked().map_err(|error| self.io_error(error))
     }
 
-    fn failed(&self, error: io::Error) -> TokenError {
+    fn io_error(&self, error: io::Error) -> TokenError {
         TokenError::Io {
             path: self.path.clone(),
             error,
@@ -391,7 +391,7 @@ fn drop_orphans(tokens: &mut Vec<Token>) {
 }
 
 /// Replaces a file atomically, with mode 0600.
-fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
+fn write_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(bytes)?;
@@ -416,14 +416,18 @@ mod tests {
     #[test]
     fn a_token_is_known_by_its_text_until_it_is_revoked_and_its_text_is_kept_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         assert_eq!(file.read().unwrap(), []);
         let (token, text) = file.add(new(Scope::Control, None)).unwrap();
         let (other, _) = file.add(new(Scope::Admin, Some(60))).unwrap();
         assert_eq!(id_of(&text), Some(&*token.id));
         let known = file.read().unwrap();
         assert_eq!(known, [token.clone(), other.clone()]);
-        assert!(known[0].is(&text) && !known[1].is(&text) && !known[0].is(&text[..text.len() - 1]));
+        assert!(
+            known[0].matches(&text)
+                && !known[1].matches(&text)
+                && !known[0].matches(&text[..text.len() - 1])
+        );
         let stored = fs::read_to_string(folder.path().join("tokens.json")).unwrap();
         assert!(!stored.contains(&text[text.len() - 32..]));
         let mode = fs::metadata(folder.path().join("tokens.json"))
@@ -431,9 +435,9 @@ mod tests {
             .permissions()
             .mode();
         assert_eq!(mode & 0o777, 0o600);
-        let mark = file.mark();
+        let version = file.version();
         file.revoke(&token.id).unwrap();
-        assert_ne!(file.mark(), mark);
+        assert_ne!(file.version(), version);
         assert_eq!(file.read().unwrap(), [other]);
         assert!(matches!(
             file.revoke(&token.id),
@@ -445,7 +449,7 @@ mod tests {
     #[test]
     fn a_token_that_a_token_made_ends_no_later_than_it_and_with_it() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         let child = |parent: &Token, expires| NewToken {
             parent: Some(parent.id.clone()),
             ..new(Scope::Admin, expires)
@@ -478,12 +482,12 @@ mod tests {
     #[test]
     fn a_token_of_an_older_file_answers_no_permissions_and_names_are_no_ids() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         let old = json!({"version": 1, "tokens": [{"id": "3f9c2a11", "scope": "admin",
             "all_sessions": true, "created": 1, "digest": digest("x")}]});
         fs::write(folder.path().join("tokens.json"), old.to_string()).unwrap();
         let read = file.read().unwrap();
-        assert!(!read[0].may_approve && read[0].is("x"));
+        assert!(!read[0].may_approve && read[0].matches("x"));
         for (name, is_good) in [
             ("ann@example.org", true),
             ("a", true),
@@ -493,7 +497,7 @@ mod tests {
             ("a/t-3f9c2a11", false),
             ("a b", false),
             ("a\u{202e}", false),
-            (&"a".repeat(MAX_NAME + 1), false),
+            (&"a".repeat(MAX_NAME_BYTES + 1), false),
         ] {
             let named = NewToken {
                 name: Some(name.to_owned()),
@@ -514,7 +518,7 @@ mod tests {
     #[test]
     fn what_has_expired_and_what_is_damaged_is_not_taken() {
         let folder = tempfile::tempdir().unwrap();
-        let file = TokenFile::of(folder.path());
+        let file = TokenFile::in_folder(folder.path());
         file.add(new(Scope::Observe, Some(0))).unwrap();
         assert_eq!(file.read().unwrap(), []);
         for text in ["{", "{\"version\":2,\"tokens\":[]}"] {

@@ -15,10 +15,10 @@ use tokio::{
 use trunkline_client::connect_unix;
 
 /// Timeout for a response.
-const ANSWERED: Duration = Duration::from_secs(30);
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Limit for a response, in bytes. The largest is the snapshot of a session.
-const ANSWER: usize = 4 * 1024 * 1024;
+const MAX_RESPONSE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Sends a request to the daemon that listens on a socket. `body` is JSON and may be empty. Returns
 /// the status and the body of the response.
@@ -28,17 +28,17 @@ const ANSWER: usize = 4 * 1024 * 1024;
 ///
 /// # Panics
 /// Panics outside a tokio runtime with I/O and time.
-pub async fn ask(
+pub async fn send_request(
     socket: &Path,
     method: Method,
     path: &str,
     body: Vec<u8>,
 ) -> io::Result<(StatusCode, Bytes)> {
-    let asked = async {
+    let response = async {
         let stream = connect_unix(socket).await?;
-        ask_over(stream, "daemon", method, path, body).await
+        send_request_over(stream, "daemon", method, path, body).await
     };
-    timeout(ANSWERED, asked)
+    timeout(RESPONSE_TIMEOUT, response)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
 }
@@ -50,7 +50,7 @@ pub async fn ask(
 ///
 /// # Panics
 /// Panics outside a tokio runtime with I/O.
-pub async fn ask_over(
+pub async fn send_request_over(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send,
     host: &str,
     method: Method,
@@ -67,19 +67,19 @@ pub async fn ask_over(
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))
         .map_err(io::Error::other)?;
-    let answered = async {
+    let response = async {
         let response = sender
             .send_request(request)
             .await
             .map_err(io::Error::other)?;
         let status = response.status();
-        let body = to_bytes(Body::new(response.into_body()), ANSWER)
+        let body = to_bytes(Body::new(response.into_body()), MAX_RESPONSE_BYTES)
             .await
             .map_err(io::Error::other)?;
         Ok((status, body))
     };
     tokio::select! {
-        answered = answered => answered,
+        response = response => response,
         Err(error) = connection => Err(io::Error::other(error)),
     }
 }

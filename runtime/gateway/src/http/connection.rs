@@ -32,25 +32,25 @@ use crate::{
 };
 
 /// Limit for the connections over the network.
-const CONNECTIONS: usize = 16 * 1024;
+const MAX_NETWORK_CONNECTIONS: usize = 16 * 1024;
 
 /// Limit for the connections on the daemon's socket.
-const OWN_CONNECTIONS: usize = 1024;
+const MAX_SOCKET_CONNECTIONS: usize = 1024;
 
 /// Timeout for the head of a request, from its first byte or from the end of the previous request.
-const HEAD: Duration = Duration::from_secs(20);
+const HEAD_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Limit for the head of a request, in bytes.
-const HEAD_BYTES: usize = 8 * 1024;
+const MAX_HEAD_BYTES: usize = 8 * 1024;
 
 /// Timeout for the first byte of a connection on the socket.
-pub(crate) const FIRST: Duration = Duration::from_secs(60);
+pub(crate) const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time that open connections have to finish when the gateway stops.
-const ENDING: Duration = Duration::from_secs(2);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
 /// Delay after a failed `accept`, for example for lack of file descriptors.
-const AGAIN: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Origin of a request.
 #[derive(Debug, Clone)]
@@ -72,11 +72,11 @@ pub(crate) struct ConnectionRoom {
 
 impl ConnectionRoom {
     pub(crate) fn new() -> Self {
-        Self::of(connections())
+        Self::with_places(max_network_connections())
     }
 
     /// Keeps at least half of the places for clients with a token.
-    fn of(places: usize) -> Self {
+    fn with_places(places: usize) -> Self {
         Self {
             places: Arc::new(Semaphore::new(places)),
             strangers: Arc::new(UnauthenticatedClients::new(places / 2)),
@@ -85,8 +85,8 @@ impl ConnectionRoom {
 }
 
 /// Accepts connections over TCP until it is stopped.
-pub(crate) async fn network(
-    entrance: Listener,
+pub(crate) async fn serve_network(
+    listener_config: Listener,
     room: ConnectionRoom,
     router: Router,
     mut stopped: watch::Receiver<bool>,
@@ -95,7 +95,7 @@ pub(crate) async fn network(
         listener,
         names,
         tls,
-    } = entrance;
+    } = listener_config;
     let identity = Arc::new(ListenerIdentity { names, tls });
     let mut open = JoinSet::new();
     loop {
@@ -104,7 +104,7 @@ pub(crate) async fn network(
             // A dropped sender counts as a stop.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
-            accepted = accept(&listener, &room.places) => accepted,
+            accepted = accept_connection(&listener, &room.places) => accepted,
         };
         let Some((stream, peer, permit)) = accepted else {
             continue;
@@ -135,24 +135,24 @@ pub(crate) async fn network(
             };
             match agreed {
                 Ok(stream) => serve(stream, router, from, stopped, ()).await,
-                Err(error) => tracing::debug!("a client did not agree on TLS: {error}"),
+                Err(error) => tracing::debug!("a TLS handshake has failed: {error}"),
             }
         });
     }
     drop(listener);
-    end(open).await;
+    finish_connections(open).await;
 }
 
 /// Returns the connection limit for the network. A quarter of the process's file descriptors stays
 /// free for the journal, agents, and the socket.
-fn connections() -> usize {
+fn max_network_connections() -> usize {
     let descriptors = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     usize::try_from(descriptors / 4 * 3)
-        .unwrap_or(CONNECTIONS)
-        .clamp(1, CONNECTIONS)
+        .unwrap_or(MAX_NETWORK_CONNECTIONS)
+        .clamp(1, MAX_NETWORK_CONNECTIONS)
 }
 
-async fn accept(
+async fn accept_connection(
     listener: &TcpListener,
     room: &Arc<Semaphore>,
 ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
@@ -160,43 +160,49 @@ async fn accept(
     match listener.accept().await {
         Ok((stream, peer)) => Some((stream, peer, permit)),
         Err(error) => {
-            tracing::warn!("a connection was not taken: {error}");
-            sleep(AGAIN).await;
+            tracing::warn!("failed to accept a connection: {error}");
+            sleep(ACCEPT_RETRY_DELAY).await;
             None
         }
     }
 }
 
-/// Connections of this user that may be silent for [`FIRST`]. A further one has [`SHORT_FIRST`], so
-/// that silent ones do not use all of [`OWN_CONNECTIONS`].
-const SILENT_CONNECTIONS: usize = OWN_CONNECTIONS / 2;
+/// Connections of this user that may be silent for [`FIRST_BYTE_TIMEOUT`]. A further one has [`SHORT_FIRST_BYTE_TIMEOUT`], so
+/// that silent ones do not use all of [`MAX_SOCKET_CONNECTIONS`].
+const MAX_SILENT_CONNECTIONS: usize = MAX_SOCKET_CONNECTIONS / 2;
 
 /// Timeout for the first byte while many connections are silent.
-const SHORT_FIRST: Duration = Duration::from_secs(1);
+const SHORT_FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Accepts connections of this user: HTTP, and hubs that use the protocol. The first byte decides:
 /// a line of the protocol begins with a brace or white space.
-pub(crate) async fn socket(
+pub(crate) async fn serve_socket(
     socket: PrivateSocket,
     router: Router,
     shared: Arc<Shared>,
     mut stopped: watch::Receiver<bool>,
 ) {
     let mut open = JoinSet::new();
-    let silent = Arc::new(Semaphore::new(SILENT_CONNECTIONS));
+    let silent = Arc::new(Semaphore::new(MAX_SILENT_CONNECTIONS));
     loop {
         let mut stream = tokio::select! {
             biased;
             // A dropped sender counts as a stop.
             _ = stopped.changed() => break,
             Some(_) = open.join_next() => continue,
-            stream = socket.accept(), if open.len() < OWN_CONNECTIONS => stream,
+            stream = socket.accept(), if open.len() < MAX_SOCKET_CONNECTIONS => stream,
         };
-        let (router, shared, mut stopped) = (router.clone(), shared.clone(), stopped.clone());
+        let router = router.clone();
+        let shared = shared.clone();
+        let mut stopped = stopped.clone();
         let silent = silent.clone().try_acquire_owned();
         open.spawn(async move {
             let mut first = [0];
-            let patience = if silent.is_ok() { FIRST } else { SHORT_FIRST };
+            let patience = if silent.is_ok() {
+                FIRST_BYTE_TIMEOUT
+            } else {
+                SHORT_FIRST_BYTE_TIMEOUT
+            };
             let read = tokio::select! {
                 read = timeout(patience, stream.read_exact(&mut first)) => read,
                 _ = stopped.changed() => return,
@@ -233,13 +239,13 @@ pub(crate) async fn socket(
         });
     }
     drop(socket);
-    end(open).await;
+    finish_connections(open).await;
 }
 
-async fn end(mut open: JoinSet<()>) {
+async fn finish_connections(mut open: JoinSet<()>) {
     let ended = async { while open.join_next().await.is_some() {} };
     // Remaining connections are dropped.
-    let _ = timeout(ENDING, ended).await;
+    let _ = timeout(SHUTDOWN_GRACE, ended).await;
 }
 
 /// Serves the requests of one connection, and holds its place until the end.
@@ -253,7 +259,7 @@ pub(crate) async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
-        begun = timeout(HEAD, RewoundStream::of(stream)) => begun,
+        begun = timeout(HEAD_TIMEOUT, RewoundStream::detect(stream)) => begun,
         _ = stopped.changed() => return,
     };
     let Ok(Ok(stream)) = begun else { return };
@@ -263,9 +269,9 @@ pub(crate) async fn serve<S>(
     }
     let served = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEAD)
-        .max_buf_size(HEAD_BYTES)
-        .serve_connection(TokioIo::new(stream), service(router, from))
+        .header_read_timeout(HEAD_TIMEOUT)
+        .max_buf_size(MAX_HEAD_BYTES)
+        .serve_connection(TokioIo::new(stream), request_service(router, from))
         .with_upgrades();
     let mut served = std::pin::pin!(served);
     let ended = tokio::select! {
@@ -282,7 +288,7 @@ pub(crate) async fn serve<S>(
 }
 
 /// Returns the service of a connection. It records the origin of each request.
-fn service(
+fn request_service(
     router: Router,
     from: Peer,
 ) -> impl hyper::service::Service<
@@ -292,7 +298,8 @@ fn service(
     Future = impl Future<Output = Result<Response, Infallible>> + Send,
 > + Send {
     service_fn(move |request: Request<Incoming>| {
-        let (mut router, from) = (router.clone(), from.clone());
+        let mut router = router.clone();
+        let from = from.clone();
         async move {
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(from.clone());
@@ -300,9 +307,9 @@ fn service(
                 Peer::Network(_, _, admission) => Some(admission),
                 Peer::User | Peer::OtherHost(_) => None,
             };
-            admission.inspect(|it| it.asks());
+            admission.inspect(|it| it.begin_request());
             let answer = router.call(request).await;
-            admission.inspect(|it| it.answered());
+            admission.inspect(|it| it.finish_request());
             Ok(answer.unwrap_or_else(|never| match never {}))
         }
     })

@@ -129,8 +129,8 @@ fn authenticated_routes() -> Routes {
         .post("/v1/reload", operate::reload)
         .post("/v1/stop", operate::stop)
         .post("/v1/handover", operate::handover)
-        .post("/acp", acp::take)
-        .delete("/acp", acp::end)
+        .post("/acp", acp::receive_message)
+        .delete("/acp", acp::end_connection)
         .get("/metrics", operate::metrics)
         .get("/openapi.json", operate::contract)
 }
@@ -142,7 +142,7 @@ fn open_routes() -> Routes {
         .get("/readyz", operate::ready)
         .post(handover::PATH, operate::open)
         .get("/v1/pipe", pipe::upgrade)
-        .get("/acp", acp::listen)
+        .get("/acp", acp::open_stream)
 }
 
 /// Files of the console; the API does not describe them.
@@ -419,7 +419,7 @@ where
 type Asks = Extension<Principal>;
 type Gate = State<Arc<Shared>>;
 
-pub(crate) use acp::Connections;
+pub(crate) use acp::AcpConnections;
 pub(crate) use search::RunningSearches;
 
 #[cfg(test)]

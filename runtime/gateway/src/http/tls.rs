@@ -23,24 +23,24 @@ use tokio::{
 use tokio_rustls::{TlsAcceptor, server::TlsStream};
 
 /// Timeout for a TLS handshake.
-const HANDSHAKE: Duration = Duration::from_secs(10);
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Limit for a certificate or key file, in bytes.
-const FILE: u64 = 1024 * 1024;
+const MAX_FILE_BYTES: u64 = 1024 * 1024;
 
 /// Certificate and key of a listener. Clones share them.
 #[derive(Debug, Clone)]
-pub struct Tls(Arc<Inner>);
+pub struct Tls(Arc<TlsFiles>);
 
 #[derive(Debug)]
-struct Inner {
+struct TlsFiles {
     certificate: PathBuf,
     key: PathBuf,
-    now: RwLock<Loaded>,
+    current: RwLock<LoadedCertificate>,
 }
 
 #[derive(Debug, Clone)]
-struct Loaded {
+struct LoadedCertificate {
     config: Arc<ServerConfig>,
     /// The server's own certificate, without its chain.
     certificate: CertificateDer<'static>,
@@ -87,11 +87,11 @@ impl Tls {
     /// # Errors
     /// See [`TlsError`].
     pub fn open(certificate: PathBuf, key: PathBuf) -> Result<Self, TlsError> {
-        let now = RwLock::new(Loaded::read(&certificate, &key)?);
-        Ok(Self(Arc::new(Inner {
+        let current = RwLock::new(LoadedCertificate::read(&certificate, &key)?);
+        Ok(Self(Arc::new(TlsFiles {
             certificate,
             key,
-            now,
+            current,
         })))
     }
 
@@ -100,14 +100,18 @@ impl Tls {
     /// # Errors
     /// See [`TlsError`]. The old certificate and key stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
-        let loaded = Loaded::read(&self.0.certificate, &self.0.key)?;
-        *self.0.now.write().unwrap_or_else(PoisonError::into_inner) = loaded;
+        let loaded = LoadedCertificate::read(&self.0.certificate, &self.0.key)?;
+        *self
+            .0
+            .current
+            .write()
+            .unwrap_or_else(PoisonError::into_inner) = loaded;
         Ok(())
     }
 
-    fn now(&self) -> Loaded {
+    fn current(&self) -> LoadedCertificate {
         self.0
-            .now
+            .current
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone()
@@ -116,7 +120,7 @@ impl Tls {
     /// Returns true if the certificate is valid for this host name or IP address.
     pub(crate) fn is_for(&self, name: &str) -> bool {
         let name = name.trim_start_matches('[').trim_end_matches(']');
-        let loaded = self.now();
+        let loaded = self.current();
         let (Ok(name), Ok(own)) = (
             ServerName::try_from(name),
             ParsedCertificate::try_from(&loaded.certificate),
@@ -131,16 +135,16 @@ impl Tls {
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
-        let agreed = TlsAcceptor::from(self.now().config).accept(stream);
-        timeout(HANDSHAKE, agreed)
+        let agreed = TlsAcceptor::from(self.current().config).accept(stream);
+        timeout(HANDSHAKE_TIMEOUT, agreed)
             .await
             .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl Loaded {
+impl LoadedCertificate {
     fn read(certificate: &Path, key: &Path) -> Result<Self, TlsError> {
-        let (pem, _) = read(certificate)?;
+        let (pem, _) = read_file(certificate)?;
         let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
             .filter_map(Result::ok)
             .collect();
@@ -152,7 +156,7 @@ impl Loaded {
             .first()
             .cloned()
             .ok_or_else(|| empty(certificate, "certificate"))?;
-        let (pem, found) = read(key)?;
+        let (pem, found) = read_file(key)?;
         if found.permissions().mode() & 0o027 != 0 {
             return Err(TlsError::Open(key.to_owned()));
         }
@@ -178,12 +182,12 @@ impl Loaded {
 }
 
 /// Reads a file and its metadata from one handle, so that both describe the same file.
-fn read(path: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
+fn read_file(path: &Path) -> Result<(Vec<u8>, Metadata), TlsError> {
     let mut bytes = Vec::new();
     let mut read = || {
         let file = File::open(path)?;
         let found = file.metadata()?;
-        file.take(FILE).read_to_end(&mut bytes)?;
+        file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
         Ok(found)
     };
     let found = read().map_err(|error| TlsError::File {
@@ -228,22 +232,22 @@ pub(crate) mod tests {
     }
 
     fn write(folder: &Path, name: &str) -> (PathBuf, PathBuf) {
-        let made =
+        let self_signed =
             rcgen::generate_simple_self_signed(vec![name.to_owned(), "127.0.0.1".to_owned()])
                 .unwrap();
         let (certificate, key) = (
             folder.join(format!("{name}.pem")),
             folder.join(format!("{name}.key")),
         );
-        fs::write(&certificate, pem("CERTIFICATE", made.cert.der())).unwrap();
-        let secret = Key::try_from(made.signing_key.serialize_der()).unwrap();
+        fs::write(&certificate, pem("CERTIFICATE", self_signed.cert.der())).unwrap();
+        let secret = Key::try_from(self_signed.signing_key.serialize_der()).unwrap();
         fs::write(&key, pem("PRIVATE KEY", secret.secret_der())).unwrap();
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600)).unwrap();
         (certificate, key)
     }
 
     /// Creates a self-signed certificate for a name.
-    pub(crate) fn made(folder: &Path, name: &str) -> Tls {
+    pub(crate) fn self_signed(folder: &Path, name: &str) -> Tls {
         let (certificate, key) = write(folder, name);
         Tls::open(certificate, key).unwrap()
     }

@@ -31,7 +31,7 @@ pub(crate) const MAX_STRANGERS: usize = 1024;
 const MIN_AGE: Duration = Duration::from_millis(100);
 
 /// Time between two attempts to make room.
-const RETRY: Duration = Duration::from_millis(20);
+const RETRY_DELAY: Duration = Duration::from_millis(20);
 
 /// The clients of all entrances that have shown no token, the oldest first.
 #[derive(Debug)]
@@ -61,14 +61,14 @@ impl UnauthenticatedClients {
         place: OwnedSemaphorePermit,
     ) -> AdmittedStream {
         let admission = Arc::new(ClientAdmission::new(place));
-        while !self.enter(&admission) {
-            sleep(RETRY).await;
+        while !self.try_enter(&admission) {
+            sleep(RETRY_DELAY).await;
         }
         AdmittedStream { stream, admission }
     }
 
     /// Returns true if there was room.
-    fn enter(&self, admission: &Arc<ClientAdmission>) -> bool {
+    fn try_enter(&self, admission: &Arc<ClientAdmission>) -> bool {
         let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
         if waiting.len() >= self.limit {
             waiting.retain(|it| it.upgrade().is_some_and(|it| !it.has_token()));
@@ -95,7 +95,7 @@ pub(crate) struct ClientAdmission {
     has_token: AtomicBool,
     /// Bytes that a stranger has sent since its last answer.
     received: AtomicUsize,
-    /// True while a request is answered, which can have a token.
+    /// True while a request is finish_request, which can have a token.
     is_asking: AtomicBool,
     is_closed: AtomicBool,
     since: Instant,
@@ -124,13 +124,13 @@ impl ClientAdmission {
         self.reader.wake();
     }
 
-    /// Records that a request of the client is being answered.
-    pub(crate) fn asks(&self) {
+    /// Records that a request of the client is being finish_request.
+    pub(crate) fn begin_request(&self) {
         self.is_asking.store(true, SeqCst);
     }
 
     /// Records the response to a request: the bytes of the request count no longer.
-    pub(crate) fn answered(&self) {
+    pub(crate) fn finish_request(&self) {
         self.is_asking.store(false, SeqCst);
         if self.received.swap(0, SeqCst) >= MAX_STRANGER_BYTES {
             self.reader.wake();
@@ -153,11 +153,11 @@ impl ClientAdmission {
 
     /// # Errors
     /// Fails if the connection was closed for a newer one.
-    fn check(&self) -> io::Result<()> {
-        match self.is_closed.load(SeqCst) {
-            true => Err(io::ErrorKind::ConnectionAborted.into()),
-            false => Ok(()),
+    fn check_open(&self) -> io::Result<()> {
+        if self.is_closed.load(SeqCst) {
+            return Err(io::ErrorKind::ConnectionAborted.into());
         }
+        Ok(())
     }
 }
 
@@ -186,17 +186,17 @@ impl AsyncRead for AdmittedStream {
             return Pin::new(&mut this.stream).poll_read(cx, to);
         }
         this.admission.reader.register(cx.waker());
-        this.admission.check()?;
+        this.admission.check_open()?;
         let received = this.admission.received.load(SeqCst);
         let room = MAX_STRANGER_BYTES
             .saturating_sub(received)
             .min(to.remaining());
         if room == 0 {
             // Woken by `accept` and `finish_request`.
-            return match this.admission.has_token() {
-                true => Pin::new(&mut this.stream).poll_read(cx, to),
-                false => Poll::Pending,
-            };
+            if this.admission.has_token() {
+                return Pin::new(&mut this.stream).poll_read(cx, to);
+            }
+            return Poll::Pending;
         }
         let mut part = ReadBuf::new(to.initialize_unfilled_to(room));
         ready!(Pin::new(&mut this.stream).poll_read(cx, &mut part))?;
@@ -214,7 +214,7 @@ impl AdmittedStream {
             return Ok(());
         }
         self.admission.writer.register(cx.waker());
-        self.admission.check()
+        self.admission.check_open()
     }
 }
 
@@ -299,11 +299,11 @@ mod tests {
     async fn a_stranger_whose_request_is_answered_stays_and_a_new_one_waits() {
         let strangers = UnauthenticatedClients::new(1);
         let (_client, served) = connections(&strangers, 1).await.pop().unwrap();
-        served.admission().asks();
+        served.admission().begin_request();
         let mut later = std::pin::pin!(connections(&strangers, 1));
         let waits = tokio::time::timeout(3 * MIN_AGE, &mut later).await;
         assert!(waits.is_err(), "there was room");
-        served.admission().answered();
+        served.admission().finish_request();
         assert_eq!(later.await.len(), 1);
     }
 
@@ -327,7 +327,7 @@ mod tests {
         for _ in 0..2 {
             client.write_all(&part).await.unwrap();
             served.read_exact(&mut read).await.unwrap();
-            served.admission().answered();
+            served.admission().finish_request();
         }
         client.write_all(&part).await.unwrap();
         served.read_exact(&mut read).await.unwrap();

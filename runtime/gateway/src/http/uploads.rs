@@ -49,12 +49,12 @@ const LABEL: &str = "label";
 pub(crate) enum UploadError {
     /// The room for all uploads is taken.
     #[error(
-        "uploads that wait for an input have all of their {MAX_ALL} bytes; try again when inputs have named some"
+        "uploads that wait for an input use all of their {MAX_ALL} bytes; try again when inputs have named some"
     )]
     Full,
     /// The token's part of the room is taken.
     #[error(
-        "uploads of this token that wait for an input have all of its {MAX_OF_TOKEN} bytes; name them in an input \
+        "uploads of this token that wait for an input use all of its {MAX_OF_TOKEN} bytes; name them in an input \
          before you send more"
     )]
     FullForToken,
@@ -79,14 +79,14 @@ pub(crate) struct FoundUpload {
 #[derive(Debug, Clone)]
 pub(crate) struct Uploads {
     folder: Arc<PathBuf>,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<UploadLedger>>,
 }
 
 /// The room that uploads use. Files are created and removed only while it is locked, so it agrees
 /// with the folder.
 #[derive(Debug, Default)]
-struct Ledger {
-    reservations: HashMap<u64, Reservation>,
+struct UploadLedger {
+    reservations: HashMap<u64, RoomReservation>,
     stored: HashMap<UploadKey, StoredUpload>,
     next_reservation: u64,
 }
@@ -96,7 +96,7 @@ type UploadKey = (String, String);
 
 /// Room of an upload that is being received.
 #[derive(Debug)]
-struct Reservation {
+struct RoomReservation {
     session_folder: String,
     token: Option<String>,
     room: u64,
@@ -129,7 +129,7 @@ struct HeldReservation {
     number: u64,
     /// The session's folder.
     folder: PathBuf,
-    ledger: Arc<Mutex<Ledger>>,
+    ledger: Arc<Mutex<UploadLedger>>,
 }
 
 impl Drop for HeldReservation {
@@ -168,9 +168,9 @@ impl Uploads {
         let folder = state.join("inbox");
         create_private_dir(&folder)?;
         let stored = take_over(&folder)?;
-        let ledger = Ledger {
+        let ledger = UploadLedger {
             stored,
-            ..Ledger::default()
+            ..UploadLedger::default()
         };
         Ok(Self {
             folder: Arc::new(folder),
@@ -208,7 +208,7 @@ impl Uploads {
         ledger.next_reservation += 1;
         ledger.reservations.insert(
             number,
-            Reservation {
+            RoomReservation {
                 session_folder: session_folder.clone(),
                 token: token.map(str::to_owned),
                 room,
@@ -347,7 +347,7 @@ impl Uploads {
             let removed =
                 remove_if_there(&path).and_then(|()| remove_if_there(&path.with_extension(LABEL)));
             if let Err(error) = &removed {
-                tracing::warn!(%error, path = %path.display(), "failed to remove an expired upload; it is tried again");
+                tracing::warn!(%error, path = %path.display(), "failed to remove an expired upload; the next sweep retries");
             }
             // The folder stays while it has other uploads.
             let _ = fs::remove_dir(self.folder.join(&key.0));
@@ -360,7 +360,7 @@ impl Uploads {
     }
 }
 
-impl Ledger {
+impl UploadLedger {
     /// Sums the room of all uploads whose token fits.
     fn room_taken(&self, fits: impl Fn(Option<&str>) -> bool) -> u64 {
         let reserved = self
@@ -379,7 +379,7 @@ impl Ledger {
     }
 }
 
-fn lock(ledger: &Mutex<Ledger>) -> MutexGuard<'_, Ledger> {
+fn lock(ledger: &Mutex<UploadLedger>) -> MutexGuard<'_, UploadLedger> {
     ledger.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

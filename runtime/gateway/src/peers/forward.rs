@@ -32,17 +32,17 @@ use crate::{
 };
 
 /// Timeout for locating a session, and for connecting to its host.
-pub(crate) const REACHED: Duration = Duration::from_secs(5);
+pub(crate) const PEER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Time that a forwarded request may still take after the gateway has begun to stop.
-const ENDING: Duration = Duration::from_secs(1);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(1);
 
 /// Header in which one gateway gives another the id of a new session. Removed from the requests of
 /// clients.
 pub(crate) const NEW_SESSION: HeaderName = HeaderName::from_static("trunkline-new-session");
 
-/// Headers that are not forwarded: those of a single connection, and credentials.
-const NOT_CARRIED: [HeaderName; 13] = [
+/// Headers that are not forwarded: hop-by-hop headers and credentials.
+const UNFORWARDED_HEADERS: [HeaderName; 13] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
@@ -70,14 +70,14 @@ pub(crate) async fn forward_session_request(
     let Some(peers) = &shared.options.peers else {
         return next.run(request).await;
     };
-    let host = match locate(&**peers, &id).await {
+    let host = match locate_session(&**peers, &id).await {
         Ok(None) => return next.run(request).await,
         Ok(Some(host)) => host,
         Err(problem) => return problem.into_response(),
     };
     match peer {
         // Two hosts with different tables would otherwise forward it in a circle.
-        Peer::OtherHost(_) => moved(&host).into_response(),
+        Peer::OtherHost(_) => session_moved(&host).into_response(),
         Peer::Network(..) | Peer::User => {
             forward_request(&shared, &principal, &id, None, &host, request)
                 .await
@@ -90,10 +90,13 @@ pub(crate) async fn forward_session_request(
 ///
 /// # Errors
 /// Fails if the session is unknown, or if its host is not available.
-pub(crate) async fn locate(peers: &dyn Peers, id: &SessionId) -> Answer<Option<String>> {
-    let late =
-        |_| Problem::unavailable("it is not known in time which host has the session; try again");
-    host_of_location(timeout(REACHED, peers.locate(id)).await.map_err(late)?)
+pub(crate) async fn locate_session(peers: &dyn Peers, id: &SessionId) -> Answer<Option<String>> {
+    let late = |_| Problem::unavailable("the host of the session was not found in time; try again");
+    host_of_location(
+        timeout(PEER_TIMEOUT, peers.locate(id))
+            .await
+            .map_err(late)?,
+    )
 }
 
 pub(super) fn host_of_location(place: SessionLocation) -> Answer<Option<String>> {
@@ -111,7 +114,7 @@ pub(super) fn host_unavailable_text(host: &str, why: &str) -> String {
     format!("the session is at the host {host}, which does not serve it now: {why}")
 }
 
-pub(super) fn moved(host: &str) -> Problem {
+pub(super) fn session_moved(host: &str) -> Problem {
     Problem::unavailable(format!(
         "the session has moved to the host {host}; try again"
     ))
@@ -145,22 +148,24 @@ pub(crate) async fn forward_request(
     let request = rewrite_request(request, new)?;
     let gone = peers.moved(id, host);
     let answered = tokio::select! {
-        answered = send(&**peers, principal, host, request) => answered,
-        () = gone => Err(unanswered(host, &"the session is there no more")),
+        answered = send_to_host(&**peers, principal, host, request) => answered,
+        () = gone => Err(host_did_not_respond(host, &"the session has left it")),
         () = shared.known_tokens.ended(principal) => Err(Problem::unauthorized("the token was revoked, or has expired")),
         () = async {
             shared.ending().await;
-            sleep(ENDING).await;
-        } => Err(Problem::unavailable("the daemon ends")),
+            sleep(SHUTDOWN_GRACE).await;
+        } => Err(Problem::unavailable("the daemon is stopping")),
     };
     let (mut response, connection) = answered?;
-    remove_own(response.headers_mut());
+    remove_hop_headers(response.headers_mut());
     let (head, body) = response.into_parts();
     let ended = if is_stream {
-        let (shared, principal, gone) = (shared.clone(), principal.clone(), peers.moved(id, host));
+        let shared = shared.clone();
+        let principal = principal.clone();
+        let moved = peers.moved(id, host);
         async move {
             tokio::select! {
-                () = gone => {}
+                () = moved => {}
                 () = shared.known_tokens.ended(&principal) => {}
                 () = shared.ending() => {}
             }
@@ -169,26 +174,27 @@ pub(crate) async fn forward_request(
     } else {
         futures_util::future::pending().boxed()
     };
-    let coming = Coming {
+    let body_parts = ForwardedBody {
         body: body.into_data_stream(),
         is_events,
         ended,
         _connection: connection,
         _counted: counted,
     };
-    let body = futures_util::stream::unfold(Some(coming), async |coming: Option<Coming>| {
-        let mut coming = coming?;
-        let chunk = coming.next().await?;
-        let rest = chunk.is_ok().then_some(coming);
-        Some((chunk, rest))
-    });
+    let body =
+        futures_util::stream::unfold(Some(body_parts), async |body: Option<ForwardedBody>| {
+            let mut body = body?;
+            let chunk = body.next_chunk().await?;
+            let rest = chunk.is_ok().then_some(body);
+            Some((chunk, rest))
+        });
     Ok(Response::from_parts(head, Body::from_stream(body)))
 }
 
 /// Rewrites a request for another gateway: removes what concerns this connection only.
 pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answer<Request> {
     let (mut parts, body) = request.into_parts();
-    remove_own(&mut parts.headers);
+    remove_hop_headers(&mut parts.headers);
     // The body sets the length again.
     parts.headers.remove(header::CONTENT_LENGTH);
     parts.headers.remove(NEW_SESSION);
@@ -211,7 +217,7 @@ pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answ
 }
 
 /// Removes hop-by-hop headers: the standard ones, and those that `Connection` names.
-fn remove_own(headers: &mut HeaderMap) {
+fn remove_hop_headers(headers: &mut HeaderMap) {
     let named: Vec<HeaderName> = headers
         .get_all(header::CONNECTION)
         .iter()
@@ -219,33 +225,33 @@ fn remove_own(headers: &mut HeaderMap) {
         .flat_map(|value| value.split(','))
         .filter_map(|name| name.trim().parse().ok())
         .collect();
-    for name in named.iter().chain(&NOT_CARRIED) {
+    for name in named.iter().chain(&UNFORWARDED_HEADERS) {
         headers.remove(name);
     }
 }
 
 /// Sends a request to a host. The returned tasks drive the connection; dropping them closes it.
-pub(super) async fn send(
+pub(super) async fn send_to_host(
     peers: &dyn Peers,
     principal: &Principal,
     host: &str,
     request: Request,
 ) -> Answer<(Response, JoinSet<()>)> {
     let connected = timeout(
-        REACHED,
+        PEER_TIMEOUT,
         peers.connect(host, ForwardedPrincipal::from_principal(principal)),
     )
     .await;
     let stream = match connected {
         Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(unreached(host, &error)),
-        Err(late) => return Err(unreached(host, &late)),
+        Ok(Err(error)) => return Err(host_unreachable(host, &error)),
+        Err(late) => return Err(host_unreachable(host, &late)),
     };
     let (mut sender, connection) = handshake(TokioIo::new(stream))
         .await
-        .map_err(|error| unreached(host, &error))?;
-    let mut driven = JoinSet::new();
-    driven.spawn(async move {
+        .map_err(|error| host_unreachable(host, &error))?;
+    let mut connection_tasks = JoinSet::new();
+    connection_tasks.spawn(async move {
         if let Err(error) = connection.await {
             tracing::debug!("a connection to another host has ended: {error}");
         }
@@ -253,24 +259,24 @@ pub(super) async fn send(
     let response = sender
         .send_request(request)
         .await
-        .map_err(|error| unanswered(host, &error))?;
-    Ok((response.map(Body::new), driven))
+        .map_err(|error| host_did_not_respond(host, &error))?;
+    Ok((response.map(Body::new), connection_tasks))
 }
 
-fn unreached(host: &str, why: &dyn std::fmt::Display) -> Problem {
+fn host_unreachable(host: &str, why: &dyn std::fmt::Display) -> Problem {
     Problem::unavailable(format!(
         "the host {host} of the session cannot be reached: {why}"
     ))
 }
 
-fn unanswered(host: &str, why: &dyn std::fmt::Display) -> Problem {
+fn host_did_not_respond(host: &str, why: &dyn std::fmt::Display) -> Problem {
     Problem::unavailable(format!(
-        "the host {host} did not answer: {why}; what was said may still count"
+        "the host {host} did not answer: {why}; the request may still take effect"
     ))
 }
 
 /// Response body that is being forwarded.
-struct Coming {
+struct ForwardedBody {
     body: BodyDataStream,
     /// True for an event stream, of which every chunk is complete in itself.
     is_events: bool,
@@ -280,8 +286,8 @@ struct Coming {
     _counted: Option<Stream>,
 }
 
-impl Coming {
-    async fn next(&mut self) -> Option<Result<Bytes, axum::Error>> {
+impl ForwardedBody {
+    async fn next_chunk(&mut self) -> Option<Result<Bytes, axum::Error>> {
         let chunk = tokio::select! {
             biased;
             () = &mut self.ended => Some(Err(axum::Error::new("the token or the host has ended"))),

@@ -27,8 +27,8 @@ use crate::{
 pub(crate) const MAX_PEER_CONNECTIONS: usize = 16 * 1024;
 
 /// Limits for reading the rest of a refused body, in bytes and time.
-const REFUSED: u64 = crate::http::uploads::MAX_UPLOAD;
-const REFUSED_TIME: Duration = Duration::from_secs(5);
+const MAX_DRAINED_BYTES: u64 = crate::http::uploads::MAX_UPLOAD;
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Serves a connection from another host. The first byte decides between HTTP and a hub that sends
 /// lines.
@@ -39,13 +39,15 @@ pub(crate) async fn serve(
     who: ForwardedPrincipal,
 ) {
     let Ok(place) = shared.peer_connections.clone().try_acquire_owned() else {
-        return tracing::warn!("too many connections of other hosts are open");
+        return tracing::warn!(
+            "too many connections from other hosts are open; the new one is closed"
+        );
     };
     let principal = Principal::of_other_host(who);
     let (mut input, output) = tokio::io::split(stream);
     let mut first = [0];
     let read = tokio::select! {
-        read = tokio::time::timeout(connection::FIRST, input.read_exact(&mut first)) => read,
+        read = tokio::time::timeout(connection::FIRST_BYTE_TIMEOUT, input.read_exact(&mut first)) => read,
         () = shared.ending() => return,
         () = shared.known_tokens.ended(&principal) => return,
     };
@@ -81,26 +83,26 @@ pub(crate) async fn read_whole(request: Request, next: Next) -> Response {
     let rest = Arc::new(Mutex::new(body.into_data_stream()));
     let read = rest.clone();
     let body = Body::from_stream(poll_fn(move |context| {
-        locked(&read).poll_next_unpin(context)
+        lock_body(&read).poll_next_unpin(context)
     }));
     let response = next.run(Request::from_parts(head, body)).await;
     let drained = async {
         let mut bytes = 0;
-        while let Some(Ok(chunk)) = poll_fn(|context| locked(&rest).poll_next_unpin(context))
+        while let Some(Ok(chunk)) = poll_fn(|context| lock_body(&rest).poll_next_unpin(context))
             .next()
             .await
         {
             bytes += chunk.len() as u64;
-            if bytes > REFUSED {
+            if bytes > MAX_DRAINED_BYTES {
                 break;
             }
         }
     };
     // A timeout leaves the rest unread.
-    let _ = timeout(REFUSED_TIME, drained).await;
+    let _ = timeout(DRAIN_TIMEOUT, drained).await;
     response
 }
 
-fn locked(body: &Mutex<BodyDataStream>) -> std::sync::MutexGuard<'_, BodyDataStream> {
+fn lock_body(body: &Mutex<BodyDataStream>) -> std::sync::MutexGuard<'_, BodyDataStream> {
     body.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! Merged session lists of all hosts, the most recently active first.
+//! MergedPage session lists of all hosts, the most recently active first.
 //!
 //! Each host returns one page and a cursor for each session. The pages are merged up to the point
 //! after which a host may have more sessions. The cursor of a merged page has a time, and positions
@@ -28,33 +28,33 @@ use crate::{
 };
 
 /// Timeout for the page of a host.
-const PAGE_TIME: Duration = Duration::from_secs(2);
+const PAGE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Limit for concurrent requests to hosts.
-const ASKED: usize = 64;
+const MAX_CONCURRENT_HOSTS: usize = 64;
 
 /// Limit for the page of a host, in bytes.
-const PAGE_BYTES: usize = 2 * 1024 * 1024;
+const MAX_HOST_PAGE_BYTES: usize = 2 * 1024 * 1024;
 
 /// Number of sessions in a page: the default and the limit.
-const PAGE: u32 = 50;
-const LONGEST: u32 = 1000;
+const DEFAULT_PAGE_SESSIONS: u32 = 50;
+const MAX_PAGE_SESSIONS: u32 = 1000;
 
 /// Limit for the sessions of a merged page, in bytes. The page must fit into a line of 1 MiB.
-const BYTES: usize = 896 * 1024;
+const MAX_PAGE_BYTES: usize = 896 * 1024;
 
-/// Page of the sessions of one host.
+/// HostPage of the sessions of one host.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct Page {
+pub(crate) struct HostPage {
     pub(crate) sessions: Vec<Value>,
     pub(crate) next: Option<String>,
     /// Cursors of the positions after each session.
     pub(crate) cursors: Vec<String>,
 }
 
-/// Page of the sessions of all hosts.
+/// HostPage of the sessions of all hosts.
 #[derive(Debug, Default, Serialize)]
-pub(crate) struct Merged {
+pub(crate) struct MergedPage {
     pub(crate) sessions: Vec<Value>,
     pub(crate) next: Option<String>,
     /// Hosts that did not respond. Their sessions are missing.
@@ -66,11 +66,11 @@ pub(crate) struct Merged {
 ///
 /// # Errors
 /// Fails if the request is invalid.
-pub(crate) async fn own(
+pub(crate) async fn list_own_sessions(
     shared: &Shared,
     principal: &Principal,
     asked: SessionsList,
-) -> Answer<Page> {
+) -> Answer<HostPage> {
     let (listed, cursors) = shared
         .sessions_for(principal)
         .list_with_cursors(asked)
@@ -84,7 +84,7 @@ pub(crate) async fn own(
                 .flatten()
                 .map(|one| json!(one))
                 .collect();
-            Ok(Page {
+            Ok(HostPage {
                 sessions,
                 next: listed.next,
                 cursors,
@@ -97,16 +97,19 @@ pub(crate) async fn own(
 ///
 /// # Errors
 /// Fails if the request is invalid.
-pub(crate) async fn merged(
+pub(crate) async fn list_all_sessions(
     shared: &Arc<Shared>,
     principal: &Principal,
     peers: &dyn Peers,
     asked: SessionsList,
-) -> Answer<Merged> {
-    let limit = asked.limit.unwrap_or(PAGE).min(LONGEST);
+) -> Answer<MergedPage> {
+    let limit = asked
+        .limit
+        .unwrap_or(DEFAULT_PAGE_SESSIONS)
+        .min(MAX_PAGE_SESSIONS);
     let from = match &asked.cursor {
-        None => Reached::default(),
-        Some(cursor) => Reached::parse(cursor).ok_or_else(|| {
+        None => MergedCursor::default(),
+        Some(cursor) => MergedCursor::parse(cursor).ok_or_else(|| {
             Problem::unprocessable(format!(
                 "the cursor {cursor:?} is not the `next` of an answer"
             ))
@@ -116,18 +119,21 @@ pub(crate) async fn merged(
     let pages = stream::iter(hosts.into_iter().map(|host| {
         let asked = SessionsList {
             limit: Some(limit),
-            cursor: from.of(&host.id),
+            cursor: from.position_of(&host.id),
             ..asked.clone()
         };
         async move {
             let page = match (host.is_this, host.state) {
-                (true, _) => own(shared, principal, asked).await.map(Some),
+                (true, _) => list_own_sessions(shared, principal, asked).await.map(Some),
                 (false, HostPhase::Lost) => Ok(None),
                 (false, _) => {
-                    let page =
-                        timeout(PAGE_TIME, of_host(peers, principal, &host.id, &asked)).await;
+                    let page = timeout(
+                        PAGE_TIMEOUT,
+                        fetch_host_page(peers, principal, &host.id, &asked),
+                    )
+                    .await;
                     Ok(page.ok().and_then(|page| {
-                        page.inspect_err(|problem| tracing::debug!(?problem, "a host gave no page"))
+                        page.inspect_err(|problem| tracing::debug!(?problem, "a host sent no page"))
                             .ok()
                     }))
                 }
@@ -135,7 +141,7 @@ pub(crate) async fn merged(
             page.map(|page| (host.id, page))
         }
     }))
-    .buffer_unordered(ASKED)
+    .buffer_unordered(MAX_CONCURRENT_HOSTS)
     .collect::<Vec<_>>()
     .await;
     let mut found = BTreeMap::new();
@@ -143,7 +149,7 @@ pub(crate) async fn merged(
         let (host, page) = page?;
         found.insert(host, page);
     }
-    Ok(put_together(
+    Ok(merge_pages(
         &from,
         found,
         usize::try_from(limit).unwrap_or(usize::MAX),
@@ -151,14 +157,14 @@ pub(crate) async fn merged(
 }
 
 /// Encodes a page of all hosts, or the reason why there is none, as a line for a hub.
-pub(crate) async fn line(
+pub(crate) async fn list_as_line(
     shared: &Arc<Shared>,
     principal: &Principal,
     peers: &dyn Peers,
     asked: SessionsList,
 ) -> Vec<u8> {
     let request = asked.request_id.clone();
-    match merged(shared, principal, peers, asked).await {
+    match list_all_sessions(shared, principal, peers, asked).await {
         Ok(page) => {
             let mut answer = json!(page);
             answer["type"] = json!("sessions.list.result");
@@ -166,12 +172,12 @@ pub(crate) async fn line(
             answer["request_id"] = json!(request);
             format!("{answer}\n").into_bytes()
         }
-        Err(problem) => refusal(request, problem.into_detail()),
+        Err(problem) => refusal_line(request, problem.into_detail()),
     }
 }
 
 /// Encodes a failed list request as a line for a hub.
-pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
+pub(super) fn refusal_line(request_id: RequestId, why: String) -> Vec<u8> {
     let result = SessionsListResult {
         error: Some(why),
         ..SessionsListResult::to(request_id)
@@ -180,12 +186,12 @@ pub(super) fn refusal(request_id: RequestId, why: String) -> Vec<u8> {
 }
 
 /// Requests the page of another host.
-async fn of_host(
+async fn fetch_host_page(
     peers: &dyn Peers,
     principal: &Principal,
     host: &str,
     asked: &SessionsList,
-) -> Answer<Page> {
+) -> Answer<HostPage> {
     let failed = |error: String| Problem::unavailable(format!("the host {host}: {error}"));
     let query = json!({
         "agent_id": asked.agent_id, "state": asked.state, "text": asked.text, "cursor": asked.cursor,
@@ -207,38 +213,41 @@ async fn of_host(
         .body(Body::empty());
     let request =
         forward::rewrite_request(request.map_err(|error| failed(error.to_string()))?, None)?;
-    let (response, _connection) = forward::send(peers, principal, host, request).await?;
-    let (status, body) = (response.status(), response.into_body());
-    let body = axum::body::to_bytes(body, PAGE_BYTES)
+    let (response, _connection) = forward::send_to_host(peers, principal, host, request).await?;
+    let status = response.status();
+    let body = response.into_body();
+    let body = axum::body::to_bytes(body, MAX_HOST_PAGE_BYTES)
         .await
         .map_err(|error| failed(error.to_string()))?;
     if !status.is_success() {
         return Err(failed(format!("it answered {status}")));
     }
-    let page: Page = serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
-    match page.cursors.len() == page.sessions.len()
-        && page.cursors.iter().all(|at| time_of(at).is_some())
+    let page: HostPage =
+        serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
+    if page.cursors.len() == page.sessions.len()
+        && page.cursors.iter().all(|at| cursor_time(at).is_some())
     {
-        true => Ok(page),
-        false => Err(failed("its page has no cursors".to_owned())),
+        Ok(page)
+    } else {
+        Err(failed("its page has no cursors".to_owned()))
     }
 }
 
 /// Returns the time in the cursor of a host: when its session was last active.
-fn time_of(cursor: &str) -> Option<u64> {
+fn cursor_time(cursor: &str) -> Option<u64> {
     u64::from_str_radix(cursor.split_once('-')?.0, 16).ok()
 }
 
 /// Cursor of a merged list.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Reached {
+struct MergedCursor {
     /// Activity time of the last listed session.
     time: Option<u64>,
     /// Positions of hosts that differ from that time; `None` for the beginning.
     positions: BTreeMap<String, Option<String>>,
 }
 
-impl Reached {
+impl MergedCursor {
     fn parse(cursor: &str) -> Option<Self> {
         let mut parts = cursor.split('~');
         let time = parts.next()?;
@@ -253,16 +262,16 @@ impl Reached {
             let position = (!position.is_empty()).then(|| position.to_owned());
             if position
                 .as_deref()
-                .is_some_and(|position| time_of(position).is_none())
+                .is_some_and(|position| cursor_time(position).is_none())
             {
                 return None;
             }
-            positions.insert(text_of(host)?, position);
+            positions.insert(decode_hex(host)?, position);
         }
         Some(Self { time, positions })
     }
 
-    fn print(&self) -> String {
+    fn to_text(&self) -> String {
         let mut cursor = self
             .time
             .map(|time| format!("{time:x}"))
@@ -278,7 +287,7 @@ impl Reached {
     }
 
     /// Returns the cursor from which a host continues.
-    fn of(&self, host: &str) -> Option<String> {
+    fn position_of(&self, host: &str) -> Option<String> {
         match self.positions.get(host) {
             Some(position) => position.clone(),
             // Session keys begin at 0, so all sessions of the time itself follow this cursor.
@@ -290,7 +299,7 @@ impl Reached {
 }
 
 /// Decodes the output of [`hex`].
-fn text_of(hex: &str) -> Option<String> {
+fn decode_hex(hex: &str) -> Option<String> {
     if !hex.len().is_multiple_of(2) {
         return None;
     }
@@ -303,9 +312,15 @@ fn text_of(hex: &str) -> Option<String> {
 
 /// Merges pages of hosts, up to the point after which a host may have further sessions. A host
 /// without a page did not respond.
-fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: usize) -> Merged {
-    let mut merged = Merged::default();
-    let (mut all, mut goes_on, mut has_more) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+fn merge_pages(
+    from: &MergedCursor,
+    found: BTreeMap<String, Option<HostPage>>,
+    limit: usize,
+) -> MergedPage {
+    let mut merged = MergedPage::default();
+    let mut all = Vec::new();
+    let mut positions = BTreeMap::new();
+    let mut has_more = BTreeSet::new();
     // Time of the latest session that a host has left out of its page.
     let mut known_to = None;
     for (host, page) in found {
@@ -313,9 +328,12 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             merged.missing.push(host);
             continue;
         };
-        goes_on.insert(host.clone(), page.next.clone().or_else(|| from.of(&host)));
+        positions.insert(
+            host.clone(),
+            page.next.clone().or_else(|| from.position_of(&host)),
+        );
         if let Some(next) = &page.next {
-            known_to = known_to.max(time_of(next));
+            known_to = known_to.max(cursor_time(next));
             has_more.insert(host.clone());
         }
         let sessions = page.sessions.into_iter().zip(page.cursors);
@@ -323,28 +341,30 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
             if let Some(one) = one.as_object_mut() {
                 one.insert("host".to_owned(), json!(host));
             }
-            (time_of(&at).unwrap_or_default(), host.clone(), at, one)
+            (cursor_time(&at).unwrap_or_default(), host.clone(), at, one)
         }));
     }
     // A stable sort: the sessions of a host keep their order.
     all.sort_by_key(|(time, host, ..)| (Reverse(*time), host.clone()));
     let is_known = |time: u64| known_to.is_none_or(|to| time >= to);
-    let mut next = Reached {
+    let mut next = MergedCursor {
         time: from.time,
         positions: BTreeMap::new(),
     };
-    let (mut behind, mut taken, mut bytes) = (BTreeMap::new(), 0, 0);
+    let mut listed_to = BTreeMap::new();
+    let mut taken = 0;
+    let mut bytes = 0;
     let mut all = all.into_iter().peekable();
     while let Some((time, host, at, one)) = all.next_if(|(time, .., one)| {
         taken += 1;
         bytes += one.to_string().len() + 1;
-        taken <= limit && (bytes <= BYTES || taken == 1) && is_known(*time)
+        taken <= limit && (bytes <= MAX_PAGE_BYTES || taken == 1) && is_known(*time)
     }) {
         next.time = Some(time);
         if !has_more.contains(&host) {
-            goes_on.insert(host.clone(), Some(at.clone()));
+            positions.insert(host.clone(), Some(at.clone()));
         }
-        behind.insert(host, at);
+        listed_to.insert(host, at);
         // A session that is moving can be listed by two hosts.
         if !merged
             .sessions
@@ -355,20 +375,23 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
         }
     }
     for (_, host, ..) in all {
-        let position = behind.get(&host).cloned().or_else(|| from.of(&host));
+        let position = listed_to
+            .get(&host)
+            .cloned()
+            .or_else(|| from.position_of(&host));
         has_more.insert(host.clone());
-        goes_on.insert(host, position);
+        positions.insert(host, position);
     }
     if has_more.is_empty() {
         return merged;
     }
-    for (host, position) in goes_on {
+    for (host, position) in positions {
         // The time is sufficient for a host if all of its remaining sessions are older.
-        let is_told = position
+        let is_implied = position
             .as_deref()
-            .and_then(time_of)
+            .and_then(cursor_time)
             .is_none_or(|at| next.time.is_some_and(|time| at > time));
-        if !is_told && position != next.of(&host) {
+        if !is_implied && position != next.position_of(&host) {
             next.positions.insert(host, position);
         }
     }
@@ -378,9 +401,9 @@ fn put_together(from: &Reached, found: BTreeMap<String, Option<Page>>, limit: us
         merged
             .missing
             .iter()
-            .map(|host| (host.clone(), from.of(host))),
+            .map(|host| (host.clone(), from.position_of(host))),
     );
-    merged.next = Some(next.print());
+    merged.next = Some(next.to_text());
     merged
 }
 

@@ -1,4 +1,4 @@
-//! Placement of new sessions on hosts.
+//! SessionPlacement of new sessions on hosts.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use trunkline_protocol::SessionId;
 
 use super::{
     SessionLocation,
-    forward::{self, NEW_SESSION, REACHED, host_of_location, moved},
+    forward::{self, NEW_SESSION, PEER_TIMEOUT, host_of_location, session_moved},
 };
 use crate::{
     auth::{principal::Principal, token::Scope},
@@ -26,7 +26,7 @@ use crate::{
 };
 
 /// Outcome of a request for a new session.
-pub(crate) enum Placement {
+pub(crate) enum SessionPlacement {
     /// This host opens the session under this id.
     Here(SessionId),
     /// Another host opened the session and sent this response.
@@ -38,29 +38,29 @@ pub(crate) enum Placement {
 ///
 /// # Errors
 /// Fails if no host accepts the session, or if the chosen one does not respond.
-pub(crate) async fn place(
+pub(crate) async fn place_session(
     shared: &Arc<Shared>,
     principal: &Principal,
     peer: &Peer,
     headers: &HeaderMap,
     new: &New,
-) -> Answer<Placement> {
+) -> Answer<SessionPlacement> {
     // Accepted from another host only: a client cannot choose the id.
     if let (Peer::OtherHost(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
         let id = id.to_str().ok().and_then(|id| SessionId::new(id).ok());
-        return id
-            .map(Placement::Here)
-            .ok_or_else(|| Problem::bad_request("the new session's id is none"));
+        return id.map(SessionPlacement::Here).ok_or_else(|| {
+            Problem::bad_request("the header trunkline-new-session has no valid session id")
+        });
     }
     let id = idempotency::session_id(principal, headers, None)?;
     let Some(peers) = &shared.options.peers else {
-        return Ok(Placement::Here(id));
+        return Ok(SessionPlacement::Here(id));
     };
     if principal.scope() < Scope::Control {
         // This host refuses the request itself, without a message to others.
-        return Ok(Placement::Here(id));
+        return Ok(SessionPlacement::Here(id));
     }
-    let late = |_| Problem::unavailable("no host has taken the session in time; try again");
+    let late = |_| Problem::unavailable("no host accepted the session in time; try again");
     let placed = async {
         // A request that is repeated goes to the host that has opened the session.
         if key_of(headers)?.is_some() {
@@ -72,11 +72,11 @@ pub(crate) async fn place(
         let placed = peers.place(&id, new.agent.as_deref()).await;
         host_of_location(placed.map_err(Problem::unavailable)?)
     };
-    let Some(host) = timeout(REACHED, placed).await.map_err(late)?? else {
-        return Ok(Placement::Here(id));
+    let Some(host) = timeout(PEER_TIMEOUT, placed).await.map_err(late)?? else {
+        return Ok(SessionPlacement::Here(id));
     };
     if matches!(peer, Peer::OtherHost(_)) {
-        return Err(moved(&host));
+        return Err(session_moved(&host));
     }
     let body = serde_json::to_vec(new).map_err(|error| Problem::failed(error.to_string()))?;
     let request = Request::builder()
@@ -87,5 +87,5 @@ pub(crate) async fn place(
         .map_err(|error| Problem::failed(error.to_string()))?;
     forward::forward_request(shared, principal, &id, Some(&id), &host, request)
         .await
-        .map(Placement::Answered)
+        .map(SessionPlacement::Answered)
 }

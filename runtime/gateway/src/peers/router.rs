@@ -27,10 +27,10 @@ use trunkline_protocol::{
 };
 use trunkline_relay::{RelayOptions, serve_hub};
 
-use self::lines::{Of, Refused, copy_lines, error, refused, write};
+use self::lines::{LineSource, RefusedSessions, copy_lines, error_line, refused_line, write_line};
 use super::{
     ForwardedPrincipal, Peers, SessionLocation, Stream,
-    forward::{REACHED, host_unavailable_text},
+    forward::{PEER_TIMEOUT, host_unavailable_text},
     list,
 };
 use crate::{
@@ -39,16 +39,16 @@ use crate::{
 };
 
 /// Capacity of the pipes between the router and this host's relay, in bytes.
-const ROOM: usize = 64 * 1024;
+const PIPE_BYTES: usize = 64 * 1024;
 
 /// Limit for the hosts that one hub has sessions of. Its pipe ends if it needs another one.
-const HOSTS: usize = 256;
+const MAX_HOSTS: usize = 256;
 
 /// Limit for the session lists that one hub waits for. Further requests are refused.
-const LISTS: usize = 8;
+const MAX_WAITING_LISTS: usize = 8;
 
 /// Time for the last lines of the relays, and again for closing the output.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Serves a hub. Without other hosts, this host's relay serves it directly.
 pub(crate) async fn serve<R, W>(
@@ -75,13 +75,13 @@ pub(crate) async fn serve<R, W>(
         Box::new(output),
     );
     let ended = router.run(Box::new(input), Box::pin(stop)).await;
-    tracing::debug!(?ended, "a hub has gone");
-    router.end(ended).await;
+    tracing::debug!(?ended, "the pipe of a hub has ended");
+    router.finish(ended).await;
 }
 
 /// Reason for the end of a pipe.
 #[derive(Debug)]
-enum Ended {
+enum PipeEnd {
     /// The hub has closed the pipe, or does not read.
     Hub,
     /// The caller has stopped it.
@@ -91,13 +91,13 @@ enum Ended {
 }
 
 /// Pipe to the hub.
-type Output = Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
+type HubOutput = Arc<Mutex<Box<dyn AsyncWrite + Send + Unpin>>>;
 
 struct RelayRouter {
     shared: Arc<Shared>,
     peers: Arc<dyn Peers>,
     principal: Principal,
-    output: Output,
+    output: HubOutput,
     /// Pipe to this host's relay.
     own: DuplexStream,
     stop_own: Option<oneshot::Sender<()>>,
@@ -107,18 +107,18 @@ struct RelayRouter {
     copies: JoinSet<()>,
     /// Stops these tasks when true.
     is_over: watch::Sender<bool>,
-    links: HashMap<String, WriteHalf<Box<dyn Stream>>>,
+    connections: HashMap<String, WriteHalf<Box<dyn Stream>>>,
     /// Tasks that answer list requests.
     lists: JoinSet<()>,
     /// Sessions that the hub has at other hosts. The handle stops watching for a move.
-    there: HashMap<SessionId, (String, AbortHandle)>,
-    watched: Watched,
+    remote_sessions: HashMap<SessionId, (String, AbortHandle)>,
+    watched: WatchedMoves,
     /// Sessions that their hosts have refused.
-    refused: Refused,
+    refused: RefusedSessions,
 }
 
 /// Destination of a line.
-enum To {
+enum LineRoute {
     Own,
     Host(String),
     /// No host: the router answers with this line.
@@ -135,13 +135,15 @@ impl RelayRouter {
         options: RelayOptions,
         output: Box<dyn AsyncWrite + Send + Unpin>,
     ) -> Self {
-        let (own, read) = tokio::io::duplex(ROOM);
-        let (written, of_own) = tokio::io::duplex(ROOM);
+        let (own, read) = tokio::io::duplex(PIPE_BYTES);
+        let (written, from_own) = tokio::io::duplex(PIPE_BYTES);
         let (stop_own, stopped) = oneshot::channel();
         let output = Arc::new(Mutex::new(output));
         let mut relay = JoinSet::new();
-        let (is_over, never) = (watch::Sender::new(false), watch::Sender::new(false));
-        let (host, out) = (shared.host.clone(), output.clone());
+        let is_over = watch::Sender::new(false);
+        let never = watch::Sender::new(false);
+        let host = shared.host.clone();
+        let hub = output.clone();
         relay.spawn(async move {
             let stopped = async {
                 if stopped.await.is_err() {
@@ -149,7 +151,10 @@ impl RelayRouter {
                 }
             };
             let relay = serve_hub(host, options, read, written, stopped);
-            tokio::join!(relay, copy_lines(of_own, out, Of::Own, never.subscribe()));
+            tokio::join!(
+                relay,
+                copy_lines(from_own, hub, LineSource::Own, never.subscribe())
+            );
         });
         Self {
             shared: shared.clone(),
@@ -161,11 +166,11 @@ impl RelayRouter {
             relay,
             copies: JoinSet::new(),
             is_over,
-            links: HashMap::new(),
+            connections: HashMap::new(),
             lists: JoinSet::new(),
-            there: HashMap::new(),
+            remote_sessions: HashMap::new(),
             watched: FuturesUnordered::new(),
-            refused: Refused::default(),
+            refused: RefusedSessions::default(),
         }
     }
 
@@ -174,14 +179,14 @@ impl RelayRouter {
         &mut self,
         mut input: Box<dyn AsyncRead + Unpin + Send + '_>,
         mut stop: BoxFuture<'_, ()>,
-    ) -> Ended {
+    ) -> PipeEnd {
         // The same limits as in this host's relay.
         let mut lines = LineReader::of_peer(MAX_LINE);
         loop {
             let read = tokio::select! {
                 biased;
-                () = &mut stop => return Ended::Stopped,
-                () = gone(&mut self.relay, &mut self.copies, &mut self.watched) => return Ended::Host,
+                () = &mut stop => return PipeEnd::Stopped,
+                () = host_lost(&mut self.relay, &mut self.copies, &mut self.watched) => return PipeEnd::Host,
                 read = input.read(lines.space()) => read,
             };
             let is_last = !matches!(read, Ok(1..));
@@ -191,62 +196,64 @@ impl RelayRouter {
             while let Some(item) = lines.next() {
                 let taken = tokio::select! {
                     biased;
-                    () = &mut stop => return Ended::Stopped,
-                    taken = self.take(item) => taken,
+                    () = &mut stop => return PipeEnd::Stopped,
+                    taken = self.route_line(item) => taken,
                 };
                 if let Err(error) = taken {
-                    tracing::debug!("a line of a hub cannot be carried: {error}");
-                    return Ended::Host;
+                    tracing::debug!("failed to route a line of a hub: {error}");
+                    return PipeEnd::Host;
                 }
             }
             if is_last {
                 if let Some(item) = lines.finish() {
                     // The hub has left: an error changes nothing.
-                    let _ = self.take(item).await;
+                    let _ = self.route_line(item).await;
                 }
-                return Ended::Hub;
+                return PipeEnd::Hub;
             }
         }
     }
 
     /// Routes one line. An error means that a host is lost.
-    async fn take(&mut self, item: Item<'_>) -> io::Result<()> {
+    async fn route_line(&mut self, item: Item<'_>) -> io::Result<()> {
         let line = match item {
             Item::Line(line) => line,
             // The relay counts invalid lines.
-            Item::NotUtf8 { line } | Item::Cut(line) => return write(&mut self.own, line).await,
-            Item::NotObject(line) => return write(&mut self.own, line.as_bytes()).await,
-            Item::TooLong { first, bytes } => return self.too_long(first, bytes).await,
+            Item::NotUtf8 { line } | Item::Cut(line) => {
+                return write_line(&mut self.own, line).await;
+            }
+            Item::NotObject(line) => return write_line(&mut self.own, line.as_bytes()).await,
+            Item::TooLong { first, bytes } => return self.send_oversized(first, bytes).await,
         };
-        match self.identity(line).await? {
-            To::Own => write(&mut self.own, line.as_bytes()).await,
-            To::Hub(answer) => self.output.lock().await.write_all(&answer).await,
-            To::All(asked) => self.list(asked).await,
-            To::Host(host) => {
-                self.link(&host).await?;
+        match self.find_route(line).await? {
+            LineRoute::Own => write_line(&mut self.own, line.as_bytes()).await,
+            LineRoute::Hub(answer) => self.output.lock().await.write_all(&answer).await,
+            LineRoute::All(asked) => self.list_sessions(asked).await,
+            LineRoute::Host(host) => {
+                self.connect_host(&host).await?;
                 let Self {
-                    links,
+                    connections,
                     relay,
                     copies,
                     watched,
                     ..
                 } = self;
-                let Some(link) = links.get_mut(&host) else {
+                let Some(link) = connections.get_mut(&host) else {
                     return Err(io::ErrorKind::NotConnected.into());
                 };
                 // While a host does not read, no further line of the hub is read. The pipe ends if
                 // the host is lost.
                 tokio::select! {
                     biased;
-                    written = write(link, line.as_bytes()) => written,
-                    () = gone(relay, copies, watched) => Err(io::ErrorKind::BrokenPipe.into()),
+                    written = write_line(link, line.as_bytes()) => written,
+                    () = host_lost(relay, copies, watched) => Err(io::ErrorKind::BrokenPipe.into()),
                 }
             }
         }
     }
 
     /// Sends this host's relay a filler line of the same length, so that it reports the limit.
-    async fn too_long(&mut self, first: &[u8], bytes: u64) -> io::Result<()> {
+    async fn send_oversized(&mut self, first: &[u8], bytes: u64) -> io::Result<()> {
         self.own.write_all(first).await?;
         let rest = bytes.saturating_sub(first.len() as u64);
         tokio::io::copy(&mut tokio::io::repeat(b'x').take(rest), &mut self.own).await?;
@@ -254,61 +261,67 @@ impl RelayRouter {
     }
 
     /// Finds the destination of a line. An error ends the pipe.
-    async fn identity(&mut self, line: &str) -> io::Result<To> {
+    async fn find_route(&mut self, line: &str) -> io::Result<LineRoute> {
         let Ok(head) = Head::read(line) else {
-            return Ok(To::Own);
+            return Ok(LineRoute::Own);
         };
         if head.session_id.is_empty() {
-            return Ok(self.way_of_pipe(&head.kind, line).await);
+            return Ok(self.find_pipe_route(&head.kind, line).await);
         }
         let Ok(id) = SessionId::new(&*head.session_id) else {
-            return Ok(To::Own);
+            return Ok(LineRoute::Own);
         };
-        let mut known = self.there.get(&id).map(|(host, _)| host.clone());
+        let mut known = self.remote_sessions.get(&id).map(|(host, _)| host.clone());
         let is_history = &*head.kind == "session.history";
         let place = match &*head.kind {
             "session.attach" => self.locate(&id).await,
             "session.history" if known.is_none() => self.locate(&id).await,
-            "session.start" if known.is_none() => match self.start(&id, line).await {
+            "session.start" if known.is_none() => match self.place_session(&id, line).await {
                 Some(place) => place,
-                None => return Ok(To::Own),
+                None => return Ok(LineRoute::Own),
             },
             "session.detach" | "session.close" => {
-                self.forget(&id);
-                return Ok(known.map_or(To::Own, To::Host));
+                self.forget_session(&id);
+                return Ok(known.map_or(LineRoute::Own, LineRoute::Host));
             }
             "file.input" if known.is_some() => {
                 let message = "the session is at another host, which has no such path: give the file by PUT \
                                /v1/sessions/ID/files, and its SHA-256 with the input";
-                return Ok(To::Hub(error(id, Category::PermissionDenied, message)));
+                return Ok(LineRoute::Hub(error_line(
+                    id,
+                    Category::PermissionDenied,
+                    message,
+                )));
             }
-            _ => return Ok(known.map_or(To::Own, To::Host)),
+            _ => return Ok(known.map_or(LineRoute::Own, LineRoute::Host)),
         };
         if let Some(host) = &known
-            && self.refused.take(&id)
+            && self.refused.remove(&id)
             && !place
                 .as_ref()
                 .is_ok_and(|place| matches!(place, SessionLocation::There(to) if to == host))
         {
-            self.forget(&id);
+            self.forget_session(&id);
             known = None;
         }
         match (place, known) {
             // The relay reports unknown sessions.
-            (Ok(SessionLocation::Here | SessionLocation::Unknown), None) => Ok(To::Own),
+            (Ok(SessionLocation::Here | SessionLocation::Unknown), None) => Ok(LineRoute::Own),
             (Ok(SessionLocation::There(host)), None) => {
                 if !is_history {
-                    self.watch(id, &host);
+                    self.watch_session(id, &host);
                 }
-                Ok(To::Host(host))
+                Ok(LineRoute::Host(host))
             }
-            (Ok(SessionLocation::There(host)), Some(known)) if host == known => Ok(To::Host(host)),
-            (Ok(SessionLocation::Unavailable { host, why }), _) => {
-                Ok(To::Hub(refused(&id, host_unavailable_text(&host, &why))))
+            (Ok(SessionLocation::There(host)), Some(known)) if host == known => {
+                Ok(LineRoute::Host(host))
             }
-            (Err(why), _) => Ok(To::Hub(refused(&id, why))),
+            (Ok(SessionLocation::Unavailable { host, why }), _) => Ok(LineRoute::Hub(
+                refused_line(&id, host_unavailable_text(&host, &why)),
+            )),
+            (Err(why), _) => Ok(LineRoute::Hub(refused_line(&id, why))),
             // The session has moved without a `session.refused`. The pipe ends, so that no late
-            // line follows those of the new host.
+            // line follows the new host's lines.
             (
                 Ok(SessionLocation::Here | SessionLocation::Unknown | SessionLocation::There(_)),
                 Some(_),
@@ -318,16 +331,16 @@ impl RelayRouter {
 
     /// Finds the route of a message without a session. `sessions.list` with the extension `journal`
     /// goes to all hosts, or to one if it names a session.
-    async fn way_of_pipe(&mut self, kind: &str, line: &str) -> To {
+    async fn find_pipe_route(&mut self, kind: &str, line: &str) -> LineRoute {
         if kind != "sessions.list" {
-            return To::Own;
+            return LineRoute::Own;
         }
         let Ok(HostMessage {
             body: HostBody::SessionsList(asked),
             ..
         }) = HostMessage::parse(line)
         else {
-            return To::Own;
+            return LineRoute::Own;
         };
         if !asked
             .extensions
@@ -335,43 +348,41 @@ impl RelayRouter {
             .flatten()
             .any(|name| name == "journal")
         {
-            return To::Own;
+            return LineRoute::Own;
         }
         let Some(id) = &asked.id else {
-            return To::All(asked);
+            return LineRoute::All(asked);
         };
         let Ok(id) = SessionId::new(&**id) else {
-            return To::Own;
+            return LineRoute::Own;
         };
         let why = match self.locate(&id).await {
-            Ok(SessionLocation::Here | SessionLocation::Unknown) => return To::Own,
-            Ok(SessionLocation::There(host)) => return To::Host(host),
+            Ok(SessionLocation::Here | SessionLocation::Unknown) => return LineRoute::Own,
+            Ok(SessionLocation::There(host)) => return LineRoute::Host(host),
             Ok(SessionLocation::Unavailable { host, why }) => host_unavailable_text(&host, &why),
             Err(why) => why,
         };
-        To::Hub(list::refusal(asked.request_id, why))
+        LineRoute::Hub(list::refusal_line(asked.request_id, why))
     }
 
     /// Starts a task that answers with the sessions of all hosts.
-    async fn list(&mut self, asked: SessionsList) -> io::Result<()> {
+    async fn list_sessions(&mut self, asked: SessionsList) -> io::Result<()> {
         while self.lists.try_join_next().is_some() {}
-        if self.lists.len() == LISTS {
+        if self.lists.len() == MAX_WAITING_LISTS {
             let why = "too many lists wait already; ask again when one is answered".to_owned();
             return self
                 .output
                 .lock()
                 .await
-                .write_all(&list::refusal(asked.request_id, why))
+                .write_all(&list::refusal_line(asked.request_id, why))
                 .await;
         }
-        let (shared, peers, principal) = (
-            self.shared.clone(),
-            self.peers.clone(),
-            self.principal.clone(),
-        );
+        let shared = self.shared.clone();
+        let peers = self.peers.clone();
+        let principal = self.principal.clone();
         let output = self.output.clone();
         self.lists.spawn(async move {
-            let line = list::line(&shared, &principal, &*peers, asked).await;
+            let line = list::list_as_line(&shared, &principal, &*peers, asked).await;
             let mut output = output.lock().await;
             // Failures are ignored: the hub may have left.
             if output.write_all(&line).await.is_ok() {
@@ -382,12 +393,14 @@ impl RelayRouter {
     }
 
     async fn locate(&mut self, id: &SessionId) -> Result<SessionLocation, String> {
-        let late = |_| "it is not known in time which host has the session; try again".to_owned();
-        timeout(REACHED, self.peers.locate(id)).await.map_err(late)
+        let late = |_| "the host of the session was not found in time; try again".to_owned();
+        timeout(PEER_TIMEOUT, self.peers.locate(id))
+            .await
+            .map_err(late)
     }
 
     /// Places a new journaled session. Returns `None` if this host's relay must start or refuse it.
-    async fn start(
+    async fn place_session(
         &mut self,
         id: &SessionId,
         line: &str,
@@ -403,22 +416,26 @@ impl RelayRouter {
         if !is_journaled || self.principal.scope() < Scope::Control {
             return None;
         }
-        let placed = timeout(REACHED, self.peers.place(id, start.agent_id.as_deref())).await;
+        let placed = timeout(
+            PEER_TIMEOUT,
+            self.peers.place(id, start.agent_id.as_deref()),
+        )
+        .await;
         Some(
             placed.unwrap_or_else(|_| {
-                Err("no host has taken the session in time; try again".to_owned())
+                Err("no host accepted the session in time; try again".to_owned())
             }),
         )
     }
 
     /// Connects to a host, unless a connection exists.
-    async fn link(&mut self, host: &str) -> io::Result<()> {
-        if !self.links.contains_key(host) {
-            if self.links.len() == HOSTS {
+    async fn connect_host(&mut self, host: &str) -> io::Result<()> {
+        if !self.connections.contains_key(host) {
+            if self.connections.len() == MAX_HOSTS {
                 return Err(io::Error::other("the hub has sessions of too many hosts"));
             }
             let connected = timeout(
-                REACHED,
+                PEER_TIMEOUT,
                 self.peers
                     .connect(host, ForwardedPrincipal::from_principal(&self.principal)),
             )
@@ -428,30 +445,30 @@ impl RelayRouter {
             self.copies.spawn(copy_lines(
                 read,
                 self.output.clone(),
-                Of::Other(self.refused.clone()),
+                LineSource::Other(self.refused.clone()),
                 over,
             ));
-            self.links.insert(host.to_owned(), written);
+            self.connections.insert(host.to_owned(), written);
         }
         Ok(())
     }
 
     /// Records a session at another host and watches for its move.
-    fn watch(&mut self, id: SessionId, host: &str) {
+    fn watch_session(&mut self, id: SessionId, host: &str) {
         let (gone, watching) = futures_util::future::abortable(self.peers.moved(&id, host));
         self.watched.push(gone);
-        self.there.insert(id, (host.to_owned(), watching));
+        self.remote_sessions.insert(id, (host.to_owned(), watching));
     }
 
-    fn forget(&mut self, id: &SessionId) {
-        if let Some((_, watching)) = self.there.remove(id) {
+    fn forget_session(&mut self, id: &SessionId) {
+        if let Some((_, watching)) = self.remote_sessions.remove(id) {
             watching.abort();
         }
     }
 
     /// Ends the pipe. Relays get a short time for their last lines, unless the caller has stopped
     /// the router.
-    async fn end(self, ended: Ended) {
+    async fn finish(self, ended: PipeEnd) {
         let Self {
             output,
             own,
@@ -459,11 +476,11 @@ impl RelayRouter {
             mut relay,
             mut copies,
             is_over,
-            mut links,
+            mut connections,
             mut lists,
             ..
         } = self;
-        if matches!(ended, Ended::Stopped) {
+        if matches!(ended, PipeEnd::Stopped) {
             is_over.send_replace(true);
             lists.abort_all();
             if let Some(stop) = stop_own {
@@ -472,22 +489,22 @@ impl RelayRouter {
             }
         }
         drop(own);
-        let told = async {
-            let ends = join_all(links.values_mut().map(AsyncWriteExt::shutdown));
+        let drained = async {
+            let ends = join_all(connections.values_mut().map(AsyncWriteExt::shutdown));
             let others = async { while copies.join_next().await.is_some() {} };
             let lists = async { while lists.join_next().await.is_some() {} };
             tokio::join!(ends, others, lists, relay.join_next());
         };
-        let _ = timeout(LAST_WORDS, told).await;
+        let _ = timeout(CLOSE_GRACE, drained).await;
         // Failures are ignored: the hub may have left.
-        let _ = timeout(LAST_WORDS, async { output.lock().await.shutdown().await }).await;
+        let _ = timeout(CLOSE_GRACE, async { output.lock().await.shutdown().await }).await;
     }
 }
 
-type Watched = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
+type WatchedMoves = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;
 
 /// Resolves when a relay or a connection ends, or a session has moved.
-async fn gone(relay: &mut JoinSet<()>, copies: &mut JoinSet<()>, watched: &mut Watched) {
+async fn host_lost(relay: &mut JoinSet<()>, copies: &mut JoinSet<()>, watched: &mut WatchedMoves) {
     let moved = async {
         loop {
             match watched.next().await {

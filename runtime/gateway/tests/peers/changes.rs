@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use trunkline_gateway::Scope;
 
 use crate::{
-    client::{Client, Coming},
+    client::{Client, StreamingResponse},
     cluster::Cluster,
 };
 
@@ -16,7 +16,7 @@ type Event = (String, Value);
 
 /// A stream of events that is read.
 struct Events {
-    coming: Coming,
+    coming: StreamingResponse,
     unread: String,
 }
 
@@ -77,7 +77,7 @@ async fn open(client: &Client, title: &str) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_stream_begins_with_a_snapshot_and_continues_behind_a_position() {
-    let cluster = Cluster::of(1).await;
+    let cluster = Cluster::with_hosts(1).await;
     let (ann, _) = cluster.bearer(0, Scope::Control, false);
     let (bob, _) = cluster.bearer(0, Scope::Control, false);
     let (boss, boss_id) = cluster.bearer(0, Scope::Observe, true);
@@ -184,7 +184,7 @@ async fn the_stream_begins_with_a_snapshot_and_continues_behind_a_position() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_position_that_is_unknown_or_too_old_resets_the_stream() {
-    let cluster = Cluster::of(1).await;
+    let cluster = Cluster::with_hosts(1).await;
     let user = cluster.user(0);
     let id = open(&user, "One").await;
     let reset = async |after: &str, reason: &str| {
@@ -239,7 +239,7 @@ async fn a_position_that_is_unknown_or_too_old_resets_the_stream() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_long_snapshot_comes_in_pages() {
-    let cluster = Cluster::of(1).await;
+    let cluster = Cluster::with_hosts(1).await;
     let user = cluster.user(0);
     let mut ids = Vec::new();
     for number in 0..300 {
@@ -276,7 +276,7 @@ async fn a_long_snapshot_comes_in_pages() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn webhooks_get_the_changes_that_they_name_without_content() {
-    let cluster = Cluster::of(1).await;
+    let cluster = Cluster::with_hosts(1).await;
     let (sender, mut bodies) = tokio::sync::mpsc::channel(64);
     let answer = async move |uri: axum::http::Uri, body: String| {
         sender.send((uri.path().to_owned(), body)).await.unwrap();

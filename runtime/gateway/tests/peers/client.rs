@@ -17,18 +17,18 @@ use tokio::{
 };
 use trunkline_gateway::Stream;
 
-use crate::cluster::SOON;
+use crate::cluster::STEP_TIMEOUT;
 
 /// Address of a gateway.
 #[derive(Clone)]
-pub enum At {
+pub enum ClientAddress {
     Socket(PathBuf),
     Network(SocketAddr),
 }
 
 #[derive(Clone)]
 pub struct Client {
-    pub at: At,
+    pub at: ClientAddress,
     pub token: Option<String>,
 }
 
@@ -54,17 +54,17 @@ impl Answer {
 }
 
 /// Response with a streaming body.
-pub struct Coming {
+pub struct StreamingResponse {
     pub status: u16,
     pub headers: HeaderMap,
     body: BodyDataStream,
     _connection: JoinSet<()>,
 }
 
-impl Coming {
+impl StreamingResponse {
     /// Returns the next bytes, or `None` at the end.
     pub async fn next(&mut self) -> Option<Bytes> {
-        let chunk = timeout(SOON, self.body.next())
+        let chunk = timeout(STEP_TIMEOUT, self.body.next())
             .await
             .expect("the body goes on");
         chunk.map(|chunk| chunk.expect("the body is whole"))
@@ -102,8 +102,8 @@ pub fn ids(events: &str) -> Vec<u64> {
 impl Client {
     pub async fn connect(&self) -> Box<dyn Stream> {
         match &self.at {
-            At::Socket(path) => Box::new(UnixStream::connect(path).await.unwrap()),
-            At::Network(address) => Box::new(TcpStream::connect(address).await.unwrap()),
+            ClientAddress::Socket(path) => Box::new(UnixStream::connect(path).await.unwrap()),
+            ClientAddress::Network(address) => Box::new(TcpStream::connect(address).await.unwrap()),
         }
     }
 
@@ -113,13 +113,13 @@ impl Client {
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Body>,
-    ) -> Coming {
+    ) -> StreamingResponse {
         let (mut sender, connection) = handshake(TokioIo::new(self.connect().await)).await.unwrap();
         let mut driven = JoinSet::new();
         driven.spawn(async move { drop(connection.await) });
         let host = match &self.at {
-            At::Socket(_) => "daemon".to_owned(),
-            At::Network(address) => address.to_string(),
+            ClientAddress::Socket(_) => "daemon".to_owned(),
+            ClientAddress::Network(address) => address.to_string(),
         };
         let mut request = Request::builder()
             .method(method)
@@ -132,12 +132,12 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(body.into()).unwrap();
-        let answered = timeout(SOON, sender.send_request(request)).await;
+        let answered = timeout(STEP_TIMEOUT, sender.send_request(request)).await;
         let (head, body) = answered
             .expect("an answer comes")
             .expect("it is whole")
             .into_parts();
-        Coming {
+        StreamingResponse {
             status: head.status.as_u16(),
             headers: head.headers,
             body: Body::new(body).into_data_stream(),

@@ -18,8 +18,8 @@ use tokio::{
     task::{JoinHandle, JoinSet},
 };
 use trunkline_gateway::{
-    ForwardedPrincipal, Gateway, HostName, HostPhase, HostState, Listener, NewToken, Operate,
-    Options, Peers, Scope, SessionLocation, Stream, TokenFile, UsedInDay, Webhooks,
+    DaemonOperator, DailyUsage, ForwardedPrincipal, Gateway, HostName, HostPhase, HostState,
+    Listener, NewToken, Options, Peers, Scope, SessionLocation, Stream, TokenFile, Webhooks,
 };
 use trunkline_host::{
     Host,
@@ -29,14 +29,14 @@ use trunkline_protocol::SessionId;
 use trunkline_relay::PrivateSocket;
 use trunkline_sessions::Sessions;
 
-use crate::client::{At, Client};
+use crate::client::{Client, ClientAddress};
 
 /// Capacity of a connection between hosts, in bytes. Small, so that tests fill it.
-const ROOM: usize = 16 * 1024;
+const PIPE_BYTES: usize = 16 * 1024;
 
 /// Table of the cluster.
 #[derive(Debug, Default)]
-pub struct Known {
+pub struct ClusterTable {
     rows: Mutex<HashMap<String, SessionLocation>>,
     gateways: Mutex<HashMap<String, Arc<Gateway>>>,
     /// Connections from other hosts, by serving host.
@@ -51,12 +51,12 @@ pub struct Known {
 
 /// The cluster as one host sees it.
 #[derive(Debug)]
-struct Seen {
-    known: Arc<Known>,
+struct PeersView {
+    known: Arc<ClusterTable>,
     own: String,
 }
 
-impl Known {
+impl ClusterTable {
     pub fn put(&self, id: &str, place: SessionLocation) {
         self.rows.lock().unwrap().insert(id.to_owned(), place);
         self.moves.send_modify(|moves| *moves += 1);
@@ -98,7 +98,7 @@ impl Known {
     }
 }
 
-impl Seen {
+impl PeersView {
     fn here(&self, place: SessionLocation) -> SessionLocation {
         match place {
             SessionLocation::There(host) if host == self.own => SessionLocation::Here,
@@ -107,7 +107,7 @@ impl Seen {
     }
 }
 
-impl Peers for Seen {
+impl Peers for PeersView {
     fn locate<'a>(&'a self, id: &'a SessionId) -> BoxFuture<'a, SessionLocation> {
         let own = self.known.row(&format!("{}/{id}", self.own));
         let place = own
@@ -145,7 +145,7 @@ impl Peers for Seen {
         who: ForwardedPrincipal,
     ) -> BoxFuture<'a, io::Result<Box<dyn Stream>>> {
         let connected = || {
-            let (ours, theirs) = tokio::io::duplex(ROOM);
+            let (ours, theirs) = tokio::io::duplex(PIPE_BYTES);
             let gateways = self.known.gateways.lock().unwrap();
             let gateway = gateways.get(host).ok_or(io::ErrorKind::ConnectionRefused)?;
             let serves = match self
@@ -224,14 +224,14 @@ impl Peers for Seen {
 #[derive(Debug)]
 struct NoOperator;
 
-impl Operate for NoOperator {
+impl DaemonOperator for NoOperator {
     fn reload(&self) -> Result<String, String> {
         Err("not here".to_owned())
     }
 
     fn stop(&self) {}
 
-    fn usage(&self, _: SystemTime) -> Result<Vec<UsedInDay>, String> {
+    fn usage(&self, _: SystemTime) -> Result<Vec<DailyUsage>, String> {
         Ok(Vec::new())
     }
 }
@@ -251,13 +251,13 @@ pub struct Daemon {
 
 /// Cluster of hosts with the names `a`, `b`, and so on.
 pub struct Cluster {
-    pub known: Arc<Known>,
+    pub known: Arc<ClusterTable>,
     pub daemons: Vec<Daemon>,
 }
 
 impl Cluster {
-    pub async fn of(count: u8) -> Self {
-        let known = Arc::<Known>::default();
+    pub async fn with_hosts(count: u8) -> Self {
+        let known = Arc::<ClusterTable>::default();
         let mut daemons = Vec::new();
         for name in (b'a'..).take(usize::from(count)) {
             daemons.push(Daemon::up(char::from(name).to_string(), known.clone()).await);
@@ -283,7 +283,7 @@ impl Cluster {
     /// Returns a client at a host's socket.
     pub fn user(&self, host: usize) -> Client {
         Client {
-            at: At::Socket(self.daemons[host].socket.clone()),
+            at: ClientAddress::Socket(self.daemons[host].socket.clone()),
             token: None,
         }
     }
@@ -299,7 +299,7 @@ impl Cluster {
         let (token, text) = daemon.tokens.add(new).unwrap();
         (
             Client {
-                at: At::Network(daemon.http),
+                at: ClientAddress::Network(daemon.http),
                 token: Some(text),
             },
             token.id,
@@ -317,7 +317,7 @@ impl Cluster {
 }
 
 impl Daemon {
-    async fn up(name: String, known: Arc<Known>) -> Self {
+    async fn up(name: String, known: Arc<ClusterTable>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let state = folder.path().join("state");
         std::fs::create_dir(&state).unwrap();
@@ -335,7 +335,7 @@ impl Daemon {
             origins: Vec::new(),
             webhooks: webhooks.clone(),
             traced: None,
-            peers: Some(Arc::new(Seen {
+            peers: Some(Arc::new(PeersView {
                 known: known.clone(),
                 own: name.clone(),
             })),
@@ -364,7 +364,7 @@ impl Daemon {
         let own_socket = PrivateSocket::open(&socket).unwrap();
         let serving =
             tokio::spawn(async move { gateway.serve(vec![entrance], own_socket, pending()).await });
-        let tokens = TokenFile::of(&state);
+        let tokens = TokenFile::in_folder(&state);
         Self {
             name,
             sessions,
@@ -380,4 +380,4 @@ impl Daemon {
 }
 
 /// Timeout for each step, so that a failure names its place.
-pub const SOON: Duration = Duration::from_secs(60);
+pub const STEP_TIMEOUT: Duration = Duration::from_secs(60);

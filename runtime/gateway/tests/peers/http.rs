@@ -29,7 +29,7 @@ async fn alike(clients: &[&Client], path: &str) -> (u16, Value) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions_own() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     cluster.known.next_at("b");
     let (through, own, third) = (cluster.user(0), cluster.user(1), cluster.user(2));
     let all = [&through, &own, &third];
@@ -198,7 +198,7 @@ async fn every_route_gives_through_another_gateway_what_it_gives_at_the_sessions
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn events_go_on_by_their_number_through_any_gateway() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     cluster.known.next_at("b");
     let id = cluster.user(0).open().await;
     let path = format!("/v1/sessions/{id}/events");
@@ -225,7 +225,7 @@ async fn events_go_on_by_their_number_through_any_gateway() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
-    let cluster = Cluster::of(2).await;
+    let cluster = Cluster::with_hosts(2).await;
     cluster.known.next_at("b");
     let (ann, ann_id) = cluster.bearer(0, Scope::Control, false);
     let (bob, _) = cluster.bearer(0, Scope::Control, false);
@@ -318,7 +318,7 @@ async fn the_owner_judges_who_asks_and_a_client_cannot_say_who_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
-    let cluster = Cluster::of(2).await;
+    let cluster = Cluster::with_hosts(2).await;
     cluster.known.next_at("b");
     let user = cluster.user(0);
     let id = user.open().await;
@@ -373,7 +373,7 @@ async fn a_host_that_is_not_there_is_named_and_a_stream_of_it_ends() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gateway() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     cluster.known.next_at("b");
     let user = cluster.user(0);
     let id = user.open().await;
@@ -439,7 +439,7 @@ async fn a_session_that_no_host_serves_is_taken_over_when_an_admin_asks_any_gate
 /// Two hosts may each regard the other one as the owner.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_request_is_carried_once() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     let seen_by_b = SessionLocation::There("c".to_owned());
     cluster
         .known
@@ -463,7 +463,7 @@ async fn a_request_is_carried_once() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bodies_that_are_too_long_or_cut_are_refused_alike() {
-    let cluster = Cluster::of(2).await;
+    let cluster = Cluster::with_hosts(2).await;
     cluster.known.next_at("b");
     let id = cluster.user(0).open().await;
     let session = format!("/v1/sessions/{id}");

@@ -39,7 +39,7 @@ async fn listed(client: &Client, query: &str) -> (Vec<String>, BTreeSet<String>)
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     cluster.adapters_run().await;
     let (ann, _) = cluster.bearer(0, Scope::Control, false);
     let (mut all, mut of_ann) = (Vec::new(), Vec::new());
@@ -110,7 +110,7 @@ async fn the_list_has_the_sessions_of_all_hosts_once_through_any_gateway() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hosts_are_shown_to_who_may_see_them() {
-    let cluster = Cluster::of(2).await;
+    let cluster = Cluster::with_hosts(2).await;
     let hosts = cluster.user(1).get("/v1/hosts").await.must_be(200).json();
     let shown: Vec<_> = hosts["hosts"]
         .as_array()

@@ -10,18 +10,18 @@ use trunkline_protocol::{SessionId, SessionStart};
 
 use crate::{
     client::Client,
-    cluster::{Cluster, SOON},
+    cluster::{Cluster, STEP_TIMEOUT},
 };
 
 const NAMES: [&str; 3] = ["turns", "events", "journal"];
 
 /// A hub on a pipe.
-struct Hub {
+struct PipeHub {
     lines: BufReader<ReadHalf<Box<dyn Stream>>>,
     says: WriteHalf<Box<dyn Stream>>,
 }
 
-impl Hub {
+impl PipeHub {
     async fn at(client: &Client) -> Self {
         let (read, says) = split(client.connect().await);
         Self {
@@ -93,7 +93,7 @@ async fn say(says: &mut WriteHalf<Box<dyn Stream>>, message: Value) {
 /// Reads the next message; `None` at the end of the pipe.
 async fn hear(lines: &mut BufReader<ReadHalf<Box<dyn Stream>>>) -> Option<Value> {
     let mut line = String::new();
-    let read = timeout(SOON, lines.read_line(&mut line))
+    let read = timeout(STEP_TIMEOUT, lines.read_line(&mut line))
         .await
         .expect("something comes");
     // A broken pipe counts as ended.
@@ -111,8 +111,8 @@ fn numbers(heard: &[Value], id: &str) -> Vec<u64> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
-    let cluster = Cluster::of(3).await;
-    let mut hub = Hub::at(&cluster.user(0)).await;
+    let cluster = Cluster::with_hosts(3).await;
+    let mut hub = PipeHub::at(&cluster.user(0)).await;
     let ids = ["s-a", "s-b", "s-c"];
     for (id, host) in ids.iter().zip(["a", "b", "c"]) {
         cluster.known.next_at(host);
@@ -125,7 +125,7 @@ async fn a_hub_has_sessions_of_several_hosts_on_one_pipe() {
     }
     // Each entry arrives once, and each line whole, while all three hosts send.
     let long = "x".repeat(100_000);
-    let Hub { lines, says } = &mut hub;
+    let PipeHub { lines, says } = &mut hub;
     // The hub reads while it writes: a relay stops reading from a hub that does not read.
     let writes = async {
         for id in ids {
@@ -202,7 +202,7 @@ fn list(members: &Value) -> Value {
     list
 }
 
-impl Hub {
+impl PipeHub {
     async fn listed(&mut self, members: Value) -> Value {
         self.say(list(&members)).await;
         self.until("", "sessions.list.result").await.pop().unwrap()
@@ -211,7 +211,7 @@ impl Hub {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     let mut all = std::collections::BTreeMap::new();
     for n in 0..20 {
         let host = ["a", "b", "c"][n % 3];
@@ -222,7 +222,7 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
     for daemon in &cluster.daemons {
         daemon.sessions.finish().await;
     }
-    let mut hub = Hub::at(&cluster.user(1)).await;
+    let mut hub = PipeHub::at(&cluster.user(1)).await;
     let (mut found, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
     loop {
         let page = hub.listed(json!({ "limit": 6, "cursor": cursor })).await;
@@ -311,10 +311,10 @@ async fn a_list_on_a_pipe_has_the_sessions_of_all_hosts_page_by_page() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
-    let cluster = Cluster::of(2).await;
+    let cluster = Cluster::with_hosts(2).await;
     let user = cluster.user(0);
     cluster.known.next_at("b");
-    let mut hub = Hub::at(&user).await;
+    let mut hub = PipeHub::at(&user).await;
     hub.start("s").await;
     hub.input("s", "one").await;
     let first = numbers(&hub.until("s", "turn.complete").await, "s");
@@ -328,7 +328,7 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     };
     cluster.known.put("s", away);
     hub.is_let_go().await;
-    let mut hub = Hub::at(&user).await;
+    let mut hub = PipeHub::at(&user).await;
     hub.attach("s", last).await;
     let refused = hub.until("s", "session.refused").await;
     let refused = refused.last().unwrap();
@@ -359,11 +359,11 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
     // The pipe ends with the connection to a host.
     cluster.known.cut("b");
     hub.is_let_go().await;
-    let mut hub = Hub::at(&user).await;
+    let mut hub = PipeHub::at(&user).await;
     hub.attach("s", 0).await;
     hub.is_let_go().await;
     // A session that never existed is unknown.
-    let mut hub = Hub::at(&user).await;
+    let mut hub = PipeHub::at(&user).await;
     hub.attach("none", 0).await;
     assert_eq!(
         hub.until("none", "session.refused").await.last().unwrap()["reason"],
@@ -376,9 +376,9 @@ async fn a_hub_comes_again_when_a_host_has_gone_and_misses_nothing() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_and_else_the_pipe_ends()
  {
-    let cluster = Cluster::of(3).await;
+    let cluster = Cluster::with_hosts(3).await;
     cluster.known.next_at("b");
-    let mut hub = Hub::at(&cluster.user(0)).await;
+    let mut hub = PipeHub::at(&cluster.user(0)).await;
     hub.start("s").await;
     hub.input("s", "at b").await;
     hub.until("s", "turn.complete").await;
@@ -398,7 +398,7 @@ async fn a_session_that_its_host_refuses_is_attached_elsewhere_on_the_same_pipe_
     hub.is_let_go().await;
 
     cluster.known.hand_over("s", "b");
-    let mut hub = Hub::at(&cluster.user(0)).await;
+    let mut hub = PipeHub::at(&cluster.user(0)).await;
     hub.attach("s", 0).await;
     hub.until("s", "session.attached").await;
     hub.attach("s", 99).await;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep, timeout};
 use trunkline_client::ServerAddress;
 use trunkline_connect::TokenFile;
-use trunkline_gateway::{Method, ask_over};
+use trunkline_gateway::{Method, send_request_over};
 
 use super::runtime_id;
 use crate::{
@@ -103,7 +103,7 @@ async fn ask<T: DeserializeOwned>(
 ) -> Result<T, CliError> {
     let asked = async {
         let stream = hub.connect().await?;
-        ask_over(
+        send_request_over(
             stream,
             &hub.authority(),
             Method::POST,

@@ -236,7 +236,7 @@ mod joined {
         /// # Errors
         /// When they cannot be compared.
         pub(crate) async fn share_tokens(&self, state: &Path) -> Result<(), CliError> {
-            let shared = self.node.share_tokens(TokenFile::of(state)).await;
+            let shared = self.node.share_tokens(TokenFile::in_folder(state)).await;
             shared.map_err(|why| CliError::failed(anyhow!(why)))
         }
 

@@ -7,14 +7,14 @@ use std::{collections::HashSet, fs, io, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::{TOKENS, Token, TokenError, TokenFile, VERSION, now, write};
+use super::{FORMAT_VERSION, MAX_TOKENS, Token, TokenError, TokenFile, now, write_private_file};
 
 /// Limit for the stored ids of revoked tokens, for a host that was away.
-const REVOKED: usize = 4096;
+const MAX_REVOKED_IDS: usize = 4096;
 
 /// Tokens of a cluster.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-struct Shared {
+struct SharedTokens {
     version: u32,
     /// Id of the cluster. Tokens of another one are not compared.
     cluster: String,
@@ -25,14 +25,16 @@ struct Shared {
     revoked: Vec<String>,
 }
 
-impl Shared {
+impl SharedTokens {
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let shared: Self = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
         match shared.version {
-            VERSION if shared.tokens.len() > TOKENS => Err(format!("there are more than {TOKENS}")),
-            VERSION => Ok(shared),
+            FORMAT_VERSION if shared.tokens.len() > MAX_TOKENS => {
+                Err(format!("there are more than {MAX_TOKENS}"))
+            }
+            FORMAT_VERSION => Ok(shared),
             newer => Err(format!(
-                "their version is {newer}, and this program writes {VERSION}"
+                "their version is {newer}, and this program writes {FORMAT_VERSION}"
             )),
         }
     }
@@ -52,22 +54,22 @@ impl Shared {
 
 /// Pending changes of a synchronization, on both sides.
 #[derive(Debug)]
-pub struct Compared {
+pub struct PendingTokenSync {
     file: TokenFile,
     /// New content for the cluster, if it differs.
     pub put: Option<Vec<u8>>,
-    next: Shared,
+    next: SharedTokens,
     is_known: bool,
     add: Vec<Token>,
     remove: HashSet<String>,
 }
 
-impl Compared {
+impl PendingTokenSync {
     /// Applies the changes to the file, after the cluster has stored `put`. Blocks for the disk.
     ///
     /// # Errors
     /// See [`TokenError`]. The next comparison repeats the changes.
-    pub fn settle(self) -> Result<(), TokenError> {
+    pub fn apply(self) -> Result<(), TokenError> {
         let Self {
             file,
             next,
@@ -81,35 +83,38 @@ impl Compared {
             let mut tokens = file.read()?;
             tokens.retain(|token| !remove.contains(&token.id));
             tokens.extend(add);
-            file.write(tokens)?;
+            file.write_tokens(tokens)?;
         }
         if is_known {
             return Ok(());
         }
         // Written after the file. Otherwise, tokens that the file has not yet received would look
         // revoked here.
-        write(&file.known(), &next.to_bytes()).map_err(|error| file.failed(error))
+        write_private_file(&file.known_path(), &next.to_bytes())
+            .map_err(|error| file.io_error(error))
     }
 }
 
 impl TokenFile {
     /// Path of the last synchronized state.
-    fn known(&self) -> PathBuf {
+    fn known_path(&self) -> PathBuf {
         self.path.with_extension("shared.json")
     }
 
-    fn read_known(&self) -> Result<Shared, TokenError> {
-        let bytes = match fs::read(self.known()) {
+    fn read_known(&self) -> Result<SharedTokens, TokenError> {
+        let bytes = match fs::read(self.known_path()) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Shared::default()),
-            Err(error) => return Err(self.failed(error)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Ok(SharedTokens::default());
+            }
+            Err(error) => return Err(self.io_error(error)),
         };
-        let known = Shared::parse(&bytes);
+        let known = SharedTokens::parse(&bytes);
         // Without it, revocations at this host during its downtime are missed, but not those at
         // others.
         Ok(known.unwrap_or_else(|why| {
-            tracing::warn!("{} is passed over: {why}", self.known().display());
-            Shared::default()
+            tracing::warn!("{} is passed over: {why}", self.known_path().display());
+            SharedTokens::default()
         }))
     }
 
@@ -118,17 +123,17 @@ impl TokenFile {
     ///
     /// # Errors
     /// See [`TokenError`].
-    pub fn compare(&self, shared: Option<&[u8]>) -> Result<Compared, TokenError> {
+    pub fn compare(&self, shared: Option<&[u8]>) -> Result<PendingTokenSync, TokenError> {
         let shared = shared
-            .map(Shared::parse)
+            .map(SharedTokens::parse)
             .transpose()
             .map_err(TokenError::Shared)?;
         let known = self.read_known()?;
         // A lost file revokes nothing.
-        let is_there = self.mark().is_some();
+        let is_there = self.version().is_some();
         let tokens = self.read()?;
         let now = now();
-        let next = next(shared.clone(), known.clone(), &tokens, is_there, now);
+        let next = merge_tokens(shared.clone(), known.clone(), &tokens, is_there, now);
         let add = next.tokens.iter().filter(|token| token.is_good_at(now));
         let add = add
             .filter(|token| tokens.iter().all(|own| own.id != token.id))
@@ -144,7 +149,7 @@ impl TokenFile {
             .map(|token| token.id.clone())
             .collect();
         let put = (shared.as_ref() != Some(&next)).then(|| next.to_bytes());
-        Ok(Compared {
+        Ok(PendingTokenSync {
             file: self.clone(),
             put,
             is_known: known == next,
@@ -155,14 +160,19 @@ impl TokenFile {
     }
 }
 
-/// Computes the new shared tokens from the current ones, those of the last synchronization, and the
-/// file.
-fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, now: u64) -> Shared {
+/// Computes the new shared tokens from the current ones, the last synchronized ones, and the file.
+fn merge_tokens(
+    shared: Option<SharedTokens>,
+    known: SharedTokens,
+    file: &[Token],
+    is_there: bool,
+    now: u64,
+) -> SharedTokens {
     let mut known = match &shared {
         // Revocations are valid in all clusters.
-        Some(shared) if shared.cluster != known.cluster => Shared {
+        Some(shared) if shared.cluster != known.cluster => SharedTokens {
             revoked: known.revoked,
-            ..Shared::default()
+            ..SharedTokens::default()
         },
         _ => known,
     };
@@ -201,11 +211,11 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
             && !known.has_revoked(token)
     };
     let is_left = |token: &Token| !revoked.contains(&token.id) && token.is_good_at(now);
-    let room = TOKENS.saturating_sub(next.tokens.iter().filter(|token| is_left(token)).count());
+    let room = MAX_TOKENS.saturating_sub(next.tokens.iter().filter(|token| is_left(token)).count());
     let mut made: Vec<_> = file.iter().filter(is_made).cloned().collect();
     if made.len() > room {
         tracing::warn!(
-            "{} tokens are this daemon's own: the cluster has {TOKENS} already",
+            "{} tokens are this daemon's own: the cluster has {MAX_TOKENS} already",
             made.len() - room
         );
         made.truncate(room);
@@ -215,11 +225,11 @@ fn next(shared: Option<Shared>, known: Shared, file: &[Token], is_there: bool, n
     }
     next.tokens.retain(is_left);
     next.tokens.extend(made);
-    next.tokens.truncate(TOKENS);
+    next.tokens.truncate(MAX_TOKENS);
     next.revoked.extend(revoked);
     next.revoked
-        .drain(..next.revoked.len().saturating_sub(REVOKED));
-    next.version = VERSION;
+        .drain(..next.revoked.len().saturating_sub(MAX_REVOKED_IDS));
+    next.version = FORMAT_VERSION;
     next.revision = next.revision.saturating_add(1);
     if next.cluster.is_empty() {
         next.cluster = uuid::Uuid::new_v4().simple().to_string();
@@ -246,7 +256,7 @@ mod tests {
         fn new() -> Self {
             let folder = tempfile::tempdir().unwrap();
             Self {
-                file: TokenFile::of(folder.path()),
+                file: TokenFile::in_folder(folder.path()),
                 _folder: folder,
             }
         }
@@ -277,7 +287,7 @@ mod tests {
             let put = compared.put.clone();
             let has_put = put.is_some();
             *shared = put.or(shared.take());
-            compared.settle().unwrap();
+            compared.apply().unwrap();
             has_put
         }
     }
@@ -335,7 +345,7 @@ mod tests {
         assert_eq!(c.ids(), a.ids());
         a.file.revoke(&two).unwrap();
         a.sync(&mut shared);
-        fs::write(c.file.known(), "{").unwrap();
+        fs::write(c.file.known_path(), "{").unwrap();
         assert!(!c.sync(&mut shared));
         assert_eq!(c.ids(), sorted([&three]));
         // A lost file is restored, and revokes nothing.
@@ -362,7 +372,7 @@ mod tests {
         b.sync(&mut shared);
         let compared = a.file.compare(shared.as_deref()).unwrap();
         let three = a.make(None);
-        compared.settle().unwrap();
+        compared.apply().unwrap();
         assert_eq!(a.ids(), sorted([&two, &three]));
         assert!(a.sync(&mut shared) && !b.sync(&mut shared));
         assert_eq!(b.ids(), sorted([&two, &three]));
@@ -415,7 +425,7 @@ mod tests {
         b.sync(&mut shared);
         assert_eq!(b.ids(), sorted([&one]));
         let many = |count: usize| {
-            let mut shared = Shared::parse(shared.as_ref().unwrap()).unwrap();
+            let mut shared = SharedTokens::parse(shared.as_ref().unwrap()).unwrap();
             let token = shared.tokens.pop().unwrap();
             shared.tokens.extend((0..count).map(|n| Token {
                 id: format!("{n}"),
@@ -424,16 +434,16 @@ mod tests {
             shared.revision += 1;
             shared.to_bytes()
         };
-        let full = many(TOKENS);
+        let full = many(MAX_TOKENS);
         let two = b.make(None);
         let compared = b.file.compare(Some(&full)).unwrap();
         assert_eq!(
             (compared.put.is_some(), compared.add.len()),
-            (false, TOKENS)
+            (false, MAX_TOKENS)
         );
-        compared.settle().unwrap();
+        compared.apply().unwrap();
         assert!(b.ids().contains(&two), "it stays this daemon's own");
-        for wrong in [&*many(TOKENS + 1), b"{", b"{\"version\":2}"] {
+        for wrong in [&*many(MAX_TOKENS + 1), b"{", b"{\"version\":2}"] {
             assert!(matches!(
                 b.file.compare(Some(wrong)),
                 Err(TokenError::Shared(_))

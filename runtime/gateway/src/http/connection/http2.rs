@@ -27,17 +27,17 @@ use tokio::{
     time::timeout,
 };
 
-use super::{ENDING, HEAD, HEAD_BYTES, Peer, service};
+use super::{HEAD_TIMEOUT, MAX_HEAD_BYTES, Peer, SHUTDOWN_GRACE, request_service};
 
 /// Limit for the open requests of a connection.
-const REQUESTS: u32 = 256;
+const MAX_OPEN_REQUESTS: u32 = 256;
 
 /// Limits for data in transit, in bytes: of a response to the client, and of all request bodies.
-const AHEAD: usize = 64 * 1024;
-const BODIES: u32 = 1024 * 1024;
+const MAX_SEND_AHEAD_BYTES: usize = 64 * 1024;
+const MAX_RECEIVE_AHEAD_BYTES: u32 = 1024 * 1024;
 
 /// Interval of pings, and the timeout for their answer.
-const PING: Duration = Duration::from_secs(20);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
 
 /// Serves the requests of one connection. An idle connection is closed, as in HTTP/1.
 pub(super) async fn serve<S>(
@@ -49,22 +49,24 @@ pub(super) async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let open = Arc::new(watch::Sender::new(0_usize));
-    let (answers, counts) = (Arc::new(service(router, from)), open.clone());
+    let answers = Arc::new(request_service(router, from));
+    let counts = open.clone();
     let counted = service_fn(move |request: Request<Incoming>| {
-        let (answers, open) = (answers.clone(), Open::new(counts.clone()));
+        let answers = answers.clone();
+        let open = OpenRequest::new(counts.clone());
         async move {
             let response = answers.call(request).await?;
-            Ok::<_, Infallible>(response.map(|body| Body::new(Counted { body, _open: open })))
+            Ok::<_, Infallible>(response.map(|body| Body::new(CountedBody { body, _open: open })))
         }
     });
     let served = http2::Builder::new(TokioExecutor::new())
         .timer(TokioTimer::new())
-        .max_concurrent_streams(REQUESTS)
-        .max_header_list_size(u32::try_from(HEAD_BYTES).unwrap_or(u32::MAX))
-        .max_send_buf_size(AHEAD)
-        .initial_connection_window_size(BODIES)
-        .keep_alive_interval(PING)
-        .keep_alive_timeout(PING)
+        .max_concurrent_streams(MAX_OPEN_REQUESTS)
+        .max_header_list_size(u32::try_from(MAX_HEAD_BYTES).unwrap_or(u32::MAX))
+        .max_send_buf_size(MAX_SEND_AHEAD_BYTES)
+        .initial_connection_window_size(MAX_RECEIVE_AHEAD_BYTES)
+        .keep_alive_interval(PING_INTERVAL)
+        .keep_alive_timeout(PING_INTERVAL)
         .serve_connection(TokioIo::new(stream), counted);
     let mut served = pin!(served);
     let ended = tokio::select! {
@@ -73,10 +75,10 @@ pub(super) async fn serve<S>(
             served.as_mut().graceful_shutdown();
             served.await
         }
-        () = idle(open.subscribe()) => {
+        () = wait_until_idle(open.subscribe()) => {
             served.as_mut().graceful_shutdown();
             // The client may not read the shutdown.
-            timeout(ENDING, served).await.unwrap_or(Ok(()))
+            timeout(SHUTDOWN_GRACE, served).await.unwrap_or(Ok(()))
         }
     };
     if let Err(error) = ended {
@@ -85,39 +87,39 @@ pub(super) async fn serve<S>(
 }
 
 /// Resolves when no request was open for [`HEAD_TIMEOUT`].
-async fn idle(mut open: watch::Receiver<usize>) {
+async fn wait_until_idle(mut open: watch::Receiver<usize>) {
     loop {
         // A dropped sender counts as idle.
         let _ = open.wait_for(|open| *open == 0).await;
-        if timeout(HEAD, open.changed()).await.is_err() {
+        if timeout(HEAD_TIMEOUT, open.changed()).await.is_err() {
             return;
         }
     }
 }
 
 /// Counter guard of an open request.
-struct Open(Arc<watch::Sender<usize>>);
+struct OpenRequest(Arc<watch::Sender<usize>>);
 
-impl Open {
+impl OpenRequest {
     fn new(open: Arc<watch::Sender<usize>>) -> Self {
         open.send_modify(|open| *open += 1);
         Self(open)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenRequest {
     fn drop(&mut self) {
         self.0.send_modify(|open| *open -= 1);
     }
 }
 
 /// Response body that keeps its request open.
-struct Counted {
+struct CountedBody {
     body: Body,
-    _open: Open,
+    _open: OpenRequest,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for CountedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

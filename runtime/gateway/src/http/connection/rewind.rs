@@ -16,7 +16,7 @@ const PREFACE: &[u8; 4] = b"PRI ";
 pub(super) struct RewoundStream<S> {
     first: [u8; PREFACE.len()],
     /// Number of bytes in `first`, and how many of them were read again.
-    looked_at: usize,
+    examined: usize,
     read: usize,
     stream: S,
 }
@@ -26,16 +26,16 @@ impl<S: AsyncRead + Unpin> RewoundStream<S> {
     ///
     /// # Errors
     /// Fails if the connection fails or ends.
-    pub(super) async fn of(mut stream: S) -> io::Result<Self> {
+    pub(super) async fn detect(mut stream: S) -> io::Result<Self> {
         let mut first = [0; PREFACE.len()];
-        let mut looked_at = 0;
-        while looked_at < PREFACE.len() && first[..looked_at] == PREFACE[..looked_at] {
-            first[looked_at] = stream.read_u8().await?;
-            looked_at += 1;
+        let mut examined = 0;
+        while examined < PREFACE.len() && first[..examined] == PREFACE[..examined] {
+            first[examined] = stream.read_u8().await?;
+            examined += 1;
         }
         Ok(Self {
             first,
-            looked_at,
+            examined,
             read: 0,
             stream,
         })
@@ -53,7 +53,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewoundStream<S> {
         to: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        let waiting = &this.first[this.read..this.looked_at];
+        let waiting = &this.first[this.read..this.examined];
         if waiting.is_empty() {
             return Pin::new(&mut this.stream).poll_read(cx, to);
         }
@@ -108,7 +108,7 @@ mod tests {
             (b"GET / HTTP/1.1\r\n", false),
             (b"G", false),
         ] {
-            let mut begun = RewoundStream::of(tokio::io::join(said, Vec::new()))
+            let mut begun = RewoundStream::detect(tokio::io::join(said, Vec::new()))
                 .await
                 .unwrap();
             assert_eq!(begun.is_http2(), is, "{said:?}");
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(read, said);
         }
         for said in [&b""[..], b"P", b"PRI"] {
-            assert!(RewoundStream::of(said).await.is_err(), "{said:?}");
+            assert!(RewoundStream::detect(said).await.is_err(), "{said:?}");
         }
     }
 }

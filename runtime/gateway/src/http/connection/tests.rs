@@ -34,7 +34,7 @@ async fn a_head_that_comes_a_byte_a_second_ends_its_connection() {
     }
     assert!(taken < head.len(), "all of it was taken");
     assert!(
-        begun.elapsed() <= HEAD + Duration::from_secs(2),
+        begun.elapsed() <= HEAD_TIMEOUT + Duration::from_secs(2),
         "{:?}",
         begun.elapsed()
     );
@@ -45,7 +45,7 @@ async fn a_connection_that_asks_no_more_ends_in_time_and_one_that_asks_on_stays(
     let (mut client, _stop) = connected();
     let mut answer = vec![0; 4096];
     for _ in 0..3 {
-        sleep(HEAD - Duration::from_secs(1)).await;
+        sleep(HEAD_TIMEOUT - Duration::from_secs(1)).await;
         client
             .write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
             .await
@@ -57,7 +57,7 @@ async fn a_connection_that_asks_no_more_ends_in_time_and_one_that_asks_on_stays(
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.unwrap();
     assert!(
-        begun.elapsed() <= HEAD + Duration::from_secs(1),
+        begun.elapsed() <= HEAD_TIMEOUT + Duration::from_secs(1),
         "{:?}",
         begun.elapsed()
     );
@@ -68,7 +68,7 @@ async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go(
     let (mut client, _stop) = connected();
     let long = format!(
         "GET / HTTP/1.1\r\nX-Long: {}\r\n\r\n",
-        "y".repeat(2 * HEAD_BYTES)
+        "y".repeat(2 * MAX_HEAD_BYTES)
     );
     client.write_all(long.as_bytes()).await.unwrap();
     let mut answer = Vec::new();
@@ -84,7 +84,7 @@ async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go(
     let mut nothing = Vec::new();
     silent.read_to_end(&mut nothing).await.unwrap();
     assert!(
-        nothing.is_empty() && begun.elapsed() <= HEAD + Duration::from_secs(1),
+        nothing.is_empty() && begun.elapsed() <= HEAD_TIMEOUT + Duration::from_secs(1),
         "{:?}",
         begun.elapsed()
     );
@@ -93,18 +93,18 @@ async fn a_head_that_is_too_long_is_refused_and_one_that_never_begins_is_let_go(
 #[tokio::test(start_paused = true)]
 async fn a_client_that_does_not_agree_on_tls_is_let_go() {
     let folder = tempfile::tempdir().unwrap();
-    let tls = crate::http::tls::tests::made(folder.path(), "localhost");
+    let tls = crate::http::tls::tests::self_signed(folder.path(), "localhost");
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let (stop, stopped) = watch::channel(false);
     // With one place, the second client waits for the end of the first.
-    let room = ConnectionRoom::of(1);
-    let entrance = Listener {
+    let room = ConnectionRoom::with_places(1);
+    let listener_config = Listener {
         listener,
         names: Vec::new(),
         tls: Some(tls),
     };
-    let served = tokio::spawn(network(entrance, room, Router::new(), stopped));
+    let served = tokio::spawn(serve_network(listener_config, room, Router::new(), stopped));
     for said in [&b""[..], b"GET / HTTP/1.1\r\n\r\n"] {
         let mut client = TcpStream::connect(address).await.unwrap();
         client.write_all(said).await.unwrap();

@@ -27,12 +27,12 @@ use tokio::{sync::Notify, time::sleep};
 use trunkline_protocol::SessionId;
 use uuid::Uuid;
 
-use self::{connection::Connection, streams::Taken};
+use self::{connection::AcpConnection, streams::OpenStreamError};
 use super::{
     Asks, Gate, Query,
     events::{self, BEGINNING, HEARTBEAT, Open},
     read,
-    socket::{self, Form, one_line},
+    socket::{self, MessageFormat, one_line},
 };
 use crate::{
     auth::{
@@ -47,29 +47,29 @@ use crate::{
     },
 };
 
-pub(crate) use self::connection::Connections;
+pub(crate) use self::connection::AcpConnections;
 
 /// Limit for a message of a client, in bytes. A prompt can be long.
-const MESSAGE: usize = 4 * 1024 * 1024;
+const MAX_MESSAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// Header with the id of a connection.
-const CONNECTION: HeaderName = HeaderName::from_static("acp-connection-id");
+const CONNECTION_HEADER: HeaderName = HeaderName::from_static("acp-connection-id");
 
 /// Header with the id of a session, which also names its stream.
-const SESSION: HeaderName = HeaderName::from_static("acp-session-id");
+const SESSION_HEADER: HeaderName = HeaderName::from_static("acp-session-id");
 
 /// Query of a new connection.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Chosen {
+pub(super) struct ConnectionQuery {
     /// Agent of new sessions. Only its sessions are listed.
     agent: Option<String>,
 }
 
 /// Handles GET: opens a WebSocket, or a stream of an existing connection.
-pub(super) async fn listen(
+pub(super) async fn open_stream(
     State(shared): Gate,
-    Query(chosen): Query<Chosen>,
+    Query(query): Query<ConnectionQuery>,
     request: Request,
 ) -> Answer<Response> {
     let headers = request.headers();
@@ -77,7 +77,7 @@ pub(super) async fn listen(
         .is_some_and(|to| to.eq_ignore_ascii_case("websocket"))
     {
         shared.takes_work()?;
-        return Ok(upgrade(shared, chosen, request).await);
+        return Ok(upgrade(shared, query, request).await);
     }
     let principal = require_principal(&shared, request.extensions(), headers).await?;
     let accepts = headers
@@ -86,13 +86,13 @@ pub(super) async fn listen(
         .filter_map(|value| value.to_str().ok());
     if !accepts
         .flat_map(|value| value.split(','))
-        .any(|kind| media(kind) == "text/event-stream")
+        .any(|kind| media_type(kind) == "text/event-stream")
     {
         let detail = "the answer is a stream: `Accept: text/event-stream`, or a WebSocket";
         return Err(Problem::new(StatusCode::NOT_ACCEPTABLE, detail));
     }
-    let connection = named(&shared, &principal, headers)?;
-    let session = session_of(headers)?;
+    let connection = find_connection(&shared, &principal, headers)?;
+    let session = session_header(headers)?;
     if let Some(session) = &session {
         // The session need not be open yet: clients open its stream first.
         SessionClient::join(&shared.sessions_for(&principal), session).await?;
@@ -105,11 +105,11 @@ pub(super) async fn listen(
         .streams()
         .open(session.as_deref())
         .map_err(|taken| match taken {
-            Taken::Open => Problem::conflict("another has this stream"),
-            Taken::Full => Problem::too_many("the connection has too many streams"),
+            OpenStreamError::Open => Problem::conflict("another request has this stream open"),
+            OpenStreamError::Full => Problem::too_many("the connection has too many streams"),
         })?;
-    connection.touch();
-    let telling = Telling {
+    connection.record_use();
+    let stream = ClientStream {
         _open: Open::new(shared.metrics.streams.clone()),
         _counted: counted,
         connection,
@@ -117,50 +117,57 @@ pub(super) async fn listen(
         wake,
         has_begun: false,
     };
-    let body = futures_util::stream::unfold(telling, async |mut telling: Telling| {
-        telling
-            .next()
+    let body = futures_util::stream::unfold(stream, async |mut stream: ClientStream| {
+        stream
+            .next_events()
             .await
-            .map(|chunk| (Ok::<_, Infallible>(chunk), telling))
+            .map(|chunk| (Ok::<_, Infallible>(chunk), stream))
     });
     Ok(events::sent(Body::from_stream(body)))
 }
 
-async fn upgrade(shared: Arc<Shared>, chosen: Chosen, request: Request) -> Response {
+async fn upgrade(shared: Arc<Shared>, query: ConnectionQuery, request: Request) -> Response {
     let of = shared.clone();
-    let serves = move |principal: &_, input, output, stop| {
-        let (host, options) = host::serve_as(of, principal, chosen.agent);
+    let serve = move |principal: &_, input, output, stop| {
+        let (host, options) = host::serve_as(of, principal, query.agent);
         Ok(async move {
             if let Err(error) = trunkline_acp::serve(input, output, host, options, stop).await {
-                tracing::warn!("a client of ACP was let go: {error}");
+                tracing::warn!("an ACP connection has failed: {error}");
             }
         })
     };
-    let mut response = socket::upgrade(shared, request, MESSAGE, Form::Rpc, serves).await;
+    let mut response = socket::upgrade(
+        shared,
+        request,
+        MAX_MESSAGE_BYTES,
+        MessageFormat::Rpc,
+        serve,
+    )
+    .await;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS
         && let Ok(id) = HeaderValue::try_from(Uuid::new_v4().to_string())
     {
-        response.headers_mut().insert(CONNECTION, id);
+        response.headers_mut().insert(CONNECTION_HEADER, id);
     }
     response
 }
 
 /// Handles POST: receives one message.
-pub(super) async fn take(
+pub(super) async fn receive_message(
     State(shared): Gate,
     Extension(principal): Asks,
-    Query(chosen): Query<Chosen>,
+    Query(query): Query<ConnectionQuery>,
     request: Request,
 ) -> Answer<Response> {
     let (parts, body) = request.into_parts();
     let headers = parts.headers;
     if cors::single_header(&headers, header::CONTENT_TYPE)
-        .is_none_or(|kind| media(kind) != "application/json")
+        .is_none_or(|kind| media_type(kind) != "application/json")
     {
         let detail = "a message is JSON: `Content-Type: application/json`";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    let body = read(body, MESSAGE).await?;
+    let body = read(body, MAX_MESSAGE_BYTES).await?;
     let message: Value = serde_json::from_slice(&body)
         .map_err(|error| Problem::bad_request(format!("the body: {error}")))?;
     if message.is_array() {
@@ -169,14 +176,12 @@ pub(super) async fn take(
     if !message.is_object() {
         return Err(Problem::bad_request("a message of JSON-RPC is an object"));
     }
-    let (method, id) = (
-        message["method"].as_str(),
-        message.get("id").filter(|id| !id.is_null()),
-    );
+    let method = message["method"].as_str();
+    let id = message.get("id").filter(|id| !id.is_null());
     if method == Some("initialize") {
-        if headers.contains_key(CONNECTION) {
+        if headers.contains_key(CONNECTION_HEADER) {
             return Err(Problem::bad_request(
-                "the connection has begun: `initialize` is said once, without its id",
+                "the connection is initialized already; send `initialize` once, without Acp-Connection-Id",
             ));
         }
         if id.is_none() {
@@ -186,15 +191,15 @@ pub(super) async fn take(
         }
         shared.takes_work()?;
         let (id, answer) =
-            connection::begin(shared, principal, chosen.agent, one_line(&body)).await?;
+            connection::begin_connection(shared, principal, query.agent, one_line(&body)).await?;
         let headers = [
-            (CONNECTION, &*id),
+            (CONNECTION_HEADER, &*id),
             (header::CONTENT_TYPE, "application/json"),
         ];
         return Ok((headers, answer).into_response());
     }
-    let connection = named(&shared, &principal, &headers)?;
-    let header = session_of(&headers)?.map(|session| session.as_str().to_owned());
+    let connection = find_connection(&shared, &principal, &headers)?;
+    let header = session_header(&headers)?.map(|session| session.as_str().to_owned());
     let said = message["params"]["sessionId"].as_str().map(str::to_owned);
     let differs = || Problem::bad_request("Acp-Session-Id names another session than the message");
     if header.is_some() && said.is_some() && header != said {
@@ -218,44 +223,44 @@ pub(super) async fn take(
             (Some(method), id) => {
                 let opens = matches!(method, "session/load" | "session/resume" | "session/fork");
                 if let Some(session) = said.as_deref().filter(|_| opens) {
-                    streams.opens(session, header.is_some());
+                    streams.note_opened(session, header.is_some());
                 }
                 if let Some(id) = id {
-                    streams.expect(id.clone(), header.or(said), opens);
+                    streams.expect_response(id.clone(), header.or(said), opens);
                 }
             }
             (None, Some(id)) => {
                 if header.is_some()
                     && streams
-                        .asked(id)
+                        .request_session(id)
                         .is_some_and(|session| header.as_deref() != Some(session))
                 {
                     return Err(differs());
                 }
-                streams.answered(id);
+                streams.finish_request(id);
             }
             (None, None) => {}
         }
     }
-    let taken = connection.say(one_line(&body)).await;
+    let taken = connection.send_message(one_line(&body)).await;
     if let (Err(_), Some(_), Some(id)) = (&taken, method, &id) {
-        connection.streams().unexpect(id);
+        connection.streams().forget_expected(id);
     }
     taken.map(|()| StatusCode::ACCEPTED.into_response())
 }
 
 /// Handles DELETE: closes a connection.
-pub(super) async fn end(
+pub(super) async fn end_connection(
     State(shared): Gate,
     Extension(principal): Asks,
     headers: HeaderMap,
 ) -> Answer<StatusCode> {
-    named(&shared, &principal, &headers)?.end();
+    find_connection(&shared, &principal, &headers)?.end();
     Ok(StatusCode::ACCEPTED)
 }
 
 /// Returns a media type without its parameters.
-fn media(value: &str) -> String {
+fn media_type(value: &str) -> String {
     value
         .split(';')
         .next()
@@ -265,9 +270,13 @@ fn media(value: &str) -> String {
 }
 
 /// Finds the connection that a request names.
-fn named(shared: &Shared, principal: &Principal, headers: &HeaderMap) -> Answer<Arc<Connection>> {
-    let id = cors::single_header(headers, CONNECTION)
-        .ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
+fn find_connection(
+    shared: &Shared,
+    principal: &Principal,
+    headers: &HeaderMap,
+) -> Answer<Arc<AcpConnection>> {
+    let id = cors::single_header(headers, CONNECTION_HEADER)
+        .ok_or_else(|| Problem::bad_request("Acp-AcpConnection-Id is missing"))?;
     shared
         .acp
         .find(id, principal)
@@ -275,19 +284,19 @@ fn named(shared: &Shared, principal: &Principal, headers: &HeaderMap) -> Answer<
 }
 
 /// Returns the session that a request names.
-fn session_of(headers: &HeaderMap) -> Answer<Option<SessionId>> {
-    if !headers.contains_key(SESSION) {
+fn session_header(headers: &HeaderMap) -> Answer<Option<SessionId>> {
+    if !headers.contains_key(SESSION_HEADER) {
         return Ok(None);
     }
-    let id = cors::single_header(headers, SESSION).and_then(|id| SessionId::new(id).ok());
+    let id = cors::single_header(headers, SESSION_HEADER).and_then(|id| SessionId::new(id).ok());
     id.filter(|id| *id != SessionId::none())
         .map(Some)
         .ok_or_else(Problem::no_session)
 }
 
 /// Event stream of a client.
-struct Telling {
-    connection: Arc<Connection>,
+struct ClientStream {
+    connection: Arc<AcpConnection>,
     session: Option<String>,
     wake: Arc<Notify>,
     has_begun: bool,
@@ -295,24 +304,24 @@ struct Telling {
     _counted: Stream,
 }
 
-impl Telling {
+impl ClientStream {
     /// Returns the next events, or `None` at the end.
-    async fn next(&mut self) -> Option<Bytes> {
+    async fn next_events(&mut self) -> Option<Bytes> {
         if !std::mem::replace(&mut self.has_begun, true) {
             return Some(BEGINNING.clone());
         }
         tokio::select! {
             biased;
-            () = self.connection.over() => None,
-            events = self.connection.events(self.session.as_deref(), &self.wake) => Some(events),
+            () = self.connection.wait_until_over() => None,
+            events = self.connection.next_events(self.session.as_deref(), &self.wake) => Some(events),
             () = sleep(HEARTBEAT) => Some(Bytes::from_static(b":\n\n")),
         }
     }
 }
 
-impl Drop for Telling {
+impl Drop for ClientStream {
     fn drop(&mut self) {
         self.connection.streams().close(self.session.as_deref());
-        self.connection.touch();
+        self.connection.record_use();
     }
 }

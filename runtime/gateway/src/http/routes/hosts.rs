@@ -12,7 +12,7 @@ use crate::{
     auth::{authentication::require_scope, token::Scope},
     gateway::Shared,
     http::problem::{Answer, Problem},
-    peers::{Peers, SessionLocation, forward::REACHED},
+    peers::{Peers, SessionLocation, forward::PEER_TIMEOUT},
 };
 
 /// For how long a host hands its sessions over, unless the request says otherwise.
@@ -66,7 +66,10 @@ pub(super) async fn relocate(
     let peers = others(&shared)?;
     let late =
         |_| Problem::unavailable("it is not known in time which host has the session; try again");
-    match timeout(REACHED, peers.locate(&id)).await.map_err(late)? {
+    match timeout(PEER_TIMEOUT, peers.locate(&id))
+        .await
+        .map_err(late)?
+    {
         SessionLocation::Unknown => Err(Problem::no_session()),
         SessionLocation::Here => Err(Problem::conflict(
             "this host serves the session: it stays here",

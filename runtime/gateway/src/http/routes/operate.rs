@@ -148,7 +148,7 @@ pub(super) async fn handover(
     Extension(principal): Asks,
 ) -> Answer<Json<Value>> {
     match principal {
-        Principal::User => Ok(Json(json!({ "code": shared.codes.make() }))),
+        Principal::User => Ok(Json(json!({ "code": shared.codes.create() }))),
         Principal::Bearer(_) => Err(Problem::forbidden(
             "a code is given over the socket alone: `trunkline open`",
         )),
@@ -174,7 +174,7 @@ pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
         Ok(false) => return Problem::forbidden(UNPROVEN).into_response(),
         Err(problem) => return problem.into_response(),
     }
-    if !shared.codes.take(&given.code) {
+    if !shared.codes.redeem(&given.code) {
         return Problem::unauthorized(
             "this code was used, or is older than a minute: run `trunkline open` again",
         )

@@ -8,7 +8,7 @@ use trunkline_protocol::MAX_LINE;
 
 use super::{
     Gate,
-    socket::{self, Form},
+    socket::{self, MessageFormat},
 };
 use crate::{auth::authorizer::Folders, peers::router};
 
@@ -19,7 +19,7 @@ pub(super) async fn upgrade(State(shared): Gate, request: Request) -> Response {
         shared,
         request,
         MAX_LINE,
-        Form::Lines,
+        MessageFormat::Lines,
         move |principal, input, output, stop| {
             let principal = principal.clone();
             Ok(async move {

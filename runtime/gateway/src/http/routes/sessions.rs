@@ -35,7 +35,7 @@ use crate::{
     },
     peers::{
         list,
-        placement::{self, Placement},
+        placement::{self, SessionPlacement},
     },
 };
 
@@ -95,9 +95,9 @@ pub(super) async fn open(
             "hosts of a cluster share no conversations of agents, so `native_session_id` has no effect here",
         ));
     }
-    let id = match placement::place(&shared, &principal, &peer, &headers, &new).await? {
-        Placement::Here(id) => id,
-        Placement::Answered(response) => return Ok(response),
+    let id = match placement::place_session(&shared, &principal, &peer, &headers, &new).await? {
+        SessionPlacement::Here(id) => id,
+        SessionPlacement::Answered(response) => return Ok(response),
     };
     let mut options = new.options;
     options
@@ -267,10 +267,14 @@ pub(super) async fn listed(
     };
     let mut answer = match (&shared.options.peers, peer) {
         // Another host puts it together with others.
-        (_, Peer::OtherHost(_)) => json!(list::own(&shared, &principal, asked).await?),
-        (Some(peers), _) => json!(list::merged(&shared, &principal, &**peers, asked).await?),
+        (_, Peer::OtherHost(_)) => {
+            json!(list::list_own_sessions(&shared, &principal, asked).await?)
+        }
+        (Some(peers), _) => {
+            json!(list::list_all_sessions(&shared, &principal, &**peers, asked).await?)
+        }
         (None, _) => {
-            let listed = list::own(&shared, &principal, asked).await?;
+            let listed = list::list_own_sessions(&shared, &principal, asked).await?;
             json!({ "sessions": listed.sessions, "next": listed.next })
         }
     };

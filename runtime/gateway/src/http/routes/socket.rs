@@ -27,34 +27,34 @@ use crate::{
 };
 
 /// Timeout for the first message, which has the token.
-const AUTH: Duration = Duration::from_secs(10);
+const AUTH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Interval of pings, and the time without any message or progress after which the connection is
 /// closed.
-const PING: Duration = Duration::from_secs(20);
-const SILENT: Duration = Duration::from_secs(60);
+const PING_INTERVAL: Duration = Duration::from_secs(20);
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 
 /// Time for the client to read the last messages.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// Capacity of the pipes between the WebSocket and its handler, in bytes.
-pub(super) const ROOM: usize = 256 * 1024;
+pub(super) const PIPE_BYTES: usize = 256 * 1024;
 
 /// Size of the initial read buffer, in bytes. It exists before a token is known.
-const READ_BUFFER: usize = 8 * 1024;
+const READ_BUFFER_BYTES: usize = 8 * 1024;
 
 /// Content of a WebSocket message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// One or more complete lines of the protocol.
+pub(super) enum MessageFormat {
+    /// Lines of the protocol, one or more and complete.
     Lines,
-    /// One JSON-RPC message as text. Binary messages are ignored.
+    /// JSON-RPC message, as text. Binary messages are ignored.
     Rpc,
 }
 
 /// First message of a client that cannot send the header, such as a browser.
 #[derive(Debug, Deserialize)]
-struct Auth {
+struct AuthMessage {
     r#type: String,
     token: String,
 }
@@ -67,7 +67,7 @@ pub(super) async fn upgrade<S, F>(
     shared: Arc<Shared>,
     request: Request,
     longest: usize,
-    form: Form,
+    form: MessageFormat,
     serve: S,
 ) -> Response
 where
@@ -97,20 +97,22 @@ where
         return Problem::bad_request("this path is a WebSocket").into_response();
     };
     // A margin, so that the handler can report a line that is too long.
-    let most = longest + ROOM;
+    let most = longest + PIPE_BYTES;
     upgrade
         .max_message_size(most)
         .max_frame_size(most)
-        .read_buffer_size(READ_BUFFER)
-        .on_upgrade(async move |socket| run(socket, shared, peer, principal, form, serve).await)
+        .read_buffer_size(READ_BUFFER_BYTES)
+        .on_upgrade(async move |socket| {
+            serve_socket(socket, shared, peer, principal, form, serve).await
+        })
 }
 
-async fn run<S, F>(
+async fn serve_socket<S, F>(
     mut socket: WebSocket,
     shared: Arc<Shared>,
     peer: Peer,
     principal: Option<Principal>,
-    form: Form,
+    form: MessageFormat,
     serve: S,
 ) where
     S: FnOnce(
@@ -123,16 +125,16 @@ async fn run<S, F>(
 {
     let principal = match principal {
         Some(principal) => Some(principal),
-        None => timeout(AUTH, auth(&mut socket, &shared, &peer))
+        None => timeout(AUTH_TIMEOUT, receive_auth(&mut socket, &shared, &peer))
             .await
             .ok()
             .flatten(),
     };
     let Some(principal) = principal else {
-        return close(socket, close_code::POLICY, "a good token is needed first").await;
+        return close_socket(socket, close_code::POLICY, "a good token is needed first").await;
     };
     let Some(_counted) = principal.stream() else {
-        return close(
+        return close_socket(
             socket,
             close_code::AGAIN,
             "the token has too many streams open",
@@ -140,25 +142,25 @@ async fn run<S, F>(
         .await;
     };
     // Only this user may see paths of this machine.
-    let hides = matches!(principal, Principal::Bearer(_));
-    let (to_served, input) = tokio::io::duplex(ROOM);
-    let (output, mut of_served) = tokio::io::duplex(ROOM);
+    let hides_paths = matches!(principal, Principal::Bearer(_));
+    let (to_served, input) = tokio::io::duplex(PIPE_BYTES);
+    let (output, mut from_served) = tokio::io::duplex(PIPE_BYTES);
     let served = match serve(&principal, input, output, shared.ending_for(&principal)) {
         Ok(served) => served,
-        Err(why) => return close(socket, close_code::AGAIN, why).await,
+        Err(why) => return close_socket(socket, close_code::AGAIN, why).await,
     };
     let mut served = tokio::spawn(served);
     let (mut sink, stream) = socket.split();
     // A client that does not read cannot delay the end.
     let late = async {
         let _ = (&mut served).await;
-        sleep(LAST_WORDS).await;
+        sleep(CLOSE_GRACE).await;
     };
     let why = tokio::select! {
-        why = copy_messages(&mut sink, stream, to_served, &mut of_served, form, hides) => why,
+        why = copy_messages(&mut sink, stream, to_served, &mut from_served, form, hides_paths) => why,
         () = pin!(late) => None,
     };
-    drop(of_served);
+    drop(from_served);
     if !served.is_finished() {
         // The handler ends within a second of its pipes.
         let _ = served.await;
@@ -171,7 +173,7 @@ async fn run<S, F>(
         };
         // A failure is ignored: the client may have left.
         let _ = timeout(
-            AUTH,
+            AUTH_TIMEOUT,
             sink.send(Message::Close(Some(CloseFrame {
                 code,
                 reason: why.into(),
@@ -187,9 +189,9 @@ async fn copy_messages<E>(
     sink: &mut (impl Sink<Message> + Unpin),
     mut stream: impl Stream<Item = Result<Message, E>> + Unpin,
     mut to_served: DuplexStream,
-    of_served: &mut DuplexStream,
-    form: Form,
-    hides: bool,
+    from_served: &mut DuplexStream,
+    form: MessageFormat,
+    hides_paths: bool,
 ) -> Option<&'static str> {
     let (alive, mut heard) = tokio::sync::watch::channel(Instant::now());
 
@@ -197,14 +199,17 @@ async fn copy_messages<E>(
         while let Some(Ok(message)) = stream.next().await {
             alive.send_replace(Instant::now());
             let written = match (&message, form) {
-                (Message::Text(text), Form::Lines) => write(&mut to_served, text.as_bytes()).await,
-                (Message::Binary(bytes), Form::Lines) => write(&mut to_served, bytes).await,
-                (Message::Text(text), Form::Rpc) => {
-                    write(&mut to_served, &one_line(text.as_bytes())).await
+                (Message::Text(text), MessageFormat::Lines) => {
+                    write_lines(&mut to_served, text.as_bytes()).await
                 }
-                (Message::Binary(_), Form::Rpc) | (Message::Ping(_) | Message::Pong(_), _) => {
-                    Ok(())
+                (Message::Binary(bytes), MessageFormat::Lines) => {
+                    write_lines(&mut to_served, bytes).await
                 }
+                (Message::Text(text), MessageFormat::Rpc) => {
+                    write_lines(&mut to_served, &one_line(text.as_bytes())).await
+                }
+                (Message::Binary(_), MessageFormat::Rpc)
+                | (Message::Ping(_) | Message::Pong(_), _) => Ok(()),
                 (Message::Close(_), _) => break,
             };
             if written.is_err() {
@@ -216,16 +221,16 @@ async fn copy_messages<E>(
         std::future::pending::<()>().await;
     };
     let writes = async {
-        let mut lines = Vec::with_capacity(ROOM);
-        let mut pings = interval(PING);
+        let mut lines = Vec::with_capacity(PIPE_BYTES);
+        let mut pings = interval(PING_INTERVAL);
         loop {
             let read = tokio::select! {
-                read = of_served.read_buf(&mut lines) => read,
+                read = from_served.read_buf(&mut lines) => read,
                 _ = pings.tick() => {
-                    if heard.borrow_and_update().elapsed() > SILENT {
-                        return Some("nothing was heard for a minute");
+                    if heard.borrow_and_update().elapsed() > MAX_SILENCE {
+                        return Some("nothing was received for a minute");
                     }
-                    if !send(sink, Message::Ping(Default::default())).await {
+                    if !send_message(sink, Message::Ping(Default::default())).await {
                         return None;
                     }
                     continue;
@@ -237,8 +242,8 @@ async fn copy_messages<E>(
             let Some(end) = memchr::memrchr(b'\n', &lines) else {
                 continue;
             };
-            for text in texts(&lines[..=end], form, hides) {
-                if !send(sink, Message::Text(text.into())).await {
+            for text in message_texts(&lines[..=end], form, hides_paths) {
+                if !send_message(sink, Message::Text(text.into())).await {
                     return None;
                 }
             }
@@ -252,7 +257,7 @@ async fn copy_messages<E>(
 }
 
 /// Writes lines, and ends the last one if necessary.
-async fn write(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
+async fn write_lines(to: &mut DuplexStream, lines: &[u8]) -> std::io::Result<()> {
     to.write_all(lines).await?;
     if !lines.ends_with(b"\n") {
         to.write_all(b"\n").await?;
@@ -275,26 +280,26 @@ pub(super) fn one_line(message: &[u8]) -> Vec<u8> {
 }
 
 /// Sends a message. Returns false if the client does not accept it within [`MAX_SILENCE`].
-async fn send(sink: &mut (impl Sink<Message> + Unpin), message: Message) -> bool {
-    matches!(timeout(SILENT, sink.send(message)).await, Ok(Ok(())))
+async fn send_message(sink: &mut (impl Sink<Message> + Unpin), message: Message) -> bool {
+    matches!(timeout(MAX_SILENCE, sink.send(message)).await, Ok(Ok(())))
 }
 
 /// Splits complete lines into the texts of messages.
-fn texts(lines: &[u8], form: Form, hides: bool) -> Vec<String> {
+fn message_texts(lines: &[u8], form: MessageFormat, hides_paths: bool) -> Vec<String> {
     let text = String::from_utf8_lossy(lines);
     match form {
-        Form::Rpc => text.lines().map(str::to_owned).collect(),
-        Form::Lines if hides => vec![without_paths(&text).into_owned()],
-        Form::Lines => vec![text.into_owned()],
+        MessageFormat::Rpc => text.lines().map(str::to_owned).collect(),
+        MessageFormat::Lines if hides_paths => vec![without_paths(&text).into_owned()],
+        MessageFormat::Lines => vec![text.into_owned()],
     }
 }
 
 /// Authenticates a client by its first message.
-async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Principal> {
+async fn receive_auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Principal> {
     loop {
         match socket.recv().await?.ok()? {
             Message::Text(text) => {
-                let auth: Auth = serde_json::from_str(&text).ok()?;
+                let auth: AuthMessage = serde_json::from_str(&text).ok()?;
                 return match &*auth.r#type {
                     "auth" => authenticate_token(shared, peer, &auth.token).await.ok(),
                     _ => None,
@@ -306,10 +311,10 @@ async fn auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> Option<Pr
     }
 }
 
-async fn close(mut socket: WebSocket, code: u16, why: &'static str) {
+async fn close_socket(mut socket: WebSocket, code: u16, why: &'static str) {
     // A failure is ignored: the client may have left.
     let _ = timeout(
-        AUTH,
+        AUTH_TIMEOUT,
         socket.send(Message::Close(Some(CloseFrame {
             code,
             reason: why.into(),
@@ -333,21 +338,21 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_answers_no_ping_is_let_go() {
-        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
-        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let (to_relay, _relay_in) = tokio::io::duplex(PIPE_BYTES);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(PIPE_BYTES);
         let begun = Instant::now();
         let why = copy_messages(
             &mut sink::drain(),
             gone(),
             to_relay,
             &mut of_relay,
-            Form::Lines,
+            MessageFormat::Lines,
             true,
         )
         .await;
-        assert_eq!(why, Some("nothing was heard for a minute"));
+        assert_eq!(why, Some("nothing was received for a minute"));
         assert!(
-            begun.elapsed() > SILENT && begun.elapsed() <= SILENT + PING,
+            begun.elapsed() > MAX_SILENCE && begun.elapsed() <= MAX_SILENCE + PING_INTERVAL,
             "{:?}",
             begun.elapsed()
         );
@@ -355,8 +360,8 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_let_go() {
-        let (to_relay, _relay_in) = tokio::io::duplex(ROOM);
-        let (_relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let (to_relay, _relay_in) = tokio::io::duplex(PIPE_BYTES);
+        let (_relay_out, mut of_relay) = tokio::io::duplex(PIPE_BYTES);
         let begun = Instant::now();
         let mut full = Box::pin(sink::unfold((), async |(), _| {
             std::future::pending::<()>().await;
@@ -368,27 +373,31 @@ mod tests {
                 gone(),
                 to_relay,
                 &mut of_relay,
-                Form::Lines,
+                MessageFormat::Lines,
                 true
             )
             .await,
             None
         );
-        assert!(begun.elapsed() <= SILENT + PING, "{:?}", begun.elapsed());
+        assert!(
+            begun.elapsed() <= MAX_SILENCE + PING_INTERVAL,
+            "{:?}",
+            begun.elapsed()
+        );
     }
 
     /// Pongs are sufficient to keep a connection.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_answers_pings_stays() {
-        let (to_relay, mut relay_in) = tokio::io::duplex(ROOM);
-        let (mut relay_out, mut of_relay) = tokio::io::duplex(ROOM);
+        let (to_relay, mut relay_in) = tokio::io::duplex(PIPE_BYTES);
+        let (mut relay_out, mut of_relay) = tokio::io::duplex(PIPE_BYTES);
         let begun = Instant::now();
         let pongs = stream::unfold((), async |()| {
-            sleep(PING).await;
+            sleep(PING_INTERVAL).await;
             Some((Ok::<_, Infallible>(Message::Pong(Default::default())), ()))
         });
         let lasts = async {
-            sleep(SILENT * 10).await;
+            sleep(MAX_SILENCE * 10).await;
             relay_out.write_all(b"{}\n").await.unwrap();
             drop(relay_out);
         };
@@ -400,13 +409,13 @@ mod tests {
                 &mut pongs,
                 to_relay,
                 &mut of_relay,
-                Form::Lines,
+                MessageFormat::Lines,
                 true
             ),
             lasts
         );
         assert_eq!(why, Some(""), "the relay has ended");
-        assert_eq!(begun.elapsed(), SILENT * 10);
+        assert_eq!(begun.elapsed(), MAX_SILENCE * 10);
         let mut said = Vec::new();
         relay_in.read_to_end(&mut said).await.unwrap();
         assert!(said.is_empty());

@@ -83,7 +83,7 @@ pub(super) async fn make(
         parent: principal.token_id().map(str::to_owned),
     };
     let (token, text) = blocking(move || shared.tokens.add(new)).await?;
-    let mut told = token.public();
+    let mut told = token.to_public_json();
     told["token"] = json!(text);
     Ok((StatusCode::CREATED, Body(told)).into_response())
 }
@@ -92,7 +92,7 @@ pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Ans
     require_scope(&principal, Scope::Admin)?;
     let tokens = blocking(move || shared.tokens.read()).await?;
     Ok(Body(
-        json!({ "tokens": tokens.iter().map(Token::public).collect::<Vec<_>>() }),
+        json!({ "tokens": tokens.iter().map(Token::to_public_json).collect::<Vec<_>>() }),
     ))
 }
 

@@ -2,9 +2,9 @@ use super::*;
 
 /// Host with sessions, by the times at which they were active.
 #[derive(Clone)]
-struct Has(Vec<u64>);
+struct HostActivity(Vec<u64>);
 
-impl Has {
+impl HostActivity {
     /// Returns a page of at most `most` sessions, as a journal does that examines `looked_at`
     /// sessions. With `is_rare`, every second session does not match.
     fn page(
@@ -14,7 +14,7 @@ impl Has {
         most: usize,
         looked_at: usize,
         is_rare: bool,
-    ) -> Page {
+    ) -> HostPage {
         let behind = cursor.map(|cursor| {
             let (time, key) = cursor.split_once('-').unwrap();
             (
@@ -30,7 +30,7 @@ impl Has {
             .collect();
         all.sort_by_key(|at| Reverse(*at));
         all.retain(|at| behind.is_none_or(|behind| *at < behind));
-        let mut page = Page::default();
+        let mut page = HostPage::default();
         let mut last = cursor.map(str::to_owned);
         for (looked, (time, key)) in all.into_iter().enumerate() {
             if looked == looked_at || page.sessions.len() == most {
@@ -51,23 +51,23 @@ impl Has {
 
 /// Reads all pages of a list. The host `late` does not respond at first.
 fn read(
-    hosts: &BTreeMap<String, Has>,
+    hosts: &BTreeMap<String, HostActivity>,
     limit: usize,
     looked_at: usize,
     is_rare: bool,
     late: Option<&str>,
 ) -> Vec<String> {
-    let (mut ids, mut from, mut is_late) = (Vec::new(), Reached::default(), late.is_some());
+    let (mut ids, mut from, mut is_late) = (Vec::new(), MergedCursor::default(), late.is_some());
     for _ in 0..10_000 {
-        let page = |(host, has): (&String, &Has)| {
+        let page = |(host, has): (&String, &HostActivity)| {
             let answers = !(is_late && late == Some(host));
-            let cursor = from.of(host);
+            let cursor = from.position_of(host);
             (
                 host.clone(),
                 answers.then(|| has.page(host, cursor.as_deref(), limit, looked_at, is_rare)),
             )
         };
-        let merged = put_together(&from, hosts.iter().map(page).collect(), limit);
+        let merged = merge_pages(&from, hosts.iter().map(page).collect(), limit);
         assert_eq!(merged.missing.is_empty(), !is_late);
         assert!(merged.sessions.len() <= limit);
         is_late = false;
@@ -78,8 +78,8 @@ fn read(
                 .map(|one| one["session_id"].as_str().unwrap().to_owned()),
         );
         let Some(next) = merged.next else { return ids };
-        from = Reached::parse(&next).unwrap();
-        assert_eq!(from.print(), next);
+        from = MergedCursor::parse(&next).unwrap();
+        assert_eq!(from.to_text(), next);
     }
     panic!("the list has no end: {ids:?}");
 }
@@ -91,14 +91,14 @@ fn time(id: &str) -> u64 {
 #[test]
 fn pages_of_several_hosts_have_each_session_once_and_in_order() {
     // Times that several have, hosts that have none, and one that has all that is old.
-    let hosts: BTreeMap<String, Has> = [
+    let hosts: BTreeMap<String, HostActivity> = [
         ("a", (0..400).map(|n| 1000 + n * 7 % 300).collect()),
         ("b", (0..300).map(|n| 1000 + n / 3).collect()),
         ("c.1~x", vec![1000; 50]),
         ("d", Vec::new()),
         ("e", (0..250).collect()),
     ]
-    .map(|(host, times): (&str, Vec<u64>)| (host.to_owned(), Has(times)))
+    .map(|(host, times): (&str, Vec<u64>)| (host.to_owned(), HostActivity(times)))
     .into();
     for (limit, looked_at) in [
         (1, 2000),
@@ -148,7 +148,7 @@ fn a_page_of_all_hosts_fits_into_a_line() {
     let long = |host: &str| {
         let one = |n: u32| json!({ "session_id": format!("{host}{n}"), "cwd": "x".repeat(4000) });
         let cursors = (0..200).map(|n| format!("{:x}-1", 1000 - n)).collect();
-        Page {
+        HostPage {
             sessions: (0..200).map(one).collect(),
             next: None,
             cursors,
@@ -157,19 +157,22 @@ fn a_page_of_all_hosts_fits_into_a_line() {
     let hosts = ["a", "b"]
         .map(|host| (host.to_owned(), Some(long(host))))
         .into();
-    let merged = put_together(&Reached::default(), hosts, 1000);
+    let merged = merge_pages(&MergedCursor::default(), hosts, 1000);
     let bytes = json!(merged).to_string().len();
-    assert!((BYTES - 8192..1024 * 1024).contains(&bytes), "{bytes}");
+    assert!(
+        (MAX_PAGE_BYTES - 8192..1024 * 1024).contains(&bytes),
+        "{bytes}"
+    );
     assert!(merged.next.is_some() && merged.sessions.len() < 400);
     // One that is longer than all is a page of its own.
-    let one = json!({ "session_id": "long", "cwd": "x".repeat(BYTES) });
-    let page = Page {
+    let one = json!({ "session_id": "long", "cwd": "x".repeat(MAX_PAGE_BYTES) });
+    let page = HostPage {
         sessions: vec![one],
         next: None,
         cursors: vec!["1-1".to_owned()],
     };
-    let merged = put_together(
-        &Reached::default(),
+    let merged = merge_pages(
+        &MergedCursor::default(),
         [("a".to_owned(), Some(page))].into(),
         1000,
     );
@@ -181,7 +184,7 @@ fn a_cursor_that_no_answer_gave_is_none() {
     for cursor in [
         "x", "1~", "1~61", "1~6.1-1", "1~zz.1-1", "1~61.1", "1-1", "~61.1-1~",
     ] {
-        assert_eq!(Reached::parse(cursor), None, "{cursor}");
+        assert_eq!(MergedCursor::parse(cursor), None, "{cursor}");
     }
-    assert_eq!(Reached::parse(""), Some(Reached::default()));
+    assert_eq!(MergedCursor::parse(""), Some(MergedCursor::default()));
 }

@@ -16,31 +16,31 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{ends, without_paths};
 
-use super::Output;
+use super::HubOutput;
 
 /// Source of copied lines.
-pub(super) enum Of {
+pub(super) enum LineSource {
     /// This host's relay.
     Own,
     /// Another host, with the set that collects the sessions it refuses.
-    Other(Refused),
+    Other(RefusedSessions),
 }
 
 /// Sessions that other hosts have refused to a hub.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Refused(Arc<Mutex<HashSet<SessionId>>>);
+pub(super) struct RefusedSessions(Arc<Mutex<HashSet<SessionId>>>);
 
-impl Refused {
+impl RefusedSessions {
     /// Limit for the set. For a session that no longer fits, the pipe ends when the hub attaches to
     /// it elsewhere.
-    const MOST: usize = 64 * 1024;
+    const MAX_SESSIONS: usize = 64 * 1024;
 
     fn lock(&self) -> MutexGuard<'_, HashSet<SessionId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Records the `session.refused` messages among the lines of a host.
-    fn note(&self, lines: &[u8]) {
+    fn record(&self, lines: &[u8]) {
         const START: &[u8] = b"{\"type\":\"session.refused\"";
         if memchr::memmem::find(lines, START).is_none() {
             return;
@@ -54,14 +54,14 @@ impl Refused {
                 .and_then(|line| Head::read(line).ok());
             let id = head.and_then(|head| SessionId::new(&*head.session_id).ok());
             let mut all = self.lock();
-            if all.len() < Self::MOST {
+            if all.len() < Self::MAX_SESSIONS {
                 all.extend(id);
             }
         }
     }
 
     /// Returns true if a host has refused the session since the last call.
-    pub(super) fn take(&self, id: &SessionId) -> bool {
+    pub(super) fn remove(&self, id: &SessionId) -> bool {
         self.lock().remove(id)
     }
 }
@@ -69,8 +69,8 @@ impl Refused {
 /// Copies complete lines to the hub until the source ends. Drops an incomplete last line.
 pub(super) async fn copy_lines(
     mut from: impl AsyncRead + Unpin,
-    to: Output,
-    of: Of,
+    to: HubOutput,
+    of: LineSource,
     mut is_over: watch::Receiver<bool>,
 ) {
     let mut lines = Vec::new();
@@ -87,11 +87,11 @@ pub(super) async fn copy_lines(
         };
         let mut to = to.lock().await;
         let written = match &of {
-            Of::Own => to.write_all(&lines[..=end]).await,
-            Of::Other(refused) => {
+            LineSource::Own => to.write_all(&lines[..=end]).await,
+            LineSource::Other(refused) => {
                 // Recorded first: the hub may attach as soon as it has the line.
-                refused.note(&lines[..=end]);
-                to.write_all(&hidden(&lines[..=end])).await
+                refused.record(&lines[..=end]);
+                to.write_all(&hide_paths(&lines[..=end])).await
             }
         };
         if written.is_err() || to.flush().await.is_err() {
@@ -102,7 +102,7 @@ pub(super) async fn copy_lines(
 }
 
 /// Removes paths of another machine from lines.
-fn hidden(lines: &[u8]) -> Cow<'_, [u8]> {
+fn hide_paths(lines: &[u8]) -> Cow<'_, [u8]> {
     match std::str::from_utf8(lines) {
         Ok(text) => match without_paths(text) {
             Cow::Borrowed(_) => lines.into(),
@@ -113,14 +113,14 @@ fn hidden(lines: &[u8]) -> Cow<'_, [u8]> {
 }
 
 /// Writes a line and its end, and flushes.
-pub(super) async fn write(to: &mut (impl AsyncWrite + Unpin), line: &[u8]) -> io::Result<()> {
+pub(super) async fn write_line(to: &mut (impl AsyncWrite + Unpin), line: &[u8]) -> io::Result<()> {
     to.write_all(line).await?;
     to.write_all(b"\n").await?;
     to.flush().await
 }
 
 /// Encodes a non-fatal error about a message of the hub.
-pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8> {
+pub(super) fn error_line(id: SessionId, category: Category, message: &str) -> Vec<u8> {
     let event = ErrorEvent {
         category: Some(category),
         message: message.to_owned(),
@@ -131,6 +131,6 @@ pub(super) fn error(id: SessionId, category: Category, message: &str) -> Vec<u8>
 }
 
 /// Encodes `session.refused` for an unavailable session.
-pub(super) fn refused(id: &SessionId, why: String) -> Vec<u8> {
+pub(super) fn refused_line(id: &SessionId, why: String) -> Vec<u8> {
     RelayMessage::new(id.clone(), ends::refused(AttachRefusal::Unavailable, why)).to_line()
 }

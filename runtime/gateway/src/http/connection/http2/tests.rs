@@ -45,7 +45,7 @@ async fn a_connection_of_http2_without_a_request_ends_and_a_stream_keeps_it() {
     let answer = sender.send_request(request(1)).await.unwrap();
     assert_eq!(answer.version(), axum::http::Version::HTTP_2);
     // An open response keeps the connection.
-    tokio::time::sleep(HEAD * 10).await;
+    tokio::time::sleep(HEAD_TIMEOUT * 10).await;
     assert!(!ended.is_finished());
     says.send(Ok(Bytes::from_static(b"late"))).await.unwrap();
     drop(says);
@@ -58,7 +58,7 @@ async fn a_connection_of_http2_without_a_request_ends_and_a_stream_keeps_it() {
     let idle = Instant::now();
     let ended = ended.await.unwrap() - idle;
     assert!(
-        ended >= HEAD && ended <= HEAD + ENDING + Duration::from_secs(1),
+        ended >= HEAD_TIMEOUT && ended <= HEAD_TIMEOUT + SHUTDOWN_GRACE + Duration::from_secs(1),
         "{ended:?}"
     );
 }
@@ -68,13 +68,13 @@ async fn a_head_of_http2_is_bounded_and_the_end_of_all_is_its_end() {
     let (mut sender, ended, stop) = connected(Router::new().route("/", get(async || "here"))).await;
     assert_eq!(
         sender
-            .send_request(request(HEAD_BYTES / 2))
+            .send_request(request(MAX_HEAD_BYTES / 2))
             .await
             .unwrap()
             .status(),
         200
     );
-    let long = sender.send_request(request(2 * HEAD_BYTES)).await;
+    let long = sender.send_request(request(2 * MAX_HEAD_BYTES)).await;
     assert!(long.is_err() || long.is_ok_and(|answer| answer.status() == 431));
     let stopped = Instant::now();
     stop.send(true).unwrap();

@@ -15,51 +15,51 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::{MESSAGE, host, streams::Streams};
+use super::{MAX_MESSAGE_BYTES, host, streams::ConnectionStreams};
 use crate::{
     auth::principal::Principal,
     gateway::Shared,
     http::{
         problem::{Answer, Problem},
-        routes::socket::ROOM,
+        routes::socket::PIPE_BYTES,
     },
 };
 
 /// Limits for connections: in all, and of one token.
-const CONNECTIONS: usize = 1024;
-const OF_ONE: usize = 64;
+const MAX_CONNECTIONS: usize = 1024;
+const MAX_CONNECTIONS_PER_TOKEN: usize = 64;
 
 /// Limit for the waiting messages of a client. Their bytes are limited to one message of maximal
 /// length.
-const WAITING: usize = 64;
+const MAX_WAITING_MESSAGES: usize = 64;
 
 /// Limit for the bytes that wait for the streams of a connection. Beyond it, nothing more is read
 /// from its sessions.
-const BEHIND: usize = 4 * 1024 * 1024;
+const MAX_UNREAD_BYTES: usize = 4 * 1024 * 1024;
 
 /// Time without a read at this limit after which the connection is closed.
-const STALLED: Duration = Duration::from_secs(60);
+const STALLED_READER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Time after which an unused connection is closed, and the interval of this check.
-const IDLE: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_secs(15);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
+const IDLE_CHECK_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Timeout for a message to be accepted, and for the first response.
-const TAKES: Duration = Duration::from_secs(30);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Time for the messages before the end to be processed.
-const LAST_WORDS: Duration = Duration::from_secs(2);
+const CLOSE_GRACE: Duration = Duration::from_secs(2);
 
 /// ACP connections over HTTP, by id.
 #[derive(Debug, Default)]
-pub(crate) struct Connections(Mutex<HashMap<String, Arc<Connection>>>);
+pub(crate) struct AcpConnections(Mutex<HashMap<String, Arc<AcpConnection>>>);
 
 /// An ACP connection over HTTP.
 #[derive(Debug)]
-pub(super) struct Connection {
+pub(super) struct AcpConnection {
     /// Name of the token that owns it; `None` for this user.
     owner: Option<String>,
-    streams: Mutex<Streams>,
+    streams: Mutex<ConnectionStreams>,
     /// Signals that a stream was read.
     taken: Notify,
     said: mpsc::Sender<(Vec<u8>, OwnedSemaphorePermit)>,
@@ -69,25 +69,25 @@ pub(super) struct Connection {
     over: watch::Sender<bool>,
 }
 
-impl Connections {
-    fn all(&self) -> MutexGuard<'_, HashMap<String, Arc<Connection>>> {
+impl AcpConnections {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Arc<AcpConnection>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a connection of this principal. Connections of others look unknown.
-    pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<Connection>> {
-        let found = self.all().get(id).cloned();
+    /// Finds a connection of this principal. AcpConnections of others look unknown.
+    pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<AcpConnection>> {
+        let found = self.lock().get(id).cloned();
         found.filter(|connection| connection.owner == owner(principal) && !connection.is_over())
     }
 
     /// Adds a connection if the limits allow it.
-    fn add(&self, id: &str, connection: Arc<Connection>) -> Answer<()> {
-        let mut all = self.all();
+    fn add(&self, id: &str, connection: Arc<AcpConnection>) -> Answer<()> {
+        let mut all = self.lock();
         let own = all
             .values()
             .filter(|other| other.owner == connection.owner)
             .count();
-        if all.len() >= CONNECTIONS || own >= OF_ONE {
+        if all.len() >= MAX_CONNECTIONS || own >= MAX_CONNECTIONS_PER_TOKEN {
             return Err(Problem::too_many(
                 "too many connections are open; end one by DELETE",
             ));
@@ -97,7 +97,7 @@ impl Connections {
     }
 
     fn remove(&self, id: &str) {
-        self.all().remove(id);
+        self.lock().remove(id);
     }
 }
 
@@ -106,18 +106,18 @@ fn owner(principal: &Principal) -> Option<String> {
 }
 
 /// Opens a connection with the client's first message. Returns its id and the response.
-pub(super) async fn begin(
+pub(super) async fn begin_connection(
     shared: Arc<Shared>,
     principal: Principal,
     agent: Option<String>,
     message: Vec<u8>,
 ) -> Answer<(String, Vec<u8>)> {
     let (first, answer) = oneshot::channel();
-    let (said, says) = mpsc::channel(WAITING);
-    let connection = Arc::new(Connection::new(owner(&principal), first, said));
+    let (said, says) = mpsc::channel(MAX_WAITING_MESSAGES);
+    let connection = Arc::new(AcpConnection::new(owner(&principal), first, said));
     let id = Uuid::new_v4().to_string();
     shared.acp.add(&id, connection.clone())?;
-    tokio::spawn(run(
+    tokio::spawn(run_connection(
         id.clone(),
         connection.clone(),
         shared,
@@ -125,8 +125,8 @@ pub(super) async fn begin(
         agent,
         says,
     ));
-    connection.say(message).await?;
-    match timeout(TAKES, answer).await {
+    connection.send_message(message).await?;
+    match timeout(MESSAGE_TIMEOUT, answer).await {
         Ok(Ok(answer)) => Ok((id, answer)),
         _ => {
             connection.end();
@@ -136,42 +136,42 @@ pub(super) async fn begin(
 }
 
 /// Serves a connection until it is closed.
-async fn run(
+async fn run_connection(
     id: String,
-    connection: Arc<Connection>,
+    connection: Arc<AcpConnection>,
     shared: Arc<Shared>,
     principal: Principal,
     agent: Option<String>,
     says: mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>,
 ) {
     let (host, options) = host::serve_as(shared.clone(), &principal, agent);
-    let (to_served, input) = tokio::io::duplex(ROOM);
-    let (output, of_served) = tokio::io::duplex(ROOM);
+    let (to_served, input) = tokio::io::duplex(PIPE_BYTES);
+    let (output, from_served) = tokio::io::duplex(PIPE_BYTES);
     let served = async {
         if let Err(error) = trunkline_acp::serve(input, output, host, options, pending()).await {
-            tracing::warn!("a client of ACP was let go: {error}");
+            tracing::warn!("an ACP connection has failed: {error}");
         }
     };
     let ends = async {
         tokio::select! {
             () = shared.ending_for(&principal) => {}
-            () = connection.over() => {}
-            () = connection.idle() => tracing::debug!("a connection of ACP that no one uses ends"),
+            () = connection.wait_until_over() => {}
+            () = connection.wait_until_idle() => tracing::debug!("an unused ACP connection is closed"),
         }
         connection.end();
-        sleep(LAST_WORDS).await;
+        sleep(CLOSE_GRACE).await;
     };
     tokio::select! {
         () = served => {}
-        () = connection.hand_on(says, to_served) => {}
-        () = connection.collect(of_served) => {}
+        () = connection.forward_messages(says, to_served) => {}
+        () = connection.collect_responses(from_served) => {}
         () = ends => {}
     }
     connection.end();
     shared.acp.remove(&id);
 }
 
-impl Connection {
+impl AcpConnection {
     fn new(
         owner: Option<String>,
         first: oneshot::Sender<Vec<u8>>,
@@ -179,17 +179,17 @@ impl Connection {
     ) -> Self {
         Self {
             owner,
-            streams: Mutex::new(Streams::new(first)),
+            streams: Mutex::new(ConnectionStreams::new(first)),
             taken: Notify::new(),
             said,
             // One byte more, for the end of the line.
-            room: Arc::new(Semaphore::new(MESSAGE + 1)),
+            room: Arc::new(Semaphore::new(MAX_MESSAGE_BYTES + 1)),
             used: Mutex::new(Instant::now()),
             over: watch::Sender::new(false),
         }
     }
 
-    pub(super) fn streams(&self) -> MutexGuard<'_, Streams> {
+    pub(super) fn streams(&self) -> MutexGuard<'_, ConnectionStreams> {
         self.streams.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -203,13 +203,13 @@ impl Connection {
     }
 
     /// Resolves when the connection is closed.
-    pub(super) async fn over(&self) {
+    pub(super) async fn wait_until_over(&self) {
         // A dropped sender counts as closed.
         let _ = self.over.subscribe().wait_for(|over| *over).await;
     }
 
     /// Records a use.
-    pub(super) fn touch(&self) {
+    pub(super) fn record_use(&self) {
         *self.used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
     }
 
@@ -217,18 +217,18 @@ impl Connection {
     ///
     /// # Cancel safety
     /// A line is sent completely or not at all.
-    pub(super) async fn say(&self, line: Vec<u8>) -> Answer<()> {
-        self.touch();
+    pub(super) async fn send_message(&self, line: Vec<u8>) -> Answer<()> {
+        self.record_use();
         let bytes = u32::try_from(line.len()).unwrap_or(u32::MAX);
         let said = async {
             let room = self.room.clone().acquire_many_owned(bytes).await.ok()?;
             self.said.send((line, room)).await.ok()
         };
-        match timeout(TAKES, said).await {
+        match timeout(MESSAGE_TIMEOUT, said).await {
             Ok(Some(())) => Ok(()),
             Ok(None) => Err(Problem::no_connection()),
             Err(_) => Err(Problem::unavailable(
-                "too much waits in this connection; read its streams",
+                "too many messages wait in this connection; read its streams, then try again",
             )),
         }
     }
@@ -237,9 +237,9 @@ impl Connection {
     ///
     /// # Cancel safety
     /// Dropping the future loses no events.
-    pub(super) async fn events(&self, session: Option<&str>, wake: &Notify) -> Bytes {
+    pub(super) async fn next_events(&self, session: Option<&str>, wake: &Notify) -> Bytes {
         loop {
-            if let Some(events) = self.streams().take(session) {
+            if let Some(events) = self.streams().take_events(session) {
                 self.taken.notify_one();
                 return events.into();
             }
@@ -248,7 +248,7 @@ impl Connection {
     }
 
     /// Forwards messages until the connection is closed. Resolves if the agent no longer reads.
-    async fn hand_on(
+    async fn forward_messages(
         &self,
         mut says: mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>,
         mut to: DuplexStream,
@@ -257,7 +257,7 @@ impl Connection {
             let said = tokio::select! {
                 biased;
                 said = says.recv() => said,
-                () = self.over(), if !says.is_closed() => {
+                () = self.wait_until_over(), if !says.is_closed() => {
                     // Accepted messages are forwarded; no more are accepted.
                     says.close();
                     continue;
@@ -274,7 +274,7 @@ impl Connection {
 
     /// Sorts the agent's messages into streams. Resolves when the agent has ended, or when the
     /// client reads nothing.
-    async fn collect(&self, from: DuplexStream) {
+    async fn collect_responses(&self, from: DuplexStream) {
         let mut lines = BufReader::new(from);
         loop {
             let mut line = Vec::new();
@@ -284,15 +284,15 @@ impl Connection {
             if line.pop_if(|last| *last == b'\n').is_none() || self.is_over() {
                 continue;
             }
-            self.streams().put(line);
-            while self.streams().bytes() > BEHIND && !self.is_over() {
+            self.streams().route_message(line);
+            while self.streams().bytes() > MAX_UNREAD_BYTES && !self.is_over() {
                 let taken = async {
                     tokio::select! {
                         () = self.taken.notified() => {}
-                        () = self.over() => {}
+                        () = self.wait_until_over() => {}
                     }
                 };
-                if timeout(STALLED, taken).await.is_err() {
+                if timeout(STALLED_READER_TIMEOUT, taken).await.is_err() {
                     return tracing::debug!("a client of ACP that reads nothing is let go");
                 }
             }
@@ -300,11 +300,11 @@ impl Connection {
     }
 
     /// Resolves when the connection was unused for [`IDLE_TIMEOUT`].
-    async fn idle(&self) {
+    async fn wait_until_idle(&self) {
         loop {
-            sleep(LOOK).await;
+            sleep(IDLE_CHECK_INTERVAL).await;
             let used = *self.used.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.streams().is_read() && used.elapsed() >= IDLE {
+            if !self.streams().is_read() && used.elapsed() >= IDLE_TIMEOUT {
                 return;
             }
         }

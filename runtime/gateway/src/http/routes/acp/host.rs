@@ -9,8 +9,8 @@ use trunkline_client::{Connect, ConnectError, Pipe};
 use trunkline_protocol::{SessionId, Sha256};
 
 use super::{
-    super::{agents, sessions, socket::ROOM},
-    MESSAGE,
+    super::{agents, sessions, socket::PIPE_BYTES},
+    MAX_MESSAGE_BYTES,
 };
 use crate::{
     auth::{authorizer::Folders, principal::Principal},
@@ -30,7 +30,7 @@ pub(super) fn serve_as(
     options.is_local = matches!(principal, Principal::User);
     options.denies_at_end = false;
     options.may_approve = principal.may_approve();
-    options.max_line = MESSAGE;
+    options.max_line = MAX_MESSAGE_BYTES;
     let files = tempfile::Builder::new().prefix("trunkline-acp-").tempdir();
     let files = files.inspect_err(|error| {
         tracing::warn!("a client of ACP can send no files: failed to make a folder: {error}");
@@ -57,7 +57,7 @@ pub(super) struct GatewayHost {
 
 impl Connect for GatewayHost {
     async fn connect(&mut self) -> Result<Pipe, ConnectError> {
-        let (near, far) = tokio::io::duplex(ROOM);
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let Self {
             shared, principal, ..
         } = self.clone();

@@ -13,21 +13,21 @@ use tokio::sync::{Notify, oneshot};
 
 /// Limit for sessions with a stream of their own. Messages of further sessions go to the
 /// connection's stream.
-pub(super) const STREAMS: usize = 512;
+pub(super) const MAX_STREAMS: usize = 512;
 
 /// Limit for the bytes of one chunk of events. The last message may exceed it.
-const CHUNK: usize = 256 * 1024;
+const MAX_CHUNK_BYTES: usize = 256 * 1024;
 
 /// Waiting messages of a connection. `None` as a session means the connection's own stream.
 #[derive(Debug, Default)]
-pub(super) struct Streams {
-    connection: Mailbox,
-    sessions: HashMap<String, Mailbox>,
+pub(super) struct ConnectionStreams {
+    connection: StreamMailbox,
+    sessions: HashMap<String, StreamMailbox>,
     /// Sessions that the client has opened without naming their stream. Their messages all go to
     /// the connection's stream, even if their own exists later: two streams have no common order.
     aside: HashSet<String>,
-    /// Streams for the responses to the client's requests, by the client's id.
-    expected: HashMap<String, Expected>,
+    /// ConnectionStreams for the responses to the client's requests, by the client's id.
+    expected: HashMap<String, ExpectedResponse>,
     /// Sessions of the requests to the client, by our id.
     asked: HashMap<String, String>,
     /// Receives the first response.
@@ -38,7 +38,7 @@ pub(super) struct Streams {
 
 /// Waiting messages of one stream.
 #[derive(Debug, Default)]
-struct Mailbox {
+struct StreamMailbox {
     messages: VecDeque<Vec<u8>>,
     is_open: bool,
     wake: Arc<Notify>,
@@ -46,7 +46,7 @@ struct Mailbox {
 
 /// Request that waits for its response.
 #[derive(Debug)]
-struct Expected {
+struct ExpectedResponse {
     session: Option<String>,
     /// True if the request opens the session. An error then goes to the connection, since the
     /// session's stream may never exist.
@@ -55,7 +55,7 @@ struct Expected {
 
 /// Error of a stream that cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum OpenStreamError {
     /// Another request has it open.
     Open,
     /// The limit is reached.
@@ -64,25 +64,25 @@ pub(super) enum Taken {
 
 /// Members of a message that decide its stream.
 #[derive(Debug, Default, Deserialize)]
-struct Head<'a> {
+struct MessageHead<'a> {
     #[serde(borrow)]
     id: Option<&'a RawValue>,
     #[serde(borrow)]
     method: Option<Cow<'a, str>>,
-    params: Option<Names>,
-    result: Option<Names>,
+    params: Option<MessageIds>,
+    result: Option<MessageIds>,
     #[serde(borrow)]
     error: Option<&'a RawValue>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Names {
+struct MessageIds {
     session_id: Option<String>,
     request_id: Option<Value>,
 }
 
-impl Streams {
+impl ConnectionStreams {
     /// Creates the streams of a connection. The first response goes to `first`.
     pub(super) fn new(first: oneshot::Sender<Vec<u8>>) -> Self {
         Self {
@@ -102,41 +102,43 @@ impl Streams {
     }
 
     /// Records that the client opens a session, and whether it names the session's stream.
-    pub(super) fn opens(&mut self, session: &str, names_stream: bool) {
-        let has_stream = match names_stream {
-            true => self.ensure(session),
-            false => self.has_own(session),
+    pub(super) fn note_opened(&mut self, session: &str, names_stream: bool) {
+        let has_stream = if names_stream {
+            self.ensure_mailbox(session)
+        } else {
+            self.has_own(session)
         };
-        match has_stream {
-            true => drop(self.aside.remove(session)),
-            false if self.aside.len() < STREAMS => drop(self.aside.insert(session.to_owned())),
-            false => {}
+        if has_stream {
+            self.aside.remove(session);
+        } else if self.aside.len() < MAX_STREAMS {
+            self.aside.insert(session.to_owned());
         }
     }
 
     /// Records a request of the client, whose response will follow.
-    pub(super) fn expect(&mut self, id: String, session: Option<String>, opens: bool) {
-        self.expected.insert(id, Expected { session, opens });
+    pub(super) fn expect_response(&mut self, id: String, session: Option<String>, opens: bool) {
+        self.expected
+            .insert(id, ExpectedResponse { session, opens });
     }
 
     /// Forgets a request that was not sent.
-    pub(super) fn unexpect(&mut self, id: &str) {
+    pub(super) fn forget_expected(&mut self, id: &str) {
         self.expected.remove(id);
     }
 
     /// Returns the session of a request to the client.
-    pub(super) fn asked(&self, id: &str) -> Option<&str> {
+    pub(super) fn request_session(&self, id: &str) -> Option<&str> {
         self.asked.get(id).map(String::as_str)
     }
 
     /// Records the client's response to a request.
-    pub(super) fn answered(&mut self, id: &str) {
+    pub(super) fn finish_request(&mut self, id: &str) {
         self.asked.remove(id);
     }
 
     /// Queues a message for its stream.
-    pub(super) fn put(&mut self, message: Vec<u8>) {
-        let head: Head<'_> = serde_json::from_slice(&message).unwrap_or_default();
+    pub(super) fn route_message(&mut self, message: Vec<u8>) {
+        let head: MessageHead<'_> = serde_json::from_slice(&message).unwrap_or_default();
         let id = head.id.map(RawValue::get);
         let names = head.params.unwrap_or_default();
         let session = match head.method.as_deref() {
@@ -146,7 +148,7 @@ impl Streams {
                     return drop(first.send(message));
                 }
                 if let Some(new) = head.result.and_then(|result| result.session_id) {
-                    self.opens(&new, true);
+                    self.note_opened(&new, true);
                 }
                 let expected = id.and_then(|id| self.expected.remove(id));
                 expected
@@ -172,22 +174,23 @@ impl Streams {
     }
 
     /// Opens a stream. Returns the signal that wakes its reader.
-    pub(super) fn open(&mut self, session: Option<&str>) -> Result<Arc<Notify>, Taken> {
-        if session.is_some_and(|session| !self.ensure(session)) {
-            return Err(Taken::Full);
+    pub(super) fn open(&mut self, session: Option<&str>) -> Result<Arc<Notify>, OpenStreamError> {
+        if session.is_some_and(|session| !self.ensure_mailbox(session)) {
+            return Err(OpenStreamError::Full);
         }
-        let mailbox = self.of(session).ok_or(Taken::Full)?;
-        match std::mem::replace(&mut mailbox.is_open, true) {
-            true => Err(Taken::Open),
-            false => Ok(mailbox.wake.clone()),
+        let mailbox = self.mailbox_mut(session).ok_or(OpenStreamError::Full)?;
+        if std::mem::replace(&mut mailbox.is_open, true) {
+            return Err(OpenStreamError::Open);
         }
+        Ok(mailbox.wake.clone())
     }
 
     /// Removes waiting messages of a stream, as events.
-    pub(super) fn take(&mut self, session: Option<&str>) -> Option<Vec<u8>> {
-        let mailbox = self.of(session)?;
-        let (mut events, mut taken) = (Vec::new(), 0);
-        while taken < CHUNK
+    pub(super) fn take_events(&mut self, session: Option<&str>) -> Option<Vec<u8>> {
+        let mailbox = self.mailbox_mut(session)?;
+        let mut events = Vec::new();
+        let mut taken = 0;
+        while taken < MAX_CHUNK_BYTES
             && let Some(message) = mailbox.messages.pop_front()
         {
             taken += message.len();
@@ -201,12 +204,12 @@ impl Streams {
 
     /// Closes a stream without its reader.
     pub(super) fn close(&mut self, session: Option<&str>) {
-        if let Some(mailbox) = self.of(session) {
+        if let Some(mailbox) = self.mailbox_mut(session) {
             mailbox.is_open = false;
         }
     }
 
-    fn of(&mut self, session: Option<&str>) -> Option<&mut Mailbox> {
+    fn mailbox_mut(&mut self, session: Option<&str>) -> Option<&mut StreamMailbox> {
         match session {
             Some(session) => self.sessions.get_mut(session),
             None => Some(&mut self.connection),
@@ -219,12 +222,13 @@ impl Streams {
     }
 
     /// Creates the stream of a session. Returns false at the limit.
-    fn ensure(&mut self, session: &str) -> bool {
+    fn ensure_mailbox(&mut self, session: &str) -> bool {
         if !self.sessions.contains_key(session) {
-            if self.sessions.len() >= STREAMS {
+            if self.sessions.len() >= MAX_STREAMS {
                 return false;
             }
-            self.sessions.insert(session.to_owned(), Mailbox::default());
+            self.sessions
+                .insert(session.to_owned(), StreamMailbox::default());
         }
         true
     }
@@ -234,10 +238,10 @@ impl Streams {
 mod tests {
     use super::*;
 
-    fn streams() -> Streams {
+    fn streams() -> ConnectionStreams {
         let (first, _) = oneshot::channel();
-        let mut streams = Streams::new(first);
-        streams.put(br#"{"jsonrpc":"2.0","id":0,"result":{}}"#.to_vec());
+        let mut streams = ConnectionStreams::new(first);
+        streams.route_message(br#"{"jsonrpc":"2.0","id":0,"result":{}}"#.to_vec());
         assert_eq!(
             streams.bytes(),
             0,
@@ -246,9 +250,9 @@ mod tests {
         streams
     }
 
-    fn taken(streams: &mut Streams, session: Option<&str>) -> String {
+    fn taken(streams: &mut ConnectionStreams, session: Option<&str>) -> String {
         let events = streams
-            .take(session)
+            .take_events(session)
             .map(|events| String::from_utf8(events).unwrap());
         events
             .unwrap_or_default()
@@ -262,14 +266,14 @@ mod tests {
     #[test]
     fn a_new_session_has_its_stream_and_what_comes_before_it_is_read_waits() {
         let mut streams = streams();
-        streams.expect("1".to_owned(), None, false);
+        streams.expect_response("1".to_owned(), None, false);
         let new = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
         for message in [new, UPDATE] {
-            streams.put(message.as_bytes().to_vec());
+            streams.route_message(message.as_bytes().to_vec());
         }
-        streams.expect("\"a\"".to_owned(), Some("s".to_owned()), false);
+        streams.expect_response("\"a\"".to_owned(), Some("s".to_owned()), false);
         let answer = r#"{"jsonrpc":"2.0","id":"a","result":{"stopReason":"end_turn"}}"#;
-        streams.put(answer.as_bytes().to_vec());
+        streams.route_message(answer.as_bytes().to_vec());
         assert_eq!(streams.bytes(), new.len() + UPDATE.len() + answer.len());
         assert_eq!(taken(&mut streams, None), format!("{new}\n"));
         streams.open(Some("s")).unwrap();
@@ -278,7 +282,7 @@ mod tests {
             format!("{UPDATE}\n{answer}\n")
         );
         assert_eq!(streams.bytes(), 0);
-        assert_eq!(streams.open(Some("s")).unwrap_err(), Taken::Open);
+        assert_eq!(streams.open(Some("s")).unwrap_err(), OpenStreamError::Open);
         streams.close(Some("s"));
         streams.open(Some("s")).unwrap();
     }
@@ -298,13 +302,13 @@ mod tests {
             if is_open {
                 streams.open(Some("s")).unwrap();
             }
-            streams.opens("s", names_stream);
-            streams.expect("1".to_owned(), Some("s".to_owned()), true);
-            streams.put(UPDATE.as_bytes().to_vec());
+            streams.note_opened("s", names_stream);
+            streams.expect_response("1".to_owned(), Some("s".to_owned()), true);
+            streams.route_message(UPDATE.as_bytes().to_vec());
             // A stream that is opened meanwhile changes nothing.
             let _ = streams.open(Some("s"));
-            streams.put(answer.as_bytes().to_vec());
-            streams.put(UPDATE.as_bytes().to_vec());
+            streams.route_message(answer.as_bytes().to_vec());
+            streams.route_message(UPDATE.as_bytes().to_vec());
             let told = format!("{UPDATE}\n{answer}\n{UPDATE}\n");
             let (on_session, on_connection) = if own { (&*told, "") } else { ("", &*told) };
             assert_eq!(
@@ -318,12 +322,12 @@ mod tests {
                 "{is_open} {names_stream}"
             );
             // A session that does not exist has no stream that could be read.
-            streams.expect("2".to_owned(), Some("s".to_owned()), true);
-            streams.put(error.as_bytes().to_vec());
+            streams.expect_response("2".to_owned(), Some("s".to_owned()), true);
+            streams.route_message(error.as_bytes().to_vec());
             assert_eq!(taken(&mut streams, None), format!("{error}\n"));
             // Later requests may name the stream.
-            streams.opens("s", true);
-            streams.put(UPDATE.as_bytes().to_vec());
+            streams.note_opened("s", true);
+            streams.route_message(UPDATE.as_bytes().to_vec());
             assert_eq!(taken(&mut streams, Some("s")), format!("{UPDATE}\n"));
         }
     }
@@ -335,31 +339,31 @@ mod tests {
         let back = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}"#;
         for own in [false, true] {
             if own {
-                streams.opens("s", true);
+                streams.note_opened("s", true);
             }
-            streams.put(ask.as_bytes().to_vec());
-            assert_eq!(streams.asked("7"), own.then_some("s"));
-            streams.put(back.as_bytes().to_vec());
+            streams.route_message(ask.as_bytes().to_vec());
+            assert_eq!(streams.request_session("7"), own.then_some("s"));
+            streams.route_message(back.as_bytes().to_vec());
             assert_eq!(
                 taken(&mut streams, own.then_some("s")),
                 format!("{ask}\n{back}\n")
             );
-            assert_eq!(streams.asked("7"), None);
+            assert_eq!(streams.request_session("7"), None);
         }
-        streams.put(ask.as_bytes().to_vec());
-        streams.answered("7");
-        assert_eq!(streams.asked("7"), None);
+        streams.route_message(ask.as_bytes().to_vec());
+        streams.finish_request("7");
+        assert_eq!(streams.request_session("7"), None);
     }
 
     #[test]
     fn a_connection_has_so_many_streams_and_further_sessions_share_its_own() {
         let mut streams = streams();
-        for session in 0..STREAMS {
+        for session in 0..MAX_STREAMS {
             streams.open(Some(&session.to_string())).unwrap();
         }
-        assert_eq!(streams.open(Some("s")).unwrap_err(), Taken::Full);
-        streams.opens("s", true);
-        streams.put(UPDATE.as_bytes().to_vec());
+        assert_eq!(streams.open(Some("s")).unwrap_err(), OpenStreamError::Full);
+        streams.note_opened("s", true);
+        streams.route_message(UPDATE.as_bytes().to_vec());
         assert_eq!(taken(&mut streams, None), format!("{UPDATE}\n"));
     }
 
@@ -368,10 +372,10 @@ mod tests {
         let mut streams = streams();
         let long = format!(
             "{{\"jsonrpc\":\"2.0\",\"method\":\"{}\"}}",
-            "x".repeat(CHUNK / 2)
+            "x".repeat(MAX_CHUNK_BYTES / 2)
         );
         for _ in 0..4 {
-            streams.put(long.clone().into_bytes());
+            streams.route_message(long.clone().into_bytes());
         }
         assert_eq!(taken(&mut streams, None).lines().count(), 2);
         assert_eq!(streams.bytes(), 2 * long.len());

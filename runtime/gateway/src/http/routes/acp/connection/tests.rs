@@ -4,12 +4,12 @@ use super::*;
 
 type Says = mpsc::Receiver<(Vec<u8>, OwnedSemaphorePermit)>;
 
-fn connection() -> (Arc<Connection>, Says) {
+fn connection() -> (Arc<AcpConnection>, Says) {
     let (first, _) = oneshot::channel();
-    let (said, says) = mpsc::channel(WAITING);
-    let connection = Arc::new(Connection::new(None, first, said));
+    let (said, says) = mpsc::channel(MAX_WAITING_MESSAGES);
+    let connection = Arc::new(AcpConnection::new(None, first, said));
     // The first response belongs to no stream.
-    connection.streams().put(b"{}".to_vec());
+    connection.streams().route_message(b"{}".to_vec());
     (connection, says)
 }
 
@@ -23,53 +23,58 @@ fn long() -> Vec<u8> {
 async fn a_connection_that_no_one_uses_ends_and_one_that_is_read_stays() {
     let (connection, _says) = connection();
     let begun = Instant::now();
-    connection.idle().await;
+    connection.wait_until_idle().await;
     assert!(
-        begun.elapsed() >= IDLE && begun.elapsed() <= IDLE + LOOK,
+        begun.elapsed() >= IDLE_TIMEOUT && begun.elapsed() <= IDLE_TIMEOUT + IDLE_CHECK_INTERVAL,
         "{:?}",
         begun.elapsed()
     );
     for session in [None, Some("s")] {
         connection.streams().open(session).unwrap();
-        timeout(IDLE * 10, connection.idle()).await.unwrap_err();
+        timeout(IDLE_TIMEOUT * 10, connection.wait_until_idle())
+            .await
+            .unwrap_err();
         connection.streams().close(session);
-        connection.touch();
+        connection.record_use();
         let begun = Instant::now();
-        connection.idle().await;
-        assert!(begun.elapsed() >= IDLE, "{:?}", begun.elapsed());
+        connection.wait_until_idle().await;
+        assert!(begun.elapsed() >= IDLE_TIMEOUT, "{:?}", begun.elapsed());
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn more_than_may_wait_is_refused_and_what_is_taken_is_said_in_order() {
     let (connection, says) = connection();
-    for _ in 0..WAITING {
-        connection.say(b"{}\n".to_vec()).await.unwrap();
+    for _ in 0..MAX_WAITING_MESSAGES {
+        connection.send_message(b"{}\n".to_vec()).await.unwrap();
     }
     assert!(
-        connection.say(b"{}\n".to_vec()).await.is_err(),
+        connection.send_message(b"{}\n".to_vec()).await.is_err(),
         "there are too many"
     );
     drop(says);
     let (connection, says) = super::tests::connection();
     for _ in 0..3 {
-        connection.say(long()).await.unwrap();
+        connection.send_message(long()).await.unwrap();
     }
-    connection.say(b"last\n".to_vec()).await.unwrap();
+    connection.send_message(b"last\n".to_vec()).await.unwrap();
     let begun = Instant::now();
-    assert!(connection.say(long()).await.is_err(), "they are too long");
-    assert_eq!(begun.elapsed(), TAKES);
+    assert!(
+        connection.send_message(long()).await.is_err(),
+        "they are too long"
+    );
+    assert_eq!(begun.elapsed(), MESSAGE_TIMEOUT);
     // After the end, the accepted messages are still forwarded.
     connection.end();
-    let (to, mut of) = tokio::io::duplex(ROOM);
+    let (to, mut of) = tokio::io::duplex(PIPE_BYTES);
     let mut said = Vec::new();
     tokio::select! {
-        () = connection.hand_on(says, to) => panic!("it was taken"),
+        () = connection.forward_messages(says, to) => panic!("it was taken"),
         read = of.read_to_end(&mut said) => drop(read.unwrap()),
     }
     assert_eq!(said, [long(), long(), long(), b"last\n".to_vec()].concat());
     assert!(
-        connection.say(b"{}\n".to_vec()).await.is_err(),
+        connection.send_message(b"{}\n".to_vec()).await.is_err(),
         "nothing is taken behind the end"
     );
 }
@@ -78,7 +83,7 @@ async fn more_than_may_wait_is_refused_and_what_is_taken_is_said_in_order() {
 async fn a_client_that_reads_nothing_holds_nothing_up_and_is_let_go() {
     let (connection, _says) = connection();
     let wake = connection.streams().open(None).unwrap();
-    let (mut to, of) = tokio::io::duplex(ROOM);
+    let (mut to, of) = tokio::io::duplex(PIPE_BYTES);
     let writes = async {
         for _ in 0..8 {
             to.write_all(&long()).await.unwrap();
@@ -88,19 +93,19 @@ async fn a_client_that_reads_nothing_holds_nothing_up_and_is_let_go() {
     // A client that reads a little keeps its connection.
     let reads = async {
         for _ in 0..4 {
-            sleep(STALLED / 2).await;
-            connection.events(None, &wake).await;
+            sleep(STALLED_READER_TIMEOUT / 2).await;
+            connection.next_events(None, &wake).await;
         }
         Instant::now()
     };
     let collects = async {
-        connection.collect(of).await;
+        connection.collect_responses(of).await;
         Instant::now()
     };
     let (ended, read) = tokio::select! {
         () = writes => unreachable!(),
         both = async { tokio::join!(collects, reads) } => both,
     };
-    assert_eq!(ended - read, STALLED);
-    assert!(connection.streams().bytes() < BEHIND + long().len());
+    assert_eq!(ended - read, STALLED_READER_TIMEOUT);
+    assert!(connection.streams().bytes() < MAX_UNREAD_BYTES + long().len());
 }
