@@ -54,7 +54,7 @@ impl Scope {
     }
 }
 
-/// StoredTokens form of a token, without its secret.
+/// Stored form of a token, without its secret.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// Public id, which appears in `by`, in logs and in lists.

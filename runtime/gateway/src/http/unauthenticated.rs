@@ -95,7 +95,7 @@ pub(crate) struct ClientAdmission {
     has_token: AtomicBool,
     /// Bytes that a stranger has sent since its last answer.
     received: AtomicUsize,
-    /// True while a request is finish_request, which can have a token.
+    /// True while a request is being handled, which can have a token.
     is_asking: AtomicBool,
     is_closed: AtomicBool,
     since: Instant,
@@ -124,7 +124,7 @@ impl ClientAdmission {
         self.reader.wake();
     }
 
-    /// Records that a request of the client is being finish_request.
+    /// Records that a request of the client is being handled.
     pub(crate) fn begin_request(&self) {
         self.is_asking.store(true, SeqCst);
     }

@@ -174,7 +174,7 @@ pub(crate) async fn forward_request(
     } else {
         futures_util::future::pending().boxed()
     };
-    let body_parts = ForwardedBody {
+    let forwarded = ForwardedBody {
         body: body.into_data_stream(),
         is_events,
         ended,
@@ -182,7 +182,7 @@ pub(crate) async fn forward_request(
         _counted: counted,
     };
     let body =
-        futures_util::stream::unfold(Some(body_parts), async |body: Option<ForwardedBody>| {
+        futures_util::stream::unfold(Some(forwarded), async |body: Option<ForwardedBody>| {
             let mut body = body?;
             let chunk = body.next_chunk().await?;
             let rest = chunk.is_ok().then_some(body);

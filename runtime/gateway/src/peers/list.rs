@@ -1,4 +1,4 @@
-//! MergedPage session lists of all hosts, the most recently active first.
+//! Merged session lists of all hosts, the most recently active first.
 //!
 //! Each host returns one page and a cursor for each session. The pages are merged up to the point
 //! after which a host may have more sessions. The cursor of a merged page has a time, and positions
@@ -43,7 +43,7 @@ const MAX_PAGE_SESSIONS: u32 = 1000;
 /// Limit for the sessions of a merged page, in bytes. The page must fit into a line of 1 MiB.
 const MAX_PAGE_BYTES: usize = 896 * 1024;
 
-/// HostPage of the sessions of one host.
+/// Page of the sessions of one host.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct HostPage {
     pub(crate) sessions: Vec<Value>,
@@ -52,7 +52,7 @@ pub(crate) struct HostPage {
     pub(crate) cursors: Vec<String>,
 }
 
-/// HostPage of the sessions of all hosts.
+/// Page of the sessions of all hosts.
 #[derive(Debug, Default, Serialize)]
 pub(crate) struct MergedPage {
     pub(crate) sessions: Vec<Value>,

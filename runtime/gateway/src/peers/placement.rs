@@ -1,4 +1,4 @@
-//! SessionPlacement of new sessions on hosts.
+//! Placement of new sessions on hosts.
 
 use std::sync::Arc;
 

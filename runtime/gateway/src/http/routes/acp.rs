@@ -276,7 +276,7 @@ fn find_connection(
     headers: &HeaderMap,
 ) -> Answer<Arc<AcpConnection>> {
     let id = cors::single_header(headers, CONNECTION_HEADER)
-        .ok_or_else(|| Problem::bad_request("Acp-AcpConnection-Id is missing"))?;
+        .ok_or_else(|| Problem::bad_request("Acp-Connection-Id is missing"))?;
     shared
         .acp
         .find(id, principal)

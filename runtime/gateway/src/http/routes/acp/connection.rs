@@ -74,7 +74,7 @@ impl AcpConnections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Finds a connection of this principal. AcpConnections of others look unknown.
+    /// Finds a connection of this principal. Connections of others look unknown.
     pub(super) fn find(&self, id: &str, principal: &Principal) -> Option<Arc<AcpConnection>> {
         let found = self.lock().get(id).cloned();
         found.filter(|connection| connection.owner == owner(principal) && !connection.is_over())

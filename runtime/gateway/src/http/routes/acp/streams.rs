@@ -26,7 +26,7 @@ pub(super) struct ConnectionStreams {
     /// Sessions that the client has opened without naming their stream. Their messages all go to
     /// the connection's stream, even if their own exists later: two streams have no common order.
     aside: HashSet<String>,
-    /// ConnectionStreams for the responses to the client's requests, by the client's id.
+    /// Streams for the responses to the client's requests, by the client's id.
     expected: HashMap<String, ExpectedResponse>,
     /// Sessions of the requests to the client, by our id.
     asked: HashMap<String, String>,
