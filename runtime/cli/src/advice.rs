@@ -1,4 +1,4 @@
-//! How wrapped agents are installed and logged in, for those who miss one.
+//! Install and login commands of wrapped agents.
 
 use std::sync::LazyLock;
 
@@ -11,7 +11,7 @@ use trunkline_profiles::{PROFILES, Profile};
 /// A wrapped agent.
 #[derive(Debug)]
 pub(crate) struct Wrapped {
-    /// The built-in adapter.
+    /// Name of the built-in adapter.
     pub(crate) profile: &'static str,
     /// Its program, unless the configuration names another.
     pub(crate) program: &'static str,
@@ -32,7 +32,7 @@ pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
     PROFILES.iter().filter_map(wrapped).collect()
 });
 
-/// The agent that a built-in adapter wraps.
+/// Returns the agent that a built-in adapter wraps.
 pub(crate) fn of(agent: &AgentConfig) -> Option<&'static Wrapped> {
     let config::Profile::BuiltIn(name) = &agent.profile else {
         return None;
@@ -40,13 +40,13 @@ pub(crate) fn of(agent: &AgentConfig) -> Option<&'static Wrapped> {
     ALL.iter().find(|wrapped| wrapped.profile == name)
 }
 
-/// What to do about a failure, where that is known.
+/// Returns the next step after a failure, if it is known.
 pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
     match failure.category? {
         Category::NotInstalled => of(agent).map(Wrapped::install),
         Category::Auth => of(agent).map(|wrapped| {
             format!(
-                "log in with {login}, or by `trunkline login {id}`; `trunkline doctor {id}` shows which credentials there are",
+                "log in by {login} or `trunkline login {id}`; `trunkline doctor {id}` checks the credentials",
                 login = wrapped.login(),
                 id = agent.id
             )
@@ -56,7 +56,7 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
 }
 
 impl Wrapped {
-    /// The command that logs in, for people.
+    /// Returns the command that logs in.
     pub(crate) fn login(&self) -> String {
         let profile = PROFILES.iter().find(|profile| profile.name == self.profile);
         profile.and_then(Profile::credentials).map_or_else(
@@ -65,10 +65,10 @@ impl Wrapped {
         )
     }
 
-    /// How it is installed, or another program named.
+    /// Returns the next step for a missing program.
     pub(crate) fn install(&self) -> String {
         format!(
-            "`{}` installs it; -c command=PATH names one that is elsewhere",
+            "install it by `{}`, or set its path by -c command=PATH",
             self.install
         )
     }

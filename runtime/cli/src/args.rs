@@ -15,6 +15,9 @@ const STYLES: Styles = Styles::styled()
     .literal(AnsiColor::Cyan.on_default())
     .placeholder(AnsiColor::White.on_default().dimmed());
 
+/// Help heading of the options that every command has.
+pub(crate) const GLOBAL_OPTIONS: &str = "Global options";
+
 const EXAMPLES: &str = "\
 Examples:
   trunkline demo                               a thousand sessions over one pipe
@@ -32,12 +35,12 @@ fn after_help() -> String {
     format!("{EXAMPLES}\n{}", exit::TABLE)
 }
 
-/// Many sessions over one pipe: runs adapters, talks to them, serves them to others
+/// Runs agents and other adapters, talks to them, and serves them to other programs
 #[derive(Debug, Parser)]
 #[command(name = "trunkline", version, styles = STYLES, after_help = after_help(), max_term_width = 110)]
 pub(crate) struct Args {
-    /// The configuration file
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Configuration file
+    #[arg(long, value_name = "FILE", global = true, help_heading = GLOBAL_OPTIONS)]
     pub(crate) config: Option<PathBuf>,
 
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Asks the person at the terminal: permissions and questions. Without a terminal no question is
-//! asked, and nothing is allowed.
+//! Permission requests and questions on the terminal. Without a terminal, permissions are denied
+//! and questions cancelled.
 
 use std::{
     collections::BTreeMap,
@@ -26,21 +26,21 @@ use crate::{
 
 mod page;
 
-/// What is typed to see the whole of a long request.
+/// Input that shows the whole of a long request.
 const ALL: &str = "all";
 
-/// Asks on the terminal, where there is one.
+/// Asks on the terminal, if there is one.
 #[derive(Debug, Clone)]
 pub(crate) struct Asker {
     terminal: Option<Arc<Terminal>>,
-    /// What was typed before a question, where there is a next message that it can become.
+    /// Text typed before a question, if it can become part of the next input.
     early: Option<Early>,
 }
 
-/// Text that was typed before a question, and so is no answer to it.
+/// Text that was typed before a question, and so is not its answer.
 type Early = Arc<Mutex<String>>;
 
-/// A request that is being asked. Dropping it ends the asking, and drops the request.
+/// A request shown to the user. Dropping it removes the prompt and declines the request.
 #[derive(Debug)]
 pub(crate) struct Asking {
     request: Option<PendingRequest>,
@@ -48,14 +48,14 @@ pub(crate) struct Asking {
     reply: JoinHandle<Option<Answer>>,
 }
 
-/// How a request was settled, for those who show it.
+/// Result of a request, for display.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Settled {
-    /// The request.
+    /// Id of the request.
     pub(crate) request_id: RequestId,
-    /// Whether it was allowed, or answered.
+    /// True if it was allowed or answered.
     pub(crate) approved: bool,
-    /// Whether there was no one to ask.
+    /// True if there was no terminal to ask on.
     pub(crate) unasked: bool,
 }
 
@@ -68,7 +68,7 @@ impl Asker {
         }
     }
 
-    /// Keeps what is typed before a question for [`Self::take_early`].
+    /// Stores text typed before a question for [`Self::take_early`].
     pub(crate) fn keeping_early(self) -> Self {
         Self {
             early: Some(Early::default()),
@@ -76,7 +76,7 @@ impl Asker {
         }
     }
 
-    /// Takes what was typed before the questions so far.
+    /// Takes the text typed before the questions so far.
     pub(crate) fn take_early(&self) -> String {
         let early = self
             .early
@@ -85,7 +85,7 @@ impl Asker {
         early.collect()
     }
 
-    /// Begins to ask. Gives the request's end at once where there is no one to ask.
+    /// Shows a request. Returns its result at once if there is no terminal.
     pub(crate) fn ask(&self, mut request: PendingRequest) -> Result<Asking, Settled> {
         let Some(terminal) = self.terminal.clone() else {
             let settled = Settled {
@@ -113,7 +113,7 @@ impl Asker {
 }
 
 impl Request {
-    /// What it is about, on one line.
+    /// Returns the subject of the request, on one line.
     pub(crate) fn headline(&self) -> String {
         match self {
             Self::Permission(permission) => headline(permission),
@@ -121,7 +121,7 @@ impl Request {
         }
     }
 
-    /// What a request becomes where there is no terminal, and what to do about it.
+    /// Returns the result of a request without a terminal, and the next step.
     pub(crate) fn without_terminal(&self) -> (&'static str, String) {
         match self {
             Self::Permission(permission) => {
@@ -134,29 +134,29 @@ impl Request {
             }
             Self::Question(_) => (
                 "not answered",
-                "run it on a terminal, or let a program answer it by `trunkline serve`".to_owned(),
+                "run it on a terminal, or answer it by a program through `trunkline serve`"
+                    .to_owned(),
             ),
         }
     }
 }
 
 impl Asking {
-    /// Ends the asking, and waits until the terminal is as it was before it. The request is settled
-    /// as denied.
+    /// Cancels the prompt, and waits until the terminal is restored. The request is declined.
     pub(crate) async fn end(mut self) {
         self.cancel.cancel();
-        // An answer at the last moment comes too late.
+        // A late answer is dropped.
         let _ = (&mut self.reply).await;
     }
 
-    /// Whether this is the request.
+    /// Returns true if this is the request.
     pub(crate) fn is_about(&self, request_id: &RequestId) -> bool {
         self.request
             .as_ref()
             .is_some_and(|request| request.id() == request_id)
     }
 
-    /// Waits for the person and hands the answer to the agent.
+    /// Waits for the user's answer and sends it to the agent.
     ///
     /// # Cancel safety
     /// Dropping the future loses no answer.
@@ -187,7 +187,7 @@ impl Drop for Asking {
     }
 }
 
-/// Asks on the terminal, on a thread of its own.
+/// Prompt on the terminal, on its own thread.
 struct Dialogue {
     terminal: Arc<Terminal>,
     early: Option<Early>,
@@ -215,7 +215,7 @@ impl Dialogue {
         self.write(&page.lines);
         if page.is_cut {
             self.write(&[format!(
-                "    {dim}not all of it is shown; {ALL} shows the whole request{dim:#}"
+                "    {dim}this is only a part; {ALL} shows the whole request{dim:#}"
             )]);
         }
         let options = request.options.as_deref().unwrap_or_default();
@@ -235,7 +235,7 @@ impl Dialogue {
                 return Some(decision);
             }
             self.write(&[format!(
-                "    {dim}that is no answer and was not sent; y allows it once; n or Enter denies it{dim:#}"
+                "    {dim}not a valid answer; y allows it once, n or Enter denies it{dim:#}"
             )]);
         }
     }
@@ -262,7 +262,7 @@ impl Dialogue {
         Some(values)
     }
 
-    /// Asks for one value; nothing in it where it may be left out and was.
+    /// Asks for one value; the inner `None` is an omitted optional value.
     fn field(&self, field: &QuestionField) -> Option<Option<Json>> {
         let (bold, dim) = (paint::STRONG, paint::DIM);
         let choices = field.choices.as_deref().unwrap_or_default();
@@ -305,8 +305,8 @@ impl Dialogue {
         }
     }
 
-    /// What was typed before the question could be read answers nothing. It is shown, and kept
-    /// where there is a place.
+    /// Discards text typed before the question was shown, because it cannot be its answer. The text
+    /// is displayed, and stored for the next input if possible.
     fn set_early_aside(&self) {
         let typed = self.terminal.take_typed();
         if typed.is_empty() {
@@ -315,9 +315,9 @@ impl Dialogue {
         let (dim, what) = (
             paint::DIM,
             if self.early.is_some() {
-                "kept for your next message"
+                "moved to your next input"
             } else {
-                "left out"
+                "dropped"
             },
         );
         self.write(&[format!(
@@ -367,7 +367,7 @@ fn headline(request: &PermissionRequest) -> String {
     }
 }
 
-/// What a typed line decides; nothing where it must be asked again. Only a clear yes allows.
+/// Parses a typed line as a decision; `None` repeats the question. Only a clear yes allows.
 fn decision(line: &str, request: &PermissionRequest) -> Option<Decision> {
     let options = request.options.as_deref().unwrap_or_default();
     let of_kind = |kind| {
@@ -388,7 +388,7 @@ fn decision(line: &str, request: &PermissionRequest) -> Option<Decision> {
         }),
         number => {
             let option = options.get(number.parse::<usize>().ok()?.checked_sub(1)?)?;
-            // An option whose kind is not known allows nothing.
+            // An option of unknown kind allows nothing.
             let approved = option.kind.is_some_and(OptionKind::allows);
             Some(Decision {
                 approved,
@@ -399,13 +399,13 @@ fn decision(line: &str, request: &PermissionRequest) -> Option<Decision> {
     }
 }
 
-/// The value of a typed line; an error says what is wanted.
+/// Parses a typed line as a value; the error describes the expected value.
 fn value(line: &str, field: &QuestionField) -> Result<Option<Json>, String> {
     let typed = line.trim();
     if typed.is_empty() {
         return match (&field.default, field.required) {
             (Some(default), _) => Ok(Some(default.clone())),
-            (None, Some(true)) => Err("an answer is needed; Ctrl-C stops the turn".to_owned()),
+            (None, Some(true)) => Err("an answer is required; Ctrl-C stops the turn".to_owned()),
             (None, _) => Ok(None),
         };
     }

@@ -42,7 +42,7 @@ mod wire;
 
 pub(crate) use chat::{Speaker, Transcript};
 
-/// What to do.
+/// A command of the program.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(run::Run),
@@ -76,10 +76,10 @@ pub(crate) enum Command {
 }
 
 impl Command {
-    /// Does it.
+    /// Runs the command.
     ///
     /// # Errors
-    /// Why it could not be done.
+    /// The failure of the command.
     pub(crate) fn run(self, config: Option<&Path>) -> Result<ExitCode, CliError> {
         let code = match self {
             // It builds its own runtimes and owns stdout.
@@ -115,12 +115,12 @@ impl Command {
         Ok(ExitCode::from(code))
     }
 
-    /// Whether it serves others, and so may send traces.
+    /// Returns true for commands that serve others, and so may send traces.
     pub(crate) fn serves(&self) -> bool {
         matches!(self, Self::Up(_) | Self::Serve(_) | Self::Connect(_))
     }
 
-    /// Who reads what it logs.
+    /// Returns the audience of the command's log.
     pub(crate) fn reader(&self) -> Reader {
         match self {
             Self::Chat(command) if command.debug => Reader::Author,
@@ -130,7 +130,7 @@ impl Command {
     }
 }
 
-/// Runs a command on a runtime that is left without waiting for threads that still sit before a terminal.
+/// Runs a command on a new runtime. Threads that still read the terminal are not awaited.
 fn on_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     let runtime = Builder::new_multi_thread()
         .enable_all()
@@ -141,7 +141,7 @@ fn on_runtime(work: impl Future<Output = CommandResult>) -> CommandResult {
     done
 }
 
-/// Reads a child's stderr into the tail until it ends. What cannot be read is not reported.
+/// Reads a child's stderr into the tail until it ends. Read errors are ignored.
 fn drain_stderr(child: &mut Child, tail: &StderrTail) -> Option<JoinHandle<()>> {
     let mut drain = StderrDrain::new(child.take_stderr()?, tail.clone());
     Some(tokio::spawn(async move { drop(drain.run(|_| {}).await) }))

@@ -1,5 +1,4 @@
-//! One turn with an agent, as a person has it: shown while it comes, asked where the agent asks,
-//! stopped by Ctrl-C.
+//! A turn on the terminal: its events, its requests, and Ctrl-C.
 
 use std::{
     collections::VecDeque,
@@ -27,46 +26,47 @@ use crate::{
     terminal::Settings,
 };
 
-/// Events that are held back while the person is asked; beyond them the host keeps the rest.
-const HELD: usize = 1024;
+/// Limit of events that are held while a request is shown; later events stay with the host.
+const MAX_HELD_EVENTS: usize = 1024;
 
-/// Names that are tried for a file that must be saved.
-const NAMES: u32 = 1000;
+/// Limit of tried names for a saved file.
+const MAX_FILE_NAMES: u32 = 1000;
 
-/// How long nothing comes before something moves.
-const QUIET: Duration = Duration::from_millis(300);
+/// Time without events after which the spinner appears.
+const SPINNER_DELAY: Duration = Duration::from_millis(300);
 
-/// Shows a session and asks for its agent.
+/// Shows a session and answers its requests.
 pub(crate) struct Conversation {
     pub(crate) screen: Screen,
-    /// Instead of the screen, where a program reads.
+    /// Writer of JSON lines, which replaces the screen for programs.
     pub(crate) lines: Option<EventWriter>,
     pub(crate) asker: Asker,
-    /// Where files of the agent are copied to.
+    /// Folder to which files of the agent are copied.
     pub(crate) save: Option<PathBuf>,
-    /// Whether a file could not be saved there.
+    /// True if a file could not be saved.
     pub(crate) lost_files: bool,
-    /// What is learnt of the session: which models, modes and commands there are.
+    /// Models, modes and commands that the session reported.
     pub(crate) learned: SessionInfo,
-    /// What is said, where it may be exported.
+    /// Text of the conversation, if it can be exported.
     pub(crate) transcript: Option<Transcript>,
 }
 
-/// How a turn left the conversation.
+/// Outcome of a turn for the conversation.
 #[derive(Debug)]
 pub(crate) enum Outcome {
-    /// The turn has ended; the session goes on.
+    /// The turn has ended; the session continues.
     Ended(Box<TurnEnd>),
     /// The session has ended too.
     Closed(Option<Box<TurnEnd>>, Box<SessionEnd>),
-    /// The person leaves, or the program is asked to end.
+    /// The user leaves, or the program must end.
     Leave(Interrupt),
 }
 
-/// Makes the folder for the agent's files, where it is not there.
+/// Creates the folder for the agent's files if it is missing, before the turn, because the files
+/// are deleted after it.
 ///
 /// # Errors
-/// When it cannot be one that takes files: before the turn, since its files are gone after it.
+/// The folder cannot be created or written to.
 pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), CliError> {
     let Some(folder) = folder else { return Ok(()) };
     let made = fs::create_dir_all(folder).and_then(|()| {
@@ -74,10 +74,10 @@ pub(crate) fn make_folder(folder: Option<&Path>) -> Result<(), CliError> {
     });
     made.map_err(|error| {
         let failed = anyhow!(error).context(format!(
-            "failed to make the folder {} for files",
+            "failed to create the folder {} for files",
             folder.display()
         ));
-        CliError::usage(failed).next("name a folder that you may write to by --save")
+        CliError::usage(failed).next("set --save to a folder that you can write to")
     })
 }
 
@@ -94,10 +94,10 @@ impl Conversation {
         }
     }
 
-    /// Shows a turn that has begun until it ends. The first Ctrl-C stops the turn, the second leaves.
+    /// Shows a running turn until it ends. The first Ctrl-C stops the turn, the second leaves.
     ///
     /// # Errors
-    /// When stdout takes no more.
+    /// A write to stdout fails.
     pub(crate) async fn turn(
         &mut self,
         session: &mut SessionBackend,
@@ -109,10 +109,10 @@ impl Conversation {
         let mut asking: Option<Asking> = None;
         let mut held: VecDeque<DisplayEvent> = VecDeque::new();
         let mut stopped = false;
-        let mut quiet_until = tokio::time::Instant::now() + QUIET;
+        let mut quiet_until = tokio::time::Instant::now() + SPINNER_DELAY;
         let mut asked_at: Option<Instant> = None;
         loop {
-            // The person's time is not the agent's.
+            // Time that the user needs does not count as the agent's.
             match asking {
                 Some(_) => drop(asked_at.get_or_insert_with(Instant::now)),
                 None => self
@@ -127,7 +127,8 @@ impl Conversation {
                     None => continue,
                 }
             }
-            // Signals first: they must pass a flood of events. Answers before events, which wait for them.
+            // Signals come first, to bypass a flood of events. Answers come before the events that
+            // wait for them.
             tokio::select! {
                 biased;
                 interrupt = interrupts.next() => match interrupt {
@@ -148,7 +149,7 @@ impl Conversation {
                         self.settled(&settled)?;
                     }
                 }
-                shown = session.next(), if held.len() < HELD => {
+                shown = session.next(), if held.len() < MAX_HELD_EVENTS => {
                     let Some(shown) = shown else {
                         let lost = SessionEnd { reason: trunkline_host::protocol::ClosedReason::Failed, error: None };
                         return Ok(Outcome::Closed(None, Box::new(lost)));
@@ -166,14 +167,14 @@ impl Conversation {
                     self.screen.tick(began);
                 }
             }
-            quiet_until = tokio::time::Instant::now() + QUIET;
+            quiet_until = tokio::time::Instant::now() + SPINNER_DELAY;
         }
     }
 
-    /// Shows what came outside turns. Nothing to show is the usual case.
+    /// Shows events between turns, usually none.
     ///
     /// # Errors
-    /// When stdout takes no more.
+    /// A write to stdout fails.
     pub(crate) async fn catch_up(
         &mut self,
         session: &mut SessionBackend,
@@ -192,12 +193,12 @@ impl Conversation {
         Ok(None)
     }
 
-    /// Shows what came outside turns; gives the session's end.
+    /// Shows an event between turns. Returns the session's end.
     ///
     /// # Errors
-    /// When stdout takes no more.
+    /// A write to stdout fails.
     pub(crate) fn outside(&mut self, shown: DisplayEvent) -> io::Result<Option<Box<SessionEnd>>> {
-        // A request outside turns stands until it is answered, but there is no prompt to answer it at.
+        // A request outside a turn stays pending, because the user has no prompt for it.
         self.show(&shown)?;
         match shown {
             DisplayEvent::Event(Event {
@@ -208,7 +209,7 @@ impl Conversation {
         }
     }
 
-    /// Shows an event, or begins to ask. Gives the turn's end.
+    /// Shows an event, or asks about a request. Returns the turn's end.
     fn handle(
         &mut self,
         shown: DisplayEvent,
@@ -236,14 +237,14 @@ impl Conversation {
                 self.screen
                     .note("✗", paint::CARE, &format!("{settled_as}: {headline}"));
                 self.screen
-                    .remark(&format!("  no terminal to ask on; {next}"));
+                    .remark(&format!("  no terminal for the question; {next}"));
                 self.settled(&settled)?;
             }
         }
         Ok(None)
     }
 
-    /// After the turn's end: whether the session goes on.
+    /// Returns whether the session continues after the turn's end.
     async fn after(
         &mut self,
         session: &mut SessionBackend,
@@ -259,7 +260,7 @@ impl Conversation {
         }
     }
 
-    /// Shows what came.
+    /// Shows an event.
     fn show(&mut self, shown: &DisplayEvent) -> io::Result<()> {
         match shown {
             DisplayEvent::Event(event) => return self.show_of_session(event),
@@ -301,7 +302,7 @@ impl Conversation {
                 Ok(path) => self.screen.remark(&format!("saved as {}", path.display())),
                 Err(error) => {
                     self.lost_files = true;
-                    let text = format!("failed to save it in {}: {error}", folder.display());
+                    let text = format!("failed to save the file in {}: {error}", folder.display());
                     self.screen.note("✗", paint::BAD, &text);
                 }
             }
@@ -341,7 +342,7 @@ impl Conversation {
         }
     }
 
-    /// Asks no longer; the prompt is left within its line.
+    /// Cancels the prompt; the cursor stays within its line.
     async fn give_up(&mut self, asking: &mut Option<Asking>) {
         if let Some(asking) = asking.take() {
             asking.end().await;
@@ -357,13 +358,13 @@ impl Conversation {
     }
 }
 
-/// What has ended.
+/// The end of a turn or of a session.
 enum Ended {
     Turn(Box<TurnEnd>),
     Session(Box<SessionEnd>),
 }
 
-/// Whether an event settles the request that is being asked.
+/// Returns true if an event settles the displayed request.
 fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
     let event = match shown {
         DisplayEvent::Event(event) => event,
@@ -378,14 +379,15 @@ fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
     }
 }
 
-/// Copies a file of the agent into a folder, under its own name or one like it, never over another file.
+/// Copies a file of the agent into a folder, under its own name or a similar one. Never replaces a
+/// file.
 fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
     let name = Path::new(&file.name).file_name().unwrap_or("file".as_ref());
     let (stem, extension) = (
         Path::new(name).file_stem().unwrap_or(name),
         Path::new(name).extension(),
     );
-    for number in 0..NAMES {
+    for number in 0..MAX_FILE_NAMES {
         let mut name = stem.to_owned();
         if number > 0 {
             name.push(format!("-{number}"));

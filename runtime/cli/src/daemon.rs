@@ -1,4 +1,4 @@
-//! The daemon of this user: its folder, and how to ask it.
+//! The daemon of this user: its folder, and requests to it.
 
 pub(crate) mod launch;
 
@@ -23,44 +23,44 @@ use crate::{
     private_file::write_private,
 };
 
-/// Which daemon.
+/// Option that selects a daemon.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct State {
-    /// The daemon's folder [default: trunkline/daemon in the user's state folder, ~/.local/state]
+    /// Folder of the daemon [default: trunkline/daemon in the user's state folder, ~/.local/state]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_STATE")]
     state: Option<PathBuf>,
 }
 
-/// The folder of a daemon, which is this user's alone.
+/// The private folder of a daemon.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
-/// A daemon that runs, as its folder tells.
+/// A running daemon, as recorded in its folder.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Running {
     pub(crate) http: String,
     pub(crate) socket: PathBuf,
     pub(crate) pid: u32,
-    /// Its configuration, as [`Target::effective`](crate::target::Target::effective) tells whether another is the same.
-    /// `None` where no other is.
+    /// Configuration, compared by [`Target::effective`](crate::target::Target::effective). `None`
+    /// if no other configuration can equal it.
     #[serde(default)]
     pub(crate) configuration: Option<String>,
-    /// The folder in which it was started.
+    /// Working directory at its start.
     #[serde(default)]
     pub(crate) folder: PathBuf,
 }
 
 impl State {
-    /// The folder, which may not be there yet.
+    /// Returns the folder, which may not exist yet.
     ///
     /// # Errors
-    /// When the user has no home, and names none.
+    /// The user has no home folder and names no folder.
     pub(crate) fn folder(&self) -> Result<Folder, CliError> {
         let folder = match &self.state {
             Some(folder) => std::path::absolute(folder)?,
             None => {
                 let folder = state_dir(|name| std::env::var_os(name)).ok_or_else(|| {
-                    CliError::usage(anyhow!("the user has no home"))
+                    CliError::usage(anyhow!("the user has no home folder"))
                         .next("name the daemon's folder by --state FOLDER")
                 })?;
                 folder.join("daemon")
@@ -71,10 +71,10 @@ impl State {
 }
 
 impl Folder {
-    /// Makes the folder where it is not there. One that others may write to is refused.
+    /// Creates the folder if it is missing. A folder that others can write to is rejected.
     ///
     /// # Errors
-    /// Why it cannot be used.
+    /// The folder cannot be used.
     pub(crate) fn make(&self) -> Result<(), CliError> {
         let named = |error: io::Error| {
             CliError::usage(
@@ -88,7 +88,7 @@ impl Folder {
             .map_err(named)?;
         let found = fs::metadata(&self.0).map_err(named)?;
         if found.uid() != rustix::process::geteuid().as_raw() {
-            return Err(named(io::Error::other("it is another user's")));
+            return Err(named(io::Error::other("it belongs to another user")));
         }
         if found.mode() & 0o077 != 0 {
             fs::set_permissions(&self.0, fs::Permissions::from_mode(0o700)).map_err(named)?;
@@ -96,13 +96,13 @@ impl Folder {
         Ok(())
     }
 
-    /// The folder of the daemon that has an adapter of the command line alone.
+    /// Returns the folder of the daemon that serves only this adapter of the command line.
     pub(crate) fn of_adapter(&self, line: &str) -> Self {
         let name = hex_digest(line, 6);
         Self(self.0.join(format!("adapter-{name}")))
     }
 
-    /// The folder of the daemon that has, or had, this journal.
+    /// Returns the folder of the daemon with this journal, running or not.
     pub(crate) fn of_journal(journal: &Path) -> Option<Self> {
         let folder = Self(journal.parent()?.to_owned());
         (folder.journal() == journal && folder.file().exists()).then_some(folder)
@@ -120,26 +120,26 @@ impl Folder {
         self.0.join("daemon.json")
     }
 
-    /// Writes where the daemon is, for the user's commands.
+    /// Records the running daemon, for the user's commands.
     pub(crate) fn note(&self, running: &Running) -> io::Result<()> {
         self.write(&self.file(), running)
     }
 
-    /// Replaces a file of the folder, which is for this user only.
+    /// Replaces a private file of the folder.
     fn write(&self, file: &Path, value: &impl Serialize) -> io::Result<()> {
         write_private(file, &serde_json::to_vec(value)?)
     }
 
-    /// Forgets it.
+    /// Removes the record of the running daemon.
     pub(crate) fn forget(&self) {
-        // It may be gone.
+        // The file may be missing.
         let _ = fs::remove_file(self.file());
     }
 
-    /// Where the daemon of this folder is, as it noted.
+    /// Reads the record of the running daemon.
     ///
     /// # Errors
-    /// That there is none.
+    /// No daemon is running.
     pub(crate) fn running(&self) -> Result<Running, CliError> {
         let noted = fs::read(self.file())
             .ok()
@@ -147,24 +147,24 @@ impl Folder {
         noted.ok_or_else(|| self.none())
     }
 
-    /// That no daemon runs.
+    /// Returns the error for a missing daemon.
     fn none(&self) -> CliError {
-        CliError::failed(anyhow!("no daemon runs in {}", self.0.display()))
+        CliError::failed(anyhow!("no daemon is running in {}", self.0.display()))
             .next("`trunkline up` starts one; --state FOLDER names another folder")
     }
 
-    /// Asks the daemon. Gives its answer, or its problem as a fault.
+    /// Sends a request without a body. Returns the answer.
     ///
     /// # Errors
-    /// When it is not there, or refuses.
+    /// No daemon is running, or it refused the request.
     pub(crate) async fn ask(&self, method: Method, path: &str) -> Result<Value, CliError> {
         accepted(self.answer(method, path, Vec::new()).await?)
     }
 
-    /// The same, with a body.
+    /// Sends a request with a body. Returns the answer.
     ///
     /// # Errors
-    /// As [`Folder::ask`].
+    /// As for [`Folder::ask`].
     pub(crate) async fn tell(
         &self,
         method: Method,
@@ -177,10 +177,10 @@ impl Folder {
         )
     }
 
-    /// Closes a session and removes it from the journal. One that is not there is removed.
+    /// Closes a session and removes it from the journal. Succeeds if the session does not exist.
     ///
     /// # Errors
-    /// As [`Folder::ask`].
+    /// As for [`Folder::ask`].
     pub(crate) async fn remove(&self, session: &str) -> Result<(), CliError> {
         let path = format!("{}?remove=true", session_path(session));
         match self.answer(Method::DELETE, &path, Vec::new()).await? {
@@ -192,16 +192,17 @@ impl Folder {
     /// Stores a file with a session until the session is removed.
     ///
     /// # Errors
-    /// As [`Folder::ask`].
+    /// As for [`Folder::ask`].
     pub(crate) async fn keep_file(&self, session: &str, bytes: Vec<u8>) -> Result<(), CliError> {
         let path = format!("{}/files?keep=true", session_path(session));
         accepted(self.answer(Method::PUT, &path, bytes).await?).map(drop)
     }
 
-    /// Reads a file that is stored with a session, of at most 4 MiB. `None`: it has no such file.
+    /// Reads a file that is stored with a session, of at most 4 MiB. `None` if the session has no
+    /// such file.
     ///
     /// # Errors
-    /// As [`Folder::ask`].
+    /// As for [`Folder::ask`].
     pub(crate) async fn read_file(
         &self,
         session: &str,
@@ -218,10 +219,11 @@ impl Folder {
         }
     }
 
-    /// Has a host take over a session whose files no host has. Gives which; `None`: a host serves it, and it stays there.
+    /// Lets another host take over a session whose files no host has. Returns the id of that host,
+    /// or `None` if a host already serves the session.
     ///
     /// # Errors
-    /// As [`Folder::ask`].
+    /// As for [`Folder::ask`].
     pub(crate) async fn relocate(&self, session: &str) -> Result<Option<String>, CliError> {
         let path = format!("{}/relocate", session_path(session));
         match self.answer(Method::POST, &path, Vec::new()).await? {
@@ -230,7 +232,7 @@ impl Folder {
         }
     }
 
-    /// What the daemon answers, be it a refusal.
+    /// Returns the answer, including refusals.
     async fn answer(
         &self,
         method: Method,
@@ -250,20 +252,21 @@ impl Folder {
         let answered = send_request(&self.socket(), method, path, body).await;
         let (status, body) = answered.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => self.none(),
-            _ => CliError::failed(
-                anyhow!(error).context(format!("failed to ask the daemon in {}", self.0.display())),
-            ),
+            _ => CliError::failed(anyhow!(error).context(format!(
+                "failed to send a request to the daemon in {}",
+                self.0.display()
+            ))),
         })?;
         Ok((status, body.into()))
     }
 
-    /// Whether no process listens on the daemon's socket any more.
+    /// Returns true if no process listens on the daemon's socket.
     pub(crate) fn is_down(&self) -> bool {
         !has_host(&self.journal())
     }
 }
 
-/// An answer, or the problem that it tells of.
+/// Returns the path of a session's resource.
 fn session_path(session: &str) -> String {
     format!(
         "/v1/sessions/{}",
@@ -271,7 +274,7 @@ fn session_path(session: &str) -> String {
     )
 }
 
-/// The first bytes of the SHA-256 of a text, in hexadecimal.
+/// Returns the first bytes of the SHA-256 of a text, in hexadecimal.
 pub(crate) fn hex_digest(text: &str, bytes: usize) -> String {
     let digest = hmac_sha256::Hash::hash(text.as_bytes());
     let bytes = digest.iter().take(bytes);
@@ -282,11 +285,13 @@ fn accepted((status, body): (StatusCode, Value)) -> Result<Value, CliError> {
     if status.is_success() {
         return Ok(body);
     }
-    let detail = body["detail"].as_str().unwrap_or("the daemon refused");
+    let detail = body["detail"]
+        .as_str()
+        .unwrap_or("the daemon refused the request");
     Err(CliError::failed(anyhow!("{}", redact::text(detail))))
 }
 
-/// The folder of the daemon that commands use.
+/// Returns the folder of the daemon that commands use.
 pub(crate) fn folder() -> Option<Folder> {
     let state = State {
         state: std::env::var_os("TRUNKLINE_STATE").map(PathBuf::from),
@@ -294,7 +299,7 @@ pub(crate) fn folder() -> Option<Folder> {
     state.folder().ok()
 }
 
-/// The folder of the daemon's journal, where there is one.
+/// Returns the journal of the daemon, if it exists.
 pub(crate) fn journal() -> Option<PathBuf> {
     folder()
         .map(|folder| folder.journal())

@@ -1,6 +1,6 @@
-//! What the program's exit codes mean: one table.
+//! Exit codes of the program.
 
-/// Everything was done.
+/// Success.
 pub(crate) const OK: u8 = 0;
 /// The turn failed, was refused or ran into a limit; a check of `doctor` found an error; or the
 /// command itself failed.
@@ -14,7 +14,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 /// SIGTERM or SIGHUP: 128 and the number of SIGTERM.
 pub(crate) const TERMINATED: u8 = 143;
 
-/// The table for people.
+/// Table of the exit codes, for `--help`.
 pub(crate) const TABLE: &str = "\
 Exit codes:
     0  done

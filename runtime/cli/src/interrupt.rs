@@ -1,19 +1,19 @@
-//! The signals that a person or a supervisor sends.
+//! Signals of the user or a supervisor.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What was asked for from outside.
+/// Request to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Interrupt {
     /// Ctrl-C.
     Key,
-    /// The program must end.
+    /// SIGTERM or SIGHUP.
     Terminate,
 }
 
-/// Watches for Ctrl-C, SIGTERM and SIGHUP; from now on none of them ends the program by itself.
+/// Watches for Ctrl-C, SIGTERM and SIGHUP, which no longer end the program by themselves.
 #[derive(Debug)]
 pub(crate) struct Interrupts {
     key: Signal,
@@ -22,10 +22,10 @@ pub(crate) struct Interrupts {
 }
 
 impl Interrupts {
-    /// Begins to watch.
+    /// Starts to watch.
     ///
     /// # Errors
-    /// When the system refuses.
+    /// The system refuses a signal handler.
     pub(crate) fn watch() -> io::Result<Self> {
         Ok(Self {
             key: signal(SignalKind::interrupt())?,
@@ -34,7 +34,7 @@ impl Interrupts {
         })
     }
 
-    /// The next one.
+    /// Waits for the next signal.
     ///
     /// # Cancel safety
     /// Dropping the future loses no signal.
@@ -47,11 +47,11 @@ impl Interrupts {
     }
 }
 
-/// Watches for Ctrl-C and SIGTERM; from now on neither ends the program by itself. The future waits
+/// Watches for Ctrl-C and SIGTERM, which no longer end the program by themselves. The future waits
 /// for one of them.
 ///
 /// # Errors
-/// When the system refuses.
+/// The system refuses a signal handler.
 pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
     let mut key = signal(SignalKind::interrupt())?;
     let mut term = signal(SignalKind::terminate())?;
@@ -64,7 +64,7 @@ pub(crate) fn stop_signal() -> io::Result<impl Future<Output = ()>> {
 }
 
 impl Interrupt {
-    /// The exit code that tells of it.
+    /// Returns the exit code for the signal.
     pub(crate) const fn exit_code(self) -> u8 {
         match self {
             Self::Key => crate::exit::INTERRUPTED,

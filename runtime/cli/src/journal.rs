@@ -1,4 +1,4 @@
-//! The journal of a command: its folder, and the host that has it, which may be this process.
+//! Journal of a command: its folder, and its host, which may be this process.
 
 use std::{
     io,
@@ -22,22 +22,22 @@ use trunkline_sessions::{Archive, Sessions};
 
 use crate::{daemon, error::CliError, interrupt::Interrupts, target};
 
-/// The socket in the folder of a journal.
+/// Name of the socket in the folder of a journal.
 pub(crate) const SOCKET: &str = "host.sock";
 
-/// How much is on its way between this process and the host in it, in bytes.
+/// Size of the pipe between this process and its own host, in bytes.
 const PIPE: usize = 256 * 1024;
 
-/// How long a host that has just taken the folder may need to listen.
+/// Timeout for a host with the journal's lock to listen.
 const LISTENS: Duration = Duration::from_secs(5);
 
-/// How often it is looked for.
+/// Interval of attempts to connect.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// The folder that was named, or that the configuration names.
+/// Returns the folder named by the command line or the configuration.
 ///
 /// # Errors
-/// What is wrong with the configuration.
+/// The configuration is invalid.
 pub(crate) fn folder(
     given: Option<&Path>,
     config: Option<&Path>,
@@ -48,7 +48,7 @@ pub(crate) fn folder(
     }
 }
 
-/// How a host keeps a journal.
+/// Returns the journal options of a configuration.
 pub(crate) fn options(config: &Config) -> Options {
     let mut options = Options::default();
     options.sync = match config.journal_sync {
@@ -61,10 +61,10 @@ pub(crate) fn options(config: &Config) -> Options {
     options
 }
 
-/// The same, or the daemon's, where there has been one.
+/// Returns the folder of [`folder`], or the daemon's if it exists.
 ///
 /// # Errors
-/// What is wrong with the configuration.
+/// The configuration is invalid.
 pub(crate) fn folder_or_daemons(
     given: Option<&Path>,
     config: Option<&Path>,
@@ -74,36 +74,36 @@ pub(crate) fn folder_or_daemons(
 
 /// The error of a command that needs a journal when there is none.
 pub(crate) fn none_named() -> CliError {
-    CliError::usage(anyhow!("there is no journal: no daemon has run here, and no folder is named"))
-        .next("`trunkline up` starts the daemon, which keeps one; --journal FOLDER names that of `trunkline serve`")
+    CliError::usage(anyhow!("no journal was found: no daemon has run here, and no folder is given"))
+        .next("start the daemon by `trunkline up`, or give the folder of `trunkline serve` by --journal FOLDER")
 }
 
-/// Looks at a journal, which another process may have.
+/// Opens a journal for reading, even if another process has it.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The journal cannot be read.
 pub(crate) fn look(folder: &Path) -> Result<Archive, CliError> {
     Archive::open(folder).map_err(|error| refused(error, folder))
 }
 
-/// Why a journal was not opened, and what to do.
+/// Returns the error for a journal that was not opened, with the next step.
 pub(crate) fn refused(error: OpenError, folder: &Path) -> CliError {
     if folder.exists() {
         return CliError::usage(error);
     }
     CliError::usage(anyhow!("{}: no such folder", folder.display()))
-        .next("name the folder of `trunkline serve --journal FOLDER`")
+        .next("use the folder of `trunkline serve --journal FOLDER`")
 }
 
-/// Whether a host listens in the folder of a journal.
+/// Returns true if a host listens in the folder of a journal.
 pub(crate) fn has_host(folder: &Path) -> bool {
     SocketPath::new(&folder.join(SOCKET))
         .and_then(|path| std::os::unix::net::UnixStream::connect(path.as_path()))
         .is_ok()
 }
 
-/// A client of the host at the other end of these streams. It is lost with them: a host that ends
-/// is reported at once.
+/// Creates a client of the host at the other end of these streams. It ends with them: the end of a
+/// host is reported at once.
 ///
 /// # Errors
 /// The host is not reached.
@@ -116,10 +116,10 @@ pub(crate) async fn client(
     client.map_err(CliError::failed)
 }
 
-/// A client of the host that has the journal. `None` if no host listens there.
+/// Connects to the host of a journal. `None` if no host listens there.
 ///
 /// # Errors
-/// There is a host that accepts no connection.
+/// The host accepts no connection.
 pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
     let socket = folder.join(SOCKET);
     match connect_unix(&socket).await {
@@ -139,14 +139,14 @@ pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
             "failed to connect to the host at {}",
             socket.display()
         )))
-        .next("use the user that runs the host")),
+        .next("connect as the user that runs the host")),
     }
 }
 
 /// Opens a journal for a host.
 ///
 /// # Errors
-/// Why it was not opened.
+/// The journal was not opened.
 pub(crate) async fn open(
     host: Host,
     folder: &Path,
@@ -156,10 +156,10 @@ pub(crate) async fn open(
     opened(move || Sessions::open(host, &folder, options)).await
 }
 
-/// Opens a journal for a host whose sessions have their record elsewhere.
+/// Opens a journal for a host whose sessions are recorded in a cluster.
 ///
 /// # Errors
-/// Why it was not opened.
+/// The journal was not opened.
 #[cfg(feature = "cluster")]
 pub(crate) async fn open_recorded(
     host: Host,
@@ -185,15 +185,15 @@ async fn opened(
     }))
 }
 
-/// The host in this process, with or without a journal.
+/// Host in this process, with or without a journal.
 pub(crate) struct Holder {
     serving: JoinHandle<io::Result<RelayReport>>,
 }
 
-/// A client of the host that has the journal, which is this process if there is no other.
+/// Connects to the host of a journal, which is this process if there is no other.
 ///
 /// # Errors
-/// The reason why there is no host.
+/// There is no host.
 pub(crate) async fn reach(
     folder: &Path,
     host: impl FnOnce() -> Result<(Host, Options), CliError>,
@@ -212,7 +212,7 @@ pub(crate) async fn reach(
                 let (client, holder) = serve_here(host, options).await?;
                 return Ok((client, Some(holder)));
             }
-            // It has begun, and does not listen yet.
+            // The host has started, and does not listen yet.
             Err(OpenError::InUse { .. }) if tokio::time::Instant::now() < deadline => {
                 tokio::time::sleep(LOOK).await;
                 if let Some(client) = connect(folder).await? {
@@ -227,7 +227,7 @@ pub(crate) async fn reach(
 /// Makes a call to the host of the journal, or to a host in this process that ends with the call.
 ///
 /// # Errors
-/// The reason why there is no host.
+/// There is no host, or the call failed.
 pub(crate) async fn call<T>(
     folder: &Path,
     host: impl FnOnce() -> Result<(Host, Options), CliError>,
@@ -241,7 +241,7 @@ pub(crate) async fn call<T>(
     Ok(called)
 }
 
-/// Serves a client in this process. Its end is the host's.
+/// Serves a client in this process. The host ends with the client.
 ///
 /// # Errors
 /// The host is not reached.
@@ -257,17 +257,17 @@ pub(crate) async fn serve_here(
 }
 
 impl Holder {
-    /// Ends the host, whose client must have been closed or dropped: turns that run are stopped,
-    /// and the journal is closed. An interrupt ends the waiting.
+    /// Ends the host, whose client must be closed or dropped: running turns are stopped, and the
+    /// journal is closed. An interrupt skips the wait.
     ///
     /// # Errors
-    /// Why the host could not serve.
+    /// The host failed.
     pub(crate) async fn end(self, interrupts: &mut Interrupts) -> Result<(), CliError> {
         tokio::select! {
             served = self.serving => {
                 served.context("the host failed")?.context("failed to listen in the journal's folder")?;
             }
-            // What is left dies with this process.
+            // Remaining processes end with this one.
             _ = interrupts.next() => {}
         }
         Ok(())

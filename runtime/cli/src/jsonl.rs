@@ -88,7 +88,7 @@ impl<W: Write> EventWriter<W> {
         )
     }
 
-    /// Writes a line. `type`, the place and `time` come first, for a person who reads it.
+    /// Writes a line. `type`, the place and `time` come first, for readability.
     fn write_line(
         &mut self,
         kind: &str,

@@ -30,28 +30,29 @@ use crate::{error::CliError, traces};
 
 mod file;
 
-/// The variable that says what is logged: `level` or `target=level`, with commas between.
+/// Variable that selects the logged levels: `level` or `target=level`, separated by commas.
 pub(crate) const VARIABLE: &str = "TRUNKLINE_LOG";
 
-/// The line editor logs each key that is pressed, and so what is said.
+/// The line editor logs each key, and so the user's text.
 const SILENT: (&str, LevelFilter) = ("rustyline", LevelFilter::WARN);
 
-/// The size at which a log file becomes the older one, in bytes.
-const MOST: u64 = 16 * 1024 * 1024;
+/// Size limit of a log file, in bytes; then it becomes the older file.
+const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// How much is logged, and where.
+/// Options of the log.
 #[derive(Debug, Args)]
 pub(crate) struct Logs {
-    /// Logs more on stderr; twice, even more ($TRUNKLINE_LOG sets it in detail)
-    #[arg(short, long, action = clap::ArgAction::Count, global = true)]
+    /// Increases the logging on stderr; repeat for more ($TRUNKLINE_LOG selects levels by target)
+    #[arg(short, long, action = clap::ArgAction::Count, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
     verbose: u8,
 
-    /// Appends logs to a file, and not to stderr; at 16 MiB it becomes FILE.1, in the place of the last one
-    #[arg(long, value_name = "FILE", global = true)]
+    /// Appends the log to a file instead of stderr; at 16 MiB it is renamed to FILE.1, replacing
+    /// the previous one
+    #[arg(long, value_name = "FILE", global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
     log_file: Option<PathBuf>,
 
-    /// How a log line is written
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Form::Text, hide_default_value = true, global = true)]
+    /// Format of a log line
+    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = Form::Text, hide_default_value = true, global = true, help_heading = crate::args::GLOBAL_OPTIONS)]
     log_format: Form,
 }
 
@@ -59,18 +60,18 @@ pub(crate) struct Logs {
 enum Form {
     /// For people
     Text,
-    /// One JSON object a line: `time`, `level`, `target`, `message` and the event's own fields
+    /// One JSON object per line: `time`, `level`, `target`, `message` and the event's own fields
     Json,
 }
 
-/// Starts logging, without secrets, panics included: what [`VARIABLE`] says, else by how often `-v` was given. A program
-/// that `serves` others may send traces besides.
+/// Starts logging, with secrets redacted and panics included. The levels are selected by
+/// [`VARIABLE`], or by the number of `-v`. A program that `serves` others may also send traces.
 ///
 /// # Errors
-/// When the file cannot be opened.
+/// The file cannot be opened.
 pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), CliError> {
     let default = match (logs.verbose, reader) {
-        // What the host warns of is shown as an event.
+        // Warnings of the host are shown as events.
         (0, Reader::Person) => "warn,trunkline_host=error",
         (0, Reader::Author) => {
             "warn,trunkline=debug,trunkline_host=debug,trunkline_host::link::driver::lines=info"
@@ -113,7 +114,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
             .with(lines)
             .with(filter)
             .init(),
-        // What is traced is not what is logged: each has a filter of its own.
+        // Traces and logs have separate filters.
         Some(traces) => {
             let filter = filter.with_target(traces::REQUEST, LevelFilter::OFF);
             let layers = vec![lines.with_filter(filter).boxed(), traces];
@@ -125,7 +126,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
     }
     if let Some(error) = wrong {
         tracing::warn!(
-            "{VARIABLE} is not read: {error}; write levels, or `target=level`, with commas between"
+            "{VARIABLE} is ignored: {error}; set levels or `target=level`, separated by commas"
         );
     }
     panic::set_hook(Box::new(|what| {
@@ -136,21 +137,24 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
             String::new()
         };
         let mut stderr = redact::Writer::new(io::stderr());
-        // A stderr that takes nothing cannot be reported anywhere.
+        // A failed write to stderr cannot be reported.
         let _ = writeln!(stderr, "{what}{trace}");
     }));
     Ok(())
 }
 
-/// Opens a log for its owner alone: names and ids stand there.
+/// Opens a log file of mode 0600, because it contains names and ids.
 fn open(path: &Path) -> Result<Arc<LogFile>, CliError> {
-    LogFile::open(path, MOST).map(Arc::new).map_err(|error| {
-        let failed = anyhow!(error).context(format!("failed to open the log {}", path.display()));
-        CliError::usage(failed).next("name a file that you may write by --log-file")
-    })
+    LogFile::open(path, MAX_FILE_BYTES)
+        .map(Arc::new)
+        .map_err(|error| {
+            let failed =
+                anyhow!(error).context(format!("failed to open the log {}", path.display()));
+            CliError::usage(failed).next("set --log-file to a file that you can write to")
+        })
 }
 
-/// The log file, for one event.
+/// Writer of one event to the log file.
 struct Shared(Arc<LogFile>);
 
 impl Write for Shared {
@@ -163,7 +167,7 @@ impl Write for Shared {
     }
 }
 
-/// The time of a line in a file.
+/// Timestamp of a line in a file.
 struct Now;
 
 impl FormatTime for Now {
@@ -176,7 +180,7 @@ fn now() -> humantime::Rfc3339Timestamp {
     humantime::format_rfc3339_millis(SystemTime::now())
 }
 
-/// An event as a JSON object.
+/// Format of an event as a JSON object.
 struct JsonLine;
 
 impl<S, N> FormatEvent<S, N> for JsonLine
@@ -198,7 +202,7 @@ where
             ("level", about.level().to_string()),
             ("target", about.target().to_owned()),
         ];
-        // The event's own fields last, so that none takes the place of these.
+        // The event's own fields come last, so that none replaces these.
         let mut object: Map<_, _> = fields.0;
         for (name, value) in head.into_iter().rev() {
             object.shift_insert(0, name.to_owned(), value.into());
@@ -233,13 +237,13 @@ impl field::Visit for Fields {
     }
 }
 
-/// Who reads what is logged.
+/// Audience of the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reader {
-    /// Somebody who talks with an agent.
+    /// A user of an agent.
     Person,
-    /// Somebody who writes an adapter and wants to see what it says beside the protocol.
+    /// An author of an adapter, who needs its log output.
     Author,
-    /// Somebody who runs this program for others.
+    /// An operator of this program.
     Operator,
 }

@@ -1,4 +1,4 @@
-//! `trunkline`: talks to adapters. One file per command below `command/`.
+//! The `trunkline` program. One file per command below `command/`.
 
 #![forbid(unsafe_code)]
 
@@ -60,8 +60,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Reports what is wrong with the command line. A text that quotes a secret of it is shown without
-/// colours, among which the secret might not be found.
+/// Reports an error of the command line. A text with a secret is printed without colours, because
+/// colour codes could hide the secret from the redaction.
 fn refuse(error: &clap::Error) -> ExitCode {
     let text = error.render();
     let plain = text.to_string();
@@ -72,7 +72,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
         clean
     };
     let mut stderr = anstream::stderr();
-    // A stderr that takes nothing cannot be reported anywhere.
+    // A failed write to stderr cannot be reported.
     let _ = write!(stderr, "{}", wrapped(&shown, columns(), 0));
     if let Some(next) = next_step(error) {
         let _ = writeln!(stderr, " next: {next}");
@@ -80,7 +80,7 @@ fn refuse(error: &clap::Error) -> ExitCode {
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
-/// The next step after a mistake whose text does not lead to it.
+/// Returns the next step for an error whose text does not name one.
 fn next_step(error: &clap::Error) -> Option<&'static str> {
     let text = |kind| match error.get(kind) {
         Some(ContextValue::String(text)) => Some(text.as_str()),
@@ -100,7 +100,8 @@ fn next_step(error: &clap::Error) -> Option<&'static str> {
     }
 }
 
-/// Hides the known secrets in a text, and each argument of the command line that looks like one.
+/// Redacts the known secrets in a text, and each argument of the command line that looks like a
+/// secret.
 fn without_secrets_of_arguments(text: &str) -> String {
     let arguments: Vec<_> = env::args_os().skip(1).collect();
     SecretInputs::default().arguments(&arguments).register();

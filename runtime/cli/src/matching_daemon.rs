@@ -1,4 +1,4 @@
-//! The daemon as the host of a command, if one runs that does what a host in this process would do.
+//! The daemon as the host of a command, if it would do the same as a host in this process.
 
 use std::{io, path::Path, time::Duration};
 
@@ -15,23 +15,23 @@ use crate::{
     target::{Target, tell},
 };
 
-/// Timeout for the daemon to open a session. A command does not wait for one that is stopped.
+/// Timeout for the daemon to open a session, in case it hangs.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The options that choose between the daemon and a host in this process.
+/// Options that choose between the daemon and a host in this process.
 #[derive(Debug, Clone, Copy, Args)]
 pub(crate) struct DaemonChoice {
-    /// Runs the agent in this process, though a daemon runs with the same configuration
+    /// Runs the agent in this process, even if a daemon runs with the same configuration
     #[arg(long)]
     pub(crate) no_daemon: bool,
 }
 
-/// A daemon that has the same configuration.
+/// A daemon with the same configuration.
 pub(crate) struct MatchingDaemon {
     folder: Folder,
     running: Running,
     agent: AgentConfig,
-    /// The folder that its session names.
+    /// Folder that its session names.
     cwd: Option<String>,
     notices: Vec<String>,
 }
@@ -39,14 +39,14 @@ pub(crate) struct MatchingDaemon {
 /// A session of the daemon.
 pub(crate) struct DaemonSession {
     pub(crate) session: SessionBackend,
-    /// Its agent, as configured there and here.
+    /// Agent of the session, as configured there and here.
     pub(crate) agent: AgentConfig,
     /// The options of the session.
     pub(crate) start: SessionStart,
 }
 
-/// Finds the daemon that does what a host in this process would do. `None` if there is none: the
-/// log has the reason why a running one does not.
+/// Finds the daemon that would do the same as a host in this process. Returns `None` if there is
+/// none; the log has the reason if one is running.
 pub(crate) fn find(
     choice: DaemonChoice,
     target: &Target,
@@ -60,11 +60,11 @@ pub(crate) fn find(
 /// Logs the reason why this process is the host.
 fn log_refusal<T>(found: Result<T, String>) -> Option<T> {
     found
-        .inspect_err(|why| tracing::info!("this process is the host, not the daemon: {why}"))
+        .inspect_err(|why| tracing::info!("this process runs the session, not the daemon: {why}"))
         .ok()
 }
 
-/// The daemon that has noted itself, running or not.
+/// Returns the recorded daemon, running or not.
 fn noted() -> Option<(Folder, Running)> {
     let folder = daemon::folder()?;
     let running = folder.running().ok()?;
@@ -93,10 +93,10 @@ fn fitting(
 }
 
 fn of_own_host(option: &str) -> String {
-    format!("{option} is for a host of this command's own")
+    format!("{option} requires a host in this process")
 }
 
-/// Returns the agent that is meant, and notices, if the daemon has the same configuration.
+/// Returns the selected agent, and notices, if the daemon has the same configuration.
 fn same(
     running: &Running,
     target: &Target,
@@ -106,19 +106,17 @@ fn same(
         return Err(of_own_host(option));
     }
     let effective = target.effective(config);
-    let (agent, effective, notices) =
-        effective.ok_or("what is wrong with the configuration is said here")?;
+    let (agent, effective, notices) = effective.ok_or("the configuration is invalid")?;
     match running.configuration.as_ref() == Some(&effective) {
         true => Ok((agent, notices)),
-        false => Err(
-            "its configuration is another; `trunkline reload` has it read its file again"
-                .to_owned(),
-        ),
+        false => {
+            Err("its configuration differs; `trunkline reload` makes it reload the file".to_owned())
+        }
     }
 }
 
-/// Connects to the daemon that does what a host in this process would do, for a hub that opens
-/// sessions itself. `None` if there is none: the log has the reason why a running one does not.
+/// Connects to the daemon that would do the same as a host in this process, for a hub that opens
+/// sessions itself. `None` if there is none; the log has the reason if one is running.
 pub(crate) async fn stream(
     choice: DaemonChoice,
     target: &Target,
@@ -129,11 +127,11 @@ pub(crate) async fn stream(
     let (_, notices) = same?;
     let stream = log_refusal(connect(&running).await.map_err(|error| error.to_string()))?;
     tell(&notices);
-    tracing::info!("the daemon is the host of the sessions");
+    tracing::info!("the daemon runs the sessions");
     Some(stream)
 }
 
-/// The folder that a session names, if its agent works in another one otherwise.
+/// Returns the folder that a session must name, if its agent would otherwise work in another one.
 fn folder_to_name(
     overrides: &Overrides,
     agent: &AgentConfig,
@@ -156,10 +154,10 @@ fn folder_to_name(
         return Ok(None);
     }
     match here.into_os_string().into_string() {
-        _ if agent.sandbox.is_some() => Err("its agent's sandbox has another folder".to_owned()),
-        // It could be silent about it, and would be waited for.
+        _ if agent.sandbox.is_some() => Err("its agent's sandbox uses another folder".to_owned()),
+        // The agent could ignore the folder silently.
         _ if !agent.sdk => Err(
-            "its agent works in another folder, and does not say whether it can work here"
+            "its agent works in another folder, and does not report whether it can work here"
                 .to_owned(),
         ),
         Ok(here) => Ok(Some(here)),
@@ -168,8 +166,8 @@ fn folder_to_name(
 }
 
 impl MatchingDaemon {
-    /// Opens a session, with an id that begins with `prefix`. `None` if the daemon has ended, refuses
-    /// it or does not answer within 10 s: a host in this process opens it.
+    /// Opens a session whose id starts with `prefix`. `None` if the daemon has ended, refuses, or
+    /// does not answer within 10 s: then a host in this process opens the session.
     ///
     /// # Cancel safety
     /// Cancelling may leave an open session.
@@ -202,12 +200,12 @@ impl MatchingDaemon {
         if start.cwd.is_some() && !session.works_there().await {
             let id = session.id().clone();
             session.close().await;
-            // An empty session, which may stay.
+            // Ignored: an empty session may remain.
             let _ = folder.remove(id.as_str()).await;
-            return Err("its agent works where the daemon was started alone".to_owned());
+            return Err("its agent works only in the folder of the daemon".to_owned());
         }
         tell(&notices);
-        tracing::info!("the daemon is the host of the session {}", session.id());
+        tracing::info!("the daemon runs the session {}", session.id());
         Ok(DaemonSession {
             session,
             agent,

@@ -1,12 +1,12 @@
-//! Values of options, with errors that give an example.
+//! Parsers of option values, with examples in their errors.
 
 use std::{net::SocketAddr, time::Duration};
 
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
-    humantime::parse_duration(text).map_err(|_| "it is a time such as 30s or 5m".to_owned())
+    humantime::parse_duration(text).map_err(|_| "expected a duration such as 30s or 5m".to_owned())
 }
 
 pub(crate) fn parse_address(text: &str) -> Result<SocketAddr, String> {
     text.parse()
-        .map_err(|_| "it is ADDRESS:PORT, such as 127.0.0.1:7457".to_owned())
+        .map_err(|_| "expected ADDRESS:PORT, such as 127.0.0.1:7457".to_owned())
 }

@@ -1,7 +1,8 @@
-//! What the command line says of the agent, over its configuration.
+//! Overrides of the agent's configuration by the command line.
 //!
-//! It changes the agent's entry, as an edited file would. What the entry has no key for becomes an option of the session,
-//! and the session is refused where the adapter does not apply it: no option is ignored.
+//! Overrides change the agent's entry, like an edited file. An override without a key in the entry
+//! becomes an option of the session, and the session is refused if the adapter does not apply it,
+//! so that no option is ignored.
 
 use std::{
     collections::BTreeMap,
@@ -24,22 +25,22 @@ mod assign;
 
 pub(crate) use assign::{assign, check_defaults};
 
-/// How long an external adapter may take to say which options it applies.
-const ANSWER: Duration = Duration::from_secs(15);
+/// Timeout for an external adapter to report which options it applies.
+const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Options of the agent, for this run alone.
+/// Overrides of the agent for this run.
 #[derive(Debug, Clone, Default, Args)]
-#[command(next_help_heading = "The agent, for this run")]
+#[command(next_help_heading = "Agent options for this run")]
 pub(crate) struct Overrides {
-    /// The model [default: $TRUNKLINE_MODEL, else the configured one]
+    /// Model [default: $TRUNKLINE_MODEL, otherwise the configured model]
     #[arg(long, value_name = "NAME")]
     model: Option<String>,
 
-    /// The agent's mode, such as `plan`
+    /// Mode of the agent, such as `plan`
     #[arg(long, value_name = "NAME")]
     mode: Option<String>,
 
-    /// How the agent asks for permissions, in its own words
+    /// Permission mode of the agent, by the agent's own name
     #[arg(long, value_name = "NAME")]
     permission_mode: Option<String>,
 
@@ -47,61 +48,62 @@ pub(crate) struct Overrides {
     #[arg(long, value_name = "TEXT")]
     system_prompt: Option<String>,
 
-    /// The most turns of the model within one turn
+    /// Limit of model turns within one turn
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     max_turns: Option<u64>,
 
-    /// Where the agent works; relative paths of its command count from there, too
+    /// Working folder of the agent; relative paths of its command also start there
     #[arg(long, value_name = "FOLDER")]
     cwd: Option<PathBuf>,
 
-    /// A further folder that the agent may work in; may be given several times
+    /// Further folder in which the agent may work; may be repeated
     #[arg(long, value_name = "FOLDER")]
     add_dir: Vec<PathBuf>,
 
-    /// Approves without asking: `Tool` or `Tool(glob)`; may be given several times
+    /// Approves tools without asking: `Tool` or `Tool(glob)`; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     allow: Vec<Pattern>,
 
-    /// Denies without asking, before any --allow; may be given several times
+    /// Denies tools without asking, with precedence over --allow; may be repeated
     #[arg(long, value_name = "PATTERN", value_parser = pattern)]
     deny: Vec<Pattern>,
 
-    /// A variable of the agent's environment; NAME alone passes on the one that is set here
+    /// Environment variable of the agent; NAME without a value is inherited; may be repeated
     #[arg(long, value_name = "NAME[=VALUE]", value_parser = variable)]
     env: Vec<(String, EnvValue)>,
 
-    /// The longest turn, such as 10m; 0s is no limit
+    /// Time limit of the turn, such as 10m; 0s removes the limit
     #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     timeout: Option<Duration>,
 
-    /// A key of the agent's entry or of its profile's object, its parts with dots between; VALUE is JSON, or else a string
+    /// Key of the agent's entry or of its profile's object, with dots between its parts; VALUE is
+    /// JSON, otherwise a string
     #[arg(short = 'c', long = "set", value_name = "PATH=VALUE", value_parser = assignment)]
     pub(crate) set: Vec<Assignment>,
 
-    /// Whether the person may change the mode of a live session.
+    /// True if the user may change the mode of a live session.
     #[arg(skip)]
     may_change_mode: bool,
 }
 
-/// `key=value` of the command line.
+/// A `key=value` of the command line.
 #[derive(Clone)]
 pub(crate) struct Assignment {
-    /// The key, with dots between its parts.
+    /// Key, with dots between its parts.
     pub(crate) key: String,
     pub(crate) value: Value,
 }
 
 impl std::fmt::Debug for Assignment {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // A value may be a secret.
+        // The value may be a secret.
         f.debug_struct("Assignment")
             .field("key", &self.key)
             .finish_non_exhaustive()
     }
 }
 
-/// The error names the option and the text by itself.
+/// Parses a pattern. clap adds the option and the text to the error.
 fn pattern(text: &str) -> Result<Pattern, String> {
     text.parse()
         .map_err(|error: PatternError| error.reason().to_owned())
@@ -110,7 +112,7 @@ fn pattern(text: &str) -> Result<Pattern, String> {
 pub(crate) fn assignment(text: &str) -> Result<Assignment, String> {
     let (key, value) = text
         .split_once('=')
-        .ok_or("it has no `=`, such as `turn_timeout=5m`")?;
+        .ok_or("expected KEY=VALUE, such as `turn_timeout=5m`")?;
     if key.split('.').any(str::is_empty) {
         return Err("the key has an empty part".to_owned());
     }
@@ -127,19 +129,19 @@ fn variable(text: &str) -> Result<(String, EnvValue), String> {
         None => (text, EnvValue::FromEnv(text.to_owned())),
     };
     if name.is_empty() || text.contains('\0') {
-        return Err("it names no variable".to_owned());
+        return Err("the name of the variable is missing".to_owned());
     }
     Ok((name.to_owned(), value))
 }
 
 impl Overrides {
-    /// Whether a model is among what it sets.
+    /// Returns true if the overrides set a model.
     pub(crate) fn names_model(&self) -> bool {
         let is_model = |set: &Assignment| set.key.rsplit('.').next() == Some("model");
         self.model.is_some() || self.set.iter().any(is_model)
     }
 
-    /// Lets the person change the mode of a live session, too.
+    /// Allows the user to change the mode of a live session.
     pub(crate) fn for_a_live_session(self) -> Self {
         Self {
             may_change_mode: true,
@@ -147,7 +149,8 @@ impl Overrides {
         }
     }
 
-    /// The option that a host of this process is needed for: any but the folder, which a session names.
+    /// Returns the first option that requires a host in this process: any except the folder, which
+    /// a session can name.
     pub(crate) fn of_own_host(&self) -> Option<&'static str> {
         let of_agent = [
             ("--model", self.model.is_some()),
@@ -162,17 +165,17 @@ impl Overrides {
             .find_map(|(flag, is_set)| is_set.then_some(flag))
     }
 
-    /// Sets the folder in which the agent works, unless `--cwd` names one.
+    /// Sets the working folder of the agent, unless `--cwd` is given.
     pub(crate) fn work_in(&mut self, folder: PathBuf) {
         self.cwd.get_or_insert(folder);
     }
 
-    /// The folder in which the agent is to work.
+    /// Returns the working folder of the agent.
     pub(crate) fn cwd(&self) -> Option<&Path> {
         self.cwd.as_deref()
     }
 
-    /// The flags that change what a host does, and whether they are there.
+    /// Returns the flags that change the behaviour of a host, and whether they are set.
     fn of_host(&self) -> [(&'static str, bool); 5] {
         [
             ("--allow", !self.allow.is_empty()),
@@ -183,17 +186,17 @@ impl Overrides {
         ]
     }
 
-    /// What a session asks of a host that another process is: no entry can be changed there.
+    /// Returns the options of a session of another process's host, whose entries cannot be changed.
     ///
     /// # Errors
-    /// Which option only the host itself could honour.
+    /// A flag requires a host in this process.
     pub(crate) fn of_session(&self) -> Result<SessionStart, CliError> {
         if let Some((flag, _)) = self.of_host().into_iter().find(|(_, is_set)| *is_set) {
             return Err(CliError::usage(anyhow!(
-                "another host has the journal, and {flag} changes what a host does"
+                "{flag} requires a host in this process, but another process serves the journal"
             ))
             .next(format!(
-                "leave out {flag}, set it where that host is started, or name another --journal"
+                "omit {flag}, set it when that process is started, or use another --journal"
             )));
         }
         let cwd = self
@@ -213,7 +216,7 @@ impl Overrides {
         })
     }
 
-    /// The folders of --add-dir, if there are any.
+    /// Returns the folders of --add-dir, if there are any.
     fn added_folders(&self) -> Result<Option<Vec<String>>, CliError> {
         let folders = self
             .add_dir
@@ -223,10 +226,11 @@ impl Overrides {
         Ok(Some(folders).filter(|folders| !folders.is_empty()))
     }
 
-    /// Changes the agent's entry. What comes back is what its sessions must ask for, and the adapter apply.
+    /// Changes the agent's entry. Returns the options that its sessions must request and the
+    /// adapter must apply.
     ///
     /// # Errors
-    /// When the agent cannot honour an option, which is named.
+    /// The agent cannot apply an option, which is named.
     pub(crate) fn apply(&self, agent: &mut AgentConfig) -> Result<SessionStart, CliError> {
         let mut entry = Entry {
             agent,
@@ -276,15 +280,15 @@ impl Overrides {
         if start.options().next().is_some() {
             agent.unenforced = Unenforced::RefuseAny;
             if agent.profile == Profile::External {
-                // An adapter of the core alone does not say which options it applies: a person waits.
-                agent.timeouts.start = agent.timeouts.start.min(ANSWER);
+                // A core-only adapter does not report which options it applies, and the user waits.
+                agent.timeouts.start = agent.timeouts.start.min(OPTIONS_TIMEOUT);
             }
         }
         Ok(start)
     }
 }
 
-/// What to do about options that an adapter does not apply, and that the host names in `why`.
+/// Returns the next step for options that an adapter does not apply, and that `why` names.
 pub(crate) fn unapplied(asked: &[&str], why: &str) -> Option<String> {
     let named = |name: &str| {
         why.split(|c: char| c != '_' && !c.is_alphanumeric())
@@ -297,11 +301,11 @@ pub(crate) fn unapplied(asked: &[&str], why: &str) -> Option<String> {
         .collect();
     let flags = (!flags.is_empty()).then(|| flags.join(", "))?;
     Some(format!(
-        "next: leave out {flags}, which this adapter does not apply"
+        "next: omit {flags}, which this adapter does not support"
     ))
 }
 
-/// The flag that asks a session for an option.
+/// Returns the flag for an option of a session.
 fn flag(option: &str) -> String {
     match option {
         "add_dirs" => "--add-dir".to_owned(),
@@ -309,15 +313,15 @@ fn flag(option: &str) -> String {
     }
 }
 
-/// The agent's entry, and which of its profile's keys were set by which flag.
+/// Entry of the agent, and the flags that set keys of its profile.
 struct Entry<'a> {
     agent: &'a mut AgentConfig,
     set: BTreeMap<&'static str, &'static str>,
 }
 
 impl Entry<'_> {
-    /// Sets the first of these keys that the profile's object has. Returns the value if it has none of them: sessions must
-    /// ask for it. A profile has at most one of the keys.
+    /// Sets the first of these keys that the profile's object has. Returns the value if it has none
+    /// of them, so that sessions request it. A profile has at most one of the keys.
     fn set<T: Clone + Into<Value>>(
         &mut self,
         flag: &'static str,
@@ -329,10 +333,10 @@ impl Entry<'_> {
         };
         if let Some(first) = self.set.insert(key, flag) {
             return Err(CliError::usage(anyhow!(
-                "{first} and {flag} set the same: `{key}` of {}",
+                "{first} and {flag} both set `{key}` of {}",
                 self.profile()
             ))
-            .next("keep one of them"));
+            .next("use only one of them"));
         }
         self.own().insert(key.to_owned(), value.clone().into());
         self.check(flag).map(|()| None)
@@ -350,7 +354,7 @@ impl Entry<'_> {
         self.check("--add-dir").map(|()| None)
     }
 
-    /// Where the process works, and what it wraps.
+    /// Sets the working folder of the process and of the wrapped program.
     fn work_in(&mut self, folder: &str) -> Result<(), CliError> {
         self.agent.command.work_dir = folder.into();
         if self.key(&["work_dir"]).is_some() {
@@ -393,7 +397,8 @@ impl Entry<'_> {
     }
 }
 
-/// Whether a profile's object has this key. An external adapter's is its own, and `echo` has none.
+/// Returns true if a profile's object has this key. The object of an external adapter is unknown,
+/// and `echo` has none.
 pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
     let Some(profile) = target::built_in(profile) else {
         return false;
@@ -406,7 +411,7 @@ pub(crate) fn knows(profile: &Profile, key: &str) -> bool {
 }
 
 fn folder_of(flag: &str, folder: &Path) -> Result<String, CliError> {
-    let next = "name a folder that is there";
+    let next = "use an existing folder";
     let whole = std::path::absolute(folder)
         .ok()
         .filter(|whole| whole.is_dir());

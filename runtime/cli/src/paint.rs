@@ -1,18 +1,18 @@
-//! The colours. They are written to streams that leave them out where no terminal is, or `NO_COLOR` is set.
+//! Colours. Streams drop them if there is no terminal, or if `NO_COLOR` is set.
 
 use anstyle::{AnsiColor, Style};
 
-/// What surrounds the answer.
+/// Secondary text around the answer.
 pub(crate) const DIM: Style = Style::new().dimmed();
-/// What the model thinks.
+/// Thinking of the model.
 pub(crate) const THOUGHT: Style = Style::new().dimmed().italic();
-/// What a person should see first.
+/// Emphasized text.
 pub(crate) const STRONG: Style = Style::new().bold();
-/// Something the program does: a tool, a prompt.
+/// Actions of the program: a tool, a prompt.
 pub(crate) const ACT: Style = AnsiColor::Cyan.on_default();
-/// It went well.
+/// Success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// It needs attention.
+/// Warnings.
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
-/// It went wrong.
+/// Errors.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();

@@ -1,4 +1,4 @@
-//! Files that are for this user only.
+//! Private files of the user.
 
 use std::{
     fs::DirBuilder,
@@ -9,11 +9,11 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-/// Writes a file of mode 0600, and its folder if it is missing. The file has its name only once it
-/// is complete on the disk.
+/// Writes a file of mode 0600, and its folder if it is missing. The rename happens only after the
+/// contents are on disk.
 ///
 /// # Errors
-/// The folder or the file cannot be written. An earlier file stays as it is.
+/// The folder or the file cannot be written. An earlier file stays unchanged.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("/"));
     DirBuilder::new()

@@ -1,4 +1,4 @@
-//! The configuration of a host that runs, read again: the host gets the agents that are in it now.
+//! Reloads the configuration of a running host, which gets the agents of the new configuration.
 
 use std::{
     convert::Infallible,
@@ -22,7 +22,7 @@ use crate::{
     target::{self, Chosen, MODEL, Processes, Target, is_set},
 };
 
-/// What a configuration is read again with, and for whom.
+/// Inputs of a reload, and the host to change.
 #[derive(Debug)]
 pub(crate) struct Reload {
     target: Target,
@@ -31,24 +31,24 @@ pub(crate) struct Reload {
     processes: Processes,
     file: Option<PathBuf>,
     host: Host,
-    /// The configuration that the host was made of.
+    /// Configuration of the host at its start.
     began_with: Config,
-    /// What tells whether another configuration is the same as the one that is in force. Held while
-    /// it is read, so that what was read last is what counts.
+    /// Text that is equal for equal configurations, of the configuration in force. Locked during a
+    /// reload, so that the last reload is the one in force.
     effective: Mutex<Option<String>>,
-    /// Where a daemon notes that for commands.
+    /// Record of the daemon for commands.
     note: OnceLock<(Folder, Running)>,
-    /// A daemon's certificate, which is read again beside.
+    /// Certificate of a daemon, which is reloaded together with the configuration.
     tls: OnceLock<Tls>,
     /// A daemon's webhooks.
     webhooks: OnceLock<Webhooks>,
 }
 
 impl Reload {
-    /// Makes a host, and what reads its configuration again.
+    /// Creates a host, and the reload of its configuration.
     ///
     /// # Errors
-    /// As [`Target::config_beside`] and [`Target::host_of`].
+    /// As for [`Target::config_beside`] and [`Target::host_of`].
     pub(crate) fn begin(
         target: &Target,
         file: Option<&Path>,
@@ -81,7 +81,7 @@ impl Reload {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What tells whether another host has the same configuration.
+    /// Returns a text that differs between different configurations.
     #[cfg(feature = "cluster")]
     pub(crate) fn digest(&self) -> String {
         let effective = self.effective().clone();
@@ -89,10 +89,11 @@ impl Reload {
         crate::daemon::hex_digest(&text, 16)
     }
 
-    /// Notes a daemon in its folder, with its configuration: now, and again when that changes. Blocks.
+    /// Records the daemon in its folder, with its configuration, and again when the configuration
+    /// changes. Blocks.
     ///
     /// # Errors
-    /// When it cannot be written now.
+    /// The record cannot be written.
     pub(crate) fn note(&self, folder: Folder, running: Running) -> io::Result<()> {
         let effective = self.effective();
         let (folder, running) = self.note.get_or_init(|| (folder, running));
@@ -102,7 +103,12 @@ impl Reload {
         })
     }
 
-    /// The configuration file that only a variable or the user's folder leads to.
+    /// Returns the source of the configuration.
+    pub(crate) fn source(&self) -> &Source {
+        &self.began_with.source
+    }
+
+    /// Returns the configuration file if only a variable or the user's folder leads to it.
     pub(crate) fn configuration_to_name(&self) -> Option<PathBuf> {
         match &self.began_with.source {
             Source::Environment(path) | Source::UserDirectory(path) => {
@@ -112,12 +118,13 @@ impl Reload {
         }
     }
 
-    /// The default agent that the command line or the environment names.
+    /// Returns the default agent that the command line or the environment names.
     pub(crate) fn named_agent(&self) -> Option<String> {
         self.target.named()
     }
 
-    /// Names of the variables that this process has and the agents of its configuration use.
+    /// Returns the names of the variables that this process has and the agents of its configuration
+    /// use.
     pub(crate) fn used_variables(&self) -> Vec<String> {
         used_variables(&self.began_with)
     }
@@ -133,9 +140,9 @@ impl Reload {
         Ok(webhooks)
     }
 
-    /// Has a certificate read again beside the configuration.
+    /// Adds a certificate to the reload.
     pub(crate) fn also_tls(&self, tls: Tls) {
-        // There is one at most.
+        // There is at most one.
         let _ = self.tls.set(tls);
     }
 
@@ -152,13 +159,13 @@ impl Reload {
         }
     }
 
-    /// Reads it again, and says what came of it. Blocks.
+    /// Reloads the configuration, and returns the report. Blocks.
     ///
     /// # Errors
-    /// Why nothing has changed.
+    /// Nothing has changed, for this reason.
     pub(crate) fn once(&self) -> Result<String, CliError> {
         let mut in_force = self.effective();
-        // First, so that a configuration that is wrong does not let a certificate run out.
+        // First, so that an invalid configuration does not let a certificate expire.
         self.tls
             .get()
             .map_or(Ok(()), Tls::reload)
@@ -173,7 +180,7 @@ impl Reload {
         if config.source != self.began_with.source {
             let (before, now) = (&self.began_with.source, &config.source);
             return Err(CliError::usage(anyhow!(
-                "the configuration was read from {before} at the start, and would now be read from {now}; to use the new one, start the host again: `trunkline down`, `trunkline up`"
+                "the configuration was read from {before} at the start, and would now be read from {now}; restart the host to use the new one: `trunkline down`, `trunkline up`"
             )));
         }
         let fixed = fixed(&self.began_with, &config);
@@ -204,13 +211,13 @@ impl Reload {
                 .and_then(|()| note_variables(folder, variables))
         {
             tracing::warn!(
-                "{} has the configuration of before: {error}",
+                "{} records the previous configuration: {error}",
                 folder.0.display()
             );
         }
-        let mut said = "the configuration was read again: ".to_owned();
+        let mut report = "the configuration was reloaded: ".to_owned();
         if changes.is_empty() {
-            said.push_str("its agents are as before");
+            report.push_str("its agents are unchanged");
         } else {
             let kinds = [
                 ("added", &changes.added),
@@ -218,50 +225,47 @@ impl Reload {
                 ("removed", &changes.removed),
             ];
             for (what, ids) in kinds.into_iter().filter(|(_, ids)| !ids.is_empty()) {
-                said = format!("{said}{what} {}; ", ids.join(", "));
+                report = format!("{report}{what} {}; ", ids.join(", "));
             }
-            said.push_str("open sessions keep the agents that they have");
+            report.push_str("open sessions keep their agents");
         }
         if !fixed.is_empty() {
-            said = format!(
-                "{said}; not changed before the next start: {}",
-                fixed.join(", ")
-            );
+            report = format!("{report}; changes after a restart: {}", fixed.join(", "));
         }
         Ok(changes
             .notices
             .into_iter()
-            .fold(said, |said, notice| format!("{said}; {notice}")))
+            .fold(report, |report, notice| format!("{report}; {notice}")))
     }
 
-    /// Reads it again at each signal, and tells the log what came of it. Signals that come
-    /// meanwhile count as one.
+    /// Reloads the configuration at each signal, and logs the report. Signals during a reload count
+    /// as one.
     ///
     /// # Cancel safety
-    /// A reading that has begun goes on, and changes the host's agents or not.
+    /// A started reload completes.
     pub(crate) async fn at_each(self: Arc<Self>, mut signals: Signal) -> Infallible {
         loop {
             if signals.recv().await.is_none() {
-                // No signal comes any more.
+                // No further signals can arrive.
                 std::future::pending::<()>().await;
             }
             let own = self.clone();
             let tell = move || match own.once() {
-                Ok(said) => tracing::info!("{said}"),
+                Ok(report) => tracing::info!("{report}"),
                 Err(fault) => {
                     tracing::error!(
-                        "the configuration is not taken, and that of before stays: {}",
+                        "the configuration was rejected, and the previous one stays in force: {}",
                         fault.text()
                     );
                 }
             };
-            // What panics has said so.
+            // A panic was already reported.
             let _ = spawn_blocking(tell).await;
         }
     }
 }
 
-/// Names of the variables that this process has and the agents of a configuration use.
+/// Returns the names of the variables that this process has and the agents of a configuration use.
 fn used_variables(config: &Config) -> Vec<String> {
     let mut agents = config.agents.clone();
     agents.iter_mut().for_each(target::list_variables);
@@ -287,7 +291,7 @@ fn note_variables(folder: &Folder, variables: Vec<String>) -> io::Result<()> {
     }
 }
 
-/// The keys of `runtime` that differ, and that a host takes at its start alone.
+/// Returns the changed keys of `runtime` that a host reads only at its start.
 fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
     let keys = [
         ("state_dir", before.state_dir != now.state_dir),

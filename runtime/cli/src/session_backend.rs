@@ -1,5 +1,5 @@
 //! The session behind `chat`, `run` and `sessions attach`: its messages become events, and the
-//! person's actions become calls. The host is another process, or the engine in this one.
+//! user's actions become calls. The host is another process, or the engine in this one.
 
 use std::{
     collections::VecDeque,
@@ -32,23 +32,23 @@ mod request;
 
 pub(crate) use request::{Answer, PendingRequest, Request};
 
-/// Timeout for an agent to report the options of a new session that it applies.
+/// Timeout for an agent to report which options of a new session it applies.
 const OPTIONS_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Timeout for the last calls before a session is left.
 const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Maximum number of ended turns that late output is recognised of.
+/// Limit of ended turns whose late output is recognised.
 const MAX_ENDED_TURNS: usize = 16;
 
-/// An event of a session, as it is shown to a person.
+/// A displayed event of a session.
 #[derive(Debug)]
 pub(crate) enum DisplayEvent {
     /// An event that every host reports.
     Event(trunkline_host::Event),
-    /// A request of the agent that waits for this person.
+    /// A request of the agent that waits for this user.
     Request(Box<PendingRequest>),
-    /// An input of another client, or of an earlier time.
+    /// An input of another client, or from an earlier time.
     Input(String),
     /// A request was settled by another client, or earlier.
     Decided { request_id: RequestId, text: String },
@@ -68,14 +68,14 @@ impl DisplayEvent {
     }
 }
 
-/// The entries of a session that a command reads.
+/// Entries of a session that a command reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AttachMode {
-    /// All entries, then what is new; the person takes part.
+    /// All entries, then new ones; the user takes part.
     Control,
-    /// Entries behind this one, then what is new; the person only watches.
+    /// Entries after this one, then new ones; the user only watches.
     Observe { after: u64 },
-    /// Only turns that the person begins.
+    /// Only turns that the user starts.
     OwnTurns,
 }
 
@@ -86,34 +86,34 @@ pub(crate) struct SessionBackend {
     events: Events,
     mode: AttachMode,
     agent: String,
-    /// The last entry that was read.
+    /// Sequence number of the last entry that was read.
     seq: u64,
     /// True for a session of a journal, which other clients may use, and which outlives this one.
     is_kept: bool,
-    /// Turns that have begun and not ended, the running one first.
+    /// Open turns, the running one first.
     open: VecDeque<OpenTurn>,
-    /// The latest turns that have ended.
+    /// Recently ended turns.
     ended: VecDeque<(TurnId, TurnNo)>,
-    /// The number of turns that have a number.
+    /// Number of turns so far.
     turns: u64,
-    /// Events that came while a call waited for its answer.
+    /// Events that arrived while a call waited for its answer.
     held: VecDeque<DisplayEvent>,
     calls: BackgroundCalls,
     is_silent: bool,
     is_closed: bool,
-    /// The error that ended the events, if the session was lost.
+    /// Error that ended the events, if the connection was lost.
     lost: Option<ClientError>,
 }
 
-/// Calls that nothing waits for: stops, and answers to requests.
+/// Calls that run in the background: stops, and answers to requests.
 #[derive(Debug, Clone, Default)]
 struct BackgroundCalls(Arc<Mutex<JoinSet<()>>>);
 
-/// A turn that has begun.
+/// An open turn.
 struct OpenTurn {
     id: TurnId,
     no: TurnNo,
-    /// The id of its input, if this person begins the turn.
+    /// Id of its input, if this user started the turn.
     message_id: Option<MessageId>,
     began: Option<SystemTime>,
 }
@@ -177,7 +177,7 @@ impl SessionBackend {
         Ok(Self::new(client, opened, mode, agent.unwrap_or_default()))
     }
 
-    /// Opens a session with a new id, which begins with `prefix`.
+    /// Opens a session with a new id that starts with `prefix`.
     ///
     /// # Errors
     /// The host's refusal.
@@ -195,7 +195,7 @@ impl SessionBackend {
         let opened = client.open_as(id.clone(), start).await;
         let opened = opened.map_err(|error| refused(&id, error))?;
         let mut session = Self::new(client, opened, AttachMode::Control, String::new());
-        // The first entry shows that the session is stored.
+        // The first entry confirms that the session is stored.
         while session.is_kept && session.seq == 0 {
             let Some(event) = session.next_event().await else {
                 return Err(session.lost());
@@ -209,7 +209,7 @@ impl SessionBackend {
                 };
                 return Err(refused(&id, cause));
             }
-            // The first entries show nothing.
+            // The first entries display nothing.
             let _ = session.display(event);
         }
         session.agent = match agent {
@@ -219,7 +219,7 @@ impl SessionBackend {
         Ok(session)
     }
 
-    /// Returns the agent that the host chose.
+    /// Returns the agent that the host selects by default.
     async fn default_agent(&self) -> Result<String, CliError> {
         let list = SessionsList {
             id: Some(self.id().to_string()),
@@ -230,13 +230,14 @@ impl SessionBackend {
         Ok(sessions.pop().map_or_else(String::new, |it| it.agent_id))
     }
 
-    /// Leaves this session, which is closed unless it is kept, and opens one of a new id with the same agent.
+    /// Leaves this session, which is closed unless it is kept, and opens one with a new id and the
+    /// same agent.
     ///
     /// # Errors
     /// The host's refusal.
     pub(crate) async fn restart(&mut self, start: SessionStart) -> Result<(), CliError> {
         if !self.is_kept {
-            // Its agent may have room for one session only.
+            // The agent may support only one session.
             let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
         }
         let client = self.client.clone();
@@ -245,7 +246,7 @@ impl SessionBackend {
         Ok(())
     }
 
-    /// Checks that the session was not lost with its host.
+    /// Checks the connection to the host.
     ///
     /// # Errors
     /// The host has ended; with the next step.
@@ -257,7 +258,7 @@ impl SessionBackend {
         }
     }
 
-    /// The error for a session that was lost with its host.
+    /// Returns the error for a session that was lost with its host.
     pub(crate) fn lost(&self) -> CliError {
         match &self.lost {
             Some(refusal @ ClientError::SessionRefused { .. }) => {
@@ -267,18 +268,19 @@ impl SessionBackend {
         }
     }
 
-    /// Leaves the session, which continues if it is kept. Inputs, stops and answers before are still sent.
+    /// Leaves the session, which continues if it is kept. Pending inputs, stops and answers are
+    /// still sent.
     pub(crate) async fn leave(self) {
         let mut calls = self.calls.take();
         let made = async { while calls.join_next().await.is_some() {} };
-        // A host that is gone needs no call.
+        // Ignored: a host that has ended needs no call.
         let _ = timeout(LEAVE_TIMEOUT, made).await;
         self.client.close().await;
     }
 
     /// Closes the session, and leaves.
     pub(crate) async fn close(self) {
-        // A session whose end takes longer is closed all the same.
+        // The close completes in the host after the timeout.
         let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
         self.leave().await;
     }
@@ -301,18 +303,18 @@ impl SessionBackend {
         &self.agent
     }
 
-    /// The session's state when it was attached.
+    /// Returns the session's state when it was attached.
     pub(crate) fn attached(&self) -> Option<&SessionAttached> {
         self.session.attached()
     }
 
-    /// Returns true until all entries that existed at the attach have come.
+    /// Returns true until all entries that existed at the attach have arrived.
     pub(crate) fn is_behind(&self) -> bool {
         let last = self.attached().map_or(0, |attached| attached.last_seq);
         self.seq < last && !self.is_lost()
     }
 
-    /// Returns true if the session takes no further input.
+    /// Returns true if the session accepts no further input.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_closed || self.session.has_ended()
     }
@@ -321,7 +323,8 @@ impl SessionBackend {
         self.lost.is_some()
     }
 
-    /// The running turn. While history is read, the one that ran when the session was attached.
+    /// Returns the running turn. While history is read, the turn that was running when the session
+    /// was attached.
     pub(crate) fn running(&self) -> Option<TurnNo> {
         let running = if self.is_behind() {
             let running = self.attached()?.turn_id.as_ref()?;
@@ -332,26 +335,26 @@ impl SessionBackend {
         running.map(|turn| turn.no)
     }
 
-    /// Sends an input, which begins a turn.
+    /// Sends an input, which starts a turn.
     ///
     /// # Errors
-    /// The reason why it was not sent.
+    /// The input was not sent.
     pub(crate) async fn send(&mut self, text: &str) -> anyhow::Result<TurnNo> {
         let turn = self.session.send(text).await?;
         Ok(self.begin(turn.id(), Some(turn.message_id().clone())))
     }
 
-    /// Sends an input, and waits until the journal has it.
+    /// Sends an input, and waits until the journal has stored it.
     ///
     /// # Errors
-    /// The reason why it was not taken.
+    /// The input was rejected.
     pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), CliError> {
         let mut turn = self.session.send(text).await.map_err(CliError::failed)?;
         let message_id = turn.message_id().clone();
         match self.answer(turn.accepted()).await {
             Ok(accepted) => Ok((message_id, accepted)),
             Err(ClientError::RequestFailed(why)) => {
-                Err(CliError::failed(anyhow!("the input was not taken: {why}")))
+                Err(CliError::failed(anyhow!("the input was rejected: {why}")))
             }
             Err(_) => Err(self.lost()),
         }
@@ -369,21 +372,21 @@ impl SessionBackend {
     /// Changes options. Returns the values in force.
     ///
     /// # Errors
-    /// The reason why they were not changed.
+    /// The options were not changed.
     pub(crate) async fn update(&mut self, update: SessionUpdate) -> anyhow::Result<SessionInfo> {
         let session = self.session.clone();
         let updated = self.answer(session.update(update)).await;
         updated.map_err(refusal_text)
     }
 
-    /// Gives the agent a file.
+    /// Sends a file to the agent.
     ///
     /// # Errors
-    /// The reason why it was not given.
+    /// The file was not sent.
     pub(crate) async fn deliver_file(&mut self, path: &Path) -> anyhow::Result<()> {
         let file_path = std::path::absolute(path)?;
         let Some(file_path) = file_path.to_str().map(str::to_owned) else {
-            return Err(anyhow!("its path is not UTF-8; name it otherwise"));
+            return Err(anyhow!("its path is not UTF-8; rename it"));
         };
         let file = FileInput {
             file_path,
@@ -406,8 +409,8 @@ impl SessionBackend {
         Some(self.display(event))
     }
 
-    /// Stops the turn that ran when the session was attached, and waits for its end. `None` if none
-    /// ran.
+    /// Stops the turn that was running when the session was attached, and waits for its end. `None`
+    /// if none was running.
     ///
     /// # Errors
     /// The host has ended before.
@@ -443,8 +446,8 @@ impl SessionBackend {
         }
     }
 
-    /// Waits until the agent has reported that it works in the folder that a new session named.
-    /// False if it does not, or reports nothing within 15 s.
+    /// Waits until the agent has reported that it works in the folder of a new session. Returns
+    /// false if it does not, or reports nothing within 15 s.
     ///
     /// # Cancel safety
     /// Cancelling loses no event.
@@ -494,7 +497,7 @@ impl SessionBackend {
         Some(event)
     }
 
-    /// Waits for the answer to a call. Events that come meanwhile are held.
+    /// Waits for the answer to a call. Events in the meantime are held.
     async fn answer<T>(
         &mut self,
         call: impl Future<Output = Result<T, ClientError>>,
@@ -519,13 +522,13 @@ impl SessionBackend {
             id,
             no,
             message_id,
-            // The journal's time replaces it.
+            // Replaced by the journal's time.
             began: Some(SystemTime::now()),
         });
         no
     }
 
-    /// Converts an event of the session to what is shown of it.
+    /// Converts an event of the session to its displayed form.
     fn display(&mut self, event: Event) -> DisplayEvent {
         let at = self.open.iter().position(|turn| turn.has(&event));
         if self.mode == AttachMode::OwnTurns && event.turn_id.is_some() && at.is_none() {
@@ -581,7 +584,7 @@ impl SessionBackend {
             self.open.len() - 1
         });
         let turn = &mut self.open[at];
-        // The host may have given it another id.
+        // The host may have assigned another id.
         turn.id = id;
         turn.began = time;
         match turn.message_id {
@@ -643,8 +646,8 @@ impl SessionBackend {
 }
 
 impl OpenTurn {
-    /// Returns true if an event belongs to this turn. The first one may name another id than its
-    /// input did.
+    /// Returns true if an event belongs to this turn. The first event may name another id than the
+    /// input.
     fn has(&self, event: &Event) -> bool {
         let begins = match &event.body {
             EventBody::Relay(RelayBody::TurnBegin(begin)) => {
@@ -657,13 +660,13 @@ impl OpenTurn {
 }
 
 impl BackgroundCalls {
-    /// Makes a call in a task of its own.
+    /// Makes a call in its own task.
     fn make(&self, call: impl Future<Output = Result<(), ClientError>> + Send + 'static) {
         let mut calls = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         while calls.try_join_next().is_some() {}
         calls.spawn(async move {
             match call.await {
-                // What is settled needs no answer.
+                // A settled request needs no answer.
                 Ok(()) | Err(ClientError::NotPending(_) | ClientError::SessionClosed { .. }) => {}
                 Err(error) => tracing::warn!("a stop or an answer was not sent: {error}"),
             }
@@ -681,7 +684,7 @@ pub(crate) fn is_silent(host: &Host) -> bool {
     agents.iter().all(|agent| agent.counters.lines_in == 0)
 }
 
-/// The error for a session that a host does not open or attach.
+/// Returns the error for a session that a host does not open or attach.
 fn refused(id: &SessionId, error: ClientError) -> CliError {
     match error {
         ClientError::SessionRefused {
@@ -694,7 +697,7 @@ fn refused(id: &SessionId, error: ClientError) -> CliError {
             ));
             match reason {
                 Some(AttachRefusal::Unknown | AttachRefusal::Gone) => {
-                    fault.next("list those that there are by `trunkline sessions`")
+                    fault.next("`trunkline sessions` lists the sessions")
                 }
                 _ => fault,
             }
@@ -710,13 +713,13 @@ fn refused(id: &SessionId, error: ClientError) -> CliError {
 }
 
 fn host_ended(id: &SessionId) -> CliError {
-    CliError::failed(anyhow!("the host that has the journal has ended")).next(format!(
-        "`trunkline sessions attach {id}` goes on: what was shown is stored, and no host needs to run for it"
+    CliError::failed(anyhow!("the process that served the journal has ended")).next(format!(
+        "`trunkline sessions attach {id}` continues the stored session, even if no host is running"
     ))
 }
 
-/// Returns the host's reason for a refused request. It can quote an agent, so what looks like a
-/// secret is hidden.
+/// Returns the host's reason for a refused request. The reason can quote an agent, so text that
+/// looks like a secret is redacted.
 pub(crate) fn refusal_text(error: ClientError) -> anyhow::Error {
     match error {
         ClientError::RequestFailed(why) => anyhow!(redact::text(&why).into_owned()),
@@ -732,7 +735,7 @@ fn parse_time(stamp: &Stamp) -> Option<SystemTime> {
     humantime::parse_rfc3339(stamp.time.as_deref()?).ok()
 }
 
-/// Returns an id that a person can type.
+/// Returns an id that is easy to type.
 fn new_id(prefix: &str) -> Result<SessionId, CliError> {
     let id = Uuid::new_v4().simple().to_string();
     SessionId::new(format!("{prefix}-{}", &id[..8])).map_err(CliError::failed)

@@ -1,4 +1,4 @@
-//! Whom a command talks to: a configured agent, or an adapter named on the command line.
+//! Selection of the agent: a configured one, or an adapter of the command line.
 
 use std::{
     path::{Path, PathBuf},
@@ -44,47 +44,49 @@ pub(crate) use self::{
     named::{add_built_in, agent_names, did_you_mean, is_built_in, no_agent, profile_names},
 };
 
-/// Which agent.
+/// Options that select the agent.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct Target {
-    /// The agent, by its id in the configuration, or a built-in adapter by its name [default: $TRUNKLINE_AGENT, else the
-    /// configured default, else the first]
+    /// Agent, by its id in the configuration, or a built-in adapter by its name [default:
+    /// $TRUNKLINE_AGENT, the configured default, or the first agent]
     #[arg(long, value_name = "ID")]
     pub(crate) agent: Option<String>,
 
-    /// An adapter to run instead: a command line, split by shell quoting rules, run without a shell
+    /// Adapter to run instead: a command line, split by shell quoting rules and run without a shell
     ///
-    /// It runs in the current directory with a short environment (HOME, PATH, LANG, TERM, USER, …). `run` and `chat`
-    /// give it more by --env NAME, and its configuration by -c config.KEY=VALUE. In a configuration file,
-    /// `env_passthrough` and `config` do.
+    /// It runs in the current directory with a short environment (HOME, PATH, LANG, TERM, USER, …).
+    /// `run` and `chat` add variables by --env NAME, and its configuration by -c config.KEY=VALUE.
+    /// A configuration file has `env_passthrough` and `config` for this.
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
     pub(crate) adapter: Option<String>,
 
-    /// Writes every line between the host and its adapters to a file, without secrets
+    /// Logs every line between the host and its adapters to a file, with secrets redacted
     ///
-    /// stderr, and the start and end of processes, too. `trunkline wire show FILE` prints it. A wire log that is there
-    /// becomes FILE.1; so does this one, at 64 MiB. See docs/wire-log.md.
+    /// Includes stderr, and the start and end of processes. `trunkline wire show FILE` prints the
+    /// log. An existing wire log is renamed to FILE.1, also when it reaches 64 MiB. See
+    /// docs/wire-log.md.
     #[arg(long, value_name = "FILE")]
     wire_log: Option<PathBuf>,
 
-    /// How much of each line the wire log keeps: `full`, `head` (type and ids) or `none`
+    /// Logged part of each line: `full`, `head` (type and ids) or `none`
     #[arg(long, value_name = "HOW_MUCH", requires = "wire_log")]
     wire_log_content: Option<Content>,
 
-    /// Whether lines that are not understood are shown as they come.
+    /// True if lines that are not understood are displayed.
     #[arg(skip)]
     pub(crate) shows_unread: bool,
 
-    /// True for a command that connects to the hub of an Amurg file: the file's hub and runtime have an effect.
+    /// True for a command that connects to the hub of an Amurg file, for which the file's hub and
+    /// runtime have an effect.
     #[arg(skip)]
     pub(crate) serves_hub: bool,
 
-    /// What the environment chooses of it.
+    /// Choices of the environment.
     #[arg(skip)]
     environment: ByEnvironment,
 }
 
-/// What the environment chooses where the command line does not.
+/// Choices of the environment, which the command line overrides.
 #[derive(Debug, Clone, Default)]
 struct ByEnvironment {
     agent: Option<String>,
@@ -94,13 +96,13 @@ struct ByEnvironment {
 /// Keys of an Amurg file that have an effect on a command that connects to its hub.
 const HUB_KEYS: [&str; 3] = ["hub", "runtime.id", "runtime.org_id"];
 
-/// The variable that names the agent.
+/// Variable that selects the agent.
 pub(crate) const AGENT: &str = "TRUNKLINE_AGENT";
 
-/// The variable that names the agent's model.
+/// Variable that selects the agent's model.
 pub(crate) const MODEL: &str = "TRUNKLINE_MODEL";
 
-/// What a variable of the environment says; an empty one says nothing.
+/// Returns the value of an environment variable; an empty value counts as unset.
 pub(crate) fn variable(name: &str) -> Option<String> {
     std::env::var(name)
         .ok()
@@ -108,34 +110,35 @@ pub(crate) fn variable(name: &str) -> Option<String> {
         .filter(|value| !value.is_empty())
 }
 
-/// A host, and the agent of it that is meant.
+/// A host, and its selected agent.
 #[derive(Debug)]
 pub(crate) struct Chosen {
     pub(crate) host: Host,
     pub(crate) agent: AgentConfig,
-    /// How a journal is kept, where there is one.
+    /// Options of the journal, if there is one.
     pub(crate) journal: trunkline_journal::Options,
 }
 
-/// Reads the configuration, with what its built-in adapters get, and tells what of it has no effect.
+/// Reads the configuration, checks the parts of its built-in adapters, and reports keys without
+/// effect.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file is invalid.
 pub(crate) fn config(file: Option<&Path>) -> Result<Config, CliError> {
     let config = read(file, &check)?;
     tell(&config.notices);
     Ok(config)
 }
 
-/// Makes the host, and tells what the organisation's policy took.
+/// Creates the host, and reports restrictions by the organisation's policy.
 ///
 /// # Errors
-/// When there is no room for its folder, or the policy cannot be read.
+/// There is no space for its folder, or the policy cannot be read.
 pub(crate) fn build(config: Config) -> Result<Host, CliError> {
     build_with(config, |builder| builder)
 }
 
-/// The agents of a configuration as this program runs them.
+/// Returns a builder with the agents of a configuration as this program runs them.
 pub(crate) fn builder(mut config: Config) -> HostBuilder {
     config.agents.iter_mut().for_each(list_variables);
     host(config).usage_log(true)
@@ -149,9 +152,11 @@ fn build_with(
         .build()
         .map_err(|error| match error {
             error @ BuildError::Policy(_) => {
-                CliError::usage(error).next("correct that file; no agent runs before that")
+                CliError::usage(error).next("correct that file; no agent runs until then")
             }
-            error => CliError::failed(error).next("make room, or name another folder by TMPDIR"),
+            error => {
+                CliError::failed(error).next("free disk space, or set TMPDIR to another folder")
+            }
         })?;
     tell(host.notices());
     Ok(host)
@@ -162,8 +167,9 @@ pub(crate) fn is_set(name: &str) -> bool {
     std::env::var_os(name).is_some_and(|value| !value.is_empty())
 }
 
-/// Lists the variables of the host that the agent of a built-in profile takes its credentials, its model and its way to the
-/// network from. An entry that names one itself has made its choice: another could take precedence over it.
+/// Lists the variables of the host from which the agent of a built-in profile gets its credentials,
+/// its model and its proxy. An entry that names such a variable keeps its choice, because another
+/// variable could override it.
 pub(crate) fn list_variables(agent: &mut AgentConfig) {
     let Some(profile) = built_in(&agent.profile) else {
         return;
@@ -174,7 +180,7 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
     };
     let credentials = profile.credentials().map_or_else(Vec::new, |taken| {
         let mut passed = taken.passed(is_set);
-        // The folder of the login takes precedence over no credential.
+        // The folder of the login has no precedence over any credential.
         if taken.all_variables().any(named) {
             passed.retain(|name| taken.folder_variable() == Some(*name));
         }
@@ -187,7 +193,7 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
             .filter(|name| is_set(name))
             .collect(),
     };
-    // A sandbox that is not open has a proxy of its own, which goes through that of the host.
+    // A restricted sandbox has its own proxy, which uses the host's.
     let has_own_proxy = agent
         .sandbox
         .as_ref()
@@ -205,7 +211,7 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
         .extend(model.into_iter().map(str::to_owned));
 }
 
-/// How many processes an agent has whose adapter does not say that it knows `cwd`.
+/// Number of processes for an agent whose adapter does not report support for `cwd`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Processes {
     /// One: its sessions name no folder.
@@ -214,12 +220,12 @@ pub(crate) enum Processes {
     PerFolder,
 }
 
-/// Whether an agent's adapter is known to work in any folder that a session names.
+/// Returns true if an agent's adapter is known to work in any folder that a session names.
 fn knows_folders(agent: &AgentConfig) -> bool {
     built_in(&agent.profile).is_some_and(Profile::knows_folders)
 }
 
-/// The model that the configuration of a built-in adapter names.
+/// Returns the model that the configuration of a built-in adapter names.
 pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
     agent
         .config
@@ -229,7 +235,7 @@ pub(crate) fn model_of(agent: &AgentConfig) -> Option<&str> {
         .filter(|model| !model.is_empty())
 }
 
-/// The built-in adapter of a profile.
+/// Returns the built-in adapter of a profile.
 pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
     let config::Profile::BuiltIn(name) = profile else {
         return None;
@@ -237,7 +243,7 @@ pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
     PROFILES.iter().find(|known| known.name == name)
 }
 
-/// A host whose built-in adapters are those of this program, wherever it is installed.
+/// Returns the builder of a host whose built-in adapters are those of this program.
 pub(crate) fn host(config: Config) -> HostBuilder {
     let builder = Host::builder().config(config);
     match std::env::current_exe() {
@@ -248,7 +254,7 @@ pub(crate) fn host(config: Config) -> HostBuilder {
     }
 }
 
-/// Tells what of a configuration has no effect.
+/// Reports keys of a configuration that have no effect.
 pub(crate) fn tell(notices: &[String]) {
     let dim = paint::DIM;
     for notice in notices {
@@ -259,10 +265,10 @@ pub(crate) fn tell(notices: &[String]) {
     }
 }
 
-/// Reads the configuration, and checks what its built-in adapters get.
+/// Reads the configuration, and checks the parts of its built-in adapters.
 ///
 /// # Errors
-/// What is wrong with the file.
+/// The file is invalid.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
     let config = Config::discover(file, |name| std::env::var_os(name), check);
     config
@@ -288,38 +294,36 @@ fn with_good_webhooks(config: Config) -> Result<Config, CliError> {
 /// Finds and reads the configuration file; `None` if there is none.
 ///
 /// # Errors
-/// When it cannot be read or is not JSON.
+/// The file cannot be read or is not JSON.
 pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError> {
     Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))
 }
 
 fn wrong_file(error: &ConfigError) -> CliError {
     CliError::usage(anyhow!("failed to {error}")).next(match error.problem() {
-        Problem::Unreadable(_) => {
-            "name a file that is there and that you can read by --config FILE"
-        }
-        _ => "correct that file, or name another one by --config FILE",
+        Problem::Unreadable(_) => "set --config to an existing, readable file",
+        _ => "correct that file, or use another one by --config FILE",
     })
 }
 
-/// What a built-in adapter gets is left to it.
+/// Leaves the checks to the built-in adapter.
 pub(crate) const UNCHECKED: CheckProfile<'static> = &|_, _| Ok(());
 
-/// Checks what a built-in adapter gets, as it will when it starts.
+/// Checks the part of a built-in adapter, as the adapter does at its start.
 ///
 /// # Errors
-/// What is wrong with it.
+/// The part is invalid.
 pub(crate) fn check(profile: &str, config: &Value) -> Result<(), Refused> {
     let profile = PROFILES.iter().find(|known| known.name == profile);
     profile.map_or(Ok(()), |profile| profile.check(config))
 }
 
 impl Target {
-    /// The host that runs the agent, as the command line changes it, and what its sessions ask for. No process is started
-    /// yet.
+    /// Creates the host for the agent, with the changes of the command line, and the options of its
+    /// sessions. Starts no process.
     ///
     /// # Errors
-    /// When the configuration or the command line cannot be used.
+    /// The configuration or the command line is invalid.
     pub(crate) fn host_for(
         &self,
         file: Option<&Path>,
@@ -341,13 +345,13 @@ impl Target {
         Ok((chosen, start))
     }
 
-    /// The option that says how this process runs an adapter, and means nothing to another host.
+    /// Returns the first option that only a host in this process can apply.
     pub(crate) fn of_own_host(&self) -> Option<&'static str> {
         let adapter = self.adapter.as_ref().map(|_| "--adapter");
         adapter.or_else(|| self.wire_log.as_ref().map(|_| "--wire-log"))
     }
 
-    /// An adapter of the command line, or whichever agent is meant.
+    /// Creates a target with an adapter of the command line, or with the default agent.
     pub(crate) fn of_adapter(adapter: Option<String>) -> Self {
         Self {
             adapter,
@@ -355,12 +359,12 @@ impl Target {
         }
     }
 
-    /// The agent that the command line or the environment names.
+    /// Returns the agent that the command line or the environment names.
     pub(crate) fn named(&self) -> Option<String> {
         self.by_environment().agent
     }
 
-    /// With what the environment chooses, where the command line does not.
+    /// Adds the choices of the environment, which the command line overrides.
     fn by_environment(&self) -> Self {
         let mut target = self.clone();
         if target.agent.is_none() && target.adapter.is_none() {
@@ -371,18 +375,18 @@ impl Target {
         target
     }
 
-    /// That there is no such agent.
+    /// Returns the error for an unknown agent.
     fn unknown(&self, config: &Config) -> CliError {
         let fault = no_agent(self.agent.as_deref(), config);
         match self.environment.agent {
             Some(_) => fault.next(format!(
-                "unset {AGENT}, or name an agent that `trunkline agents` lists"
+                "unset {AGENT}, or set it to an agent of `trunkline agents`"
             )),
             None => fault,
         }
     }
 
-    /// The configuration with the keys that the command line sets.
+    /// Returns the configuration with the keys that the command line sets.
     fn changed_config(
         &self,
         file: Option<&Path>,
@@ -407,18 +411,18 @@ impl Target {
         assign(&mut document, index, &profile, &overrides.set)
     }
 
-    /// Says that a file that was named has no say over an adapter of the command line.
+    /// Reports that a named file has no effect on an adapter of the command line.
     fn tell_left_out(file: Option<&Path>) {
         if let Some(file) = file {
             let next = "set keys of the adapter by -c, such as -c max_file_bytes=64MiB";
             tell(&[format!(
-                "--adapter leaves out all of {}, its `runtime` too; {next}",
+                "--adapter ignores all of {}, including its `runtime`; {next}",
                 file.display()
             )]);
         }
     }
 
-    /// The configuration as JSON.
+    /// Returns the configuration as JSON.
     fn document(&self, file: Option<&Path>) -> Result<Document, CliError> {
         let made = |agent: Value| Document::new(json!({ "agents": [agent] }), ".");
         if let Some(line) = &self.adapter {
@@ -440,11 +444,12 @@ impl Target {
         }))
     }
 
-    /// The configuration with the agent that is meant, with further adapters, each as `ID=CMD ARGS`, and with more that the
-    /// sessions of every agent may set. [`Target::host_of`] makes its host. The text is as for [`Target::effective`].
+    /// Returns the configuration with the selected agent, with further adapters, each as `ID=CMD
+    /// ARGS`, and with further options that the sessions of every agent may set.
+    /// [`Target::host_of`] creates its host. The text is as for [`Target::effective`].
     ///
     /// # Errors
-    /// What is wrong with the file or the command line.
+    /// The file or the command line is invalid.
     pub(crate) fn config_beside(
         &self,
         file: Option<&Path>,
@@ -463,7 +468,7 @@ impl Target {
             if config.agents.iter().any(|known| known.id == agent.id) {
                 return Err(
                     CliError::usage(anyhow!("two adapters have the id {:?}", agent.id))
-                        .next("give each --also an id of its own"),
+                        .next("use a different id for each --also"),
                 );
             }
             config.agents.push(agent);
@@ -477,9 +482,9 @@ impl Target {
         Ok((config, agent, effective))
     }
 
-    /// The agent that is meant, without changes by the command line, and what tells whether another host has the same
-    /// configuration: where both texts are equal, it has. `None` where no other host can have it, or where what is wrong
-    /// with it is for its own host to say. Notices are not told but by [`tell`].
+    /// Returns the selected agent without changes by the command line, and a text that is equal for
+    /// equal configurations. `None` if no other host can have the same configuration, or if its own
+    /// host must report an error. Notices are reported only by [`tell`].
     pub(crate) fn effective(
         &self,
         file: Option<&Path>,
@@ -496,7 +501,8 @@ impl Target {
         Some((agent, effective, notices))
     }
 
-    /// The host after a change of the agent's configuration, without a trace in the usage log.
+    /// Returns the host after a change of the agent's configuration, without entries in the usage
+    /// log.
     pub(crate) fn host_unlogged(
         &self,
         file: Option<&Path>,
@@ -519,14 +525,15 @@ impl Target {
         self.host_of(config, agent, None)
     }
 
-    /// The index of the agent that is named, or of the first choice if none is.
+    /// Returns the index of the named agent, or of the first choice if none is named.
     fn position(&self, config: &Config) -> Option<usize> {
         let first = || config.first_choice().map(|agent| &agent.id);
         let id = self.agent.as_ref().or_else(first)?;
         config.agents.iter().position(|agent| agent.id == *id)
     }
 
-    /// The configuration with the agent that is meant as its default, after a change of it, and that agent.
+    /// Returns the configuration with the selected agent as its default, after a change of that
+    /// agent, and the agent.
     fn meant(
         &self,
         mut config: Config,
@@ -547,7 +554,7 @@ impl Target {
             && !set_model(agent, model)
         {
             tell(&[format!(
-                "{MODEL} has no effect on the agent {}: set its model in its own way",
+                "{MODEL} has no effect on the agent {}: set its model in its configuration",
                 agent.id
             )]);
         }
@@ -557,10 +564,10 @@ impl Target {
         Ok((config, agent))
     }
 
-    /// Makes the host of a configuration, and begins its wire log.
+    /// Creates the host of a configuration, and starts its wire log.
     ///
     /// # Errors
-    /// When there is no room for its folder, or a policy or the wire log cannot be had.
+    /// There is no space for its folder, or a policy or the wire log is unavailable.
     pub(crate) fn host_of(
         &self,
         config: Config,
@@ -579,7 +586,7 @@ impl Target {
                 false => logged(builder, wire_log),
             }
         })?;
-        // A policy may have taken something from it.
+        // A policy may have restricted the agent.
         let agent = host.agent(&agent.id).map_or(agent, |status| status.config);
         Ok(Chosen {
             host,
@@ -588,10 +595,10 @@ impl Target {
         })
     }
 
-    /// Begins the wire log that the command line or the configuration asks for.
+    /// Starts the wire log that the command line or the configuration requests.
     ///
     /// # Errors
-    /// When it cannot be begun.
+    /// The wire log cannot be started.
     pub(crate) fn wire_log(&self, config: &Config) -> Result<Option<Arc<WireLog>>, CliError> {
         let Some(path) = self.wire_log.as_ref().or(config.wire_log.as_ref()) else {
             return Ok(None);
@@ -618,7 +625,7 @@ impl Target {
         }
     }
 
-    /// The same, and the file that it was read of.
+    /// Returns the configuration, and the file from which it was read.
     fn config_and_document(
         &self,
         file: Option<&Path>,
@@ -643,7 +650,7 @@ impl Target {
     }
 }
 
-/// The builder of a host that writes this log.
+/// Returns the builder of a host that writes this wire log.
 pub(crate) fn logged(builder: HostBuilder, wire_log: Option<Arc<WireLog>>) -> HostBuilder {
     match wire_log {
         Some(log) => builder.wire_sink(log),
@@ -651,7 +658,7 @@ pub(crate) fn logged(builder: HostBuilder, wire_log: Option<Arc<WireLog>>) -> Ho
     }
 }
 
-/// Sets the model in the configuration of a built-in adapter. `false` where it has no such key.
+/// Sets the model in the configuration of a built-in adapter. Returns false if it has no such key.
 fn set_model(agent: &mut AgentConfig, model: &str) -> bool {
     if !knows(&agent.profile, "model") {
         return false;
@@ -667,7 +674,7 @@ impl Chosen {
     /// Opens a session on the agent, for a program.
     ///
     /// # Errors
-    /// When the host refuses.
+    /// The host refuses.
     pub(crate) fn open(&self, options: SessionOptions) -> Result<Session, CliError> {
         self.may_run()?;
         self.host
@@ -675,18 +682,18 @@ impl Chosen {
             .map_err(CliError::failed)
     }
 
-    /// Opens a session on the agent for a person, with an id that begins with `prefix`.
+    /// Opens a session on the agent for a user, with an id that starts with `prefix`.
     ///
     /// # Errors
-    /// The organisation's policy forbids the agent, or its host is not reached. What else the host
-    /// refuses is the end of the session.
+    /// The organisation's policy forbids the agent, or its host is not reached. Other refusals are
+    /// the end of the session.
     pub(crate) async fn open_session(
         &self,
         prefix: &str,
         start: SessionStart,
     ) -> Result<(SessionBackend, Holder), CliError> {
         self.may_run()?;
-        // The longest prompt fits, however it is escaped.
+        // Large enough for the longest prompt, with any escapes.
         let options = RelayOptions::default().max_line(4 * protocol::MAX_LINE);
         let (client, holder) = journal::serve_here(self.host.clone(), options).await?;
         let agent = Some(self.agent.id.clone());
@@ -694,10 +701,10 @@ impl Chosen {
         Ok((session, holder))
     }
 
-    /// Why there is nothing to run, where the organisation's policy forbids every agent.
+    /// Checks that the organisation's policy allows at least one agent.
     ///
     /// # Errors
-    /// The refusal of the agent that is meant.
+    /// The refusal of the selected agent.
     pub(crate) fn any_may_run(&self) -> Result<(), CliError> {
         let mut agents = self.host.agents().into_iter();
         let any_may_run = agents.any(|agent| agent.refusal.is_none());
@@ -710,15 +717,15 @@ impl Chosen {
         refusal.map_or(Ok(()), |refusal| Err(refused(refusal.of(&self.agent.id))))
     }
 
-    /// How the agent is run, as a person would type it.
+    /// Returns the command that runs the agent, for display.
     pub(crate) fn command_line(&self) -> String {
         command_line(&self.agent)
     }
 }
 
-/// That the organisation's policy forbids an agent.
+/// Returns the error for an agent that the organisation's policy forbids.
 fn refused(error: OpenError) -> CliError {
     CliError::usage(error).next(
-        "change the agent's entry to what the policy allows; `trunkline doctor` says what that is",
+        "change the agent's entry to what the policy allows; `trunkline doctor` shows the difference",
     )
 }

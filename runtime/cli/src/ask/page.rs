@@ -1,5 +1,5 @@
-//! What a person is shown of a request: all of a short one, and of a long one the beginning and the
-//! end of each part.
+//! Displayed parts of a request: all of a short request; the beginning and the end of each part of
+//! a long one.
 
 use serde_json::Value;
 use trunkline_host::protocol::{Diff, InputRequest, PermissionRequest};
@@ -10,30 +10,30 @@ use crate::{
     terminal::{one_line, shown},
 };
 
-/// A text up to this length is shown whole, if it has no more than [`LINES`]; in bytes.
+/// Limit of a text that is shown whole if it has at most [`MAX_LINES`], in bytes.
 const TEXT: usize = 8 * 1024;
-/// Lines of a longer text that are shown: most of them from its beginning.
+/// Limit of the shown lines of a longer text, most of them from its beginning.
 const LINES: usize = 40;
-/// The last ones of these.
+/// Shown lines from the end of a longer text.
 const LAST_LINES: usize = 10;
-/// The longest line of a longer text, in characters.
+/// Limit of a line of a longer text, in characters.
 const LINE: usize = 400;
-/// The longest name, title or label, in characters.
+/// Limit of a name, title or label, in characters.
 const NAME: usize = 200;
-/// Diffs, options or choices that are shown.
+/// Limit of shown diffs, options or choices.
 const ITEMS: usize = 20;
 
-/// Lines for the terminal, cleaned.
+/// Sanitized lines for the terminal.
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) lines: Vec<String>,
-    /// Whether something was left out; the lines say how much.
+    /// True if something is omitted; the lines report how much.
     pub(super) is_cut: bool,
     whole: bool,
 }
 
 impl Page {
-    /// The page of a permission; `whole` leaves nothing out.
+    /// Creates the page of a permission request; `whole` omits nothing.
     pub(super) fn of_permission(request: &PermissionRequest, whole: bool) -> Self {
         let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
         let mut page = Self::new(whole);
@@ -67,7 +67,7 @@ impl Page {
         page
     }
 
-    /// The page of a question, without its fields.
+    /// Creates the page of a question, without its fields.
     pub(super) fn of_question(request: &InputRequest) -> Self {
         let (care, bold) = (paint::CARE, paint::STRONG);
         let mut page = Self::new(false);
@@ -84,7 +84,7 @@ impl Page {
         page
     }
 
-    /// The tool's input, but for what stands above it or in a diff.
+    /// Adds the tool's input, except for the parts that the headline or a diff shows.
     fn input(&mut self, request: &PermissionRequest, diffs: &[Diff]) {
         let dim = paint::DIM;
         let value = request
@@ -137,7 +137,7 @@ impl Page {
         }
     }
 
-    /// A text on one line, cut where it is long.
+    /// Returns a text on one line, cut if it is long.
     pub(super) fn name(&mut self, text: &str) -> String {
         let text = one_line(text);
         match text.char_indices().nth(NAME) {
@@ -149,7 +149,7 @@ impl Page {
         }
     }
 
-    /// The first of `items`; a line says how many more there are.
+    /// Returns the first of `items`; a line reports the number of the others.
     pub(super) fn items<'a, T>(&mut self, items: &'a [T], what: &str) -> &'a [T] {
         let most = if self.whole {
             items.len()
@@ -185,7 +185,7 @@ impl Page {
         if between > 0 {
             let count = last - first;
             self.lines.push(format!(
-                "    {dim}… {count} lines, {between} bytes, left out …{dim:#}"
+                "    {dim}… {count} lines, {between} bytes omitted …{dim:#}"
             ));
         }
         self.lines
@@ -193,7 +193,7 @@ impl Page {
     }
 }
 
-/// The line, or its beginning and end.
+/// Returns the line, or its beginning and end.
 fn cut(line: &str) -> String {
     let at = |number: usize| line.char_indices().nth(number).map(|(at, _)| at);
     let (Some(from), Some(_)) = (at(LINE / 2), at(LINE)) else {
@@ -205,7 +205,7 @@ fn cut(line: &str) -> String {
         .nth(LINE / 2 - 1)
         .map_or(from, |(at, _)| at);
     format!(
-        "{} … {} bytes left out … {}",
+        "{} … {} bytes omitted … {}",
         &line[..from],
         to - from,
         &line[to..]
@@ -260,7 +260,7 @@ mod tests {
             );
             assert!(page.lines.iter().any(|line| line.contains(first)));
             assert!(page.lines.iter().any(|line| line.contains(last)));
-            assert!(page.lines.iter().any(|line| line.contains("left out")));
+            assert!(page.lines.iter().any(|line| line.contains("omitted")));
             assert!(page.is_cut);
             let whole = Page::of_permission(&request, true);
             assert!(!whole.is_cut);

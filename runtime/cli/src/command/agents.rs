@@ -1,4 +1,4 @@
-//! `trunkline agents`: what is configured.
+//! `trunkline agents`: lists the configured agents.
 
 use std::{io::Write, path::Path};
 
@@ -26,12 +26,13 @@ A file of one agent:
     { \"id\": \"mine\", \"profile\": \"external\",
       \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }")]
 pub(crate) struct Agents {
-    /// As one JSON array, with the capabilities of each built-in adapter and of each marked `sdk: true`
+    /// Prints one JSON array, with the capabilities of each built-in adapter and of each agent
+    /// marked `sdk: true`
     #[arg(long)]
     json: bool,
 }
 
-/// How an agent stands, in a word.
+/// Returns the state of an agent in one word.
 fn state(agent: &AgentStatus) -> String {
     match agent.refusal {
         Some(_) => "refused".to_owned(),
@@ -87,7 +88,7 @@ impl Agents {
         let mut out = anstream::stdout().lock();
         out.write_all(table::lines(&list).as_bytes())?;
         let dim = paint::DIM;
-        writeln!(out, "{dim}* the default · configuration: {source}{dim:#}")?;
+        writeln!(out, "{dim}* default agent · configuration: {source}{dim:#}")?;
         Ok(exit::OK)
     }
 }

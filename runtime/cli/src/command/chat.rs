@@ -1,4 +1,4 @@
-//! `trunkline chat`: a conversation.
+//! `trunkline chat`: an interactive conversation.
 
 use std::path::{Path, PathBuf};
 
@@ -30,26 +30,26 @@ mod word;
 
 pub(crate) use self::transcript::{Speaker, Transcript};
 
-/// Talks with an agent, turn by turn
+/// Starts an interactive conversation with an agent
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline chat
   trunkline chat --agent claude-code
   trunkline chat --adapter 'python3 my_adapter.py' --debug
-  trunkline chat --journal journal                a conversation that can be resumed
-  trunkline chat --journal journal --resume       goes on with one of them
-  trunkline chat --resume                         goes on with a session of the daemon
-  trunkline chat --agent codex --native ID        goes on with a conversation that the agent keeps
+  trunkline chat --journal journal                store the conversation, to resume it later
+  trunkline chat --journal journal --resume       pick a stored conversation and resume it
+trunkline chat --resume                         resume a session of the daemon
+  trunkline chat --agent codex --native ID        resume a conversation stored by the agent
 
-While you type: arrows and Ctrl-R find what you said before, Tab completes.
-While the agent works: Ctrl-C stops its turn, a second one leaves.
+While you type: arrow keys and Ctrl-R search your earlier inputs, Tab completes.
+While the agent works: Ctrl-C stops the turn, a second Ctrl-C leaves.
 /help lists the commands.
 
-Where a daemon runs with the same configuration (`trunkline up`), the session is
-the daemon's and goes on when you leave; -v says so, or why not. An option of the
-agent other than --cwd, --adapter, --journal, --debug and --no-daemon run it in
-this process.")]
+If a daemon runs with the same configuration (`trunkline up`), it runs the session,
+which continues when you leave; -v logs which process runs it, and why. With --adapter,
+--journal, --debug, --no-daemon, or an agent option other than --cwd, this process
+runs the session.")]
 pub(crate) struct Chat {
     #[command(flatten)]
     target: Target,
@@ -57,34 +57,38 @@ pub(crate) struct Chat {
     #[command(flatten)]
     daemon: DaemonChoice,
 
-    /// Where files that the agent gives are saved; without it they are gone at the end
+    /// Folder for files that the agent provides [default: they are deleted at the end]
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
-    /// Keeps the conversation in the journal of this folder [default: `journal` in `runtime` of the configuration]
+    /// Stores the conversation in the journal of this folder [default: `runtime.journal` of the
+    /// configuration]
     ///
-    /// It can be gone on with later, by --resume or `trunkline sessions attach`. Where a host has the folder already the
-    /// session is that host's. See docs/sessions.md.
+    /// Continue it later by --resume or `trunkline sessions attach`. If another process already
+    /// serves this folder, that process runs the session. See docs/sessions.md.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
-    /// Goes on with a session of the journal, or of the daemon
+    /// Continues a session of the journal or of the daemon
     ///
-    /// Without an ID you pick one from a list, which also has the conversations that agents themselves keep.
+    /// Without an ID, lists the sessions to pick from, together with the conversations that agents
+    /// store themselves.
     #[arg(long, value_name = "ID", num_args = 0..=1)]
     resume: Option<Option<String>>,
 
-    /// Goes on with a conversation that the agent itself keeps, also one that began without trunkline
+    /// Continues a conversation that the agent itself stores, even if it was started without
+    /// trunkline
     ///
-    /// `trunkline sessions list --native --agent NAME` lists them. The conversation becomes a session of the journal.
+    /// `trunkline sessions list --native --agent NAME` lists these conversations. The conversation
+    /// becomes a session of the journal.
     #[arg(long, value_name = "ID", conflicts_with = "resume")]
     native: Option<String>,
 
-    /// Shows what the adapter logs, and lines of it that are not understood, with the reason
+    /// Shows the log lines of the adapter, and the lines that are not understood, with the reason
     #[arg(long)]
     pub(super) debug: bool,
 
-    // Last: its heading holds for what follows.
+    // Last, because its heading applies to all options that follow.
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -94,7 +98,7 @@ impl Chat {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
         let folder = match (&self.journal, &self.target.adapter) {
-            // What an adapter of the command line gets is in no file.
+            // No configuration file applies to an adapter of the command line.
             (None, Some(_)) => None,
             (given, _) => journal::folder(given.as_deref(), config)?,
         };
@@ -148,7 +152,7 @@ impl Chat {
         } else {
             Detail::Calm
         });
-        // What is not understood is seen by its host alone.
+        // Only the adapter's host has the lines that are not understood.
         let choice = DaemonChoice {
             no_daemon: self.daemon.no_daemon || self.debug,
         };
@@ -169,7 +173,7 @@ impl Chat {
     }
 }
 
-/// Where history is kept: the user's state folder.
+/// Returns the history file in the user's state folder.
 fn history() -> Option<PathBuf> {
     use etcetera::BaseStrategy;
     let folders = etcetera::choose_base_strategy().ok()?;

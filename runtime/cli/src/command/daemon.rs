@@ -1,4 +1,4 @@
-//! `trunkline down`, `reload` and `open`: what a daemon is asked by its user.
+//! `trunkline down`, `reload` and `open`: requests to the daemon.
 
 use std::{
     io::Write,
@@ -22,15 +22,16 @@ use crate::{
     private_file::write_private,
 };
 
-/// How long a daemon may take to end.
-const ENDS: Duration = Duration::from_secs(20);
+/// Timeout for the end of a daemon.
+const END_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often it is looked at.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of the checks for its end.
+const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Ends the daemon: turns that run may end first, for some seconds
+/// Ends the daemon; running turns get a few seconds to end first
 ///
-/// `trunkline acp` of an open editor ends with an error and does not start it again. The next one may.
+/// A running `trunkline acp` ends with an error and does not restart the daemon. The next start of
+/// an editor's agent may.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,38 +49,39 @@ impl Down {
         if folder.is_down() && DaemonLaunch::note_end(&folder, DaemonEnd::Down)? {
             writeln!(
                 anstream::stderr(),
-                "no daemon ran in {}; an open `trunkline acp` does not start it again",
+                "no daemon was running in {}; a running `trunkline acp` does not start it",
                 folder.0.display()
             )?;
             return Ok(exit::OK);
         }
         folder.ask(Method::POST, "/v1/stop").await?;
-        let until = Instant::now() + ENDS;
+        let until = Instant::now() + END_TIMEOUT;
         loop {
             match folder.running() {
                 Err(_) if folder.is_down() => break,
                 Ok(running) if ends.is_some_and(|pid| pid != running.pid) => {
                     writeln!(
                         anstream::stderr(),
-                        "the daemon has ended; another one was started meanwhile"
+                        "the daemon has ended, and another one was started"
                     )?;
-                    break;
+                    return Ok(exit::OK);
                 }
                 _ => {}
             }
             if Instant::now() > until {
                 return Err(CliError::failed(anyhow!(
                     "the daemon has not ended within {} s",
-                    ENDS.as_secs()
+                    END_TIMEOUT.as_secs()
                 )));
             }
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
         }
+        writeln!(anstream::stdout(), "the daemon has ended")?;
         Ok(exit::OK)
     }
 }
 
-/// Has the daemon read its configuration again. One that is wrong is refused, and changes nothing
+/// Reloads the daemon's configuration; an invalid one is rejected and changes nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -104,9 +106,9 @@ impl Reload {
 
 /// Opens the daemon's page in a browser
 ///
-/// The browser gets a file of yours alone, which hands the page a code that is good once, for a minute: no secret
-/// stands in a command line or an address. On a machine without a browser, forward the port and give the page a token
-/// of `trunkline token new`.
+/// The browser gets a private file with a one-time code that is valid for a minute, so that no
+/// secret appears in a command line or an address. On a machine without a browser, forward the port
+/// and sign in to the page with a token of `trunkline token new`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -116,7 +118,7 @@ pub(crate) struct Open {
     #[command(flatten)]
     state: State,
 
-    /// Prints the file's path, and opens nothing
+    /// Prints the path of the file without opening it
     #[arg(long)]
     print: bool,
 }
@@ -138,7 +140,7 @@ impl Open {
         if !self.print {
             writeln!(
                 anstream::stderr(),
-                "no browser was found: open that file within a minute, or {} with a token of `trunkline token new`",
+                "no browser found: open that file within a minute, or open {} with a token of `trunkline token new`",
                 running.http
             )?;
         }
@@ -146,7 +148,8 @@ impl Open {
     }
 }
 
-/// A page that gives the code, and is left at once. Address and code have nothing that HTML would read.
+/// Returns the page that submits the code at once. Address and code contain no special characters
+/// of HTML.
 fn page(http: &str, code: &str) -> String {
     format!(
         "<!doctype html>\n<meta charset=\"utf-8\">\n<title>trunkline</title>\n\
@@ -155,7 +158,7 @@ fn page(http: &str, code: &str) -> String {
     )
 }
 
-/// Opens a file as the desktop does, or the user's variable says. Whether something was started.
+/// Opens a file with `$BROWSER` or the desktop's program. Returns true if a program was started.
 fn browse(path: &Path) -> bool {
     let chosen = std::env::var("BROWSER")
         .ok()

@@ -1,7 +1,7 @@
-//! `trunkline doctor`: what would keep agents from running, and what they would run in.
+//! `trunkline doctor`: checks what agents need, and the environment in which they run.
 //!
-//! It makes, changes and starts nothing that stays: it looks, asks the programs that know
-//! `--diagnose`, and runs the adapters themselves only with `--start`.
+//! The checks change nothing: they inspect files, query the programs that support `--diagnose`, and
+//! run adapters only with `--start`.
 
 use std::{
     collections::HashMap,
@@ -43,71 +43,71 @@ mod running;
 mod start;
 mod text;
 
-/// How long a program may take to answer.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Timeout for an answer of a program.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Timeout for the start of a program that may know the core protocol only: such an adapter is silent
 /// until its first input.
-const CORE_READY: Duration = Duration::from_secs(5);
+const CORE_READY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Checks what agents need: programs, folders, environment, containment
 ///
-/// For each agent: is its command there, and which version; its working directory; the names of its
-/// variables and credentials, never their values; the containment, the limits and the sandbox that
-/// it would get, and why not better ones; its own `--diagnose`, if it is a built-in adapter or
-/// marked `sdk: true`. A built-in adapter that wraps an agent's program looks there for that, its
-/// version and its credentials, with the agent's configuration and variables. If the daemon or a
-/// host with a journal runs, the health of its agent of this name is shown, and why its last turns
-/// failed.
+/// Checks for each agent: its command and version; its working directory; the names of its
+/// variables and credentials, but never their values; its containment, limits and sandbox, with the
+/// reasons for weaker ones; and its own `--diagnose` report, if it is a built-in adapter or marked
+/// `sdk: true`. A built-in adapter that wraps another program checks that program, its version and
+/// its credentials, with the agent's configuration and variables. If the daemon or another host
+/// with a journal is running, its health report for the agent is included, with the cause of recent
+/// failures.
 ///
-/// No adapter is started without --start, and nothing is left behind. Any other program is only
-/// looked at: it would take a flag for a run. A few well-known programs (node, python3, …) are
-/// asked for their `--version`.
+/// Adapters are started only with --start, and nothing remains afterwards. Any other program is
+/// only inspected, because it could treat a flag as a run. A few well-known programs (node,
+/// python3, …) are queried by `--version`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline doctor
   trunkline doctor claude --start
   trunkline doctor --adapter 'python3 my_adapter.py' --start
-  trunkline doctor codex          even if no agent has this name
+  trunkline doctor codex          even if it is not configured
   trunkline doctor --json | jq '.agents[] | select(.status == \"fail\")'
-  trunkline doctor --all          which built-in agents are on this machine
+  trunkline doctor --all          list the built-in agents on this machine
   trunkline doctor --codes
 
-It ends with 0 when all passed or some warned, with 1 when an error was found (or a
-warning, with --strict), and with 2 when the configuration cannot be read.")]
+Exit codes: 0 no errors, 1 an error was found (or a warning, with --strict), 2 the
+configuration cannot be read.")]
 pub(crate) struct Doctor {
-    /// The agents to check, or built-in adapters by their names [default: all agents]
+    /// Agents to check, or built-in adapters by name [default: all agents]
     #[arg(value_name = "AGENT")]
     agents: Vec<String>,
 
-    /// An adapter to check instead: a command line, as at `run` and `chat`
+    /// Command line of an adapter to check instead, as for `run` and `chat`
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with_all = ["agents", "all", "codes"])]
     adapter: Option<String>,
 
-    /// As one JSON object
+    /// Prints one JSON object
     #[arg(long)]
     json: bool,
 
-    /// Starts and stops each agent's process as well, and tells how long that took
+    /// Also starts and stops each agent's process, and reports the timings
     #[arg(long)]
     start: bool,
 
-    /// Fails on warnings, too
+    /// Also fails on warnings
     #[arg(long)]
     strict: bool,
 
-    /// How long a program may take to answer, and to be ready with --start [default: 30s; 5s to be
-    /// ready, where it may know the core of the protocol only]
+    /// Timeout for answers of programs, and for readiness with --start [default: 30s; 5s for
+    /// readiness of an adapter that may support only the core protocol]
     #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     timeout: Option<Duration>,
 
-    /// Lists the codes that checks may have, and what they mean
+    /// Lists the codes of the checks with their meanings
     #[arg(long, conflicts_with_all = ["agents", "start", "strict"])]
     codes: bool,
 
-    /// Lists every agent that a built-in adapter wraps: is it installed, which version, where its
-    /// credentials come from
+    /// Lists every agent that a built-in adapter wraps: installation, version, source of its
+    /// credentials
     #[arg(long, conflicts_with_all = ["agents", "start", "strict", "codes"])]
     all: bool,
 }
@@ -149,7 +149,7 @@ impl Doctor {
     }
 
     fn timeout(&self) -> Duration {
-        self.timeout.unwrap_or(ANSWER)
+        self.timeout.unwrap_or(ANSWER_TIMEOUT)
     }
 
     async fn examine(&self, file: Option<&Path>) -> Result<Report, CliError> {
@@ -174,7 +174,7 @@ impl Doctor {
         of_host.extend(told);
 
         config.agents.iter_mut().for_each(target::list_variables);
-        // What has no value is reported and left out, so that the rest can be looked at.
+        // Variables without a value are reported and removed, so that the rest can be checked.
         let unresolved: Vec<_> = config.agents.iter_mut().map(environment::resolve).collect();
         let narrowed: Vec<_> = config
             .agents
@@ -184,7 +184,7 @@ impl Doctor {
         let agents = config.agents.clone();
         let mut allowed = narrowed.iter().map(Result::is_ok);
         config.agents.retain(|_| allowed.next().unwrap_or(false));
-        // An error is that of the policy or of the folder for temporary files, which have their checks.
+        // An error of the policy or of the temporary folder is reported by its own check.
         let host = target::host(config).build();
         let means = tokio::task::spawn_blocking(Means::look).await;
         let means = means.map_err(|error| CliError::failed(anyhow!(error)))?;
@@ -220,7 +220,7 @@ impl Doctor {
         Ok(Report::new(&source, of_host, reports))
     }
 
-    /// Keeps the agents that were named.
+    /// Keeps only the named agents.
     fn choose(&self, config: &mut Config) -> Result<(), CliError> {
         self.agents
             .iter()
@@ -283,7 +283,7 @@ impl Doctor {
         }
         checks.extend(folders);
         checks.extend(environment::names(agent, &spec, &environment));
-        // Without one of its values the process would not be started.
+        // A process without one of its values would not be started.
         let has_values = unresolved.iter().all(|check| check.level < Level::Error);
         checks.extend(unresolved);
         checks.extend(environment::credentials(agent, &environment));
@@ -294,24 +294,28 @@ impl Doctor {
             checks.extend(adapter::diagnose(agent, &spec, self.timeout()).await);
         }
         if self.start && has_values && is_held {
-            let ready = if agent.sdk { ANSWER } else { CORE_READY };
+            let ready = if agent.sdk {
+                ANSWER_TIMEOUT
+            } else {
+                CORE_READY_TIMEOUT
+            };
             checks.extend(start::start(agent, spec, self.timeout.unwrap_or(ready)).await);
         }
         checks
     }
 }
 
-/// How the agent is started, or that it cannot be looked at.
+/// Returns the start of the agent's process, or the reason why it cannot be checked.
 fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check> {
     let unchecked = |message: &str| Check::new(Code::AgentUnchecked, message);
     match host.as_ref().map(|host| host.child_spec(id)) {
         Ok(Some(Ok(spec))) => Ok(spec),
         Ok(Some(Err(error))) => {
-            Err(unchecked("its process cannot be prepared").detail(error.to_string()))
+            Err(unchecked("the process cannot be prepared").detail(error.to_string()))
         }
-        Ok(None) => Err(unchecked("the host does not have it")),
+        Ok(None) => Err(unchecked("the host has no such agent")),
         Err(error) => {
-            Err(unchecked("the host cannot be made; see its checks").detail(error.to_string()))
+            Err(unchecked("the host cannot be created; see its checks").detail(error.to_string()))
         }
     }
 }
@@ -323,11 +327,11 @@ fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
     if PROFILES.iter().any(|profile| profile.name == name) {
         return None;
     }
-    let message = format!("this program has no built-in adapter `{name}`");
-    Some(Check::new(Code::ProfileUnknown, message).hint("`trunkline profiles` lists those it has"))
+    let message = format!("there is no built-in adapter `{name}`");
+    Some(Check::new(Code::ProfileUnknown, message).hint("`trunkline profiles` lists them"))
 }
 
-/// The table of codes.
+/// Returns the table of codes.
 fn codes(json: bool) -> String {
     if json {
         let list: Vec<_> = Code::ALL

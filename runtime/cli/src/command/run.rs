@@ -1,4 +1,4 @@
-//! `trunkline run`: one turn.
+//! `trunkline run`: runs one turn.
 
 use std::{
     fs,
@@ -30,17 +30,17 @@ use crate::{
     target::{Target, command_line},
 };
 
-/// The largest prompt that is read from stdin, in bytes.
+/// Limit of a prompt on stdin, in bytes.
 const MAX_PROMPT: u64 = 8 * 1024 * 1024;
 
-/// How a person's second Ctrl-C ends the adapters: soon.
-const HURRIED: StopSteps = StopSteps {
+/// Timeouts for the end of the adapters after a second Ctrl-C.
+const FAST_STOP: StopSteps = StopSteps {
     close: Duration::from_millis(100),
     eof: Duration::from_millis(400),
     term: Duration::from_millis(500),
 };
 
-/// Sends one prompt and shows the answer
+/// Sends one prompt and prints the answer
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,18 +50,19 @@ Examples:
   trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
 
 The answer goes to stdout; thinking, tools, plans and usage go to stderr.
-Ctrl-C stops the turn, a second one ends the program. Permissions and questions
-are asked on the terminal; without one they are denied, and stderr says so.
+Ctrl-C stops the turn, a second Ctrl-C ends the program. Permission requests and
+questions appear on the terminal; without a terminal they are denied, with a
+notice on stderr.
 
-Where a daemon runs with the same configuration (`trunkline up`), the session is
-the daemon's, and is closed at the end; -v says so, or why not. An option of the
-agent other than --cwd, --adapter and --no-daemon run it in this process.
+If a daemon runs with the same configuration (`trunkline up`), it runs the session,
+which is closed at the end; -v logs which process runs it, and why. With --adapter,
+--no-daemon, or an agent option other than --cwd, this process runs the session.
 
---json writes one object a line: `type`, and the members of the protocol's
+--json prints one object per line: `type`, and the members of the protocol's
 message. The last line has the type `end` and always `cause`, `status`,
 `delivered`, `exit` and `usage`.
 
-Exit codes: 0 the turn completed, 1 it did not, 2 the command line or the
+Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the
 configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -70,24 +71,25 @@ pub(crate) struct Run {
     #[command(flatten)]
     daemon: DaemonChoice,
 
-    /// Every event as one JSON object a line
+    /// Prints every event as one JSON object per line
     #[arg(long)]
     json: bool,
 
-    /// A file that goes with the prompt; may be given several times
+    /// File to send with the prompt; may be repeated
     #[arg(long, value_name = "PATH")]
     file: Vec<PathBuf>,
 
-    /// Where files that the agent gives are saved, made if it is not there; without it they are gone at the end
+    /// Folder for files that the agent provides; created if missing [default: they are deleted at
+    /// the end]
     ///
-    /// A file that cannot be saved makes the exit code 1.
+    /// The exit code is 1 if a file cannot be saved.
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
-    /// What to say; `-`, or nothing with a piped stdin, reads it from stdin
+    /// Prompt; read from stdin if it is `-`, or if it is missing and stdin is piped
     prompt: Option<String>,
 
-    // Last: its heading holds for what follows.
+    // Last, because its heading applies to all options that follow.
     #[command(flatten)]
     overrides: Overrides,
 }
@@ -145,7 +147,7 @@ impl Run {
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
         match own {
             Some(host) => {
-                shut_down(&host, hurried.then_some(HURRIED), &mut interrupts).await;
+                shut_down(&host, hurried.then_some(FAST_STOP), &mut interrupts).await;
                 session.leave().await;
             }
             None => session.close().await,
@@ -160,8 +162,8 @@ impl Run {
     }
 }
 
-/// What to do about an agent that did not start. One of the command line is in no configuration, so no other command can
-/// look at it.
+/// Returns the next step for an agent that did not start. `doctor` cannot check an adapter of the
+/// command line by a name, because no configuration has it.
 fn next(
     agent: &AgentConfig,
     end: &TurnEnd,
@@ -173,7 +175,7 @@ fn next(
         && agent.profile == Profile::External
     {
         let correct = if is_ad_hoc {
-            "-c config.KEY=VALUE sets a key"
+            "set a key by -c config.KEY=VALUE"
         } else {
             "correct `config` in the agent's entry"
         };
@@ -186,22 +188,20 @@ fn next(
         .as_ref()
         .is_some_and(|error| error.category == Some(Category::NotInstalled));
     if is_ad_hoc && is_missing && end.cause == Cause::StartFailed {
-        // The error says the rest.
+        // The error already names the cause.
         let (program, folder) = (Path::new(&agent.command.command), &agent.command.work_dir);
         let counts = program.is_relative()
             && program.components().count() > 1
             && !folder.as_os_str().is_empty();
         return counts.then(|| {
             format!(
-                "next: name it by an absolute path, since --cwd runs it in {}",
+                "next: use an absolute path for the program: --cwd runs it in {}",
                 folder.display()
             )
         });
     }
     if is_ad_hoc {
-        return Some(format!(
-            "next: see what `{line}` says when it is run by hand"
-        ));
+        return Some(format!("next: run `{line}` by hand to see its output"));
     }
     let file = config.map(|file| file.to_string_lossy());
     let options = file.iter().flat_map(|file| ["--config", file]);
@@ -211,19 +211,19 @@ fn next(
         .chain(["doctor", &agent.id, "--start"]);
     let command = shell_words::join(words);
     Some(format!(
-        "next: `{}` says what is missing",
+        "next: `{}` shows the problem",
         redact::text(&command)
     ))
 }
 
-/// How the program ends.
+/// Pace of the program's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Pace {
     Orderly,
     Hurried,
 }
 
-/// A file as the user means it, from where they are: with links and `..` followed, which a host follows for no one.
+/// Resolves links and `..` of a path that the user names, because a host does not follow them.
 pub(super) fn own_path(path: &Path) -> PathBuf {
     path.canonicalize().unwrap_or_else(|_| path.to_owned())
 }
@@ -239,14 +239,14 @@ pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<Str
     })
 }
 
-/// The one turn.
+/// The turn of the command.
 struct Turn<'a, N> {
-    /// The host of the session, where it is in this process.
+    /// Host of the session, if it runs in this process.
     host: Option<&'a Host>,
     agent: &'a AgentConfig,
     files: &'a [PathBuf],
     prompt: String,
-    /// What to do about its end; about an agent that did not start, only then.
+    /// Returns the next step after the turn's end.
     next: N,
 }
 
@@ -263,15 +263,15 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
                 .await
                 .map_err(|error| {
                     let next = after_refused_file(self.agent, file).unwrap_or_else(|| {
-                        "name a file that you can read, by its path from here".to_owned()
+                        "name a readable file, relative to the current folder".to_owned()
                     });
-                    CliError::usage(error.context(format!("failed to give {}", file.display())))
+                    CliError::usage(error.context(format!("failed to attach {}", file.display())))
                         .next(next)
                 })?;
         }
         let no = match session.send(&self.prompt).await {
             Ok(no) => no,
-            // A session that was refused has the reason as its end.
+            // The end of a refused session has the reason.
             Err(error) => {
                 return match conversation.catch_up(session).await? {
                     Some(end) => Ok((code_of_session(&end), Pace::Orderly)),
@@ -295,7 +295,7 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
     }
 }
 
-/// What to do about a turn that failed, where that is known.
+/// Returns the next step for a failed turn, if it is known.
 pub(super) fn next_after(end: &TurnEnd, agent: &AgentConfig, asked: &[&str]) -> Option<String> {
     let failure = end.error.as_ref()?;
     if end.cause == Cause::Refused {
@@ -304,18 +304,18 @@ pub(super) fn next_after(end: &TurnEnd, agent: &AgentConfig, asked: &[&str]) -> 
     advice::next(agent, failure).map(|next| format!("next: {next}"))
 }
 
-/// Ends the adapters; an interrupt meanwhile ends the waiting.
+/// Ends the adapters; an interrupt skips the wait.
 pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts: &mut Interrupts) {
     tokio::select! {
         () = host.shutdown_within(steps) => {}
-        // What is left dies with this process.
+        // Remaining processes end with this one.
         _ = interrupts.next() => {}
     }
 }
 
-/// The exit code that tells how a turn ended.
+/// Returns the exit code for the end of a turn.
 pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
-    // An adapter that ended before it said anything did not start, as far as a person can tell.
+    // For the user, an adapter that ended without any output did not start.
     let not_installed = end
         .error
         .as_ref()
@@ -331,7 +331,7 @@ pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
     }
 }
 
-/// The exit code for a session that ended without a turn.
+/// Returns the exit code for a session that ended without a turn.
 fn code_of_session(end: &SessionEnd) -> u8 {
     match end.reason {
         ClosedReason::Finished => exit::OK,
@@ -340,14 +340,15 @@ fn code_of_session(end: &SessionEnd) -> u8 {
     }
 }
 
-/// The prompt, from the command line or stdin.
+/// Returns the prompt from the command line or stdin.
 fn prompt(given: Option<String>) -> Result<String, CliError> {
     match given.as_deref() {
         Some("-") => {}
         Some(_) => return Ok(given.unwrap_or_default()),
         None if io::stdin().is_terminal() => {
-            return Err(CliError::usage(anyhow!("there is no prompt"))
-                .next("give one (trunkline run 'hello'), pipe one in, or talk: trunkline chat"));
+            return Err(CliError::usage(anyhow!("the prompt is missing")).next(
+                "add one (trunkline run 'hello'), pipe one to stdin, or start `trunkline chat`",
+            ));
         }
         None => {}
     }
@@ -359,15 +360,15 @@ fn prompt(given: Option<String>) -> Result<String, CliError> {
             CliError::usage(anyhow!(error).context("failed to read the prompt from stdin"))
         })?;
     if text.is_empty() {
-        let fault = CliError::usage(anyhow!("there is no prompt: stdin is empty"));
-        return Err(fault.next("give one: trunkline run 'hello'"));
+        let fault = CliError::usage(anyhow!("the prompt is missing: stdin is empty"));
+        return Err(fault.next("add one: trunkline run 'hello'"));
     }
     if text.len() as u64 > MAX_PROMPT {
         let fault = CliError::usage(anyhow!(
             "the prompt on stdin is larger than {MAX_PROMPT} bytes"
         ));
-        return Err(fault.next("give large contents as a file: --file PATH"));
+        return Err(fault.next("attach large contents as a file: --file PATH"));
     }
-    // The shell's line end is not the person's.
+    // The final line feed is the shell's.
     Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
 }

@@ -1,4 +1,4 @@
-//! `trunkline token`: who may ask the daemon over HTTP.
+//! `trunkline token`: tokens for the daemon's HTTP API.
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
@@ -13,11 +13,12 @@ use crate::{
     private_file::write_private,
 };
 
-/// Makes, lists and revokes the tokens of the daemon's HTTP
+/// Creates, lists and revokes the access tokens of the daemon's HTTP API
 ///
-/// A token sees the sessions that it opened, unless it is made with --all-sessions. It answers no
-/// permissions, whatever its scope, unless it is made with --approve. The daemon need not run; one that
-/// runs knows of a change within a second, and ends the streams of a token that was revoked.
+/// A token can access only the sessions that it opened, unless it is created with --all-sessions.
+/// It cannot answer permission requests, whatever its scope, unless it is created with --approve.
+/// The daemon need not run. A running daemon applies a change within a second, and closes the
+/// streams of a revoked token.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -34,19 +35,19 @@ pub(crate) struct Token {
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Makes a token, and prints it: it is shown this once
+    /// Creates a token and prints it, this one time only
     New(New),
-    /// Lists the tokens that are good, without their text
+    /// Lists the valid tokens, without their secrets
     List {
         #[command(flatten)]
         state: State,
-        /// As a JSON array
+        /// Prints a JSON array
         #[arg(long)]
         json: bool,
     },
-    /// Revokes one, and what it made: their streams end within a second
+    /// Revokes a token and the tokens that it created; their streams close within a second
     Revoke {
-        /// The token's id, as `trunkline token list` shows it
+        /// Id of the token, as in `trunkline token list`
         id: String,
         #[command(flatten)]
         state: State,
@@ -55,25 +56,25 @@ enum Action {
 
 #[derive(Debug, Args)]
 struct New {
-    /// What it allows
+    /// Access level
     #[arg(long, value_enum)]
     scope: Which,
-    /// Answers permissions too, which no scope includes
+    /// Allows answers to permission requests, which no scope includes
     #[arg(long)]
     approve: bool,
-    /// Name in lists and in `by` of its decisions: letters, digits, `.`, `_`, `@` and `-`
+    /// Name for lists and for `by` in its decisions: letters, digits, `.`, `_`, `@` and `-`
     #[arg(long)]
     name: Option<String>,
-    /// The agents that it is for, by their ids, with commas between [default: all]
+    /// Ids of the agents that the token may use, separated by commas [default: all]
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     agents: Option<Vec<String>>,
-    /// For how long it is good, such as 30d or 12h [default: until it is revoked]
+    /// Lifetime, such as 30d or 12h [default: valid until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = crate::option_value::parse_time)]
     expires: Option<Duration>,
-    /// Sees all sessions, and not only those that it opened
+    /// Allows access to all sessions, not only to those that the token opened
     #[arg(long)]
     all_sessions: bool,
-    /// Writes it to a file of mode 0600, and prints nothing
+    /// Writes the token to a file of mode 0600 instead of printing it
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
     #[command(flatten)]
@@ -82,11 +83,11 @@ struct New {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Which {
-    /// Reads sessions
+    /// Read sessions
     Observe,
-    /// Opens sessions too, and speaks in them
+    /// Also open sessions and send input
     Control,
-    /// Makes tokens too, and ends the daemon
+    /// Also create tokens and end the daemon
     Admin,
 }
 
@@ -144,7 +145,7 @@ impl New {
             tokens.revoke(&token.id).map_err(wrong)?;
             let file = output.display();
             return Err(CliError::failed(anyhow::anyhow!(
-                "failed to write the token to {file}: {error}; no token was made"
+                "failed to write the token to {file}: {error}; no token was created"
             )));
         }
         Ok(exit::OK)
@@ -160,7 +161,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     if tokens.is_empty() {
         writeln!(
             anstream::stdout(),
-            "there is no token; `trunkline token new --scope control` makes one"
+            "the daemon has no tokens; `trunkline token new --scope control` creates one"
         )?;
         return Ok(exit::OK);
     }

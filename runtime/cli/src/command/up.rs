@@ -1,4 +1,4 @@
-//! `trunkline up`: the daemon. One host, its journal, a socket for this user, and HTTP.
+//! `trunkline up`: the daemon. One host with its journal, a socket for this user, and HTTP.
 
 mod cluster;
 mod listen;
@@ -25,7 +25,8 @@ use tokio::{
 };
 use trunkline_gateway::{DaemonOperator, DailyUsage, Gateway, HostName, Listener, Options};
 use trunkline_host::{
-    config::{SessionMay, SessionOption},
+    Host,
+    config::{SessionMay, SessionOption, Source},
     process::Deadline,
 };
 use trunkline_process::raise_open_files;
@@ -51,29 +52,30 @@ use crate::{
     traces,
 };
 
-/// The port, where none is named.
-const PORT: u16 = 7457;
+/// Default port of HTTP.
+const DEFAULT_HTTP_PORT: u16 = 7457;
 
-/// How long turns may take to end when the daemon does.
-const DRAINS: Duration = Duration::from_secs(5);
+/// Timeout for running turns when the daemon ends.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How often it is looked whether they have.
-const LOOK: Duration = Duration::from_millis(50);
+/// Interval of the checks for running turns.
+const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Starts the daemon: sessions that outlive every client, over HTTP, a socket and a page in the browser
+/// Starts the daemon, whose sessions outlive their clients: HTTP, a socket and a browser page
 ///
-/// HTTP listens on this machine alone, unless --listen names a further address, and every request needs a token
-/// (`trunkline token new`). The socket, host.sock
-/// in the journal's folder, is this user's alone and needs none. When it is ready it prints one line. SIGTERM and Ctrl-C
-/// end it within 10 s: turns may end first. SIGHUP, and `trunkline reload`, read the configuration again.
+/// HTTP listens only on this machine unless --listen adds an address, and every request needs a
+/// token (`trunkline token new`). The socket, host.sock in the journal's folder, is only for this
+/// user and needs no token. A ready daemon prints its address and its agents. SIGTERM and Ctrl-C
+/// end it within 10 s, which running turns may use to end. SIGHUP and `trunkline reload` reload the
+/// configuration.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline up                                 every configured agent
-  trunkline up --adapter 'python3 adapter.py'  that adapter alone
+  trunkline up --adapter 'python3 adapter.py'  only that adapter
   trunkline up --listen 0.0.0.0:7458 --tls-cert host.pem --tls-key host.key
-  trunkline up --http 127.0.0.1:0 --json       any free port; one line of JSON says which
-  trunkline open                               then: the page, in a browser
+  trunkline up --http 127.0.0.1:0 --json       any free port, reported as JSON
+trunkline open                               open the page in a browser
   trunkline token new --scope control          a token for curl")]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -82,8 +84,8 @@ pub(crate) struct Up {
     #[command(flatten)]
     target: Target,
 
-    /// Where HTTP listens: an address of this machine's loopback, and a port
-    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address, default_value_t = SocketAddr::from(([127, 0, 0, 1], PORT)))]
+    /// Address and port of HTTP; the address must be a loopback address
+    #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address, default_value_t = SocketAddr::from(([127, 0, 0, 1], DEFAULT_HTTP_PORT)))]
     http: SocketAddr,
 
     #[command(flatten)]
@@ -92,54 +94,54 @@ pub(crate) struct Up {
     #[command(flatten)]
     cluster: Cluster,
 
-    /// A further origin whose pages may ask, such as http://localhost:5173; may be repeated
+    /// Further origin whose pages may send requests, such as http://localhost:5173; may be repeated
     #[arg(long, value_name = "ORIGIN")]
     allow_origin: Vec<String>,
 
-    /// Something else starts this daemon again when it ends: `trunkline acp` waits for that, and starts none
+    /// A supervisor restarts this daemon: `trunkline acp` waits for it and starts no daemon itself
     ///
-    /// systemd is recognised without it.
+    /// systemd is detected without this option.
     #[arg(long)]
     supervised: bool,
 
-    /// Prints the line as JSON: {"http", "socket", "pid"}, and "listen" with --listen
+    /// Prints the address as JSON: {"http", "socket", "pid"}, and "listen" with --listen
     #[arg(long)]
     json: bool,
 }
 
 impl Up {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        // Before anything is opened that could take its number.
+        // First, because any opened file could take the number of the passed descriptor.
         let passed = passed_on()?;
         let is_supervised = self.supervised || passed.is_some() || has_supervisor();
         let at = passed
             .as_ref()
             .map_or(Ok(self.http), StdListener::local_addr)?;
         if !at.ip().is_loopback() {
-            return Err(CliError::usage(anyhow!(
-                "{} is no address of this machine's loopback",
-                at.ip()
-            ))
-            .next("let other machines in by --listen and TLS, or through a tunnel"));
+            return Err(
+                CliError::usage(anyhow!("{} is not a loopback address", at.ip()))
+                    .next("use --listen with TLS for other machines, or a tunnel"),
+            );
         }
-        // Before agents are started: what is wrong with it is said at once.
+        // Before the agents start, to report a wrong value at once.
         let (further, listen) = self.listen.open().await?.unzip();
         let folder = self.state.folder()?;
         folder.make()?;
-        // Each connection is a descriptor.
+        // Each connection needs a file descriptor.
         if let Err(error) = raise_open_files() {
-            tracing::warn!("the limit of open files stays as it is: {error}");
+            tracing::warn!("failed to raise the limit of open files: {error}");
         }
-        // From now on it does not end the program.
+        // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;
-        // No network names any of these; who connects to the socket is the user, who works where they are, with their tools.
+        // Not for the network. A client of the socket is the user, who works in any folder and with
+        // any tools.
         let may = SessionMay::listed([
             SessionOption::Cwd,
             SessionOption::AddDirs,
             SessionOption::McpServers,
         ]);
         let wanted = self.cluster.wanted()?;
-        // Nothing starts before this host has its lease.
+        // No process starts before this host has its lease.
         let deadline = wanted.is_some().then(Deadline::default);
         let (chosen, reload) = Reload::begin(
             &self.target,
@@ -152,7 +154,7 @@ impl Up {
         chosen.any_may_run()?;
         let webhooks = reload.webhooks()?;
         let host = chosen.host;
-        // Its tokens, too: who could add one would be a client.
+        // The folder has the tokens: an agent that could add one would be a client.
         host.hide(&folder.0);
         self.listen.key().into_iter().for_each(|key| host.hide(key));
         let joined = match wanted.zip(deadline) {
@@ -161,7 +163,8 @@ impl Up {
             }
             None => None,
         };
-        // The journal's lock is the daemon's: a second one ends here, and says who has it.
+        // Only one daemon can lock the journal: a second one ends here, and its error names the
+        // first.
         let opened = match &joined {
             Some(joined) => {
                 joined
@@ -172,20 +175,20 @@ impl Up {
         };
         let sessions = opened.map_err(|error| {
             match folder.running().ok().filter(|_| matches!(error, trunkline_journal::OpenError::InUse { .. })) {
-                Some(up) => CliError::usage(anyhow!("trunkline is up already: {} (process {})", up.http, up.pid)),
+                Some(up) => CliError::usage(anyhow!("the daemon is already running: {} (process {})", up.http, up.pid)),
                 None => CliError::usage(error),
             }
-            .next("`trunkline open` opens its page, `trunkline down` ends it; --state FOLDER is for another")
+            .next("`trunkline open` opens its page, `trunkline down` ends it; --state FOLDER runs another one")
         })?;
         let network = match passed {
             Some(listener) => TcpListener::from_std(listener)?,
             None => bind(at, &folder).await.map_err(|error| {
                 CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
-                    .next("name another port by --http 127.0.0.1:PORT, or 0 for any that is free")
+                    .next("use another port: --http 127.0.0.1:PORT, or port 0 for any free one")
             })?,
         };
         let socket =
-            PrivateSocket::open(&folder.socket()).context("failed to take the daemon's socket")?;
+            PrivateSocket::open(&folder.socket()).context("failed to open the daemon's socket")?;
         let at = network.local_addr()?;
         let running = Running {
             http: format!("http://{at}"),
@@ -210,7 +213,8 @@ impl Up {
             webhooks,
         };
         if let Some(joined) = &joined {
-            // Before the first is judged: one may have been revoked while this daemon was down.
+            // Before the first request is authorized: a token may have been revoked while this
+            // daemon was down.
             joined.share_tokens(&folder.0).await?;
         }
         let gateway = Gateway::new(host.clone(), sessions.clone(), operator, options)
@@ -227,7 +231,7 @@ impl Up {
         note_launch(&folder, &reload, at, is_supervised)?;
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
-        self.tell(&running, listen.as_deref())?;
+        self.print_ready(&running, listen.as_deref(), &host, reload.source())?;
         supervisor(NotifyState::Ready);
 
         let stop = async {
@@ -236,15 +240,15 @@ impl Up {
                 _ = stops.recv() => DaemonEnd::Down,
                 never = reload.at_each(hangups) => match never {},
             };
-            tracing::info!("the daemon ends");
-            // Before a client can notice: `trunkline acp` starts a daemon again that just died.
+            tracing::info!("the daemon is ending");
+            // Before a client can notice: `trunkline acp` restarts a daemon that died.
             if let Err(error) = DaemonLaunch::note_end(&folder, ended) {
                 tracing::warn!("an open `trunkline acp` may start the daemon again: {error}");
             }
             supervisor(NotifyState::Stopping);
             gateway.drain();
             match &joined {
-                Some(joined) => joined.drain(DRAINS).await,
+                Some(joined) => joined.drain(DRAIN_TIMEOUT).await,
                 None => drain(&sessions).await,
             }
         };
@@ -264,49 +268,61 @@ impl Up {
         Ok(exit::OK)
     }
 
-    /// Says that it is ready, and where.
-    fn tell(&self, running: &Running, listen: Option<&str>) -> Result<(), CliError> {
+    /// Prints the address, the agents and the configuration.
+    fn print_ready(
+        &self,
+        running: &Running,
+        listen: Option<&str>,
+        host: &Host,
+        source: &Source,
+    ) -> Result<(), CliError> {
         let Running {
             http, socket, pid, ..
         } = running;
         let mut out = anstream::stdout();
-        match self.json {
-            true => {
-                let mut told = json!({ "http": http, "socket": socket, "pid": pid });
-                if let Some(listen) = listen {
-                    told["listen"] = json!(listen);
-                }
-                writeln!(out, "{told}")?;
+        if self.json {
+            let mut ready = json!({ "http": http, "socket": socket, "pid": pid });
+            if let Some(listen) = listen {
+                ready["listen"] = json!(listen);
             }
-            false => {
-                let further = listen
-                    .map(|listen| format!(" and {listen}"))
-                    .unwrap_or_default();
-                writeln!(
-                    out,
-                    "trunkline is up at {http}{further}; `trunkline open` shows it, `trunkline down` ends it"
-                )?;
-            }
+            writeln!(out, "{ready}")?;
+        } else {
+            let further = listen
+                .map(|listen| format!(" and {listen}"))
+                .unwrap_or_default();
+            let agents: Vec<_> = host
+                .agents()
+                .into_iter()
+                .map(|agent| agent.config.id)
+                .collect();
+            // One write, because a reader of the first line may close its end then.
+            let ready = format!(
+                "trunkline is up at {http}{further}; `trunkline open` opens its page, `trunkline down` ends it\n\
+                 agents: {} · configuration: {source}\n",
+                agents.join(", ")
+            );
+            out.write_all(ready.as_bytes())?;
         }
         out.flush()?;
         Ok(())
     }
 }
 
-/// A listener for HTTP that a supervisor has opened and passed on, as systemd does for a socket unit.
+/// Returns the HTTP listener that a supervisor opened, as systemd does for a socket unit.
 fn passed_on() -> Result<Option<StdListener>, CliError> {
     let listener = ListenFd::from_env().take_tcp_listener(0).map_err(|error| {
         CliError::usage(anyhow!(error).context("failed to take the socket of LISTEN_FDS"))
     })?;
     if let Some(listener) = &listener {
         listener.set_nonblocking(true)?;
-        // No agent gets it.
+        // Agents must not inherit the socket.
         fcntl_setfd(listener, FdFlags::CLOEXEC).map_err(io::Error::from)?;
     }
     Ok(listener)
 }
 
-/// Binds the listener of HTTP: for any free port the one of the daemon that died in this folder, if it is free.
+/// Binds the HTTP listener. For port 0, the port of the daemon that died in this folder is
+/// preferred.
 async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
     let before = DaemonLaunch::read(folder).ok().flatten();
     let before = before.filter(|it| at.port() == 0 && !it.is_down() && it.http.ip() == at.ip());
@@ -318,7 +334,7 @@ async fn bind(at: SocketAddr, folder: &Folder) -> io::Result<TcpListener> {
     TcpListener::bind(at).await
 }
 
-/// Notes how this daemon was started.
+/// Records the start of this daemon.
 fn note_launch(
     folder: &Folder,
     reload: &Reload,
@@ -341,20 +357,20 @@ fn note_launch(
     launch.write(folder)
 }
 
-/// Whether systemd started this process, or a supervisor waits for its notification.
+/// Returns true if systemd started this process, or a supervisor waits for its notification.
 fn has_supervisor() -> bool {
     let own = std::process::id().to_string();
     is_set("NOTIFY_SOCKET") || std::env::var("SYSTEMD_EXEC_PID").is_ok_and(|pid| pid == own)
 }
 
-/// Tells a supervisor that asks for it, as systemd does for a unit of `Type=notify`.
+/// Notifies the supervisor if it asks for it, as systemd does for a unit of `Type=notify`.
 fn supervisor(state: NotifyState<'_>) {
     if let Err(error) = sd_notify::notify(&[state]) {
-        tracing::warn!("the supervisor at NOTIFY_SOCKET was not told: {error}");
+        tracing::warn!("failed to notify the supervisor at NOTIFY_SOCKET: {error}");
     }
 }
 
-/// What a request may name as its host.
+/// Returns the accepted host names of requests.
 fn names(at: SocketAddr) -> Vec<HostName> {
     let port = at.port();
     let usual = ["localhost", "127.0.0.1", "[::1]"].map(|name| format!("{name}:{port}"));
@@ -365,15 +381,15 @@ fn names(at: SocketAddr) -> Vec<HostName> {
         .collect()
 }
 
-/// Waits until no turn is open, for a while.
+/// Waits until no turn is running, or the timeout expires.
 async fn drain(sessions: &Sessions) {
-    let until = Instant::now() + DRAINS;
+    let until = Instant::now() + DRAIN_TIMEOUT;
     while sessions.busy() > 0 && Instant::now() < until {
-        sleep(LOOK).await;
+        sleep(DRAIN_CHECK_INTERVAL).await;
     }
 }
 
-/// What may be asked of the daemon itself.
+/// Handler of the requests about the daemon itself.
 #[derive(Debug)]
 struct Operator {
     reload: Arc<Reload>,
@@ -391,7 +407,7 @@ impl DaemonOperator for Operator {
     }
 
     fn stop(&self) {
-        // One is enough.
+        // One request is enough.
         let _ = self.asked.try_send(());
     }
 }

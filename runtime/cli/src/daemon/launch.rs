@@ -1,4 +1,4 @@
-//! The start of a daemon: what another process needs to start the same daemon again.
+//! Start of a daemon: the facts that another process needs to start the same daemon again.
 
 use std::{
     ffi::OsString,

@@ -9,20 +9,20 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// A file for its owner alone. Dropping it closes it.
+/// A log file of mode 0600, closed on drop.
 #[derive(Debug)]
 pub(super) struct LogFile {
     path: PathBuf,
-    /// The size at which it becomes the older one, in bytes.
+    /// Size limit in bytes, at which it becomes the older file.
     limit: u64,
     file: Mutex<File>,
 }
 
 impl LogFile {
-    /// Opens or makes the file.
+    /// Opens or creates the file.
     pub(super) fn open(path: &Path, limit: u64) -> io::Result<Self> {
         let file = append_to(path)?;
-        // A link would be renamed in place of what it leads to.
+        // Resolves a link, so that the rotation renames its target and not the link.
         let path = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
         Ok(Self {
             path,
@@ -31,10 +31,10 @@ impl LogFile {
         })
     }
 
-    /// Appends to the file at the path, which may be another one than the last time.
+    /// Appends to the file at the path, which another process may have replaced.
     pub(super) fn append(&self, bytes: &[u8]) -> io::Result<usize> {
         let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-        // Where no new file can be made, the old one goes on.
+        // The old file stays in use if no new one can be created.
         if !self.is_at_path(&file) {
             self.reopen(&mut file);
         }
@@ -63,9 +63,9 @@ impl LogFile {
         })
     }
 
-    /// Whether another file belongs at the path now.
+    /// Renames the file to the older one. Returns true if another file belongs at the path now.
     fn keep_as_older(&self, file: &File) -> bool {
-        // Of two processes one renames it; the other finds it renamed.
+        // One of several processes renames the file; the others find it renamed.
         if file.lock().is_err() {
             return false;
         }
@@ -83,7 +83,7 @@ fn append_to(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// `FILE.1`.
+/// Returns the path of the older file, `FILE.1`.
 fn older(path: &Path) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(".1");

@@ -1,4 +1,4 @@
-//! Keys of an agent's entry that the command line sets, read by the same rules as the file.
+//! Keys of an agent's entry set by the command line, with the rules of the configuration file.
 
 use anyhow::anyhow;
 use serde_json::{Map, Value, json};
@@ -7,11 +7,11 @@ use trunkline_host::config::{Config, ConfigError, Document, Problem, Profile};
 use super::Assignment;
 use crate::{error::CliError, target};
 
-/// Sets keys in the entry of the agent at `index`. A key that the entry does not know belongs to
-/// its profile's object.
+/// Sets keys in the entry of the agent at `index`. A key unknown to the entry belongs to its
+/// profile's object.
 ///
 /// # Errors
-/// When a key means nothing or its value cannot be used; the error names the key and not the value.
+/// A key is unknown or its value is invalid. The error names the key, not the value.
 pub(crate) fn assign(
     document: &mut Document,
     index: usize,
@@ -42,7 +42,7 @@ pub(crate) fn assign(
 /// Checks that a built-in adapter works without any key.
 ///
 /// # Errors
-/// Names the key that it requires.
+/// A key is required.
 pub(crate) fn check_defaults(name: &str) -> Result<(), CliError> {
     let document = Document::new(json!({ "agents": [{ "id": name, "profile": name }] }), ".");
     match read(&document) {
@@ -51,13 +51,13 @@ pub(crate) fn check_defaults(name: &str) -> Result<(), CliError> {
     }
 }
 
-/// The error for an agent of the command line without a key that its profile requires.
+/// Returns the error for an agent of the command line without a required key.
 fn missing_key(agent: &str, key: &str) -> CliError {
     CliError::usage(anyhow!("the agent {agent} needs the key {key}"))
         .next(format!("set it by -c {key}=VALUE"))
 }
 
-/// The key of a profile's object, where its keys are known.
+/// Returns the key of a profile's object, if its keys are known.
 fn own_key(profile: &Profile) -> Option<&'static str> {
     let is_known = *profile == Profile::External
         || target::check(profile.name(), &json!({ "": null })).is_err();
@@ -68,7 +68,7 @@ fn read(document: &Document) -> Result<Config, ConfigError> {
     document.config(&target::check)
 }
 
-/// Sets the value, and removes it again if it is refused. A later key may complete the entry.
+/// Sets the value, and removes it again if it is rejected. A later key may complete the entry.
 fn try_set(
     document: &mut Document,
     index: usize,
@@ -101,7 +101,7 @@ fn has_hint(refused: &ConfigError) -> bool {
     matches!(refused.problem(), Problem::UnknownKey { hint: Some(_) })
 }
 
-/// The place of an error, within the entry.
+/// Returns the place of an error within the entry.
 fn in_entry(refused: &ConfigError, index: usize) -> &str {
     let at = refused.at();
     at.strip_prefix(&format!("agents[{index}].")).unwrap_or(at)
@@ -110,14 +110,14 @@ fn in_entry(refused: &ConfigError, index: usize) -> &str {
 fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> CliError {
     if let Some(of_all) = key.strip_prefix("runtime.") {
         let fault = anyhow!(
-            "failed to set {key} by -c: it is of the whole configuration, and -c sets keys of one agent"
+            "failed to set {key} by -c: it belongs to the whole configuration, but -c sets keys of one agent"
         );
         return CliError::usage(fault).next(format!(
-            "most keys of `runtime` are keys of an agent, too: -c {of_all}=VALUE; others belong into the file"
+            "most keys of `runtime` are also keys of an agent: -c {of_all}=VALUE; set others in the file"
         ));
     }
     let at = in_entry(refused, index);
-    // The object of an external adapter is one that the command line made.
+    // The object of an external adapter is created from the command line.
     let at = at
         .strip_prefix("external.")
         .filter(|at| *at == key)
@@ -129,7 +129,7 @@ fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> CliEr
     };
     let next = match (key, value.as_str()) {
         ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
-        _ => "`trunkline schema config` has every key; a value is JSON, or else a string",
+        _ => "`trunkline schema config` lists all keys; a value is JSON, otherwise a string",
     };
     CliError::usage(anyhow!(
         "failed to set {key} by -c: {at}{}",

@@ -13,7 +13,7 @@ use trunkline_host::{
 use super::DisplayEvent;
 use crate::{paint, terminal::one_line};
 
-/// Converts a message of the adapter that is neither an end nor a request to this person.
+/// Converts a message of the adapter that is neither an end nor a request to this user.
 pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEvent {
     match body {
         AdapterBody::PermissionRequest(request) => {
@@ -31,7 +31,7 @@ pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEve
             DisplayEvent::note("?", paint::CARE, one_line(&request.prompt))
         }
         AdapterBody::SteerResult(result) if !result.delivered => {
-            let reason = result.reason.as_deref().unwrap_or("no reason was given");
+            let reason = result.reason.as_deref().unwrap_or("no reason given");
             let text = format!("not added: {}", one_line(reason));
             DisplayEvent::note("✗", paint::CARE, text)
         }
@@ -42,7 +42,7 @@ pub(super) fn adapter_message(scope: TurnScope, body: AdapterBody) -> DisplayEve
     }
 }
 
-/// Converts an entry of the relay that does not begin a turn. Own ones are shown by the command
+/// Converts an entry of the relay that does not start a turn. Own entries are shown by the command
 /// that caused them.
 pub(super) fn relay_message(scope: TurnScope, body: RelayBody, is_own: bool) -> DisplayEvent {
     match body {
@@ -55,17 +55,17 @@ pub(super) fn relay_message(scope: TurnScope, body: RelayBody, is_own: bool) -> 
         RelayBody::HostFact(fact) => host_fact(scope, fact),
         RelayBody::Lag(lag) => {
             let text = format!(
-                "entries {} to {} are not in the journal any more",
+                "entries {} to {} were removed from the journal",
                 lag.from, lag.to
             );
             DisplayEvent::note("!", paint::CARE, text)
         }
-        // A turn's end shows that it was stopped.
+        // The end of the turn shows the stop.
         _ => DisplayEvent::Nothing,
     }
 }
 
-/// An event for an entry of the relay.
+/// Creates an event for an entry of the relay.
 fn event(kind: EventKind) -> DisplayEvent {
     DisplayEvent::Event(Event::new(TurnScope::Outside, kind))
 }
@@ -115,7 +115,7 @@ pub(super) fn turn_end(
     }
 }
 
-/// The causes of ends that a host makes.
+/// Causes of ends that a host makes.
 const CAUSES: [Cause; 16] = [
     Cause::StoppedUnsent,
     Cause::ProcessExit,
@@ -135,7 +135,7 @@ const CAUSES: [Cause; 16] = [
     Cause::Refused,
 ];
 
-/// A file that the agent gave.
+/// Converts a file of the agent.
 fn file_output(scope: TurnScope, file: FileOutput) -> DisplayEvent {
     let (Some(size), Some(sha256)) = (file.size, file.sha256) else {
         let name = file.file_name.unwrap_or(file.file_path);
@@ -168,12 +168,12 @@ fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
             ..SessionInfo::default()
         }))),
         Some(Fact::HostRestarted) => {
-            let text = "the host was started again".to_owned();
+            let text = "the host was restarted".to_owned();
             DisplayEvent::note("!", paint::CARE, text)
         }
         Some(Fact::Moved) => {
             let lost = if fact.context == Some(Context::Lost) {
-                ", without what its agent had"
+                ", but its agent lost its state"
             } else {
                 ""
             };

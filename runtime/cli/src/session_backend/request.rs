@@ -1,4 +1,4 @@
-//! Requests of the agent that wait for the user.
+//! Pending requests of the agent to the user.
 
 use std::time::SystemTime;
 
@@ -24,8 +24,7 @@ pub(crate) enum Answer {
     Question(InputResponse),
 }
 
-/// A request that waits for its answer. Dropped unanswered, it is declined, unless other clients may
-/// answer it ([journal.6]).
+/// A pending request. It is declined on drop, unless other clients may answer it ([journal.6]).
 #[derive(Debug)]
 pub(crate) struct PendingRequest {
     pub(crate) request: Request,
@@ -56,7 +55,7 @@ impl PendingRequest {
         });
     }
 
-    /// Denies a permission, and cancels a question.
+    /// Denies a permission, or cancels a question.
     pub(crate) fn decline(&mut self) {
         let request_id = self.id().clone();
         self.answer(match self.request {

@@ -1,4 +1,4 @@
-//! Whether two hosts have the same configuration.
+//! Comparison of the configurations of two hosts.
 
 use serde_json::json;
 use trunkline_host::config::{Config, Document, Organisation};
@@ -6,9 +6,9 @@ use trunkline_host::config::{Config, Document, Organisation};
 use super::model_of;
 use crate::daemon::hex_digest;
 
-/// A text that is equal for equal configurations of this program: of the file's contents and its
-/// folder, from which relative paths count, of what the command line and the environment add, and
-/// of the policies that narrow it. It tells nothing of them. `None` where a policy cannot be read.
+/// Returns a text that is equal for equal configurations of this program: of the file's contents
+/// and its folder, from which relative paths start, of the command line and the environment, and of
+/// the policies. The text reveals none of them. `None` if a policy cannot be read.
 pub(super) fn digest(document: &Document, config: &Config) -> Option<String> {
     let folder = document
         .source

@@ -8,16 +8,15 @@ use trunkline_host::{
 
 use crate::error::CliError;
 
-/// The id of the agent that `--adapter` makes.
+/// Id of the agent of `--adapter`.
 const AD_HOC: &str = "adapter";
 
-/// The agent of a command line.
+/// Parses the agent of a command line.
 ///
 /// # Errors
-/// When its quoting is wrong, or it is empty.
+/// The quoting is invalid, or the command line is empty.
 pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
-    let example =
-        "write it as one word of your shell: --adapter 'python3 my_adapter.py --mode jsonl'";
+    let example = "quote it as one shell word: --adapter 'python3 my_adapter.py --mode jsonl'";
     let words = shell_words::split(line).map_err(|_| {
         CliError::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
     })?;
@@ -29,7 +28,7 @@ pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
     Ok(agent)
 }
 
-/// The agent of `ID=CMD ARGS`.
+/// Parses the agent of `ID=CMD ARGS`.
 pub(super) fn beside(further: &str) -> Result<AgentConfig, CliError> {
     match further.split_once('=') {
         Some((id, line)) if !id.is_empty() => {
@@ -37,12 +36,12 @@ pub(super) fn beside(further: &str) -> Result<AgentConfig, CliError> {
             id.clone_into(&mut agent.id);
             Ok(agent)
         }
-        _ => Err(CliError::usage(anyhow!("--also {further:?} names no id"))
-            .next("write it as one word of your shell: --also b='node b.js'")),
+        _ => Err(CliError::usage(anyhow!("--also {further:?} has no id"))
+            .next("quote it as one shell word: --also b='node b.js'")),
     }
 }
 
-/// How an agent is run, as a person would type it; secrets are hidden.
+/// Returns the command that runs an agent, for display; secrets are redacted.
 pub(crate) fn command_line(agent: &AgentConfig) -> String {
     if agent.command.command.is_empty() {
         format!("trunkline adapter {}", agent.profile)

@@ -6,20 +6,20 @@ use trunkline_profiles::PROFILES;
 
 use crate::error::CliError;
 
-/// That there is no such agent, or none at all.
+/// Returns the error for an unknown agent, or for a configuration without agents.
 pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     let (known, whence) = (agent_names(config), &config.source);
     let next = match config.source {
         Source::BuiltIn => {
-            "`trunkline config init` writes a configuration; --adapter 'CMD ARGS' runs any adapter"
+            "`trunkline config init` creates a configuration; --adapter 'CMD ARGS' runs any adapter"
         }
-        _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs one that is not configured",
+        _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs any other adapter",
     };
     match asked {
         Some(id) => {
             let (profiles, near) = (profile_names(), did_you_mean(id, config));
             CliError::usage(anyhow!(
-                "no agent and no built-in adapter is called {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
+                "unknown agent {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
             ))
             .next(next)
         }
@@ -27,7 +27,7 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     }
 }
 
-/// A hint at the agent or built-in adapter that is most likely meant, for an error.
+/// Returns a suggestion of the most similar agent or built-in adapter, for an error.
 pub(crate) fn did_you_mean(name: &str, config: &Config) -> String {
     let ids = config.agents.iter().map(|agent| agent.id.as_str());
     let known: Vec<_> = ids
@@ -37,7 +37,7 @@ pub(crate) fn did_you_mean(name: &str, config: &Config) -> String {
         .map_or_else(String::new, |near| format!("did you mean `{near}`? "))
 }
 
-/// Adds the built-in adapter of this name, with its defaults, where no agent is called so.
+/// Adds the built-in adapter of this name, with its defaults, if no agent has this name.
 pub(crate) fn add_built_in(config: &mut Config, name: &str) {
     if config.agent(name).is_none() && is_built_in(name) {
         config.agents.push(AgentConfig::built_in(name, name));
@@ -48,7 +48,7 @@ pub(crate) fn is_built_in(name: &str) -> bool {
     PROFILES.iter().any(|profile| profile.name == name)
 }
 
-/// The agents of a configuration, for an error.
+/// Lists the agents of a configuration, for an error.
 pub(crate) fn agent_names(config: &Config) -> String {
     let known: Vec<_> = config
         .agents
@@ -62,7 +62,7 @@ pub(crate) fn agent_names(config: &Config) -> String {
     }
 }
 
-/// The built-in adapters, for an error.
+/// Lists the built-in adapters, for an error.
 pub(crate) fn profile_names() -> String {
     PROFILES
         .iter()

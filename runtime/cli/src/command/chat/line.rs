@@ -26,73 +26,73 @@ use tokio::{
 use super::{history, word::NAMES};
 use crate::{paint, terminal::Settings};
 
-/// What the prompt shows.
+/// Prompt of a first line.
 const PROMPT: &str = "› ";
 
-/// What it shows after a line that goes on.
-const FURTHER: &str = "… ";
+/// Prompt of a continued line.
+const CONTINUATION_PROMPT: &str = "… ";
 
-/// Lines of history that are kept.
-const HISTORY: usize = 1000;
+/// Limit of the stored history, in lines.
+const MAX_HISTORY_LINES: usize = 1000;
 
-type Lines = Editor<Hand, FileHistory>;
+type LineEditor = Editor<LineHelper, FileHistory>;
 
-/// Reads lines from the person, on a thread while one is awaited.
+/// Reads lines of the user, on a thread while a line is awaited.
 pub(super) struct Prompt {
-    editor: Option<Box<Lines>>,
-    /// Lines that ended with `\`, with line ends in its place.
+    editor: Option<Box<LineEditor>>,
+    /// Earlier lines of this text, which ended with `\`, each followed by a line feed.
     before: String,
-    /// What stands in the next line before anything is typed.
+    /// Text of the next line before the user types.
     initial: String,
     reading: Option<Reading>,
     history: Option<PathBuf>,
 }
 
-/// The prompt while nothing is typed. What is typed stays for the line editor, which shows its
+/// The prompt before the first key. The key stays unread for the line editor, which shows its
 /// prompt in the same place.
-pub(super) struct Shown {
+pub(super) struct IdlePrompt {
     terminal: AsyncFd<OwnedFd>,
     _settings: Option<Settings>,
 }
 
-impl Shown {
+impl IdlePrompt {
     /// Waits for a key.
     ///
     /// # Errors
-    /// When the terminal cannot be watched.
+    /// The terminal cannot be watched.
     ///
     /// # Cancel safety
-    /// Takes no key.
+    /// Consumes no key.
     pub(super) async fn touched(&self) -> io::Result<()> {
         self.terminal.readable().await.map(drop)
     }
 
-    /// Makes room for what is shown instead.
+    /// Removes the prompt, so that other output can take its place.
     pub(super) fn hide(self) {
-        // Past what leaves out colours, which would leave this out, too.
+        // Bypasses the colour filter, which would drop this sequence too.
         let mut out = io::stdout().lock();
-        // A terminal that is gone shows nothing.
+        // Ignored: the terminal is closed.
         let _ = out.write_all(b"\r\x1b[K").and_then(|()| out.flush());
     }
 }
 
-/// What was typed.
+/// A line of the user.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Line {
     Text(String),
-    /// Ctrl-C.
+    /// Ctrl-C was pressed.
     Interrupted,
-    /// Ctrl-D, or the end of a piped stdin.
+    /// Ctrl-D was pressed, or a piped stdin ended.
     End,
 }
 
-type Reading = JoinHandle<(Box<Lines>, Result<String, ReadlineError>)>;
+type Reading = JoinHandle<(Box<LineEditor>, Result<String, ReadlineError>)>;
 
 impl Prompt {
-    /// Sets the editor up and reads the history.
+    /// Sets up the line editor and reads the history.
     ///
     /// # Errors
-    /// When the terminal cannot be used.
+    /// The terminal cannot be used.
     pub(super) fn new() -> anyhow::Result<Self> {
         let colours = if AutoStream::choice(&io::stdout()) == ColorChoice::Never {
             ColorMode::Disabled
@@ -103,18 +103,18 @@ impl Prompt {
             .color_mode(colours)
             .completion_type(CompletionType::List)
             .history_ignore_space(true)
-            .max_history_size(HISTORY)
+            .max_history_size(MAX_HISTORY_LINES)
             .and_then(|config| config.history_ignore_dups(true))?
             .build();
-        let mut editor = Lines::with_config(config)?;
-        editor.set_helper(Some(Hand {
+        let mut editor = LineEditor::with_config(config)?;
+        editor.set_helper(Some(LineHelper {
             files: FilenameCompleter::new(),
-            of_agent: Vec::new(),
+            agent_commands: Vec::new(),
         }));
         editor.bind_sequence(KeyEvent(KeyCode::Enter, Modifiers::ALT), Cmd::Newline);
         let history = history();
         if let Some(path) = &history {
-            // The first time there is none.
+            // The first run has no history.
             let _ = editor.load_history(path);
         }
         Ok(Self {
@@ -126,29 +126,30 @@ impl Prompt {
         })
     }
 
-    /// Whether a line can be edited here, and so begin with a text.
+    /// Returns true if the line editor can edit a line, and so start with a given text.
     pub(super) fn edits() -> bool {
-        // Those that the line editor reads plain lines from.
+        // Terminals on which the line editor reads plain lines.
         let is_plain =
             |name: String| ["dumb", "cons25", "emacs"].contains(&name.to_lowercase().as_str());
         io::stdin().is_terminal() && !std::env::var("TERM").is_ok_and(is_plain)
     }
 
-    /// Puts a text into the next line, for the person to change and send.
+    /// Puts a text into the next line, for the user to change and send.
     pub(super) fn begin_with(&mut self, text: &str) {
         self.initial.push_str(text);
     }
 
-    /// Whether the person has a terminal before them, and typed nothing yet.
+    /// Returns true on a terminal where the user has typed nothing yet.
     pub(super) fn is_untouched(&self) -> bool {
         Self::edits() && self.reading.is_none() && self.initial.is_empty() && self.before.is_empty()
     }
 
-    /// Shows the prompt without reading: the line editor cannot be taken back from its line.
+    /// Shows the prompt without reading, because a started read of the line editor cannot be
+    /// cancelled.
     ///
     /// # Errors
-    /// When the terminal cannot be watched.
-    pub(super) fn wait_for_key(&self) -> io::Result<Shown> {
+    /// The terminal cannot be watched.
+    pub(super) fn wait_for_key(&self) -> io::Result<IdlePrompt> {
         let settings = Settings::by_key();
         let stdin = rustix::io::dup(rustix::stdio::stdin())?;
         #[expect(
@@ -160,26 +161,26 @@ impl Prompt {
         let mut out = anstream::stdout().lock();
         write!(out, "{act}{PROMPT}{act:#}")?;
         out.flush()?;
-        Ok(Shown {
+        Ok(IdlePrompt {
             terminal,
             _settings: settings,
         })
     }
 
-    /// Completes these commands of the agent, too.
-    pub(super) fn complete(&mut self, of_agent: Vec<String>) {
-        if let Some(hand) = self.editor.as_mut().and_then(|editor| editor.helper_mut()) {
-            hand.of_agent = of_agent;
+    /// Adds the agent's commands to the completions.
+    pub(super) fn complete(&mut self, agent_commands: Vec<String>) {
+        if let Some(helper) = self.editor.as_mut().and_then(|editor| editor.helper_mut()) {
+            helper.agent_commands = agent_commands;
         }
     }
 
-    /// The next text: a line, and those that follow one with a `\` at its end.
+    /// Reads the next text: a line, and the lines that follow a `\` at its end.
     ///
     /// # Errors
-    /// When the terminal fails.
+    /// The terminal fails.
     ///
     /// # Cancel safety
-    /// Dropping the future leaves the reading to the next call.
+    /// A dropped read is resumed by the next call.
     pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
         loop {
             match self.one_line().await? {
@@ -190,7 +191,7 @@ impl Prompt {
                 Line::Text(text) => {
                     return Ok(Line::Text(std::mem::take(&mut self.before) + &text));
                 }
-                // The end comes again with the next call.
+                // The next call returns the end again.
                 Line::End if !self.before.is_empty() => {
                     return Ok(Line::Text(
                         std::mem::take(&mut self.before).trim_end().to_owned(),
@@ -209,11 +210,11 @@ impl Prompt {
             let mut editor = self
                 .editor
                 .take()
-                .ok_or_else(|| anyhow!("the line editor is gone"))?;
+                .ok_or_else(|| anyhow!("the line editor failed earlier"))?;
             let prompt = if self.before.is_empty() {
                 PROMPT
             } else {
-                FURTHER
+                CONTINUATION_PROMPT
             };
             let initial = std::mem::take(&mut self.initial);
             self.reading = Some(tokio::task::spawn_blocking(move || {
@@ -239,33 +240,33 @@ impl Prompt {
         Ok(line)
     }
 
-    fn remember(&self, editor: &mut Lines, text: &str) {
+    fn remember(&self, editor: &mut LineEditor, text: &str) {
         let (Some(path), Ok(true)) = (&self.history, editor.add_history_entry(text)) else {
             return;
         };
-        // A history that cannot be kept is not a reason not to talk.
+        // The history is optional: the conversation continues without it.
         if let Err(error) = editor.append_history(path) {
-            tracing::debug!(%error, path = %path.display(), "the history is not kept");
+            tracing::debug!(%error, path = %path.display(), "failed to write the history");
         }
     }
 }
 
-/// Helps the hand: completes, and colours the prompt.
-struct Hand {
+/// Completes commands and files, and colours the prompt.
+struct LineHelper {
     files: FilenameCompleter,
-    /// The agent's own commands.
-    of_agent: Vec<String>,
+    /// Commands of the agent itself.
+    agent_commands: Vec<String>,
 }
 
-impl Helper for Hand {}
+impl Helper for LineHelper {}
 
-impl Validator for Hand {}
+impl Validator for LineHelper {}
 
-impl Hinter for Hand {
+impl Hinter for LineHelper {
     type Hint = String;
 }
 
-impl Highlighter for Hand {
+impl Highlighter for LineHelper {
     fn highlight_prompt<'b, 's: 'b, 'p: 'b>(
         &'s self,
         prompt: &'p str,
@@ -276,7 +277,7 @@ impl Highlighter for Hand {
     }
 }
 
-impl Completer for Hand {
+impl Completer for LineHelper {
     type Candidate = Pair;
 
     fn complete(
@@ -289,8 +290,8 @@ impl Completer for Hand {
             return self.files.complete(line, at, context);
         }
         let typed = &line[..at];
-        let of_agent = self.of_agent.iter().map(String::as_str);
-        let names = NAMES.iter().copied().chain(of_agent);
+        let agent_commands = self.agent_commands.iter().map(String::as_str);
+        let names = NAMES.iter().copied().chain(agent_commands);
         let names = names.filter(|name| typed.starts_with('/') && name.starts_with(typed));
         Ok((
             0,

@@ -1,4 +1,4 @@
-//! What a person changes or asks for between turns: model, mode, a new conversation, an export, help.
+//! Commands between turns: model, mode, new conversation, export and help.
 
 use std::{path::Path, time::Duration};
 
@@ -18,19 +18,19 @@ use crate::{
     terminal::one_line,
 };
 
-/// How long a change may take.
-const CHANGE: Duration = Duration::from_secs(30);
+/// Timeout for a change of model or mode.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Models, modes or commands that are shown.
-const SHOWN: usize = 50;
+/// Limit of listed models, modes or commands.
+const MAX_LISTED: usize = 50;
 
-/// The agent's own commands: what is typed, and what it does.
+/// Returns the agent's own commands: the text to type, and the description.
 pub(super) fn commands(learned: &SessionInfo) -> impl Iterator<Item = (String, String)> {
     learned
         .commands
         .iter()
         .flatten()
-        .take(SHOWN)
+        .take(MAX_LISTED)
         .map(|command| {
             let typed = command
                 .text
@@ -53,7 +53,7 @@ impl Talk {
         let screen = &mut self.conversation.screen;
         word::HELP.lines().for_each(|line| screen.remark(line));
         if !of_agent.is_empty() {
-            screen.remark("The agent's own commands:");
+            screen.remark("Commands of the agent:");
         }
         for (typed, about) in of_agent {
             screen.remark(format!("{typed:13} {about}").trim_end());
@@ -89,9 +89,9 @@ impl Talk {
         let screen = &mut self.conversation.screen;
         match current {
             Some(current) => screen.remark(&format!("{what} {}", one_line(current))),
-            None => screen.remark(&format!("the agent has not said which {what} it uses")),
+            None => screen.remark(&format!("the agent has not reported its {what}")),
         }
-        for (id, label) in list.take(SHOWN) {
+        for (id, label) in list.take(MAX_LISTED) {
             screen.remark(
                 format!(
                     "  {:20} {}",
@@ -103,7 +103,7 @@ impl Talk {
         }
     }
 
-    /// Changes the live session, and shows what is in force then.
+    /// Changes the model or the mode of the live session, and shows the result.
     pub(super) async fn change(
         &mut self,
         update: SessionUpdate,
@@ -114,11 +114,11 @@ impl Talk {
         let changed = tokio::select! {
             biased;
             interrupt = interrupts.next() => match interrupt {
-                Interrupt::Key => Err("it was not waited for".to_owned()),
+                Interrupt::Key => Err("interrupted by Ctrl-C".to_owned()),
                 Interrupt::Terminate => return Ok(Next::Leave(interrupt.exit_code())),
             },
             changed = session.update(update) => changed.map_err(|error| error.to_string()),
-            () = tokio::time::sleep(CHANGE) => Err(format!("no answer within {} s", CHANGE.as_secs())),
+            () = tokio::time::sleep(CHANGE_TIMEOUT) => Err(format!("no answer within {} s", CHANGE_TIMEOUT.as_secs())),
         };
         match changed {
             Ok(info) => {
@@ -136,7 +136,7 @@ impl Talk {
                     .note("✗", paint::BAD, &format!("not changed: {why}"))
             }
         }
-        // What the session reports of it belongs above the prompt.
+        // Events of the change belong above the prompt.
         let closed = self.conversation.catch_up(session).await?;
         self.conversation.screen.space();
         Ok(closed.map_or(Next::Talk, |end| Next::Leave(self.code_of(&end))))
@@ -156,12 +156,12 @@ impl Talk {
             None => screen.note(
                 "!",
                 paint::CARE,
-                &format!("the agent does not say which {what} it uses now"),
+                &format!("the agent does not report its new {what}"),
             ),
         }
     }
 
-    /// Begins anew: nothing is known of the session yet.
+    /// Resets the state for a new session.
     pub(super) fn anew(&mut self, session: &SessionBackend) {
         self.conversation.learned = SessionInfo::default();
         self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
@@ -179,7 +179,7 @@ impl Talk {
         let exported = transcript.export(path);
         let screen = &mut self.conversation.screen;
         match exported {
-            Ok(()) => screen.note("↓", paint::ACT, &format!("written into {}", path.display())),
+            Ok(()) => screen.note("↓", paint::ACT, &format!("wrote {}", path.display())),
             Err(error) => {
                 let error = anyhow!(error);
                 screen.note(

@@ -1,5 +1,5 @@
-//! Picks the conversation to resume on the terminal, from the sessions of a journal and the
-//! conversations that agents keep: typing filters, arrows choose, Enter takes.
+//! Picker of the conversation to resume, on the terminal, from the sessions of a journal and the
+//! conversations stored by agents. Typing filters, arrow keys move, Enter picks.
 
 use std::{
     cmp::Reverse,
@@ -26,21 +26,21 @@ use crate::{
     terminal::{COLUMNS, Keys, one_line},
 };
 
-/// Number of sessions of the journal to pick from, the last active first.
+/// Limit of listed sessions of the journal, the last active first.
 const MAX_SESSIONS: usize = 2000;
 
-/// Number of conversations of each agent to pick from, the last active first.
+/// Limit of listed conversations of each agent, the last active first.
 const MAX_NATIVE: u32 = 100;
 
-/// Number of lines that the list has at most.
-const SHOWN: usize = 20;
+/// Limit of visible lines of the list.
+const MAX_VISIBLE_LINES: usize = 20;
 
-/// Columns of the keeper, the agent's name and the age.
+/// Widths in columns of the keeper, the agent's name and the age.
 const KEEPER: usize = 7;
 const AGENT: usize = 14;
 const AGE: usize = 11;
 
-/// Width of a terminal below which keepers and folders are left out.
+/// Terminal width in columns from which keepers and folders are shown.
 const COLUMNS_WITH_FOLDER: usize = 64;
 
 /// The conversation to resume.
@@ -48,11 +48,11 @@ const COLUMNS_WITH_FOLDER: usize = 64;
 pub(super) enum PickedConversation {
     /// A session of the journal.
     Session(String),
-    /// A conversation that an agent keeps.
+    /// A conversation that an agent stores.
     Native(SessionEntry),
 }
 
-/// Lets the person pick a conversation. `None` if they leave.
+/// Lets the user pick a conversation. Returns `None` if the user leaves.
 ///
 /// # Errors
 /// There is no terminal, no host that lists conversations, or nothing to pick from.
@@ -67,8 +67,9 @@ pub(super) async fn pick(
     );
     if !Prompt::edits() {
         return Err(
-            CliError::usage(anyhow!("there is no terminal to pick a session on"))
-                .next(format!("name one: --resume ID, or --native ID; {list}")),
+            CliError::usage(anyhow!("picking a session needs a terminal")).next(format!(
+                "name a session: --resume ID or --native ID; {list}"
+            )),
         );
     }
     let own = || {
@@ -82,7 +83,7 @@ pub(super) async fn pick(
     let choices = choices.await??;
     if choices.is_empty() {
         return Err(CliError::usage(anyhow!(
-            "the journal has no open session, and no agent lists a conversation of its own"
+            "the journal has no open session, and no agent lists stored conversations"
         ))
         .next(list));
     }
@@ -92,7 +93,7 @@ pub(super) async fn pick(
         ))
     })?;
     let mut list = List::new(&choices);
-    // Colours may be left out, what moves the cursor may not.
+    // Colours are optional; cursor movements are not.
     list.has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     let mut out = io::stdout().lock();
     let picked = loop {
@@ -119,8 +120,8 @@ fn usize_or(cells: u16, otherwise: u16) -> usize {
     if cells == 0 { otherwise } else { cells }.into()
 }
 
-/// Lists the open sessions of the journal and the agents' own conversations, of one agent if it is
-/// named, the last active first.
+/// Lists the open sessions of the journal and the conversations stored by agents, of one agent if
+/// it is named, the last active first.
 async fn list_choices(client: Client, agent: Option<&str>) -> Result<Vec<Choice>, CliError> {
     let asked = SessionsList {
         agent_id: agent.map(str::to_owned),
@@ -133,7 +134,7 @@ async fn list_choices(client: Client, agent: Option<&str>) -> Result<Vec<Choice>
 }
 
 /// Merges both kinds of conversation, the last active first. A conversation that a listed session
-/// continues is left out: that session is the one to resume.
+/// continues is omitted, because that session is the one to resume.
 fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Choice> {
     let listed: HashSet<String> = sessions.iter().map(|one| one.session_id.clone()).collect();
     let continued = |entry: &SessionEntry| {
@@ -150,7 +151,7 @@ fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Choice>
     choices
 }
 
-/// A conversation to pick, as it is shown.
+/// A conversation to pick, with its displayed texts.
 struct Choice {
     picked: PickedConversation,
     title: String,
@@ -216,7 +217,7 @@ impl PickedConversation {
         }
     }
 
-    /// Returns who keeps the conversation.
+    /// Returns the owner of the conversation: trunkline or the agent.
     fn keeper(&self) -> &'static str {
         match self {
             Self::Session(_) => "session",
@@ -225,12 +226,12 @@ impl PickedConversation {
     }
 }
 
-/// The list on the screen, with the typed filter and the chosen line.
+/// The displayed list, with the typed filter and the selected line.
 struct List<'a> {
     choices: &'a [Choice],
-    /// What was typed.
-    sought: String,
-    /// The place of the chosen one among those that match.
+    /// Typed filter.
+    filter: String,
+    /// Index of the selected line among the matching choices.
     at: usize,
     has_styles: bool,
 }
@@ -238,7 +239,7 @@ struct List<'a> {
 /// The effect of a key.
 enum KeyEffect {
     Continue,
-    /// The place of the picked choice in the whole list.
+    /// Index of the picked choice in the whole list.
     Pick(usize),
     Leave,
 }
@@ -247,15 +248,15 @@ impl<'a> List<'a> {
     fn new(choices: &'a [Choice]) -> Self {
         Self {
             choices,
-            sought: String::new(),
+            filter: String::new(),
             at: 0,
             has_styles: true,
         }
     }
 
-    /// Returns the choices that have every typed word, and their places in the whole list.
+    /// Returns the choices that contain every typed word, with their indices in the whole list.
     fn matching(&self) -> Vec<(usize, &'a Choice)> {
-        let sought = self.sought.to_lowercase();
+        let filter = self.filter.to_lowercase();
         let has_all = |(_, one): &(usize, &Choice)| {
             let picked = &one.picked;
             let parts = [
@@ -266,7 +267,7 @@ impl<'a> List<'a> {
                 picked.keeper(),
             ];
             let text = parts.join(" ").to_lowercase();
-            sought.split_whitespace().all(|word| text.contains(word))
+            filter.split_whitespace().all(|word| text.contains(word))
         };
         self.choices.iter().enumerate().filter(has_all).collect()
     }
@@ -284,15 +285,15 @@ impl<'a> List<'a> {
                 self.at = (self.at + 1).min(self.matching().len().saturating_sub(1));
             }
             "\u{7f}" | "\u{8}" => {
-                self.sought.pop();
+                self.filter.pop();
                 self.at = 0;
             }
             "\u{15}" => {
-                self.sought.clear();
+                self.filter.clear();
                 self.at = 0;
             }
             text if !text.starts_with(char::is_control) => {
-                self.sought.push_str(text);
+                self.filter.push_str(text);
                 self.at = 0;
             }
             _ => {}
@@ -305,7 +306,7 @@ impl<'a> List<'a> {
         let [act, dim, bold] =
             styles.map(|style| if self.has_styles { style } else { Style::new() });
         let matching = self.matching();
-        let room = rows.saturating_sub(3).clamp(1, SHOWN);
+        let room = rows.saturating_sub(3).clamp(1, MAX_VISIBLE_LINES);
         let first = (self.at + 1).saturating_sub(room);
         let is_wide = columns >= COLUMNS_WITH_FOLDER;
         let folder_room = columns / 5;
@@ -313,7 +314,7 @@ impl<'a> List<'a> {
         let title_room = columns.saturating_sub(more_room + AGENT + AGE + 6).max(8);
         let mut page = format!(
             "\r\x1b[J{act}resume ›{act:#} {}\n",
-            cut(&self.sought, columns.saturating_sub(10))
+            cut(&self.filter, columns.saturating_sub(10))
         );
         let mut lines = 1;
         for (at, (_, one)) in matching.iter().enumerate().skip(first).take(room) {
@@ -335,10 +336,10 @@ impl<'a> List<'a> {
             lines += 1;
         }
         let text = match matching.len() {
-            0 => "no conversation has this; Backspace takes back".to_owned(),
+            0 => "no conversation matches; Backspace deletes a character".to_owned(),
             found => {
                 format!(
-                    "{} of {found} · type to filter · ↑ ↓ · Enter resumes · Esc leaves",
+                    "{} of {found} · type to filter · ↑ ↓ · Enter resumes · Esc cancels",
                     self.at + 1
                 )
             }
@@ -347,17 +348,17 @@ impl<'a> List<'a> {
             "{dim}  {}{dim:#}",
             cut(&text, columns.saturating_sub(3))
         ));
-        // Back to behind what was typed.
+        // Moves the cursor behind the typed filter.
         page.push_str(&format!(
             "\x1b[{lines}A\r\x1b[{}C",
-            9 + width(&cut(&self.sought, columns.saturating_sub(10)))
+            9 + width(&cut(&self.filter, columns.saturating_sub(10)))
         ));
         out.write_all(page.as_bytes())?;
         out.flush()
     }
 }
 
-/// The columns of a text, about: where it is drawn it must not break.
+/// Estimates the columns of a text, so that a drawn line does not wrap.
 fn width(text: &str) -> usize {
     let of = |char| match char {
         '\u{1100}'..='\u{115f}'
@@ -386,7 +387,7 @@ fn cut(text: &str, columns: usize) -> String {
     cut
 }
 
-/// Cuts a path at its start: its end names the folder.
+/// Cuts a path at its start, because its end names the folder.
 fn cut_start(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

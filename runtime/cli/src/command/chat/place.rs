@@ -1,4 +1,4 @@
-//! A conversation that is kept in a journal: a new one, or one that is continued.
+//! Conversation in a journal: a new one, or one that is continued.
 
 use std::path::{Path, PathBuf};
 
@@ -20,29 +20,31 @@ use crate::{
     terminal::Settings,
 };
 
-/// Where a conversation is kept, and with which agent this process serves it where no other host does.
+/// Journal of a conversation, and the agent with which this process serves it if no other host
+/// does.
 pub(crate) struct Place {
     pub(crate) folder: PathBuf,
     pub(crate) target: Target,
     pub(crate) overrides: Overrides,
-    /// The command that comes back, where it need not name the folder; the id stands behind it.
+    /// Command that returns to the session, without its id. `None` if the command must name the
+    /// folder.
     pub(crate) again: Option<&'static str>,
 }
 
-/// What comes back to a session of the daemon.
+/// Command that returns to a session of the daemon.
 pub(super) const RESUME: &str = "trunkline chat --resume";
 
-/// A host that has the journal.
+/// Connection to the host that has the journal.
 pub(crate) struct Reached {
     pub(crate) client: Client,
-    /// This process, where it is the host.
+    /// Host in this process, if this process is the host.
     pub(crate) own: Option<(Holder, Chosen)>,
-    /// What a new session asks for.
+    /// Options of a new session.
     start: SessionStart,
 }
 
 impl Place {
-    /// Begins a conversation.
+    /// Starts a conversation.
     pub(super) async fn begin(
         self,
         config: Option<&Path>,
@@ -76,12 +78,12 @@ impl Place {
         chat.greet();
         chat.conversation
             .screen
-            .remark(&format!("  kept in {} as {id}", self.folder.display()));
+            .remark(&format!("  stored in {} as {id}", self.folder.display()));
         chat.conversation.screen.space();
         talk(chat, session, holder, interrupts, &self.again()).await
     }
 
-    /// Talks in a session that the daemon has just opened.
+    /// Starts a conversation in a session that the daemon has just opened.
     pub(super) async fn in_daemon(
         opened: DaemonSession,
         screen: Screen,
@@ -97,7 +99,7 @@ impl Place {
         talk(chat, opened.session, None, interrupts, RESUME).await
     }
 
-    /// Goes on with a session of the journal.
+    /// Continues a session of the journal.
     pub(crate) async fn go_on(
         mut self,
         id: &str,
@@ -111,9 +113,9 @@ impl Place {
         let (holder, chosen) = own.unzip();
         let session = match start.options().next() {
             Some(option) => Err(CliError::usage(anyhow!(
-                "the session is there already: `{option}` was set when it began"
+                "`{option}` cannot be changed: it was set when the session was opened"
             ))
-            .next("leave the option out; /model and /mode change a live session")),
+            .next("omit the option; /model and /mode change a live session")),
             None => SessionBackend::attach(client, &id, AttachMode::Control).await,
         };
         let session = match session {
@@ -125,7 +127,7 @@ impl Place {
         talk(chat, session, holder, interrupts, &self.again()).await
     }
 
-    /// The command that comes back to a session, without its id.
+    /// Returns the command that returns to a session, without its id.
     fn again(&self) -> String {
         let folder = self.folder.to_string_lossy();
         let words = ["trunkline", "sessions", "--journal", &folder, "attach"];
@@ -133,10 +135,11 @@ impl Place {
             .map_or_else(|| shell_words::join(words), str::to_owned)
     }
 
-    /// Takes the session's agent, where the command line names no adapter.
+    /// Selects the session's agent if the command line names no adapter.
     ///
     /// # Errors
-    /// Where there is no such session, or it has another agent than the command line says.
+    /// The journal has no such session, or the session has another agent than the command line
+    /// names.
     pub(crate) fn choose_agent_of(&mut self, id: &str) -> Result<SessionId, CliError> {
         let id = SessionId::new(id).map_err(CliError::usage)?;
         let known = journal::look(&self.folder)?
@@ -144,13 +147,13 @@ impl Place {
             .map_err(anyhow::Error::from)?;
         let Some(known) = known else {
             if journal::has_host(&self.folder) {
-                // It says itself whether it knows the session: another host of its cluster may have it.
+                // Only the daemon can decide: another host of its cluster may have the session.
                 return Ok(id);
             }
             return Err(
                 CliError::usage(anyhow!("the journal has no session {:?}", id.as_str())).next(
                     format!(
-                        "list those that there are by `trunkline sessions --journal {}`",
+                        "`trunkline sessions --journal {}` lists its sessions",
                         self.folder.display()
                     ),
                 ),
@@ -158,11 +161,11 @@ impl Place {
         };
         match &self.target.agent {
             Some(agent) if *agent != known.agent_id => Err(CliError::usage(anyhow!(
-                "session {:?} is of the agent {}, not of {agent}",
+                "session {:?} belongs to the agent {}, not to {agent}",
                 id.as_str(),
                 known.agent_id
             ))
-            .next("leave out --agent")),
+            .next("omit --agent")),
             _ => {
                 if self.target.adapter.is_none() {
                     self.target.agent = Some(known.agent_id);
@@ -172,9 +175,9 @@ impl Place {
         }
     }
 
-    /// Takes the agent of a conversation that it keeps, and the folder of the conversation unless
-    /// the command line names one: an agent finds a conversation only in its folder. Returns the
-    /// conversation's id.
+    /// Selects the agent of a stored conversation, and the folder of the conversation unless the
+    /// command line names one, because an agent finds a conversation only in its folder. Returns
+    /// the id of the conversation.
     pub(super) fn choose_conversation(&mut self, entry: SessionEntry) -> String {
         if self.target.adapter.is_none() {
             self.target.agent = entry.agent_id;
@@ -186,10 +189,10 @@ impl Place {
         entry.native_session_id
     }
 
-    /// The host that has the journal: this process, where there is no other.
+    /// Connects to the host of the journal, which is this process if there is no other.
     ///
     /// # Errors
-    /// Why there is none.
+    /// The cause of the failure.
     pub(crate) async fn reach(&self, config: Option<&Path>) -> Result<Reached, CliError> {
         let mut own = None;
         let (client, holder) = journal::reach(&self.folder, || {
@@ -209,11 +212,11 @@ impl Place {
             _ => {
                 if let Some(option) = self.target.of_own_host() {
                     return Err(CliError::usage(anyhow!(
-                        "a host has the journal {} already, so {option} has no effect here",
+                        "another process serves the journal {}, so {option} has no effect",
                         self.folder.display()
                     ))
                     .next(format!(
-                        "leave {option} out for an agent of that host, or name another --journal"
+                        "omit {option} to use an agent of that process, or name another --journal"
                     )));
                 }
                 Ok(Reached {
@@ -226,7 +229,8 @@ impl Place {
     }
 }
 
-/// Talks in a session, and leaves it. `again` is the command that comes back to it, without its id.
+/// Runs the conversation until the user leaves. `again` is the command that returns to the session,
+/// without its id.
 pub(super) async fn talk(
     mut chat: Talk,
     mut session: SessionBackend,
@@ -241,8 +245,8 @@ pub(super) async fn talk(
     if done.is_ok() && session.is_kept() && !session.is_closed() {
         let id = session.id();
         chat.conversation.screen.remark(&match holder {
-            Some(_) => format!("the session is kept; `{again} {id}` goes on"),
-            None => format!("the session goes on without you; `{again} {id}` comes back"),
+            Some(_) => format!("the session is stored; `{again} {id}` continues it"),
+            None => format!("the session keeps running; `{again} {id}` returns to it"),
         });
     }
     session.leave().await;
@@ -253,7 +257,7 @@ pub(super) async fn talk(
     }
 }
 
-/// The fault of a host in this process, where it has one, else that of its session.
+/// Returns the error of a host in this process if it has one, otherwise the error of its session.
 async fn ended(holder: Option<Holder>, fault: CliError, interrupts: &mut Interrupts) -> CliError {
     match holder {
         Some(holder) => holder.end(interrupts).await.err().unwrap_or(fault),
@@ -269,7 +273,7 @@ impl Talk {
         screen.note_agent(session.agent(), &format!("{} · {state}", session.id()));
         screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
         if is_own {
-            screen.remark("  no host has the journal: this process has it until you leave");
+            screen.remark("  no other process serves the journal: this one does until you leave");
         }
         screen.space();
     }

@@ -1,4 +1,4 @@
-//! A conversation under way: what the person says, and what comes meanwhile.
+//! Running conversation: input of the user, and events of the session.
 
 use std::path::{Path, PathBuf};
 
@@ -27,28 +27,28 @@ use crate::{
     target::Chosen,
 };
 
-/// A conversation under way.
+/// A running conversation.
 pub(super) struct Talk {
     pub(super) conversation: Conversation,
-    /// The host of this process and its agent, where the session is its.
+    /// Host of this process and its agent, if the session is served here.
     pub(super) chosen: Option<Chosen>,
-    /// What a session asks for.
+    /// Options of a new session.
     start: SessionStart,
-    /// The options that the session relies on.
+    /// Options that the session relies on.
     asked: Vec<&'static str>,
-    /// Lines of the adapter that were not messages, as far as they were told.
+    /// Number of the adapter's invalid lines that were reported to the user.
     noise: u64,
 }
 
-/// Whether the conversation goes on.
+/// Next step of the conversation.
 pub(super) enum Next {
     Talk,
-    /// On another session.
+    /// Continue in a new session.
     Anew,
     Leave(u8),
 }
 
-/// What came while the prompt was shown.
+/// Event during the prompt.
 enum Prompted {
     Line(Line),
     Interrupt(Interrupt),
@@ -122,8 +122,8 @@ impl Talk {
         }
     }
 
-    /// Shows what came outside turns, and of a session that was attached what was there before.
-    /// Gives the exit code where nothing more can be said.
+    /// Shows events between turns, and the earlier entries of an attached session. Returns the exit
+    /// code if the session is closed.
     async fn catch_up(
         &mut self,
         session: &mut SessionBackend,
@@ -147,7 +147,7 @@ impl Talk {
         Ok(None)
     }
 
-    /// Waits for a line of the person, and for what the session reports meanwhile.
+    /// Waits for a line of the user, and for events of the session.
     async fn at_prompt(
         &mut self,
         prompt: &mut Prompt,
@@ -161,7 +161,7 @@ impl Talk {
         );
         prompt.begin_with(&self.conversation.asker.take_early());
         if prompt.is_untouched() {
-            // What comes meanwhile is shown until a key is pressed; from then on it waits for the line.
+            // Events are shown until a key is pressed; then they wait for the end of the line.
             self.conversation.screen.pause();
             let shown = prompt.wait_for_key()?;
             tokio::select! {
@@ -187,7 +187,7 @@ impl Talk {
         }
     }
 
-    /// What the agent is called.
+    /// Returns the name of the agent.
     pub(super) fn name_of(&self, session: &SessionBackend) -> String {
         match &self.chosen {
             Some(chosen) => chosen.agent.name.clone(),
@@ -219,7 +219,7 @@ impl Talk {
             Word::Quit => return Ok(Next::Leave(exit::OK)),
             Word::Help => self.help(),
             Word::Stop => {
-                screen.remark("nothing is running; Ctrl-C stops a turn that is");
+                screen.remark("no turn is running; Ctrl-C stops a running turn");
             }
             Word::File(path) => self.give(session, &path).await,
             Word::Model(None) => self.list_models(),
@@ -256,7 +256,7 @@ impl Talk {
         match session.deliver_file(&own_path(path)).await {
             Ok(()) => {
                 let text = format!(
-                    "{} · {} · goes with what you say next",
+                    "{} · {} · will be sent with your next input",
                     path.display(),
                     bytes(size)
                 );
@@ -268,10 +268,10 @@ impl Talk {
                 screen.note(
                     "✗",
                     paint::BAD,
-                    &format!("failed to give {}: {error:#}", path.display()),
+                    &format!("failed to attach {}: {error:#}", path.display()),
                 );
                 next.iter().for_each(|next| {
-                    screen.remark(&format!("  next: leave and begin again: {next}"))
+                    screen.remark(&format!("  next: leave and start again: {next}"))
                 });
             }
         }
@@ -286,7 +286,7 @@ impl Talk {
         let no = match session.send(text).await {
             Ok(no) => no,
             Err(error) => {
-                // It may have ended while the person wrote, and says why.
+                // The session may have ended while the user typed; its end has the reason.
                 if let Some(end) = self.conversation.catch_up(session).await? {
                     return Ok(Next::Leave(self.code_of(&end)));
                 }
@@ -306,7 +306,7 @@ impl Talk {
         self.follow(no, session, interrupts).await
     }
 
-    /// Shows a turn to its end.
+    /// Shows a turn until its end.
     async fn follow(
         &mut self,
         no: TurnNo,
@@ -315,7 +315,7 @@ impl Talk {
     ) -> Result<Next, CliError> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
-        // The end of a session that is refused may come only after the next prompt.
+        // The end of a refused session may arrive only after the next prompt.
         let mut is_refused = false;
         if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)
             && let Some(next) = next_after(end, &chosen.agent, &self.asked)
@@ -323,7 +323,7 @@ impl Talk {
             self.conversation.screen.remark(&next);
             is_refused = end.cause == Cause::Refused;
         }
-        self.tell_noise();
+        self.report_noise();
         let closed = match &outcome {
             Outcome::Ended(_) => self.conversation.catch_up(session).await?,
             _ => None,
@@ -337,7 +337,7 @@ impl Talk {
         })
     }
 
-    /// The exit code of a session's end, and what to do about a refused one.
+    /// Returns the exit code for a session's end, and shows the next step for a refused session.
     pub(super) fn code_of(&mut self, end: &SessionEnd) -> u8 {
         let why = end
             .error
@@ -354,8 +354,8 @@ impl Talk {
         }
     }
 
-    /// Says that the adapter wrote what is not a message: its author wants to know.
-    fn tell_noise(&mut self) {
+    /// Reports lines of the adapter that are not messages, for its author.
+    fn report_noise(&mut self) {
         let agent = self
             .chosen
             .as_ref()
@@ -366,18 +366,18 @@ impl Talk {
         self.noise = noise;
         if more > 0 {
             let lines = if more == 1 {
-                "1 line was".to_owned()
+                "1 line of the adapter was".to_owned()
             } else {
-                format!("{more} lines were")
+                format!("{more} lines of the adapter were")
             };
             self.conversation
                 .screen
-                .remark(&format!("{lines} not understood; --debug shows why"));
+                .remark(&format!("{lines} not understood; --debug shows them"));
         }
     }
 }
 
-/// The next signal to end. Ctrl-C at the prompt is the line editor's.
+/// Waits for the next signal to end. Ctrl-C at the prompt belongs to the line editor.
 async fn terminated(interrupts: &mut Interrupts) -> Interrupt {
     loop {
         let interrupt = interrupts.next().await;

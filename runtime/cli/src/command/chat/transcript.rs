@@ -1,4 +1,4 @@
-//! What was said, for `/export`.
+//! Text of a conversation, for `/export`.
 
 use std::{
     collections::VecDeque,
@@ -8,10 +8,10 @@ use std::{
     path::Path,
 };
 
-/// How much is kept, in bytes; of a longer conversation, the latest part.
-const MOST: usize = 16 * 1024 * 1024;
+/// Limit of the stored text, in bytes; older text is dropped.
+const MAX_TRANSCRIPT_BYTES: usize = 16 * 1024 * 1024;
 
-/// The conversation, as it can be exported.
+/// Text of the conversation for an export.
 #[derive(Debug)]
 pub(crate) struct Transcript {
     agent: String,
@@ -36,7 +36,7 @@ impl Transcript {
         }
     }
 
-    /// Adds what was said; pieces of one answer become one text.
+    /// Appends a text; consecutive pieces of one speaker form one paragraph.
     pub(crate) fn add(&mut self, speaker: Speaker, text: &str) {
         self.bytes += text.len();
         match self.said.back_mut() {
@@ -45,7 +45,7 @@ impl Transcript {
             }
             _ => self.said.push_back((speaker, text.to_owned())),
         }
-        while self.bytes > MOST {
+        while self.bytes > MAX_TRANSCRIPT_BYTES {
             let Some((_, said)) = self.said.pop_front() else {
                 return;
             };
@@ -54,21 +54,21 @@ impl Transcript {
         }
     }
 
-    /// Writes it into a new file, which its owner alone may read.
+    /// Writes the text to a new file of mode 0600.
     ///
     /// # Errors
-    /// When the file is there already, or cannot be written.
+    /// The file exists, or cannot be written.
     pub(crate) fn export(&self, path: &Path) -> io::Result<()> {
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
             .mode(0o600)
             .open(path)?;
-        writeln!(file, "# A conversation with {}", self.agent)?;
+        writeln!(file, "# Conversation with {}", self.agent)?;
         if self.is_cut {
             writeln!(
                 file,
-                "\n(Its beginning is left out: it was longer than {MOST} bytes.)"
+                "\n(The beginning is missing: the conversation exceeds {MAX_TRANSCRIPT_BYTES} bytes.)"
             )?;
         }
         for (speaker, text) in &self.said {
@@ -106,8 +106,8 @@ mod tests {
         );
 
         for _ in 0..5 {
-            transcript.add(Speaker::Person, &"x".repeat(MOST / 4));
+            transcript.add(Speaker::Person, &"x".repeat(MAX_TRANSCRIPT_BYTES / 4));
         }
-        assert!(transcript.bytes <= MOST && transcript.is_cut);
+        assert!(transcript.bytes <= MAX_TRANSCRIPT_BYTES && transcript.is_cut);
     }
 }

@@ -1,55 +1,55 @@
-//! What a line of the person means.
+//! Parses lines of the user.
 
 use std::path::PathBuf;
 
-/// The commands, for people.
+/// List of the commands, for `/help`.
 pub(super) const HELP: &str = "\
-/file PATH    gives the agent a file, with what you say next
-/model NAME   changes the model; without NAME, shows which there are
-/mode NAME    changes the agent's mode; without NAME, shows which there are
-/usage        shows what this conversation used
-/new          begins a new conversation
-/export FILE  writes the conversation into a new file, as Markdown
-/stop         stops the turn; while it runs, Ctrl-C does
-/quit         leaves; Ctrl-D does too
-/help         shows this, and the agent's commands once it has answered
-Alt-Enter, or a \\ at the end of a line, begins another line.
-Any other line goes to the agent as it is, /its own commands too; //file sends /file.";
+/file PATH    attach a file to your next input
+/model NAME   change the model; without NAME, list the models
+/mode NAME    change the agent's mode; without NAME, list the modes
+/usage        show the usage of this conversation
+/new          start a new conversation
+/export FILE  write the conversation to a new file, as Markdown
+/stop         stop the turn, like Ctrl-C while it runs
+/quit         leave, like Ctrl-D
+/help         show this list, and the agent's commands after its first answer
+Alt-Enter, or a \\ at the end of a line, starts another line.
+Any other line is sent to the agent, including its own commands; //file sends /file.";
 
-/// The names of the commands, for completion.
+/// Names of the commands, for completion.
 pub(super) const NAMES: &[&str] = &[
     "/export ", "/file ", "/help", "/mode ", "/model ", "/new", "/quit", "/stop", "/usage",
 ];
 
-/// What a line of the person means.
+/// A parsed line of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Word {
     /// An empty line.
     Nothing,
-    /// To leave.
+    /// Leave.
     Quit,
-    /// The list of commands.
+    /// List the commands.
     Help,
-    /// To stop the turn.
+    /// Stop the turn.
     Stop,
-    /// To give the agent a file.
+    /// Attach a file to the next input.
     File(PathBuf),
-    /// To change the model, or to see which there are.
+    /// Change or show the model.
     Model(Option<String>),
-    /// To change the mode, or to see which there are.
+    /// Change or show the mode.
     Mode(Option<String>),
-    /// What was used.
+    /// Show the usage.
     Usage,
-    /// A new conversation.
+    /// Start a new conversation.
     New,
-    /// The conversation in a file.
+    /// Export the conversation to a file.
     Export(PathBuf),
-    /// To say something to the agent.
+    /// Send an input to the agent.
     Say(String),
 }
 
 impl Word {
-    /// What the line means. Commands that are not ours are the agent's.
+    /// Parses a line. Unknown commands are sent to the agent.
     pub(super) fn of(line: &str) -> Self {
         let trimmed = line.trim();
         let (name, rest) = trimmed
@@ -81,7 +81,7 @@ fn one(name: &str) -> Option<String> {
     Some(name.to_owned()).filter(|name| !name.is_empty())
 }
 
-/// A path as it is typed: in quotes or with escapes, from the home folder.
+/// Parses a typed path: quotes, escapes, and `~` for the home folder.
 fn file(typed: &str) -> PathBuf {
     let words = shell_words::split(typed).ok();
     let path = match words.as_deref() {

@@ -1,4 +1,4 @@
-//! What an adapter says of itself: its version, and its own checks.
+//! Checks of the adapter itself: its version, and its `--diagnose` report.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use super::program;
 use super::report::{Check, Code, Level};
 use crate::advice;
 
-/// The most checks that are taken from one adapter.
+/// Limit of the checks of one adapter.
 const MOST: usize = 100;
 
-/// The longest code that is taken from an adapter, in characters.
+/// Limit of an adapter's code, in characters.
 const LONGEST_CODE: usize = 64;
 
-/// What `--describe` says, as far as it is wanted here.
+/// The used part of a `--describe` report.
 #[derive(Debug, Deserialize)]
 struct Described {
     name: Option<String>,
     version: Option<String>,
 }
 
-/// What `--diagnose` says.
+/// A `--diagnose` report.
 #[derive(Debug, Deserialize)]
 struct Diagnosed {
     #[serde(rename = "status")]
@@ -43,8 +43,8 @@ struct Own {
     hint: Option<String>,
 }
 
-/// The version, where asking for it is not a run: a built-in adapter is this program, one on the SDK answers
-/// `--describe`, and a few well-known programs answer `--version`.
+/// Returns the version, if the query cannot start a real run: a built-in adapter is this program,
+/// an adapter with the SDK answers `--describe`, and a few well-known programs answer `--version`.
 pub(super) async fn version(
     agent: &AgentConfig,
     spec: &ChildSpec,
@@ -67,7 +67,7 @@ pub(super) async fn version(
             .join(" ");
         return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, redact::text(&words)));
     }
-    if !program::tells_version(&spec.program) {
+    if !program::reports_version(&spec.program) {
         return None;
     }
     let mut asked = spec.clone();
@@ -82,8 +82,8 @@ pub(super) async fn version(
     Some(Check::new(Code::CommandVersion, redact::text(line)))
 }
 
-/// The adapter's own checks. Any program but a built-in one and one on the SDK would take
-/// `--diagnose` for a run, so it is not asked.
+/// Runs the adapter's own checks. Only a built-in adapter and one with the SDK are queried, because
+/// any other program would treat `--diagnose` as a run.
 pub(super) async fn diagnose(
     agent: &AgentConfig,
     spec: &ChildSpec,
@@ -91,13 +91,13 @@ pub(super) async fn diagnose(
 ) -> Vec<Check> {
     if !agent.sdk {
         return vec![
-            Check::new(Code::AdapterNotAsked, "its own checks are not asked for")
-                .hint("set `\"sdk\": true` where the program answers `--diagnose`"),
+            Check::new(Code::AdapterNotAsked, "its own checks were not run")
+                .hint("set `\"sdk\": true` if the program supports `--diagnose`"),
         ];
     }
     match query(spec.clone().arg("--diagnose"), within).await {
         Ok(answer) => advised(agent, judge(&answer, within)),
-        // Said by the check of the program or of the containment, but for a shortage.
+        // The check of the program or of the containment reports this, except for a shortage.
         Err(error) => vec![Check::new(
             Code::AdapterUnclear,
             format!("failed to {error}"),
@@ -105,7 +105,7 @@ pub(super) async fn diagnose(
     }
 }
 
-/// Says how the agent is installed, where its adapter does not.
+/// Adds the install command, unless the adapter names it.
 fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
     let is_missing =
         |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
@@ -118,7 +118,7 @@ fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
 fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
     let words = |check: Check| match answer.stderr.trim() {
         "" => check,
-        said => check.detail(format!("its last words: {said}")),
+        stderr => check.detail(format!("end of stderr: {stderr}")),
     };
     let Some(exit) = answer.exit else {
         let message = format!(
@@ -126,12 +126,13 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
             humantime::format_duration(within)
         );
         return vec![words(
-            Check::new(Code::AdapterSilent, message).hint("give it more time by --timeout"),
+            Check::new(Code::AdapterSilent, message).hint("increase --timeout"),
         )];
     };
     let Ok(diagnosed) = serde_json::from_slice::<Diagnosed>(&answer.stdout) else {
-        let message = format!("`--diagnose` gave no report and ended with {exit}");
-        let hint = "a program on the SDK answers with one JSON object; is `sdk` rightly true, and its `config` right?";
+        let message = format!("`--diagnose` printed no report and ended with {exit}");
+        let hint =
+            "an adapter with the SDK prints one JSON object; check `sdk` and `config` of the agent";
         return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
     };
     let (all, left_out) = (
@@ -139,13 +140,13 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         diagnosed.checks.len().saturating_sub(MOST),
     );
     let mut message = format!(
-        "it answers with {all} {} of its own",
+        "it reports {all} {} of its own",
         if all == 1 { "check" } else { "checks" }
     );
     if left_out > 0 {
-        message.push_str(&format!("; {left_out} are left out"));
+        message.push_str(&format!("; {left_out} are omitted"));
     }
-    // Those left out count: a report is not better for being long.
+    // Omitted checks count too: a longer report must not hide an error.
     let hidden = diagnosed
         .checks
         .iter()
@@ -156,7 +157,7 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
     if hidden {
         checks.push(Check::new(
             Code::AdapterUnclear,
-            "one of the checks that are left out is an error",
+            "one of the omitted checks is an error",
         ));
     }
     checks

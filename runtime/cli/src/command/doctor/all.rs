@@ -1,4 +1,4 @@
-//! `doctor --all`: which wrapped agents are on this machine.
+//! `doctor --all`: the wrapped agents on this machine.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,19 +18,19 @@ use crate::command::table;
 use crate::error::CliError;
 use crate::target;
 
-/// A wrapped agent, as it is here.
+/// A wrapped agent on this machine.
 #[derive(Debug, Serialize)]
 pub(super) struct Here {
-    /// The built-in adapter.
+    /// Name of the built-in adapter.
     agent: &'static str,
     program: &'static str,
     installed: bool,
-    /// Where the program is.
+    /// Path of the program.
     path: Option<String>,
     version: Option<String>,
-    /// Where credentials come from: names of variables, a file, the agent's own word; never a value.
+    /// Source of the credentials: names of variables, a file, or the agent's report; never a value.
     credentials: Option<String>,
-    /// What to do next, where something is missing.
+    /// Next step, if something is missing.
     next: Option<String>,
 }
 
@@ -65,7 +65,7 @@ fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError>
     Ok((host, agents))
 }
 
-/// Looks for each of them, as its built-in adapter would without any configuration.
+/// Checks each wrapped agent as its built-in adapter does without any configuration.
 pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, CliError> {
     let (host, agents) = host_of_all(target::read(file, target::UNCHECKED)?)?;
     let mut looking = JoinSet::new();
@@ -108,7 +108,7 @@ async fn one(
 }
 
 impl Here {
-    /// Takes what the adapter's own checks say.
+    /// Stores the results of the adapter's own checks.
     fn ask(&mut self, wrapped: &Wrapped, checks: &[Check]) {
         let of = |ends: &'static [&'static str]| {
             checks.iter().filter(move |check| {
@@ -124,12 +124,12 @@ impl Here {
         let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
         self.credentials = good.or_else(|| credentials.next()).map(message);
         if good.is_none() {
-            self.next = Some(format!("log in with {}", wrapped.login()));
+            self.next = Some(format!("log in by {}", wrapped.login()));
         }
     }
 }
 
-/// The table for people.
+/// Returns the table.
 pub(super) fn text(all: &[Here]) -> String {
     let mut list = table::of(&["agent", "program", "version", "credentials", "next"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());

@@ -1,4 +1,4 @@
-//! What variables of the environment choose: the agent, and its model.
+//! Choices by environment variables: the agent and its model.
 
 use std::ffi::OsStr;
 
@@ -8,7 +8,7 @@ use trunkline_host::process::Environment;
 use super::report::{Check, Code};
 use crate::target::{AGENT, MODEL, add_built_in, built_in, model_of, variable};
 
-/// What they choose for every command that talks to an agent.
+/// Returns the choices that apply to every command that starts an agent.
 pub(super) fn of_host(config: &Config) -> Vec<Check> {
     let agent = variable(AGENT).map(|id| {
         let mut with_it = config.clone();
@@ -16,25 +16,25 @@ pub(super) fn of_host(config: &Config) -> Vec<Check> {
         match with_it.agent(&id) {
             Some(_) => Check::new(
                 Code::ChoiceAgent,
-                format!("{AGENT} names {id}, where --agent names none"),
+                format!("{AGENT} selects {id}, unless --agent is given"),
             ),
             None => Check::new(
                 Code::ChoiceUnknown,
-                format!("{AGENT} names {id}, which is no agent"),
+                format!("{AGENT} names {id}, which is not an agent"),
             )
-            .hint("unset it, or name an agent that `trunkline agents` lists"),
+            .hint("unset it, or name an agent of `trunkline agents`"),
         }
     });
     let model = variable(MODEL).map(|model| {
         let message = format!(
-            "{MODEL} names {model}, where --model names none; it precedes the configuration"
+            "{MODEL} selects {model}, unless --model is given; it overrides the configuration"
         );
         Check::new(Code::ChoiceModel, message)
     });
     agent.into_iter().chain(model).collect()
 }
 
-/// What the variables of a built-in adapter's agent choose.
+/// Returns the choices by the variables of a built-in adapter's agent.
 pub(super) fn of_agent(agent: &AgentConfig, environment: &Environment) -> Option<Check> {
     let profile = built_in(&agent.profile).filter(|_| model_of(agent).is_none())?;
     let value = |name: &&str| environment.variables.contains_key(OsStr::new(name));

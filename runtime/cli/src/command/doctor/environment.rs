@@ -1,5 +1,5 @@
-//! The environment: names that the process gets, names that it does not, and credentials, of which
-//! only names are shown.
+//! Environment of the process: inherited and withheld names, and credentials, of which only names
+//! are shown.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
@@ -16,16 +16,17 @@ use trunkline_process::DEFAULT_PATH;
 
 use super::report::{Check, Code};
 
-/// Made for each process, and so not the host's.
+/// Variables that are set for each process, independent of the host's environment.
 const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
 
-/// The most secrets of one configuration that are reported.
+/// Limit of reported secrets in one configuration.
 const MOST_PLACES: usize = 20;
 
-/// Folders of secrets that their owner protects by other means than modes.
+/// Folders of secrets that are protected by other means than file modes.
 const KEPT: [&str; 2] = ["/run/secrets", "/var/run/secrets"];
 
-/// Takes the variables away whose values cannot be had, and tells of each; what is left can be started.
+/// Removes the variables whose values are unavailable, and reports each, so that the rest can be
+/// checked.
 pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
     let mut checks = Vec::new();
     agent.command.env.retain(|name, value| {
@@ -33,7 +34,7 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
             Ok(read) if read.is_empty() && value.is_place() => {
                 checks.push(
                     Check::new(Code::EnvEmpty, format!("{name} is empty: {}", place(value)))
-                        .hint("put the value there, or take the name out of `env`"),
+                        .hint("store the value there, or remove the name from `env`"),
                 );
                 true
             }
@@ -46,7 +47,7 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
             Err(error) => {
                 checks.push(
                     Check::new(Code::EnvUnresolved, format!("failed to {error}"))
-                        .hint("the agent does not start before this value can be had"),
+                        .hint("the agent cannot start until this value is available"),
                 );
                 false
             }
@@ -55,13 +56,13 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
     checks
 }
 
-/// Where the child's programs are looked up.
+/// Returns the search path of the child.
 pub(super) fn search_path(environment: &Environment) -> OsString {
     let path = environment.variables.get(OsStr::new("PATH")).cloned();
     path.unwrap_or_else(|| DEFAULT_PATH.into())
 }
 
-/// What the process would find in its environment.
+/// Returns the environment of the process.
 pub(super) fn of(spec: &ChildSpec) -> Environment {
     let mut private = BTreeMap::from([(OsString::from(PRIVATE[0]), OsString::new())]);
     if spec.config.is_some() {
@@ -70,7 +71,7 @@ pub(super) fn of(spec: &ChildSpec) -> Environment {
     child_environment(env::vars_os(), spec.inherit, private, &spec.env)
 }
 
-/// The names.
+/// Reports the names of the variables.
 pub(super) fn names(
     agent: &AgentConfig,
     spec: &ChildSpec,
@@ -85,8 +86,8 @@ pub(super) fn names(
     };
     let given: Vec<_> = environment.variables.keys().collect();
     let how = match spec.inherit {
-        Inherit::All => "all of the host's and",
-        Inherit::Curated => "the short list and",
+        Inherit::All => "all variables of the host and",
+        Inherit::Curated => "the default list and",
     };
     let declared = spec.env.len();
     let message = format!("{} variables: {how} {declared} by name", given.len());
@@ -97,7 +98,7 @@ pub(super) fn names(
                 Code::EnvWithheld,
                 list(environment.withheld.iter().collect()),
             )
-            .hint("what loads code passes only by `env` or `env_passthrough`"),
+            .hint("variables that load code are inherited only by `env` or `env_passthrough`"),
         );
     }
     let missing: BTreeSet<_> = agent
@@ -109,13 +110,13 @@ pub(super) fn names(
     for name in missing {
         checks.push(
             Check::new(Code::EnvMissing, format!("the host has no variable {name}"))
-                .hint("set it where the host is started, or take it out of `env_passthrough`"),
+                .hint("set it in the host's environment, or remove it from `env_passthrough`"),
         );
     }
     checks
 }
 
-/// The credentials among them, and what passes with those.
+/// Reports the credentials among the variables.
 pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec<Check> {
     let mut checks = Vec::new();
     let is_passed = |name: &OsStr| agent.credentials.iter().any(|passed| *name == **passed);
@@ -133,10 +134,13 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         ));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
-                Check::new(Code::CredentialInFile, format!("the value of {named} is in the configuration"))
-                    .hint(format!(
-                        "write {{\"from_file\": \"PATH\"}} or {{\"from_env\": \"{named}\"}} instead of it"
-                    )),
+                Check::new(
+                    Code::CredentialInFile,
+                    format!("the value of {named} is in the configuration"),
+                )
+                .hint(format!(
+                    "replace it by {{\"from_file\": \"PATH\"}} or {{\"from_env\": \"{named}\"}}"
+                )),
             );
         }
     }
@@ -149,9 +153,9 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         checks.push(
             Check::new(
                 Code::CredentialInFile,
-                format!("the value of {place} of the adapter's configuration is in the file"),
+                format!("the value of {place} of the adapter's configuration is in the configuration file"),
             )
-            .hint("give it by a variable of the environment, where the adapter knows one"),
+            .hint("use an environment variable, if the adapter supports one"),
         );
     }
     let credentials = agent.credentials.iter().map(String::as_str);
@@ -161,13 +165,13 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
     if !kept.is_empty() {
         checks.push(
             Check::new(Code::CredentialsKept, format!("the host has {}", kept.join(", ")))
-                .hint("`pass_credentials: false` keeps them from the agent; take it out, or name them in `env_passthrough`"),
+                .hint("`pass_credentials: false` withholds them from the agent; remove it, or name them in `env_passthrough`"),
         );
     }
     if checks.is_empty() {
         checks.push(Check::new(
             Code::CredentialsNone,
-            "no name looks like a credential",
+            "no variable name looks like a credential",
         ));
     }
     for (name, value) in &agent.command.env {
@@ -178,7 +182,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
                 Check::new(
                     Code::CredentialOpen,
                     format!(
-                        "every user may read {}, the value of {name}",
+                        "every user can read {}, the value of {name}",
                         path.display()
                     ),
                 )
@@ -189,7 +193,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
     checks
 }
 
-/// The places of texts below keys that look like those of credentials.
+/// Finds texts below keys that look like names of credentials.
 fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec<String>) {
     match value {
         Value::Object(members) => {
@@ -214,8 +218,8 @@ fn sensitive_places(value: &Value, at: String, is_secret: bool, places: &mut Vec
     }
 }
 
-/// Whether every user may read a file: its own mode says so, and that of each folder on the way
-/// lets them through.
+/// Returns true if every user can read a file: by its own mode and the mode of each folder above
+/// it.
 fn is_open(path: &Path) -> bool {
     let allows =
         |path: &Path, bit| std::fs::metadata(path).is_ok_and(|meta| meta.mode() & bit != 0);

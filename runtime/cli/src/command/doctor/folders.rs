@@ -1,4 +1,4 @@
-//! Folders: whether they are there and may be used. Nothing is made to find out.
+//! Folders: existence and permissions. The checks create nothing.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use trunkline_host::files::Pinned;
 
 use super::report::{Check, Code};
 
-/// The folders of the whole host.
+/// Checks the folders of the host.
 pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
     let state = config
         .state_dir
@@ -25,7 +25,7 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
         Some(state) => match usable(state, Missing::IsMade) {
             Ok(how) => Check::new(Code::StateUsable, how),
             Err(why) => Check::new(Code::StateUnusable, why)
-                .hint("set `runtime.state_dir` to a folder of yours"),
+                .hint("set `runtime.state_dir` to a folder that you can write to"),
         },
     };
     let spool = match usable(spool, Missing::IsWrong) {
@@ -35,25 +35,25 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
     };
     let temp = match usable(&std::env::temp_dir(), Missing::IsWrong) {
         Ok(how) => Check::new(Code::TempUsable, how),
-        Err(why) => Check::new(Code::TempUnusable, why).hint("name another folder by TMPDIR"),
+        Err(why) => Check::new(Code::TempUnusable, why).hint("set TMPDIR to another folder"),
     };
     vec![temp, spool, state]
 }
 
-/// The folders of one agent.
+/// Checks the folders of one agent.
 pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
     let mut checks = vec![match enterable(work_dir) {
         Ok(()) if configured => Check::new(Code::WorkDirUsable, work_dir.to_string_lossy()),
         Ok(()) => Check::new(
             Code::WorkDirUsable,
-            format!("{}, where the host is started", work_dir.display()),
+            format!("{}, the working directory of the host", work_dir.display()),
         ),
         Err(error) => Check::new(
             Code::WorkDirUnusable,
             format!("{}: {error}", work_dir.display()),
         )
-        .hint("make that folder, or correct `work_dir`; no other one is taken for it"),
+        .hint("create that folder, or correct `work_dir`"),
     }];
     for root in &agent.file_roots {
         let why = match (Pinned::new(root), enterable(root)) {
@@ -64,22 +64,22 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
         checks.push(
             Check::new(
                 Code::RootMissing,
-                format!("nothing comes from {}: {why}", root.display()),
+                format!("no files can be read from {}: {why}", root.display()),
             )
-            .hint("make that folder, or correct `file_roots`"),
+            .hint("create that folder, or correct `file_roots`"),
         );
     }
     checks
 }
 
-/// What a folder that is not there means.
+/// Consequence of a missing folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Missing {
     IsMade,
     IsWrong,
 }
 
-/// Whether files can be made in a folder, or in one that is to be made there.
+/// Returns whether files can be created in a folder, or in one that the host would create there.
 fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
     let shown = folder.display();
     let may = |folder: &Path| {
@@ -93,9 +93,9 @@ fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
     match std::fs::metadata(folder) {
         Ok(meta) if !meta.is_dir() => Err(format!("{shown} is not a folder")),
         Ok(_) => match may(folder) {
-            Ok(()) => Ok(format!("{shown} can be written")),
+            Ok(()) => Ok(format!("{shown} is writable")),
             Err(errno) => Err(format!(
-                "{shown} cannot be written: {}",
+                "{shown} is not writable: {}",
                 io::Error::from(errno)
             )),
         },
@@ -107,11 +107,11 @@ fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
                 .unwrap_or(folder)
                 .into();
             match (above.is_dir(), may(&above)) {
-                (true, Ok(())) => Ok(format!("{shown} can be made")),
+                (true, Ok(())) => Ok(format!("{shown} can be created")),
                 (_, refused) => {
                     let error = io::Error::from(refused.err().unwrap_or(Errno::NOTDIR));
                     Err(format!(
-                        "{shown} cannot be made in {}: {error}",
+                        "{shown} cannot be created in {}: {error}",
                         above.display()
                     ))
                 }

@@ -1,4 +1,4 @@
-//! Whether the program of an agent is here: its own, or the one that a built-in adapter wraps.
+//! Finds the program of an agent: its own, or the one that a built-in adapter wraps.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -16,8 +16,8 @@ use crate::error::CliError;
 use crate::overrides::knows;
 use crate::target::Chosen;
 
-/// The program, and where it was found; `None` where that cannot be told from outside: it wraps
-/// none, or a sandbox has files of its own.
+/// Finds the program. Returns `None` if that is unknown from outside: the adapter wraps none, or a
+/// sandbox has files of its own.
 pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
     if agent.sandbox.is_some() {
         return None;
@@ -36,16 +36,16 @@ pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, F
     Some((program, found))
 }
 
-/// The program that an entry names instead of the wrapped agent's own.
+/// Returns the program that an entry names instead of the wrapped agent's own.
 pub(crate) fn configured_program(agent: &AgentConfig) -> Option<&str> {
     let named = agent.config.as_ref()?.get("command")?.as_str()?;
     (!named.is_empty() && knows(&agent.profile, "command")).then_some(named)
 }
 
-/// Finds a program as the process of an agent would.
+/// Finds a program as the process of an agent does.
 ///
 /// # Errors
-/// Names the program, and how it is installed.
+/// The program is missing; with the command that installs it.
 pub(crate) fn locate(
     agent: &AgentConfig,
     spec: &ChildSpec,
@@ -53,11 +53,11 @@ pub(crate) fn locate(
 ) -> Result<PathBuf, CliError> {
     if let Some(image) = isolation::image(agent) {
         let error = anyhow!(
-            "{} is an agent of the image {image}, where no login is run",
+            "{} runs in the image {image}, in which no login can be run",
             agent.id
         );
         return Err(CliError::not_started(error)
-            .next("name a variable with its key in `env` or `env_passthrough`"));
+            .next("add a variable with its key to `env` or `env_passthrough`"));
     }
     let path = environment::search_path(&environment::of(spec));
     match program::find(program, &path, &program::work_dir(spec)) {
@@ -71,10 +71,10 @@ pub(crate) fn locate(
     }
 }
 
-/// That the program of an agent is nowhere, before anything is started.
+/// Checks that the program of an agent exists, before anything is started.
 ///
 /// # Errors
-/// Names the program, and how it is installed.
+/// The program is missing; with the command that installs it.
 pub(crate) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
     let agent = &chosen.agent;
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
@@ -90,15 +90,15 @@ fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliE
     let name = program.to_string_lossy();
     let place = program::work_dir(spec).join(program);
     if program.as_bytes().contains(&b'/') && place.is_dir() {
-        return CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it");
+        return CliError::not_started(anyhow!("{name} is a folder")).next("name a program in it");
     }
     let fault = CliError::not_started(if program.as_bytes().contains(&b'/') {
-        anyhow!("there is no program {name}")
+        anyhow!("the program {name} does not exist")
     } else {
-        anyhow!("`{name}` is not installed: it is in no folder of PATH")
+        anyhow!("`{name}` is not installed: not found in PATH")
     });
     match advice::of(agent) {
         Some(wrapped) => fault.next(wrapped.install()),
-        None => fault.next("install it, or name it by its full path"),
+        None => fault.next("install it, or use its full path"),
     }
 }

@@ -1,4 +1,4 @@
-//! What the process would be held in, and why it is not something better.
+//! Containment, limits and sandbox of the process, and the reasons for weaker ones.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use trunkline_host::sandbox::{self, Inside, Outlet};
 
 use super::report::{Check, Code};
 
-/// What works on this machine.
+/// Containments and limits that work on this machine.
 #[derive(Debug)]
 pub(super) struct Means {
     pub(super) containment: Support,
@@ -20,7 +20,7 @@ pub(super) struct Means {
 }
 
 impl Means {
-    /// Finds out, by trying. Blocks.
+    /// Tests what works here. Blocks.
     pub(super) fn look() -> Self {
         Self {
             containment: containment_support(),
@@ -29,36 +29,36 @@ impl Means {
     }
 }
 
-/// The containment.
+/// Checks the containment.
 pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
     let asked = agent.containment;
     match support.choose(asked, agent.at_least) {
         Ok(choice) => {
             let what = match choice.used {
                 Containment::Namespace => {
-                    "namespace: the kernel ends all it starts, even when the host is killed"
+                    "namespace: the kernel ends all of its processes, even when the host is killed"
                 }
                 Containment::Reaper => {
-                    "reaper: a small process ends all it starts, even when the host is killed"
+                    "reaper: a small process ends all of its processes, even when the host is killed"
                 }
-                _ => "group: what leaves the process group outlives it",
+                _ => "group: processes that leave the process group survive it",
             };
             match choice.why_not_better {
                 None => Check::new(Code::ContainmentUsed, what),
                 Some(why) => Check::new(Code::ContainmentWeaker, what)
-                    .detail(format!("nothing better works here: {why}")),
+                    .detail(format!("no stronger containment works here: {why}")),
             }
         }
         Err(why) => Check::new(
             Code::ContainmentUnavailable,
-            format!("{asked} was asked for, and it cannot be used"),
+            format!("the requested containment {asked} cannot be used"),
         )
         .detail(why)
-        .hint("write `\"containment\": \"auto\"`, or make it work"),
+        .hint("set `\"containment\": \"auto\"`, or enable it on this machine"),
     }
 }
 
-/// The limits, and who makes them hold.
+/// Checks the limits, and their enforcers.
 pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
     let rows = [
         (
@@ -83,19 +83,19 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             Scope::Tree,
         ),
     ];
-    let mut said = Vec::new();
+    let mut parts = Vec::new();
     let mut checks = Vec::new();
     for (what, limit, shown, enforcement, scope) in rows {
         let Some(shown) = shown else {
-            said.push(format!("{what}: no limit"));
+            parts.push(format!("{what}: no limit"));
             continue;
         };
-        said.push(format!("{what}: {shown} by {}", enforcement.by));
+        parts.push(format!("{what}: {shown} by {}", enforcement.by));
         let is_default = what == "processes" && limit == Some(Resources::PROCESSES);
         let problem = match (enforcement.by, scope) {
             _ if is_default => None,
             (Enforcer::Nothing, _) => Some("is not enforced here"),
-            (Enforcer::Rlimit, Scope::Tree) => Some("holds for less than the whole tree here"),
+            (Enforcer::Rlimit, Scope::Tree) => Some("does not apply to all of its processes here"),
             _ => None,
         };
         if let Some(problem) = problem {
@@ -106,18 +106,18 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             });
         }
     }
-    checks.insert(0, Check::new(Code::LimitsEnforced, said.join(", ")));
+    checks.insert(0, Check::new(Code::LimitsEnforced, parts.join(", ")));
     checks
 }
 
-/// What a limit is meant for.
+/// Scope of a limit.
 #[derive(Clone, Copy)]
 enum Scope {
     Tree,
     Process,
 }
 
-/// The image of its container.
+/// Returns the image of the agent's container.
 pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
     match &agent.sandbox.as_ref()?.backend {
         Backend::Podman { image, .. } | Backend::Docker { image, .. } => Some(image),
@@ -125,8 +125,8 @@ pub(super) fn image(agent: &AgentConfig) -> Option<&str> {
     }
 }
 
-/// Skills and MCP servers bring in texts and programs of others. With an open network they can
-/// carry data out.
+/// Warns of skills and MCP servers with an open network: they contain foreign texts and programs,
+/// which could send data out.
 pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
     let is_open = agent
         .sandbox
@@ -143,12 +143,12 @@ pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
         .join(", ");
     let check = Check::new(
         Code::NetworkOpen,
-        format!("{what} and an open network: what the agent reads can leave"),
+        format!("{what} and an open network: data that the agent reads can be sent out"),
     );
-    Some(check.hint("give it a `sandbox` with `allowed_domains`, or leave them out"))
+    Some(check.hint("add a `sandbox` with `allowed_domains`, or remove them"))
 }
 
-/// The keys of a profile's object that bring in skills or servers.
+/// Returns the keys of a profile's object that add skills or servers.
 fn brought(config: &serde_json::Value) -> Vec<&'static str> {
     let is_given = |key: &&str| match &config[*key] {
         serde_json::Value::Null | serde_json::Value::Bool(false) => false,
@@ -163,16 +163,16 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
         .collect()
 }
 
-/// The sandbox. `inside` is whether what it is to be given can be given.
+/// Checks the sandbox. `inside` is the check of the paths and the program inside it.
 pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
         return vec![Check::new(
             Code::SandboxNone,
-            "none: it may read, write and reach what the host's user may",
+            "none: it has the access of the host's user to files and network",
         )];
     };
     let backend = sandbox.backend.clone();
-    // A task that was dropped found nothing.
+    // A cancelled task has no result.
     let Ok(support) = tokio::task::spawn_blocking(move || sandbox::support(&backend)).await else {
         return Vec::new();
     };
@@ -183,14 +183,12 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
             format!("{name} cannot be used here"),
         )
         .detail(problem);
-        return vec![check.hint(
-            "the agent does not start until it can; install it, or choose another `backend`",
-        )];
+        return vec![check.hint("the agent cannot start; install it, or choose another `backend`")];
     }
     let network = match &sandbox.network {
         Network::None => "no network".to_owned(),
-        Network::All => "the whole network".to_owned(),
-        Network::Allow(names) => format!("of the network {}", names.join(", ")),
+        Network::All => "unrestricted network".to_owned(),
+        Network::Allow(names) => format!("network: {}", names.join(", ")),
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
     let mut checks = vec![Check::new(
@@ -206,7 +204,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
             Code::SandboxImageMissing,
             format!("{name} has no image {image} here"),
         );
-        checks.push(missing.hint(format!("pull it first, as no start does: `{pull}`")));
+        checks.push(missing.hint(format!("pull it before the start: `{pull}`")));
     }
     if let Err(refused) = inside {
         checks.push(Check::new(
@@ -223,8 +221,9 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     checks
 }
 
-/// Where the program is in its bubblewrap: the first place in the order of the search that is there
-/// inside. `None` without one: the host's own search counts then, and in a container the image's.
+/// Finds the program inside the agent's bubblewrap: the first candidate that exists inside. `None`
+/// for other agents: their program is found by the host's own search, or in the image of a
+/// container.
 pub(super) fn find_inside(
     agent: &AgentConfig,
     spec: &ChildSpec,
@@ -236,7 +235,7 @@ pub(super) fn find_inside(
         .sandbox
         .as_ref()
         .filter(|sandbox| sandbox.backend == Backend::Bubblewrap)?;
-    // Below the host's own folder, which goes with the host.
+    // Below the host's own folder, which is removed with the host.
     let private = spec
         .private_root
         .clone()
@@ -250,7 +249,7 @@ pub(super) fn find_inside(
             socket: private.join("proxy"),
         };
         let wrap = |program: &OsStr| {
-            // Each is written into an empty folder; one that is not there is as good.
+            // Each attempt needs an empty folder.
             let _ = std::fs::remove_dir_all(&private);
             std::fs::create_dir_all(&temp)
                 .map_err(|error| format!("make {}: {error}", temp.display()))?;
@@ -271,7 +270,7 @@ pub(super) fn find_inside(
                 hidden: spec.record_dir.as_slice(),
                 covered: &spec.covered,
                 unwritable: &spec.unwritable,
-                // Nothing is started, so nothing is made for it.
+                // No process starts, so nothing needs a reservation.
                 reserved: &[],
             };
             sandbox::wrap(sandbox, &inside)
@@ -284,7 +283,7 @@ pub(super) fn find_inside(
             .find(|candidate| wrap(candidate.as_os_str()).is_ok());
         first.ok_or_else(|| format!("find {} inside", spec.program.to_string_lossy()))
     });
-    // Best effort: the folder above goes in the end.
+    // Best effort: the folder above is removed later.
     let _ = std::fs::remove_dir_all(&private);
     Some(found)
 }

@@ -4,7 +4,7 @@ use trunkline_host::config::{AgentConfig, Config, Organisation};
 
 use super::report::{Check, Code};
 
-/// The policies that count, and what is reported of them.
+/// Reads the policies that apply, and reports them.
 pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
     match Organisation::of_this_machine(config.policy.as_deref()) {
         Ok(policies) => {
@@ -16,13 +16,13 @@ pub(super) fn find(config: &Config) -> (Vec<Organisation>, Vec<Check>) {
         }
         Err(error) => {
             let check = Check::new(Code::PolicyUnreadable, format!("failed to {error}"))
-                .hint("correct the policy, or `runtime.policy`; no agent is run before");
+                .hint("correct the policy, or `runtime.policy`; no agent runs until then");
             (Vec::new(), vec![check])
         }
     }
 }
 
-/// Applies them to an agent: what they took, or that they forbid it.
+/// Applies the policies to an agent. Reports the removed rights, or the refusal.
 pub(super) fn narrow(
     policies: &[Organisation],
     agent: &mut AgentConfig,

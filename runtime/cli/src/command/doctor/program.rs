@@ -1,4 +1,4 @@
-//! The program: is it there, may it be run, which version is it.
+//! The program: existence, permission and version.
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
@@ -10,23 +10,23 @@ use trunkline_process::{ChildSpec, program_candidates};
 
 use super::report::{Check, Code};
 
-/// How much of a script is read for its first line: what Linux reads.
-const FIRST_LINE: u64 = 256;
+/// Limit of a script's first line, as in Linux, in bytes.
+const MAX_FIRST_LINE_BYTES: u64 = 256;
 
-/// What a search for a program comes to.
+/// Result of a search for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Found {
-    /// Here.
+    /// It exists and is executable.
     At(PathBuf),
-    /// It is nowhere.
+    /// It does not exist.
     Nowhere,
-    /// It is here and may not be run.
+    /// It exists and is not executable.
     NotExecutable(PathBuf),
-    /// It is a script whose first line names a program that is nowhere.
+    /// It is a script whose interpreter does not exist.
     NoInterpreter(PathBuf, OsString),
 }
 
-/// Where a child runs.
+/// Returns the working directory of a child.
 pub(super) fn work_dir(spec: &ChildSpec) -> PathBuf {
     match &spec.work_dir {
         Some(work_dir) => std::path::absolute(work_dir).unwrap_or_else(|_| work_dir.clone()),
@@ -53,13 +53,15 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
     forbidden.map_or(Found::Nowhere, Found::NotExecutable)
 }
 
-/// The interpreter that a script's first line names, where it is not there: the program itself, or
-/// the one that `env` is to find.
+/// Returns the missing interpreter of a script: the program of its first line, or the one that
+/// `env` searches for.
 fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<OsString> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = std::fs::File::from(rustix::fs::open(script, flags, Mode::empty()).ok()?);
     let mut head = Vec::new();
-    file.take(FIRST_LINE).read_to_end(&mut head).ok()?;
+    file.take(MAX_FIRST_LINE_BYTES)
+        .read_to_end(&mut head)
+        .ok()?;
     let line = head
         .strip_prefix(b"#!")?
         .split(|byte| *byte == b'\n')
@@ -85,59 +87,60 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     (!runnable(named)).then(|| named.to_owned())
 }
 
-/// What is reported of a program that a container's image must have.
+/// Reports a program that the image of a container must contain.
 pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
     Check::new(
         Code::CommandInImage,
         format!(
-            "`{}` is looked for in the image {image}",
+            "`{}` must exist in the image {image}",
             program.to_string_lossy()
         ),
     )
 }
 
-/// What is reported of a search.
+/// Reports the result of a search.
 pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
     let shown = program.to_string_lossy();
     match found {
         Found::At(at) => Check::new(Code::CommandFound, at.to_string_lossy()),
-        Found::Nowhere if program.as_bytes().contains(&b'/') => {
-            Check::new(Code::CommandMissing, format!("there is no file {shown}"))
-                .hint("correct the path; a relative one counts from the working directory")
-        }
+        Found::Nowhere if program.as_bytes().contains(&b'/') => Check::new(
+            Code::CommandMissing,
+            format!("the file {shown} does not exist"),
+        )
+        .hint("correct the path; a relative path starts at the working directory"),
         Found::Nowhere => Check::new(
             Code::CommandMissing,
-            format!("`{shown}` is in no folder of the PATH that the agent gets"),
+            format!("`{shown}` was not found in the agent's PATH"),
         )
         .detail(format!("PATH is {}", path.to_string_lossy()))
-        .hint("install it, name it by its full path, or set PATH in the agent's `env`"),
+        .hint("install it, use its full path, or set PATH in the agent's `env`"),
         Found::NotExecutable(at) => Check::new(
             Code::CommandNotExecutable,
-            format!("{} may not be run", at.display()),
+            format!("{} is not executable", at.display()),
         )
         .hint(format!("chmod +x {}", at.display())),
         Found::NoInterpreter(at, interpreter) => Check::new(
             Code::CommandInterpreter,
             format!(
-                "{} is a script for `{}`, which is not there",
+                "{} is a script for `{}`, which does not exist",
                 at.display(),
                 interpreter.to_string_lossy()
             ),
         )
-        .hint("install that, or correct the script's first line"),
+        .hint("install it, or correct the script's first line"),
     }
 }
 
-/// Programs that answer `--version` and do nothing else, when they are found by this name in
-/// `PATH`. Any other program would take it for a run.
-const TELL_VERSION: [&str; 12] = [
+/// Programs that print their version for `--version` when they are found by this name in `PATH`.
+/// Any other program would treat it as a run.
+const VERSION_PROGRAMS: [&str; 12] = [
     "bun", "claude", "codex", "deno", "gemini", "node", "opencode", "perl", "python", "python3",
     "ruby", "uv",
 ];
 
-/// Whether the program may be asked for its version by `--version`.
-pub(super) fn tells_version(program: &OsStr) -> bool {
-    TELL_VERSION.iter().any(|known| program == *known)
+/// Returns true if the program may be queried by `--version`.
+pub(super) fn reports_version(program: &OsStr) -> bool {
+    VERSION_PROGRAMS.iter().any(|known| program == *known)
 }
 
 #[cfg(test)]
@@ -190,6 +193,6 @@ mod tests {
     fn a_missing_program_is_told_with_the_path() {
         let check = check("agent".as_ref(), &Found::Nowhere, "/usr/bin:/bin".as_ref());
         assert_eq!(check.detail.as_deref(), Some("PATH is /usr/bin:/bin"));
-        assert!(tells_version("python3".as_ref()) && !tells_version("/opt/python3".as_ref()));
+        assert!(reports_version("python3".as_ref()) && !reports_version("/opt/python3".as_ref()));
     }
 }

@@ -1,4 +1,4 @@
-//! What was checked and how it came out. The worst check decides.
+//! Checks and their results. The worst check decides the status.
 
 use serde::Serialize;
 use trunkline_host::redact;
@@ -6,7 +6,7 @@ pub(super) use trunkline_sdk::Level;
 
 use crate::terminal::plain_line;
 
-/// What all checks of one thing come to.
+/// Combined result of several checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
@@ -16,7 +16,7 @@ pub(super) enum Status {
 }
 
 impl Status {
-    /// Any error fails, any warning warns.
+    /// Combines levels: an error fails, a warning warns.
     fn of(levels: impl IntoIterator<Item = Level>) -> Self {
         levels
             .into_iter()
@@ -37,7 +37,7 @@ impl Status {
     }
 }
 
-/// One thing that was checked.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Check {
     pub(super) code: String,
@@ -49,10 +49,10 @@ pub(super) struct Check {
     pub(super) hint: Option<String>,
 }
 
-/// Declares every code with its level and what it means.
+/// Declares every code with its level and its meaning.
 macro_rules! codes {
     ($($code:ident = $name:literal, $level:ident, $meaning:literal;)*) => {
-        /// What a check may find. Names do not change: scripts look for them.
+        /// Code of a check. Stable, because scripts match on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub(super) enum Code { $($code),* }
 
@@ -78,68 +78,68 @@ macro_rules! codes {
 codes! {
     ConfigUnused = "config.unused", Info, "a key of the configuration has no effect";
     PolicyApplied = "policy.applied", Info, "the organisation's policy was read";
-    PolicyNarrowed = "policy.narrowed", Info, "the policy takes something from what the entry says";
-    PolicyRefused = "policy.refused", Error, "the policy forbids what the entry says";
-    PolicyUnreadable = "policy.unreadable", Error, "the policy cannot be read, so no agent is run";
-    ChoiceAgent = "choice.agent", Info, "the environment names the agent of `run`, `chat` and `serve`";
-    ChoiceUnknown = "choice.unknown", Warn, "it names one that is neither configured nor built in";
-    ChoiceModel = "choice.model", Info, "a variable of the environment chooses the model";
-    StateUsable = "state_dir.usable", Info, "records of live processes can be kept";
-    StateUnusable = "state_dir.unusable", Warn, "they cannot: nothing ends what a power cut leaves";
-    SpoolUsable = "spool_dir.usable", Info, "unread output can wait on disk";
-    SpoolUnusable = "spool_dir.unusable", Error, "it cannot: a turn with much unread output is ended";
-    TempUsable = "temp_dir.usable", Info, "private folders of processes can be made";
-    TempUnusable = "temp_dir.unusable", Error, "they cannot: no agent starts";
-    AgentUnchecked = "agent.unchecked", Error, "it was not looked at: the host or its process cannot be made";
-    ProfileUnknown = "profile.unknown", Error, "this program has no such built-in adapter";
-    CommandFound = "command.found", Info, "the program is there and may be run";
-    CommandMissing = "command.missing", Error, "it is not";
-    CommandNotExecutable = "command.not_executable", Error, "it is there and may not be run";
-    CommandInterpreter = "command.interpreter", Error, "it is a script whose interpreter is missing";
-    CommandInImage = "command.in_image", Info, "it is the image of the container that has to have the program";
-    CommandVersion = "command.version", Info, "which version it says it is";
-    WorkDirUsable = "work_dir.usable", Info, "the working directory is there";
-    WorkDirUnusable = "work_dir.unusable", Error, "it is missing, or may not be entered";
-    RootMissing = "file_roots.missing", Warn, "a folder that files may come from is not there, or cannot be one";
-    EnvGiven = "env.given", Info, "the names that the process gets";
-    EnvWithheld = "env.withheld", Info, "names that load code, withheld because they are not declared";
-    EnvMissing = "env.missing", Warn, "a name of `env_passthrough` that the host does not have";
-    EnvUnresolved = "env.unresolved", Error, "a value that is neither in its file nor in the host's environment";
-    EnvEmpty = "env.empty", Warn, "a value from elsewhere that is empty";
-    CredentialsNone = "credentials.none", Info, "no name in its environment looks like a credential";
-    CredentialsPresent = "credentials.present", Info, "those that do";
-    CredentialsKept = "credentials.kept", Info, "credentials of the host that `pass_credentials: false` keeps from it";
-    CredentialInFile = "credentials.in_file", Warn, "the configuration file itself holds one";
-    CredentialOpen = "credentials.open", Warn, "a file with one may be read by every user";
-    ContainmentUsed = "containment.used", Info, "how what it starts is kept from outliving it";
-    ContainmentWeaker = "containment.weaker", Warn, "the same, and why it is not a better way";
-    ContainmentUnavailable = "containment.unavailable", Error, "the way that was asked for does not work here";
-    LimitsEnforced = "limits.enforced", Info, "who makes the limits hold";
-    LimitsWeaker = "limits.weaker", Warn, "a limit that was asked for holds for less than the whole tree, or not";
-    SandboxNone = "sandbox.none", Info, "it has the rights of the user who runs the host";
-    SandboxUsed = "sandbox.used", Info, "what makes the sandbox, and what can be reached from it";
-    NetworkOpen = "network.open", Warn, "skills or MCP servers can carry data out: nothing bounds what is reached";
-    SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, and could be stronger";
-    SandboxRefused = "sandbox.refused", Error, "what it is to be given is missing, or the program is not there inside";
+    PolicyNarrowed = "policy.narrowed", Info, "the policy restricts the agent's entry";
+    PolicyRefused = "policy.refused", Error, "the policy forbids the agent's entry";
+    PolicyUnreadable = "policy.unreadable", Error, "the policy cannot be read, so no agent can run";
+    ChoiceAgent = "choice.agent", Info, "an environment variable selects the agent of `run`, `chat` and `serve`";
+    ChoiceUnknown = "choice.unknown", Warn, "an environment variable names an unknown agent";
+    ChoiceModel = "choice.model", Info, "an environment variable selects the model";
+    StateUsable = "state_dir.usable", Info, "records of running processes can be stored";
+    StateUnusable = "state_dir.unusable", Warn, "records cannot be stored, so no later run ends processes that outlive a crash";
+    SpoolUsable = "spool_dir.usable", Info, "unread output can be stored on disk";
+    SpoolUnusable = "spool_dir.unusable", Error, "unread output cannot be stored: a turn with much of it is ended";
+    TempUsable = "temp_dir.usable", Info, "private folders of processes can be created";
+    TempUnusable = "temp_dir.unusable", Error, "private folders cannot be created, so no agent can start";
+    AgentUnchecked = "agent.unchecked", Error, "not checked: the host or the process cannot be created";
+    ProfileUnknown = "profile.unknown", Error, "the built-in adapter does not exist";
+    CommandFound = "command.found", Info, "the program exists and is executable";
+    CommandMissing = "command.missing", Error, "the program does not exist";
+    CommandNotExecutable = "command.not_executable", Error, "the program is not executable";
+    CommandInterpreter = "command.interpreter", Error, "the program is a script whose interpreter is missing";
+    CommandInImage = "command.in_image", Info, "the image of the container must contain the program";
+    CommandVersion = "command.version", Info, "the reported version";
+    WorkDirUsable = "work_dir.usable", Info, "the working directory exists";
+    WorkDirUnusable = "work_dir.unusable", Error, "the working directory is missing, or cannot be entered";
+    RootMissing = "file_roots.missing", Warn, "a folder of `file_roots` is missing or unusable";
+    EnvGiven = "env.given", Info, "names of the variables of the process";
+    EnvWithheld = "env.withheld", Info, "withheld variables that load code and are not declared";
+    EnvMissing = "env.missing", Warn, "a variable of `env_passthrough` is not set";
+    EnvUnresolved = "env.unresolved", Error, "a value is neither in its file nor in the host's environment";
+    EnvEmpty = "env.empty", Warn, "a value from a file or a variable is empty";
+    CredentialsNone = "credentials.none", Info, "no variable looks like a credential";
+    CredentialsPresent = "credentials.present", Info, "variables that look like credentials";
+    CredentialsKept = "credentials.kept", Info, "credentials of the host that `pass_credentials: false` withholds";
+    CredentialInFile = "credentials.in_file", Warn, "the configuration file contains a credential";
+    CredentialOpen = "credentials.open", Warn, "every user can read the file of a credential";
+    ContainmentUsed = "containment.used", Info, "how the processes of the agent are ended";
+    ContainmentWeaker = "containment.weaker", Warn, "a weaker containment than possible, and the reason";
+    ContainmentUnavailable = "containment.unavailable", Error, "the requested containment does not work here";
+    LimitsEnforced = "limits.enforced", Info, "the limits and their enforcers";
+    LimitsWeaker = "limits.weaker", Warn, "a requested limit applies only partly, or not at all";
+    SandboxNone = "sandbox.none", Info, "no sandbox: the agent has the rights of the host's user";
+    SandboxUsed = "sandbox.used", Info, "the sandbox, and its access to the network";
+    NetworkOpen = "network.open", Warn, "skills or MCP servers can send data out, because the network is open";
+    SandboxWeaker = "sandbox.weaker", Warn, "the sandbox works, but could be stronger";
+    SandboxRefused = "sandbox.refused", Error, "a path for the sandbox or the program inside is missing";
     SandboxImageMissing = "sandbox.image_missing", Error, "the image of its container is not on this machine";
-    SandboxUnavailable = "sandbox.unavailable", Error, "the sandbox that was asked for does not work here";
-    AdapterNotAsked = "adapter.not_asked", Info, "not marked `sdk: true`: it would take `--diagnose` for a run";
-    AdapterDiagnosed = "adapter.diagnosed", Info, "what its own `--diagnose` came to; its checks follow as `adapter:CODE`";
-    AdapterSilent = "adapter.silent", Error, "its `--diagnose` did not end in time";
-    AdapterUnclear = "adapter.unclear", Error, "its `--diagnose` gave no report";
-    HostHealthy = "host.healthy", Info, "the running host finds nothing wrong with its agent of this name";
-    HostUnhealthy = "host.unhealthy", Warn, "the running host's agent of this name has a problem, such as turns that fail alike";
+    SandboxUnavailable = "sandbox.unavailable", Error, "the requested sandbox does not work here";
+    AdapterNotAsked = "adapter.not_asked", Info, "not queried: only agents marked `sdk: true` support `--diagnose`";
+    AdapterDiagnosed = "adapter.diagnosed", Info, "result of `--diagnose`; its checks follow as `adapter:CODE`";
+    AdapterSilent = "adapter.silent", Error, "`--diagnose` did not end in time";
+    AdapterUnclear = "adapter.unclear", Error, "`--diagnose` printed no report";
+    HostHealthy = "host.healthy", Info, "the agent is healthy in the running host";
+    HostUnhealthy = "host.unhealthy", Warn, "the agent has a problem in the running host, such as repeated failures";
     StartStarted = "start.started", Info, "with --start: the process started";
-    StartFailed = "start.failed", Error, "with --start: it did not";
-    StartReady = "start.ready", Info, "with --start: it said that it is ready";
-    StartQuiet = "start.quiet", Info, "with --start: it did not say so, as adapters that know the core alone do not";
-    StartEnded = "start.ended", Error, "with --start: it ended by itself before it was asked to";
-    StartStopped = "start.stopped", Info, "with --start: it ended when it was asked to";
+    StartFailed = "start.failed", Error, "with --start: the process did not start";
+    StartReady = "start.ready", Info, "with --start: it reported that it is ready";
+    StartQuiet = "start.quiet", Info, "with --start: it did not report that it is ready, which core-only adapters never do";
+    StartEnded = "start.ended", Error, "with --start: it ended before the end of its stdin";
+    StartStopped = "start.stopped", Info, "with --start: it ended at the end of its stdin";
     StartKilled = "start.killed", Warn, "with --start: it had to be killed";
 }
 
 impl Check {
-    /// What was found, in a sentence of its own.
+    /// Creates the result of a check of this program.
     pub(super) fn new(code: Code, message: impl AsRef<str>) -> Self {
         Self {
             code: code.name().to_owned(),
@@ -150,7 +150,7 @@ impl Check {
         }
     }
 
-    /// A check that an adapter made itself.
+    /// Creates the result of a check that an adapter made.
     pub(super) fn of_adapter(code: String, level: Level, message: &str) -> Self {
         Self {
             code,
@@ -161,7 +161,7 @@ impl Check {
         }
     }
 
-    /// Adds the words of a program, or of the system, that the check is about.
+    /// Adds the output of a program, or of the system, that the check is about.
     pub(super) fn detail(self, detail: impl AsRef<str>) -> Self {
         Self {
             detail: Some(shown_foreign(detail.as_ref())),
@@ -169,7 +169,7 @@ impl Check {
         }
     }
 
-    /// Adds what to do about it.
+    /// Adds the next step.
     pub(super) fn hint(self, hint: impl AsRef<str>) -> Self {
         Self {
             hint: Some(shown(hint.as_ref())),
@@ -178,20 +178,20 @@ impl Check {
     }
 }
 
-/// The longest text of a check, in characters: some come from programs that are not trusted.
-const MOST: usize = 2000;
+/// Limit of a text of a check, in characters, because some texts come from untrusted programs.
+const MAX_TEXT_CHARS: usize = 2000;
 
-/// A text as it may be shown: without known secrets, on one line, without characters that steer a terminal.
+/// Cleans a text for display: one line, without known secrets and control characters.
 pub(super) fn shown(text: &str) -> String {
-    plain_line(&redact::message(text.trim()), MOST)
+    plain_line(&redact::message(text.trim()), MAX_TEXT_CHARS)
 }
 
-/// The same for a text that this program did not write: what looks like a secret is hidden, too.
+/// Cleans a text of another program: also redacts anything that looks like a secret.
 pub(super) fn shown_foreign(text: &str) -> String {
     shown(&redact::text(text))
 }
 
-/// One agent.
+/// Report about one agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct AgentReport {
     pub(super) agent: String,
@@ -201,18 +201,18 @@ pub(super) struct AgentReport {
     pub(super) tested_at: String,
 }
 
-/// Everything.
+/// The whole report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Report {
     pub(super) status: Status,
-    /// Where the configuration comes from.
+    /// Source of the configuration.
     pub(super) configuration: String,
-    /// What concerns every agent.
+    /// Checks that concern every agent.
     pub(super) host: HostReport,
     pub(super) agents: Vec<AgentReport>,
 }
 
-/// What concerns every agent.
+/// Checks that concern every agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct HostReport {
     pub(super) status: Status,
@@ -294,7 +294,7 @@ mod tests {
             .detail("x".repeat(5000))
             .hint(" h ");
         assert_eq!(check.message, "a b [2Jc");
-        assert_eq!(check.detail.unwrap().chars().count(), MOST + 1);
+        assert_eq!(check.detail.unwrap().chars().count(), MAX_TEXT_CHARS + 1);
         assert_eq!(check.hint.as_deref(), Some("h"));
     }
 }

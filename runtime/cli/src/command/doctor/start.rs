@@ -1,4 +1,4 @@
-//! `--start`: the real process, started and stopped, with its timings.
+//! `--start`: starts and stops the real process, with timings.
 
 use std::time::{Duration, Instant};
 
@@ -12,17 +12,17 @@ use trunkline_host::protocol::Extensions;
 use super::report::{Check, Code};
 use crate::command::drain_stderr;
 
-/// The session that is opened and closed again.
+/// Session that is opened and closed.
 const SESSION: &str = "doctor";
 
-/// How long a process without extensions must stay.
-const STAYS: Duration = Duration::from_millis(500);
+/// Minimum lifetime of a process without extensions.
+const MIN_LIFETIME: Duration = Duration::from_millis(500);
 
-/// The most that is read before the process says that it is ready, in bytes.
-const MOST: u64 = 1024 * 1024;
+/// Limit of the output before `session.ready`, in bytes.
+const MAX_OUTPUT_BYTES: u64 = 1024 * 1024;
 
-/// How much of the end of its stderr is kept, in bytes.
-const TAIL: usize = 2048;
+/// Limit of the stored end of stderr, in bytes.
+const MAX_STDERR_BYTES: usize = 2048;
 
 /// Starts the process, opens a session, waits for `session.ready`, closes the session and stops the process.
 pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration) -> Vec<Check> {
@@ -41,7 +41,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         Code::StartStarted,
         format!("after {}", millis(began)),
     )];
-    let tail = StderrTail::new(TAIL);
+    let tail = StderrTail::new(MAX_STDERR_BYTES);
     let draining = drain_stderr(&mut child, &tail);
     let (Some(mut stdin), Some(stdout)) = (child.take_stdin(), child.take_stdout()) else {
         return checks;
@@ -51,12 +51,13 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         .extensions
         .as_ref()
         .map_or(Extensions::all(), Extensions::from_names);
-    // Broken already: its end is found below.
+    // A failed write is reported by the end of the process below.
     let _ = write(&mut stdin, &start_line(offered)).await;
 
-    // Without an offer it has nothing to answer; that it stays is all there is to see.
+    // A process without extensions sends nothing before its first input; only its lifetime can be
+    // checked.
     let within = if offered.is_empty() {
-        within.min(STAYS)
+        within.min(MIN_LIFETIME)
     } else {
         within
     };
@@ -71,9 +72,8 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         Err(_) => checks.push(Check::new(
             Code::StartQuiet,
             match offered.is_empty() {
-                true => {
-                    "it runs; without extensions it says nothing before its first input".to_owned()
-                }
+                true => "it is running; without extensions it sends nothing before its first input"
+                    .to_owned(),
                 false => format!(
                     "no `session.ready` within {}",
                     humantime::format_duration(within)
@@ -81,7 +81,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
             },
         )),
     }
-    // One that closes its output ends within a moment, if it ends.
+    // A process that closes its output usually ends at once.
     let ended = match waited {
         Ok(false) => timeout(Duration::from_millis(500), child.wait()).await.ok(),
         _ => child.exit(),
@@ -95,7 +95,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     }
     drop(stdin);
     let stopping = Instant::now();
-    // Read on, so that nothing it still says holds it up.
+    // Continues to read, so that pending output does not block the process.
     let reading =
         tokio::spawn(
             async move { drop(tokio::io::copy(&mut stdout, &mut tokio::io::sink()).await) },
@@ -108,8 +108,8 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     reading.abort();
     let check = judge(ended, exit, &took);
     checks.push(match tail.text().trim() {
-        said if check.level > super::report::Level::Info && !said.is_empty() => {
-            check.detail(format!("its last words: {said}"))
+        stderr if check.level > super::report::Level::Info && !stderr.is_empty() => {
+            check.detail(format!("end of stderr: {stderr}"))
         }
         _ => check,
     });
@@ -122,17 +122,17 @@ fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> Check {
             .hint("an adapter reads its stdin until that ends [process.1]"),
         None if exit.signal == Some(9) => Check::new(
             Code::StartKilled,
-            format!("it had to be killed, {took} after it was asked to end"),
+            format!("it had to be killed, {took} after the end of its stdin"),
         )
         .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
         None => Check::new(
             Code::StartStopped,
-            format!("{took} after it was asked to, with {exit}"),
+            format!("{took} after the end of its stdin, with {exit}"),
         ),
     }
 }
 
-/// A `session.start` with what is offered to this agent.
+/// Returns the `session.start` with the extensions that this agent is offered.
 fn start_line(offered: Extensions) -> Value {
     let mut line = json!({ "type": "session.start", "session_id": SESSION });
     let names: Vec<_> = offered.names().collect();
@@ -147,9 +147,9 @@ async fn write(stdin: &mut (impl AsyncWriteExt + Unpin), message: &Value) -> std
     stdin.write_all(format!("{message}\n").as_bytes()).await
 }
 
-/// Reads until the session is ready; false when the output ends before.
+/// Reads until the session is ready. Returns false if the output ends before.
 async fn ready(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> bool {
-    let mut stdout = stdout.take(MOST);
+    let mut stdout = stdout.take(MAX_OUTPUT_BYTES);
     let mut line = Vec::new();
     while let Ok(1..) = stdout.read_until(b'\n', &mut line).await {
         let message = serde_json::from_slice::<Value>(&line).unwrap_or_default();
@@ -159,7 +159,7 @@ async fn ready(stdout: &mut (impl AsyncBufReadExt + Unpin)) -> bool {
         line.clear();
     }
     if stdout.limit() == 0 {
-        // It talks, and says nothing of the session.
+        // The process sends output, but nothing about the session.
         std::future::pending::<()>().await;
     }
     false

@@ -7,13 +7,13 @@ use anstyle::Style;
 use super::report::{Check, Level, Report, Status};
 use crate::paint;
 
-/// How wide the word before a code is.
-const WORD: usize = 5;
+/// Width of the level before a code, in columns.
+const LEVEL_COLUMNS: usize = 5;
 
-/// The whole report: one block for the host, one for each agent, one line for all.
+/// Formats the whole report: one block for the host, one for each agent, and a summary line.
 pub(super) fn of(report: &Report) -> String {
     let mut text = String::new();
-    // A String takes whatever is written to it.
+    // A write to a `String` cannot fail.
     let _ = write(&mut text, report);
     text
 }
@@ -70,7 +70,7 @@ fn codes(report: &Report) -> impl Iterator<Item = &str> {
 
 fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
     let dim = paint::DIM;
-    let indent = WORD + width + 4;
+    let indent = LEVEL_COLUMNS + width + 4;
     for check in checks {
         let (word, style) = match check.level {
             Level::Info => ("ok", paint::GOOD),
@@ -79,7 +79,7 @@ fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
         };
         writeln!(
             text,
-            "  {style}{word:WORD$}{style:#} {:width$} {}",
+            "  {style}{word:LEVEL_COLUMNS$}{style:#} {:width$} {}",
             check.code, check.message
         )?;
         if let Some(detail) = &check.detail {
