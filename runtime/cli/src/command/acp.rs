@@ -1,4 +1,4 @@
-//! `trunkline acp`: the daemon's agents for an editor.
+//! `trunkline acp`: serves the daemon's agents to an editor.
 
 use std::{
     collections::BTreeMap,
@@ -39,15 +39,16 @@ const LISTEN_TIMEOUT: Duration = Duration::from_secs(3);
 const SUPERVISOR_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Interval of attempts to connect.
-const LOOK: Duration = Duration::from_millis(50);
+const CONNECT_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Limit of the stderr of a daemon that did not start in the error, in bytes.
+/// Limit of quoted stderr of a daemon that did not start, in bytes.
 const MAX_QUOTE_BYTES: usize = 2048;
 
-/// Serves an editor as an agent of the Agent Client Protocol, over stdin and stdout
+/// Serves an editor over stdin and stdout by the Agent Client Protocol (ACP)
 ///
-/// Any configured adapter becomes an agent of Zed, JetBrains IDEs, Neovim or Emacs. The sessions are the daemon's: it is
-/// started where none runs, stays when the editor closes, and the next editor loads them. `trunkline down` ends it.
+/// Any configured adapter becomes an agent of Zed, JetBrains IDEs, Neovim or Emacs. The daemon runs
+/// the sessions: it is started if none is running, keeps running when the editor closes, and the
+/// next editor can load its sessions. `trunkline down` ends it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -65,27 +66,29 @@ pub(crate) struct Acp {
     #[command(flatten)]
     state: State,
 
-    /// The agent of new sessions [default: $TRUNKLINE_AGENT, else that of the daemon's configuration]
+    /// Agent of new sessions [default: $TRUNKLINE_AGENT, otherwise the daemon's default agent]
     #[arg(long, value_name = "ID")]
     agent: Option<String>,
 
-    /// An adapter to have instead: a command line, split by shell quoting rules, run without a shell
+    /// Adapter to use instead: a command line, split by shell quoting rules and run without a shell
     ///
-    /// It has a daemon and a journal of its own, below the daemon's folder, which editors that name the same command line
-    /// share. It runs in the folder of each session: name its files by absolute paths.
+    /// It has its own daemon and journal, below the daemon's folder, shared by editors with the
+    /// same command line. It runs in the folder of each session, so use absolute paths in the
+    /// command line.
     #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "agent")]
     adapter: Option<String>,
 
-    /// Where sessions may work: in this folder and those below it [default: anywhere]
+    /// Restricts sessions to this folder and the folders below it [default: anywhere]
     #[arg(long, value_name = "FOLDER")]
     root: Option<PathBuf>,
 
-    /// Offers methods that ACP may still change or remove, `session/status` and `session/fork`, and `_trunkline/session/edit` for titles
-    /// and the archive
+    /// Offers unstable ACP methods, `session/status` and `session/fork`, and
+    /// `_trunkline/session/edit` for titles and the archive
     #[arg(long)]
     unstable: bool,
 
-    /// Starts the daemon, and ends at once: an editor that ends all that descends from its agent does not find it.
+    /// Starts the daemon, and ends at once, so that an editor that ends all descendants of its
+    /// agent does not end the daemon.
     #[arg(long, hide = true)]
     start_daemon: bool,
 }
@@ -134,21 +137,21 @@ impl Acp {
         options.logs_out = host.may_log_out();
         let stop = stop_signal()?;
         let served = async {
-            // A daemon that is started has as long as it needs. Later attempts have a timeout.
+            // The first start of the daemon has no timeout. Later attempts have one.
             let opened = host.stream(Attempt::First).await;
             opened.map_err(io::Error::other)?;
             trunkline_acp::serve(tokio::io::stdin(), tokio::io::stdout(), host, options, stop).await
         };
         let ended = served.await.map_err(|error| {
             CliError::failed(anyhow!(error))
-                .next("`trunkline up` starts the daemon, and says more of what is wrong")
+                .next("start the daemon by `trunkline up` to see the full error")
         })?;
-        tracing::info!(?ended, "the editor has gone");
+        tracing::info!(?ended, "the editor has closed the connection");
         Ok(exit::OK)
     }
 }
 
-/// Whether a session may work in a folder.
+/// Checks that a session may work in a folder.
 fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
     let found = Path::new(path)
         .canonicalize()
@@ -164,7 +167,8 @@ fn may_work_in(root: Option<&Path>, path: &str) -> Result<(), String> {
     }
 }
 
-/// The command line of an adapter, whose program is the same one wherever it is started.
+/// Returns the command line of an adapter, with a program that is independent of the working
+/// directory.
 fn whole(line: &str) -> Result<String, CliError> {
     let Command {
         mut command, args, ..
@@ -177,18 +181,18 @@ fn whole(line: &str) -> Result<String, CliError> {
     Ok(shell_words::join([command].iter().chain(&args)))
 }
 
-/// The daemon of this user, which is started where none runs.
+/// The daemon of this user, which is started if none is running.
 #[derive(Clone)]
 struct Daemon {
     folder: Folder,
     config: Option<PathBuf>,
     adapter: Option<String>,
-    /// The agent of new sessions, if the editor chose one.
+    /// Agent of new sessions, if the editor selected one.
     agent: Option<String>,
 }
 
 impl Daemon {
-    /// Returns true if the editor's agent may have a logout.
+    /// Returns true if the editor's agent may offer a logout.
     fn may_log_out(&self) -> bool {
         let Some(id) = self.agent.as_deref().filter(|_| self.adapter.is_none()) else {
             return false;
@@ -203,7 +207,7 @@ impl Daemon {
         profile.is_some_and(|profile| profile.may_log_out())
     }
 
-    /// This program with what the daemon is made of.
+    /// Returns a command of this program with the options that select the daemon.
     fn command(&self, arguments: &[&str]) -> io::Result<process::Command> {
         let mut command = process::Command::new(std::env::current_exe()?);
         if let Some(config) = &self.config {
@@ -216,7 +220,8 @@ impl Daemon {
         Ok(command)
     }
 
-    /// Connects to the daemon. If none runs, waits for its supervisor, or starts it: the one that died, if one did.
+    /// Connects to the daemon. If none is running, waits for its supervisor or starts it, with the
+    /// options of the daemon that died, if one did.
     async fn stream(&self, attempt: Attempt) -> Result<UnixStream, ConnectError> {
         let mut waits: Option<(Instant, ConnectError)> = None;
         loop {
@@ -233,7 +238,7 @@ impl Daemon {
                 if Instant::now() > *until {
                     return Err(error.clone());
                 }
-                sleep(LOOK).await;
+                sleep(CONNECT_INTERVAL).await;
                 continue;
             }
             let launch = self.launch(attempt).map_err(ConnectError::permanent)?;
@@ -248,7 +253,8 @@ impl Daemon {
             }
             let daemon = self.clone();
             let started = spawn_blocking(move || start(&daemon)).await;
-            // If two were started at the same time, the one that has the journal is about to listen.
+            // If two daemons were started at the same time, the one with the journal's lock will
+            // listen soon.
             waits = started
                 .unwrap_or_else(|panic| Err(panic.into()))
                 .err()
@@ -259,10 +265,10 @@ impl Daemon {
         }
     }
 
-    /// The start of the daemon that died. `None` if there was none, or it was taken down.
+    /// Returns the start of the daemon that died. `None` if there was none, or a user ended it.
     ///
     /// # Errors
-    /// It must not be started, or not with this environment.
+    /// The daemon must not be started, or not with this environment.
     fn launch(&self, attempt: Attempt) -> Result<Option<DaemonLaunch>, String> {
         let state = self.folder.0.display();
         let Some(launch) = DaemonLaunch::read(&self.folder).map_err(|error| error.to_string())?
@@ -271,7 +277,7 @@ impl Daemon {
         };
         if attempt == Attempt::Again && launch.is_down() {
             return Err(format!(
-                "`trunkline down` ended the daemon in {state}; start the agent again in the editor to start a daemon"
+                "`trunkline down` ended the daemon in {state}; restart the agent in the editor to start a daemon"
             ));
         }
         if launch.is_down() {
@@ -282,7 +288,7 @@ impl Daemon {
         }
         if attempt == Attempt::Again && launch.ended.is_some() {
             return Err(format!(
-                "a signal ended the daemon in {state}; start the agent again in the editor to start the same daemon"
+                "a signal ended the daemon in {state}; restart the agent in the editor to start the same daemon"
             ));
         }
         if let Some(name) = launch.missing_variable() {
@@ -306,9 +312,9 @@ impl Daemon {
 /// An attempt to connect to the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Attempt {
-    /// When the editor opens.
+    /// The editor opens.
     First,
-    /// After a connection was lost.
+    /// A connection was lost.
     Again,
 }
 
@@ -396,8 +402,9 @@ fn start(daemon: &Daemon) -> io::Result<()> {
     )))
 }
 
-/// Starts the daemon that died, or else a new one, and does not wait for it. A group of its own: what ends the editor's
-/// does not end it. Its output until it is ready goes to this process's stdout and stderr; its log is bounded.
+/// Starts the daemon that died, or otherwise a new one, without waiting for it. The daemon has its
+/// own process group, so that the end of the editor's group does not end it. Until it is ready, it
+/// inherits stdout and stderr of this process; its log is bounded.
 fn up(daemon: &Daemon) -> io::Result<()> {
     let log = daemon.folder.0.join("daemon.log");
     let died = DaemonLaunch::read(&daemon.folder)?.filter(|launch| !launch.is_down());
@@ -410,7 +417,7 @@ fn up(daemon: &Daemon) -> io::Result<()> {
         }
     };
     command
-        // A supervisor of the editor is not one of the daemon.
+        // The editor's supervisor is not the daemon's.
         .env_remove("NOTIFY_SOCKET")
         .process_group(0)
         .stdin(Stdio::null())

@@ -1,4 +1,4 @@
-//! `trunkline adapter`: runs a built-in adapter as this process.
+//! `trunkline adapter`: runs a built-in adapter in this process.
 
 use std::{ffi::OsString, path::Path, process::ExitCode};
 
@@ -8,7 +8,7 @@ use trunkline_host::config::Config;
 
 use crate::{error::CliError, target};
 
-/// Runs a built-in adapter on stdin and stdout, as a host starts it
+/// Runs a built-in adapter on stdin and stdout, as a host does
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -19,10 +19,10 @@ Examples:
 Its configuration is the JSON file that ADAPTER_CONFIG names, if any.
 `trunkline profiles` lists the names.")]
 pub(crate) struct Adapter {
-    /// The adapter's name
+    /// Name of the adapter
     name: String,
 
-    /// What the adapter itself understands
+    /// Arguments of the adapter
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
     arguments: Vec<OsString>,
 }
@@ -34,7 +34,8 @@ impl Adapter {
     }
 }
 
-/// That there is no such adapter. An agent may have been meant, so those are named, too, as far as they can be read.
+/// Returns the error for an unknown adapter. It also lists the agents if they are readable, because
+/// one may be meant.
 fn unknown(name: &str, file: Option<&Path>) -> CliError {
     let config = target::read(file, target::UNCHECKED).ok();
     let agents = config
@@ -46,13 +47,13 @@ fn unknown(name: &str, file: Option<&Path>) -> CliError {
     let profiles = target::profile_names();
     let near = target::did_you_mean(name, &Config::new(Vec::new()));
     let error = CliError::usage(anyhow!(
-        "no built-in adapter is called {name:?}; {near}built in: {profiles}; agents: {agents}"
+        "unknown built-in adapter {name:?}; {near}built in: {profiles}; agents: {agents}"
     ));
     if is_agent {
         error.next(format!(
-            "{name} is an agent: `trunkline run --agent {name}` talks to it"
+            "{name} is an agent: start it by `trunkline run --agent {name}`"
         ))
     } else {
-        error.next("`trunkline profiles` says what each is for")
+        error.next("`trunkline profiles` describes them")
     }
 }

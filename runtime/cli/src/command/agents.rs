@@ -70,7 +70,7 @@ impl Agents {
                 .collect();
             return print_json(&json!(agents));
         }
-        let mut list = table::of(&["id", "name", "profile", "command", "state"]);
+        let mut list = table::with_headings(&["id", "name", "profile", "command", "state"]);
         for agent in host.agents() {
             let mark = if first.as_ref() == Some(&agent.config.id) {
                 " *"

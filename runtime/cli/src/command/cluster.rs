@@ -1,4 +1,4 @@
-//! `trunkline cluster` and `trunkline drain`: the daemons of a cluster, and one that is to be empty.
+//! `trunkline cluster` and `trunkline drain`: the daemons of a cluster.
 
 use std::{io::Write, time::Duration};
 
@@ -16,11 +16,11 @@ use crate::{
     terminal::one_line,
 };
 
-/// How often it is looked what a host has left.
-const LOOK: Duration = Duration::from_millis(300);
+/// Interval of checks for remaining sessions.
+const CHECK_INTERVAL: Duration = Duration::from_millis(300);
 
-/// How long turns that the host stopped at the deadline may take to end, and it to say so.
-const ENDS: Duration = Duration::from_secs(7);
+/// Timeout for the end of stopped turns after the deadline.
+const END_TIMEOUT: Duration = Duration::from_secs(7);
 
 /// Shows the daemons of a cluster
 #[derive(Debug, Args)]
@@ -38,7 +38,7 @@ enum Asked {
     Status(Status),
 }
 
-/// Lists the hosts as the daemon of this machine sees them
+/// Lists the hosts known to this machine's daemon
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,15 +48,16 @@ struct Status {
     #[command(flatten)]
     state: State,
 
-    /// Prints JSON, as `GET /v1/hosts` has it
+    /// Prints JSON, in the format of `GET /v1/hosts`
     #[arg(long)]
     json: bool,
 }
 
-/// Empties a host of a cluster: it takes no further sessions, and those it has move to other hosts as their turns end
+/// Moves the sessions of a host to other hosts of the cluster
 ///
-/// The clients of a session that moves are reconnected, by the libraries without an error. A session whose files are on
-/// this host alone stays. End the daemon afterwards by `trunkline down`.
+/// The host accepts no new sessions, and each session moves when its turn ends. Clients of a moved
+/// session are reconnected, without an error if they use our libraries. A session whose files exist
+/// only on this host stays. End the daemon afterwards by `trunkline down`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -66,11 +67,11 @@ pub(crate) struct Drain {
     #[command(flatten)]
     state: State,
 
-    /// The host, by its name in `trunkline cluster status` [default: this machine's daemon]
+    /// Name of the host, as in `trunkline cluster status` [default: this machine's daemon]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
-    /// How long turns that run may take to end; then they are stopped
+    /// Time for running turns to end before they are stopped
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = crate::option_value::parse_time)]
     deadline: Duration,
 }
@@ -85,11 +86,11 @@ impl Cluster {
         if hosts.is_empty() {
             writeln!(
                 anstream::stdout(),
-                "the daemon is alone; `trunkline up --cluster nats://HOST:PORT` joins others"
+                "the daemon belongs to no cluster; `trunkline up --cluster nats://HOST:PORT` joins one"
             )?;
             return Ok(exit::OK);
         }
-        let mut list = table::of(&[
+        let mut list = table::with_headings(&[
             "host", "state", "sessions", "agents", "storage", "labels", "heard",
         ]);
         for host in hosts {
@@ -134,10 +135,8 @@ impl Drain {
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
         let told = folder.tell(Method::POST, "/v1/drain", &asked).await;
-        told.map_err(|fault| {
-            fault.or_next("`trunkline cluster status` lists the hosts that there are")
-        })?;
-        let until = Instant::now() + self.deadline + ENDS;
+        told.map_err(|fault| fault.or_next("`trunkline cluster status` lists the hosts"))?;
+        let until = Instant::now() + self.deadline + END_TIMEOUT;
         let mut told = None;
         loop {
             let hosts = hosts(&folder).await?;
@@ -149,17 +148,17 @@ impl Drain {
             let left = host.map_or(0, |host| host["sessions"].as_u64().unwrap_or_default());
             let has_begun = host.is_none_or(|host| host["state"] != "up");
             if has_begun && left == 0 {
-                writeln!(anstream::stdout(), "the host has no sessions any more")?;
+                writeln!(anstream::stdout(), "the host has no sessions left")?;
                 return Ok(exit::OK);
             }
             if told.replace(left) != Some(left) {
-                writeln!(anstream::stderr(), "sessions that are left: {left}")?;
+                writeln!(anstream::stderr(), "remaining sessions: {left}")?;
             }
             if Instant::now() >= until {
                 return Err(CliError::failed(anyhow!("the host still has sessions: {left}"))
-                    .next("their files are there alone, or no other host takes them: `trunkline cluster status` shows the hosts"));
+                    .next("their files exist only there, or no other host accepts them: `trunkline cluster status` lists the hosts"));
             }
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `trunkline completions` and `trunkline man`: made of the command line itself.
+//! `trunkline completions` and `trunkline man`: generated from the command line definition.
 
 use std::{fs, io::Write, path::PathBuf};
 
@@ -19,13 +19,13 @@ pub(crate) struct Completions {
     shell: Shell,
 }
 
-/// Writes the manual pages into a folder
+/// Writes the manual pages to a folder
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline man ~/.local/share/man/man1 && man trunkline-run")]
 pub(crate) struct Man {
-    /// The folder; it is made where it is missing
+    /// Output folder, created if missing
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
@@ -49,7 +49,7 @@ impl Man {
         let folder = &self.folder;
         fs::create_dir_all(folder)
             .and_then(|()| clap_mangen::generate_to(crate::args::Args::command(), folder))
-            .with_context(|| format!("failed to write manual pages into {}", folder.display()))?;
+            .with_context(|| format!("failed to write manual pages to {}", folder.display()))?;
         Ok(exit::OK)
     }
 }

@@ -1,4 +1,4 @@
-//! `trunkline connect`: the agents of this machine for the hub of another system.
+//! `trunkline connect`: serves the agents of this machine to the hub of another system.
 
 mod register;
 
@@ -32,17 +32,17 @@ use crate::{
     target::{Processes, Target, UNCHECKED, read, tell},
 };
 
-/// How much is on its way between this process and the host in it, in bytes.
-const PIPE: usize = 256 * 1024;
+/// Size of the pipe between this process and its own host, in bytes.
+const PIPE_BYTES: usize = 256 * 1024;
 
-/// Serves the sessions of another system's hub with the agents of this machine
+/// Serves the agents of this machine to another system's hub
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline connect amurg --config amurg-runtime.json
   trunkline connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
 
-docs/amurg.md has the first steps, and what becomes of each message.")]
+See docs/amurg.md for the first steps, and for the mapping of messages.")]
 pub(crate) struct Connect {
     #[command(subcommand)]
     system: System,
@@ -53,13 +53,12 @@ enum System {
     Amurg(Box<Amurg>),
 }
 
-/// Is a runtime of an Amurg hub: people use the agents of this machine in its page
+/// Connects to an Amurg hub as a runtime, so that its users can use the agents of this machine
 ///
-/// With --config FILE of Amurg's own runtime it takes that runtime's place: hub, token and id are
-/// those of the file, and the hub knows the agents by their ids there. The sessions are those of
-/// the daemon if it runs with the same configuration, otherwise of a host in this process. A
-/// connection that breaks is made again. SIGTERM and Ctrl-C end it, and every turn has its end. See
-/// docs/amurg.md.
+/// With --config FILE of Amurg's own runtime, it replaces that runtime: it uses the file's hub,
+/// token and id, and the hub finds the agents under their ids in the file. The daemon runs the
+/// sessions if it has the same configuration, otherwise a host in this process. A lost connection
+/// is restored. SIGTERM and Ctrl-C end the command after its turns have ended. See docs/amurg.md.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -68,46 +67,47 @@ Examples:
   trunkline connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
   trunkline connect amurg --hub ws://127.0.0.1:8080 --runtime-id box-1 --token-file token --agents codex
 
-The token file is its user's alone (chmod 600). A new token of the hub takes its place.")]
+The token file must be private (chmod 600). A new token of the hub replaces it.")]
 struct Amurg {
-    /// The hub: wss://HOST or wss://HOST:PORT; on this machine ws://, too [default: `hub.url` of
-    /// --config FILE]
+    /// Address of the hub: wss://HOST or wss://HOST:PORT; also ws:// on this machine [default:
+    /// `hub.url` of --config FILE]
     #[arg(long, value_name = "URL")]
     hub: Option<ServerAddress>,
 
-    /// The id under which the hub knows this runtime [default: `runtime.id` of --config FILE]
+    /// Id of this runtime in the hub [default: `runtime.id` of --config FILE]
     #[arg(long, value_name = "ID", value_parser = runtime_id)]
     runtime_id: Option<String>,
 
-    /// Asks the hub for a token, which an administrator approves by a code, writes the token file and ends
+    /// Requests a token from the hub, waits until an administrator approves the shown code, writes
+    /// the token file and ends
     #[arg(long, conflicts_with_all = ["runtime_id", "agents", "adapter"])]
     init: bool,
 
-    /// The file with the runtime's token [default: `hub.token` of --config FILE]
+    /// File with the runtime's token [default: `hub.token` of --config FILE]
     #[arg(long, value_name = "FILE", required_if_eq("init", "true"))]
     token_file: Option<PathBuf>,
 
-    /// The organisation [default: `runtime.org_id` of --config FILE, else the hub's]
+    /// Organisation [default: `runtime.org_id` of --config FILE, otherwise the hub's]
     #[arg(long, value_name = "ORG")]
     org: Option<String>,
 
-    /// The agents that the hub gets, by their ids, with commas between [default: all]
+    /// Ids of the agents to serve, separated by commas [default: all]
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     agents: Option<Vec<String>>,
 
-    /// How long a session may rest before it is closed; its next message opens it again
+    /// Idle time after which a session is closed; its next message reopens it
     #[arg(long, value_name = "TIME", default_value = "30m", value_parser = crate::option_value::parse_time)]
     idle: Duration,
 
-    /// What becomes of permissions that wait when the connection breaks
+    /// Handling of pending permission requests when the connection is lost
     #[arg(long, value_enum, default_value_t = Lost::Deny)]
     when_lost: Lost,
 
-    /// Sends the token and all that is said without TLS to a hub on another machine
+    /// Allows an unencrypted connection to a hub on another machine, including the token
     #[arg(long)]
     insecure: bool,
 
-    /// An adapter to serve instead of the configured agents: a command line, run without a shell
+    /// Command line of an adapter to serve instead of the configured agents, run without a shell
     #[arg(long, value_name = "'CMD ARGS'")]
     adapter: Option<String>,
 
@@ -117,9 +117,9 @@ struct Amurg {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Lost {
-    /// They are denied
+    /// Deny them
     Deny,
-    /// They wait, and are asked again
+    /// Keep them pending and ask again
     Wait,
 }
 
@@ -127,14 +127,14 @@ fn runtime_id(text: &str) -> Result<String, String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
     match (1..=64).contains(&text.len()) && text.chars().all(is_good) {
         true => Ok(text.to_owned()),
-        false => Err("it has 1 to 64 letters, digits, `-`, `_` and `.`".to_owned()),
+        false => Err("expected 1 to 64 letters, digits, `-`, `_` and `.`".to_owned()),
     }
 }
 
-/// The host whose sessions the hub gets.
+/// Host that runs the sessions of the hub.
 struct Host {
     client: Client,
-    /// The host in this process.
+    /// Host in this process, if the daemon is not used.
     own: Option<JoinHandle<RelayReport>>,
 }
 
@@ -150,10 +150,10 @@ impl Amurg {
         let file = amurg_hub(config)?;
         let hub = self.hub(&file)?;
         if hub.is_exposed() && !self.insecure {
-            return Err(
-                CliError::usage(anyhow!("{hub} would show the token to the network"))
-                    .next("use wss://, or say --insecure"),
-            );
+            return Err(CliError::usage(anyhow!(
+                "the connection to {hub} would expose the token to the network"
+            ))
+            .next("use wss://, or add --insecure"));
         }
         if self.init
             && let Some(token_file) = &self.token_file
@@ -162,13 +162,13 @@ impl Amurg {
         }
         let runtime_id = self.runtime_id(&file)?;
         let token = self.token(&file)?;
-        // The agents of the file only, and only for its own runtime: another one may have agents of
+        // Only for the agents of the file in its own runtime: another runtime may have agents with
         // the same ids in the same hub.
         let bare_ids = file.runtime_id.as_ref() == Some(&runtime_id) && self.adapter.is_none();
         if self.token_file.is_none()
             && let Some(config) = config
         {
-            tell_open(config);
+            warn_if_readable_by_others(config);
         }
         tell(&file.notices);
         let stop = stop_signal()?;
@@ -190,20 +190,20 @@ impl Amurg {
         };
         let ended = trunkline_connect::connect(options, client, stop).await;
         if let Some(own) = own {
-            // Its hub has gone: it ends within 4 s.
+            // Its only client is closed, so it ends within 4 s.
             own.await
                 .map_err(|error| CliError::failed(anyhow!(error).context("the host failed")))?;
         }
-        match ended.map_err(told)? {
+        match ended.map_err(to_cli_error)? {
             Ended::Stopped => Ok(exit::OK),
             Ended::HostEnded => Err(CliError::failed(anyhow!(
                 "the host of the sessions has ended"
             ))
-            .next("start this again; without a daemon it is a host itself")),
+            .next("run the command again; without a daemon it starts its own host")),
         }
     }
 
-    /// The address of the hub.
+    /// Returns the address of the hub.
     fn hub(&self, file: &AmurgHub) -> Result<ServerAddress, CliError> {
         let url = match (&self.hub, &file.url) {
             (Some(hub), _) => return Ok(hub.clone()),
@@ -214,7 +214,7 @@ impl Amurg {
             .map_err(|error| wrong("hub.url", "--hub", &format!("{error}")))
     }
 
-    /// The id of the runtime.
+    /// Returns the id of the runtime.
     fn runtime_id(&self, file: &AmurgHub) -> Result<String, CliError> {
         match (&self.runtime_id, &file.runtime_id) {
             (Some(id), _) => Ok(id.clone()),
@@ -233,7 +233,7 @@ impl Amurg {
         }
     }
 
-    /// The daemon, or a host in this process.
+    /// Connects to the daemon, or to a host in this process.
     async fn host(&self, config: Option<&Path>) -> Result<Host, CliError> {
         let mut target = Target::of_adapter(self.adapter.clone());
         target.serves_hub = true;
@@ -244,7 +244,7 @@ impl Amurg {
                 own: None,
             });
         }
-        // From now on it does not end the program.
+        // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;
         let (chosen, reload) = Reload::begin(
             &target,
@@ -265,7 +265,7 @@ impl Amurg {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
             options = options.sessions(opened.map_err(CliError::usage)?);
         }
-        let (near, far) = tokio::io::duplex(PIPE);
+        let (near, far) = tokio::io::duplex(PIPE_BYTES);
         let (input, output) = tokio::io::split(far);
         let own = tokio::spawn(async move {
             tokio::select! {
@@ -281,7 +281,7 @@ impl Amurg {
     }
 }
 
-/// The hub of the file that the command line names.
+/// Reads the hub of the file that the command line names.
 fn amurg_hub(config: Option<&Path>) -> Result<AmurgHub, CliError> {
     let Some(config) = config else {
         return Ok(AmurgHub::default());
@@ -291,28 +291,28 @@ fn amurg_hub(config: Option<&Path>) -> Result<AmurgHub, CliError> {
 }
 
 fn missing(what: &str, option: &str, key: &str) -> CliError {
-    CliError::usage(anyhow!("there is no {what}")).next(format!(
-        "name it by {option}, or by --config a file of Amurg's runtime, which has it in `{key}`"
+    CliError::usage(anyhow!("the {what} is missing")).next(format!(
+        "set {option}, or `{key}` in a file of Amurg's runtime given by --config"
     ))
 }
 
 fn wrong(key: &str, option: &str, why: &str) -> CliError {
     CliError::usage(anyhow!("`{key}` of the configuration: {why}"))
-        .next(format!("correct the file, or name another one by {option}"))
+        .next(format!("correct the file, or set {option}"))
 }
 
-/// Warns that others can read the file with the token.
-fn tell_open(config: &Path) {
+/// Warns if others can read the file with the token.
+fn warn_if_readable_by_others(config: &Path) {
     let mode = std::fs::metadata(config).map_or(0, |found| found.permissions().mode());
     if mode & 0o077 != 0 {
         tell(&[format!(
-            "others may read {path}, which has the token of the runtime; run chmod 600 {path}",
-            path = config.display()
+            "other users can read {}, which contains the runtime's token: run `chmod 600` on it",
+            config.display()
         )]);
     }
 }
 
-/// The way in which tools of an agent of a profile are denied: `echo` asks about every call.
+/// Returns the way in which a profile's tools can be denied: `echo` asks about every call.
 fn tool_denial(profile: &str) -> Option<ToolDenial> {
     if profile == "echo" {
         return Some(ToolDenial::Permission);
@@ -321,13 +321,13 @@ fn tool_denial(profile: &str) -> Option<ToolDenial> {
     profile.denies_tools().then_some(ToolDenial::Adapter)
 }
 
-fn told(error: ConnectError) -> CliError {
+fn to_cli_error(error: ConnectError) -> CliError {
     let next = match &error {
         ConnectError::Token(TokenError::Value) => "correct `hub.token` in the configuration",
         ConnectError::Token(_) => {
-            "write the runtime's token to a file that is yours alone, and name it by --token-file"
+            "write the runtime's token to a private file, and set --token-file to it"
         }
-        ConnectError::NoAgent(_) => "`trunkline agents` lists those that there are",
+        ConnectError::NoAgent(_) => "`trunkline agents` lists the agents",
         ConnectError::Refused(_) => "have the hub's administrator check --runtime-id and the token",
         ConnectError::Io { .. } => return CliError::failed(error),
     };

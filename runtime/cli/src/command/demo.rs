@@ -35,23 +35,23 @@ mod report;
 mod system;
 mod token;
 
-/// What the adapter is sent before the clock runs.
-const FIRST: &str = "hello";
+/// Input before the measurement.
+const FIRST_INPUT: &str = "hello";
 
-/// How long a turn may take before it counts as unanswered.
+/// Timeout after which a turn counts as unanswered.
 const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// How often what moves on the terminal moves.
+/// Interval of progress updates on the terminal.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How long the adapter has at the end.
+/// Timeouts for the adapter's end.
 const LEAVING: StopSteps = StopSteps {
     close: Duration::from_secs(1),
     eof: Duration::from_secs(3),
     term: Duration::from_secs(1),
 };
 
-/// Runs many sessions over one adapter process and checks that none sees another one's text
+/// Runs many sessions over one adapter process and checks that they stay separate
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -71,15 +71,15 @@ pub(crate) struct Demo {
     #[command(flatten)]
     target: Target,
 
-    /// How many sessions are open at the same time
+    /// Number of sessions that are open at the same time
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     sessions: u32,
 
-    /// How many turns each has
+    /// Number of turns per session
     #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     turns: u32,
 
-    /// The result as one JSON object on one line
+    /// Prints the result as one JSON object on one line
     #[arg(long)]
     json: bool,
 }
@@ -113,7 +113,8 @@ impl Demo {
         })
     }
 
-    /// The built-in echo, unless somebody is named: the demo needs no configuration, and no account.
+    /// Returns the built-in echo, unless an agent is named: the demo needs no configuration and no
+    /// account.
     fn host(&self, config: Option<&Path>) -> Result<Chosen, CliError> {
         let bounded = |agent: &mut AgentConfig| agent.timeouts.turn = Some(TURN_TIMEOUT);
         if self.target.agent.is_some() || self.target.adapter.is_some() {
@@ -129,7 +130,7 @@ impl Demo {
         let builder = target::logged(target::host(echo), wire_log);
         let host = builder
             .build()
-            .context("failed to make the host's private folder")?;
+            .context("failed to create the host's private folder")?;
         Ok(Chosen {
             host,
             agent,
@@ -183,27 +184,28 @@ impl Demo {
         })
     }
 
-    /// One turn before the clock runs: the process starts, and what both programs allocate once is allocated.
+    /// Runs one turn before the measurement: the process starts, and both programs make their first
+    /// allocations.
     async fn warm_up(&self, chosen: &Chosen) -> Result<(), CliError> {
         let session = chosen.open(SessionOptions::default())?;
         let waiting = waiting("waiting for the answer to a first input");
         let (text, end) = session
-            .send(FIRST)
+            .send(FIRST_INPUT)
             .map(Turn::text)
             .context("failed to send the first input")?
             .await;
         waiting.finish_and_clear();
         session.close().await;
         if end.is_completed() {
-            if text.contains(FIRST) {
+            if text.contains(FIRST_INPUT) {
                 return Ok(());
             }
             let fault = anyhow::anyhow!(
-                "the adapter `{}` answered {FIRST:?} without repeating it, so the demo cannot tell whose an answer is",
+                "the adapter `{}` answered {FIRST_INPUT:?} without repeating it, so the demo cannot match answers to sessions",
                 chosen.command_line()
             );
             return Err(CliError::failed(fault).next(format!(
-                "`{}` talks with it; the demo needs one that repeats its input, such as examples/python/echo.py",
+                "the demo needs an adapter that repeats its input, such as examples/python/echo.py; talk to this one by `{}`",
                 self.chat(chosen)
             )));
         }
@@ -219,7 +221,7 @@ impl Demo {
             .next(format!("try it by hand: `{} --debug`", self.chat(chosen))))
     }
 
-    /// The command that talks with the same adapter.
+    /// Returns the command that talks to the same adapter.
     fn chat(&self, chosen: &Chosen) -> String {
         let (option, value) = match &self.target.adapter {
             Some(line) => ("--adapter", line),
@@ -237,7 +239,7 @@ impl Demo {
         match ProgressStyle::with_template(template) {
             Ok(style) => {
                 let bar = bar.with_style(style.progress_chars("━━─"));
-                // A slow adapter ends no turn for long.
+                // Keeps the bar moving if a slow adapter ends no turn for long.
                 bar.enable_steady_tick(TICK);
                 bar
             }
@@ -246,7 +248,7 @@ impl Demo {
     }
 }
 
-/// Shows on a terminal what is awaited, and for how long.
+/// Shows a spinner with the elapsed time on a terminal.
 fn waiting(what: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();

@@ -340,7 +340,7 @@ fn codes(json: bool) -> String {
             .collect();
         return format!("{}\n", serde_json::json!(list));
     }
-    let mut list = super::table::of(&["code", "level", "meaning"]);
+    let mut list = super::table::with_headings(&["code", "level", "meaning"]);
     for code in Code::ALL {
         let level = match code.level() {
             Level::Info => "info",

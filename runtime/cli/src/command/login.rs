@@ -1,4 +1,4 @@
-//! `trunkline login`: logs an agent in, in the environment that its entry of the configuration gives it.
+//! `trunkline login`: logs an agent in, with the environment of its configuration entry.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -26,16 +26,16 @@ use crate::private_file::write_private;
 use crate::terminal::one_line;
 use crate::{advice, exit, target};
 
-/// Timeout for an agent's report of its login, and for its logout.
+/// Timeout for an agent's login status, and for its logout.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Limit for an agent's report of its login, in characters.
+/// Limit of an agent's login status, in characters.
 const MAX_REPORT_CHARS: usize = 200;
 
-/// Limit for the size of a login's file, in bytes.
+/// Size limit of a login file, in bytes.
 const MAX_AUTH_BYTES: u64 = 1024 * 1024;
 
-/// Variables with which a login opens a browser. An agent that works has no use for them.
+/// Variables that a login needs to open a browser. A running agent does not need them.
 const BROWSER_VARIABLES: [&str; 5] = [
     "BROWSER",
     "DISPLAY",
@@ -44,16 +44,16 @@ const BROWSER_VARIABLES: [&str; 5] = [
     "COLORTERM",
 ];
 
-/// Logs an agent in, with the agent's own login
+/// Logs an agent in by its own login command
 ///
 /// Runs the agent's login command on this terminal, with the agent's variables, and then reports
-/// whether the agent is logged in. The login stays where the agent stores it. An agent that logs in
-/// within its own interface is started, and what to type is shown first.
+/// whether the agent is logged in. The agent stores the login. If an agent logs in within its own
+/// interface, the command prints what to type there and starts it.
 ///
-/// --logout ends the login that the agent stores: by the agent's own command, or by ACP.
+/// --logout ends the login that the agent stores, by the agent's own command or by ACP.
 ///
-/// Without a person, --auth-file and --auth-variable write the agent's login file, such as
-/// `auth.json` of Codex, with mode 0600. A newer file is kept.
+/// Without a user, --auth-file and --auth-variable write the agent's login file, such as
+/// `auth.json` of Codex, with mode 0600. A newer file is preserved.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -66,11 +66,11 @@ Examples:
 It ends with 0 when the agent is logged in, with 1 when it is not, with 2 when no
 login of it is known, and with 3 when it is not installed.")]
 pub(crate) struct Login {
-    /// The agent, by its id in the configuration, or a built-in adapter by its name
+    /// Agent, by its id in the configuration, or a built-in adapter by its name
     #[arg(value_name = "AGENT")]
     agent: String,
 
-    /// Reports whether the agent is logged in, and changes nothing
+    /// Reports whether the agent is logged in, without changes
     #[arg(long, conflicts_with = "auth")]
     check: bool,
 
@@ -78,19 +78,19 @@ pub(crate) struct Login {
     #[arg(long, conflicts_with_all = ["auth", "check"])]
     logout: bool,
 
-    /// The report as one JSON object
+    /// Prints the report as one JSON object
     #[arg(long, requires = "check")]
     json: bool,
 
-    /// Writes this JSON file as the agent's login, unless the login is newer
+    /// Writes this JSON file as the agent's login, unless the existing login is newer
     #[arg(long, value_name = "FILE", group = "auth")]
     auth_file: Option<PathBuf>,
 
-    /// Writes the JSON of this variable as the agent's login, unless there is another login
+    /// Writes the JSON of this variable as the agent's login, unless another login exists
     #[arg(long, value_name = "NAME", group = "auth")]
     auth_variable: Option<String>,
 
-    /// Writes it over another login all the same
+    /// Replaces an existing login
     #[arg(long, requires = "auth")]
     replace: bool,
 }
@@ -119,7 +119,7 @@ impl Login {
         print_line(&report.text())?;
         match report.logged_in {
             Some(true) => Ok(exit::OK),
-            // The agent reports nothing itself: its login's end is all that is known.
+            // The agent cannot report its login; only the end of its login command is known.
             None if status.success() => Ok(exit::OK),
             Some(false) | None => Err(CliError::failed(anyhow!(
                 "{} is not logged in: {} ended with {status}",
@@ -130,7 +130,7 @@ impl Login {
         }
     }
 
-    /// The login that the command line hands over.
+    /// Returns the login that the command line provides.
     fn auth(&self) -> Result<Option<ProvidedLogin>, CliError> {
         match (&self.auth_file, &self.auth_variable) {
             (Some(path), _) => ProvidedLogin::read(path).map(Some),
@@ -140,7 +140,7 @@ impl Login {
     }
 }
 
-/// A login that is handed over: JSON, and its source.
+/// A provided login: JSON, and its source.
 struct ProvidedLogin {
     json: Vec<u8>,
     source: String,
@@ -153,7 +153,7 @@ impl ProvidedLogin {
         let source = path.display().to_string();
         let failed = |error: io::Error| {
             CliError::usage(anyhow!("failed to read {source}: {error}"))
-                .next("name a file with the agent's login")
+                .next("use a file with the agent's login")
         };
         let file = File::open(path).map_err(failed)?;
         let modified = file.metadata().and_then(|facts| facts.modified());
@@ -174,7 +174,7 @@ impl ProvidedLogin {
         let value = std::env::var(name).unwrap_or_default();
         if value.trim().is_empty() {
             return Err(CliError::usage(anyhow!("the variable {name} is not set"))
-                .next("set it to the JSON of the agent's login, or name a file by --auth-file"));
+                .next("set it to the JSON of the agent's login, or use --auth-file"));
         }
         let auth = Self {
             json: value.into_bytes(),
@@ -184,7 +184,7 @@ impl ProvidedLogin {
         auth.checked()
     }
 
-    /// Refuses what is no login. The text quotes nothing of it.
+    /// Rejects a value that is not a login. The error quotes nothing of it.
     fn checked(self) -> Result<Self, CliError> {
         let why = if self.json.len() as u64 > MAX_AUTH_BYTES {
             format!("is longer than {MAX_AUTH_BYTES} bytes")
@@ -194,19 +194,19 @@ impl ProvidedLogin {
             "is not a JSON object".to_owned()
         };
         Err(CliError::usage(anyhow!("{} {why}", self.source))
-            .next("hand over the whole file of a login, as the agent wrote it"))
+            .next("provide the complete login file of the agent"))
     }
 }
 
-/// An agent with what its login needs.
+/// An agent, and what its login needs.
 struct LoginAgent {
     config: AgentConfig,
-    /// `None` if its profile knows no login.
+    /// `None` if its profile has no known login.
     credentials: Option<&'static Credentials>,
-    /// The process of its adapter, whose variables the agent gets.
+    /// The process of its adapter, whose variables the agent inherits.
     spec: ChildSpec,
     environment: BTreeMap<OsString, OsString>,
-    /// Owner of the folder that `spec` makes its private one in.
+    /// Owner of the folder that contains the private folder of `spec`.
     _host: Host,
 }
 
@@ -224,8 +224,8 @@ impl LoginAgent {
         config.usage_log = false;
         let host = target::build(config)?;
         let (Some(status), Some(spec)) = (host.agent(id), host.child_spec(id)) else {
-            return Err(CliError::usage(anyhow!("the agent {id} may not run here"))
-                .next(format!("`trunkline doctor {id}` shows why")));
+            return Err(CliError::usage(anyhow!("the agent {id} cannot run here"))
+                .next(format!("`trunkline doctor {id}` shows the cause")));
         };
         let spec = spec.map_err(|error| CliError::usage(anyhow!("failed to {error}")))?;
         spec.register_secrets();
@@ -239,28 +239,26 @@ impl LoginAgent {
         })
     }
 
-    /// The login that its profile knows.
+    /// Returns the login commands and variables of its profile.
     fn credentials(&self) -> Result<&'static Credentials, CliError> {
         self.credentials.ok_or_else(|| {
             let id = &self.config.id;
             let profile = self.config.profile.name();
             CliError::usage(anyhow!(
-                "no login of the agent {id} is known: its profile is {profile}"
+                "no login command is known for the agent {id}: its profile is {profile}"
             ))
-            .next(
-                "log in with its own command, or name its variables in `env` or `env_passthrough`",
-            )
+            .next("log in by its own command, or add its variables to `env` or `env_passthrough`")
         })
     }
 
-    /// The value of a variable in the agent's environment.
+    /// Returns the value of a variable in the agent's environment.
     fn variable(&self, name: &str) -> Option<String> {
         let value = self.environment.get(OsStr::new(name))?;
         value.to_str().map(str::to_owned)
     }
 
-    /// Path and arguments of a command of the agent. Its own program is the one that the entry
-    /// names, with the entry's arguments before the others.
+    /// Returns path and arguments of a command of the agent. Its own program is the one that the
+    /// entry names, with the entry's arguments first.
     fn command(
         &self,
         program: &str,
@@ -295,7 +293,7 @@ impl LoginAgent {
         let (program, arguments) = login.parts().unwrap_or_default();
         let (path, arguments) = self.command(program, arguments)?;
         if let Some(typed) = login.typed() {
-            eprintln!("type {typed} in {program}, log in, and leave {program} to come back here");
+            eprintln!("type {typed} in {program}, log in, and quit {program} to return here");
         }
         let for_browser = BROWSER_VARIABLES
             .iter()
@@ -309,7 +307,7 @@ impl LoginAgent {
         if let Some(folder) = &self.spec.work_dir {
             command.current_dir(folder);
         }
-        // Ctrl-C is for the agent, which may ask whether to end.
+        // Ctrl-C belongs to the agent, which may ask for confirmation.
         let _interrupts = signal(SignalKind::interrupt())?;
         command.status().map_err(|error| {
             CliError::not_started(anyhow!("failed to start {}: {error}", path.display())).next(
@@ -318,7 +316,7 @@ impl LoginAgent {
         })
     }
 
-    /// Reports the login: by the agent's own check, and by the variables and the file that it takes.
+    /// Reports the login: by the agent's own check, and by the variables and the file that it uses.
     async fn report(&self) -> Result<LoginReport, CliError> {
         let value = |name: &str| self.variable(name);
         let credentials = self.credentials()?;
@@ -360,7 +358,7 @@ impl LoginAgent {
         answer.map_err(|error| CliError::not_started(anyhow!("failed to {error}")))
     }
 
-    /// Runs the agent's own check. Returns true with its words if it is logged in.
+    /// Runs the agent's own check. Returns its text, and true if it is logged in.
     async fn check(&self, arguments: &[String]) -> Result<(bool, String), CliError> {
         let answer = self.query(arguments).await?;
         let Some(end) = answer.exit else {
@@ -371,18 +369,19 @@ impl LoginAgent {
         Ok((end.success() && !is_denied, report))
     }
 
-    /// Ends the login that the agent keeps: by its own command, or by its adapter. Returns the report.
+    /// Ends the login that the agent stores, by its own command or by its adapter. Returns the
+    /// report.
     async fn log_out(&self) -> Result<String, CliError> {
         let id = &self.config.id;
         let command = self.credentials.and_then(Credentials::logout);
         let answer = match command {
             Some(arguments) => self.query(arguments).await?,
-            // Another program would take the flag for a run.
+            // Any other program would treat the flag as a run.
             None if target::built_in(&self.config.profile).is_none() && !self.config.sdk => {
-                return Err(
-                    CliError::usage(anyhow!("no logout of the agent {id} is known"))
-                        .next("log out with its own command"),
-                );
+                return Err(CliError::usage(anyhow!(
+                    "no logout command is known for the agent {id}"
+                ))
+                .next("log out by its own command"));
             }
             None => {
                 let answer = query(self.spec.clone().arg("--log-out"), CHECK_TIMEOUT).await;
@@ -397,7 +396,7 @@ impl LoginAgent {
                 None => no_answer(),
             };
             return Err(CliError::failed(anyhow!("{id} did not log out: {words}"))
-                .next("log out with its own command"));
+                .next("log out by its own command"));
         }
         let found = self
             .credentials
@@ -408,7 +407,7 @@ impl LoginAgent {
         })
     }
 
-    /// Writes a login to the agent's own file. Returns what was done.
+    /// Writes a login to the agent's own file. Returns the report.
     fn write_auth(&self, auth: &ProvidedLogin, replace: bool) -> Result<String, CliError> {
         let id = &self.config.id;
         let credentials = self.credentials()?;
@@ -416,11 +415,11 @@ impl LoginAgent {
         let is_json = |path: &PathBuf| path.extension().is_some_and(|end| end == "json");
         let Some(path) = path.filter(is_json) else {
             return Err(
-                CliError::usage(anyhow!("the login of {id} is no JSON file of its own"))
+                CliError::usage(anyhow!("{id} does not store its login in a JSON file"))
                     .next(credentials.hint(|name| self.variable(name))),
             );
         };
-        // A link to the file stays one.
+        // Resolves a link, so that it stays a link.
         let path = path.canonicalize().unwrap_or(path);
         let place = path.display();
         let source = &auth.source;
@@ -433,21 +432,21 @@ impl LoginAgent {
         };
         if let Some(facts) = present {
             if std::fs::read(&path).is_ok_and(|present| present == auth.json) {
-                return Ok(format!("{place} is that of {source} already"));
+                return Ok(format!("{place} already has the login of {source}"));
             }
             match auth.modified {
                 _ if replace => {}
                 Some(modified) if facts.modified().map_err(failed)? <= modified => {}
                 Some(_) => {
                     return Ok(format!(
-                        "kept {place}, which is newer than {source}; --replace writes over it"
+                        "{place} is newer than {source}; --replace overwrites it"
                     ));
                 }
                 None => {
                     return Err(CliError::failed(anyhow!(
-                        "{place} is another login than that of {source}, and may be newer"
+                        "{place} differs from the login of {source}, and may be newer"
                     ))
-                    .next("add --replace to write over it"));
+                    .next("add --replace to overwrite it"));
                 }
             }
         }
@@ -463,13 +462,13 @@ fn no_answer() -> String {
     )
 }
 
-/// The login of an agent.
+/// Login status of an agent.
 #[derive(Debug, Serialize)]
 struct LoginReport {
     agent: String,
-    /// `None` if that cannot be known: nothing was found, and the agent has no check.
+    /// `None` if it is unknown: nothing was found, and the agent has no check.
     logged_in: Option<bool>,
-    /// The agent's own words, or the source of the credentials.
+    /// The agent's own text, or the source of the credentials.
     by: String,
     /// The next step if it is not logged in.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -499,8 +498,8 @@ fn print_line(line: &str) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// Reads what an agent prints of its login: true if it denies one, and its words. Of JSON these are
-/// the account and the method.
+/// Parses the login status that an agent prints: true if it reports no login, and its text. From
+/// JSON, the text is the account and the method.
 fn words_of_check(stdout: &str, stderr: &str) -> (bool, String) {
     if let Ok(Value::Object(status)) = serde_json::from_str(stdout) {
         let text = |name: &str| status.get(name).and_then(Value::as_str);
@@ -514,7 +513,7 @@ fn words_of_check(stdout: &str, stderr: &str) -> (bool, String) {
     (false, shown(line.unwrap_or_default()))
 }
 
-/// An agent's words without secrets, on one line.
+/// Returns an agent's text on one line, with secrets redacted.
 fn shown(words: &str) -> String {
     let line = one_line(&redact::text(words));
     line.chars().take(MAX_REPORT_CHARS).collect()

@@ -16,11 +16,11 @@ use crate::{
     exit,
 };
 
-/// How long a built-in adapter may take to describe itself.
-const WITHIN: Duration = Duration::from_secs(30);
+/// Timeout for a built-in adapter to describe itself.
+const DESCRIBE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many are asked at once.
-const AT_ONCE: usize = 4;
+/// Limit of concurrent queries.
+const MAX_CONCURRENT_QUERIES: usize = 4;
 
 /// Lists the built-in adapters
 #[derive(Debug, Args)]
@@ -32,13 +32,13 @@ Examples:
 
 An agent of the configuration picks one by `\"profile\": \"NAME\"` and configures
 it in the object of its key; `trunkline adapter NAME` runs it by hand, and
-`trunkline run --agent NAME` talks to it where no agent has that name.")]
+`trunkline run --agent NAME` talks to it if no agent has that name.")]
 pub(crate) struct Profiles {
-    /// Those to be listed [default: all]
+    /// Names of the adapters [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 
-    /// As one JSON array, with all that each says of itself: when to use it, capabilities, models, the JSON Schema of
+    /// Prints one JSON array, with each adapter's use, capabilities, models and the JSON Schema of
     /// its configuration
     #[arg(long)]
     json: bool,
@@ -54,7 +54,7 @@ impl Profiles {
             let names = crate::target::profile_names();
             let near = crate::target::did_you_mean(unknown, &config::Config::new(Vec::new()));
             return Err(CliError::usage(anyhow!(
-                "no built-in adapter is called {unknown:?}; {near}there are: {names}"
+                "unknown built-in adapter {unknown:?}; {near}built in: {names}"
             )));
         }
         let chosen =
@@ -86,7 +86,7 @@ impl Profiles {
                 .collect();
             return print_json(&json!(list));
         }
-        let mut list = table::List::new(["name", "key", "what it is for"], &["key"]);
+        let mut list = table::List::new(["name", "key", "description"], &["key"]);
         for profile in profiles {
             let key = key(profile.name).unwrap_or_default();
             list.push([profile.name, key, profile.description].map(str::to_owned));
@@ -96,18 +96,18 @@ impl Profiles {
     }
 }
 
-/// The key of an agent that holds a profile's configuration.
+/// Returns the key of an agent that holds a profile's configuration.
 fn key(name: &str) -> Option<&'static str> {
     config::Profile::of_name(name)?.key()
 }
 
-/// What each says of itself, in the order of the names. An adapter is a program, so it is asked as one.
+/// Queries the descriptions, in the order of the names. Each adapter runs as a separate program.
 async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, CliError> {
     let own = std::env::current_exe().context("failed to find this program")?;
     let mut described: Vec<Value> = names.iter().map(|_| Value::Null).collect();
     let (mut asking, mut left) = (JoinSet::new(), names.into_iter().enumerate());
     loop {
-        while asking.len() < AT_ONCE
+        while asking.len() < MAX_CONCURRENT_QUERIES
             && let Some((index, name)) = left.next()
         {
             let own = own.clone();
@@ -116,16 +116,16 @@ async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, CliError> {
         let Some(answered) = asking.join_next().await else {
             return Ok(described);
         };
-        let (index, answer) = answered.context("failed to ask an adapter")?;
+        let (index, answer) = answered.context("failed to query an adapter")?;
         described[index] = answer?;
     }
 }
 
-/// What one says of itself.
+/// Queries the description of one adapter.
 async fn describe_one(own: PathBuf, name: &'static str) -> Result<Value, CliError> {
     let answer = query(
         ChildSpec::new(own).args(["adapter", name, "--describe"]),
-        WITHIN,
+        DESCRIBE_TIMEOUT,
     )
     .await;
     let answer = answer.with_context(|| format!("failed to start the built-in adapter {name}"))?;

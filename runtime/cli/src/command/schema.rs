@@ -21,16 +21,16 @@ Examples:
 An editor completes a configuration whose first key is
 `\"$schema\": \"./trunkline.schema.json\"`.")]
 pub(crate) struct Schema {
-    /// Of what [default: both directions of the protocol]
+    /// Schema to print [default: both directions of the protocol]
     #[arg(value_name = "WHAT")]
     of: Option<Of>,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Of {
-    /// What a host writes to an adapter's stdin
+    /// Messages from a host to an adapter's stdin
     HostToAdapter,
-    /// What an adapter writes to its stdout
+    /// Messages from an adapter's stdout to a host
     AdapterToHost,
     /// The configuration file
     Config,

@@ -20,37 +20,38 @@ use crate::{
     target::{Processes, Target},
 };
 
-/// Serves every configured agent over stdin and stdout, to a hub in any language
+/// Serves the configured agents over stdin and stdout to a hub in any language
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline serve                                 every configured agent
-  trunkline serve --agent claude-code             that one, unless a session names another
-  trunkline serve --adapter 'python3 adapter.py'  that adapter alone
+  trunkline serve --agent claude-code             this agent, unless a session names another
+  trunkline serve --adapter 'python3 adapter.py'  only that adapter
   trunkline serve --adapter 'python3 a.py' --also b='node b.js'
-                                                  two; a session asks for the second by agent_id b
-  trunkline serve --session-may env,mcp_servers   lets sessions set these, too
+                                                  two adapters; a session selects the second by agent_id b
+  trunkline serve --session-may env,mcp_servers   also lets sessions set these options
 
-By hand; the pause keeps stdin open until the answer is there:
+By hand; the pause keeps stdin open until the answer arrives:
   (printf '%s\\n' '{\"type\":\"session.start\",\"session_id\":\"a\"}' \\
     '{\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}'; sleep 1) | trunkline serve
 
-A session picks its agent by `session.start.agent_id`. The end of stdin, SIGTERM
-and a broken stdout end it, and its adapters, within 4 s. SIGHUP reads the
-configuration again: open sessions keep the agents that they have.")]
+A session selects its agent by `session.start.agent_id`. The end of stdin, SIGTERM
+and a broken stdout end the command and its adapters within 4 s. SIGHUP reloads the
+configuration; open sessions keep their agents.")]
 pub(crate) struct Serve {
     #[command(flatten)]
     target: Target,
 
-    /// One more adapter beside --adapter, with the id that sessions name it by; may be repeated
+    /// Further adapter besides --adapter, with the id by which sessions name it; may be repeated
     #[arg(long, value_name = "ID='CMD ARGS'", requires = "adapter")]
     also: Vec<String>,
 
-    /// What sessions may set beyond what is harmless: names of options, with commas between, or `all`
+    /// Options that sessions may set beyond harmless ones: names separated by commas, or `all`
     ///
-    /// For every agent, on top of `session_may` in its entry: cwd, add_dirs, mode, permission_mode, allowed_tools,
-    /// allowed_domains, mcp_servers, skills, env, extra_args. With any of them the hub can run programs of its choice:
-    /// name them where it is trusted as you are.
+    /// For every agent, in addition to `session_may` in its entry: cwd, add_dirs, mode,
+    /// permission_mode, allowed_tools, allowed_domains, mcp_servers, skills, env, extra_args. Each
+    /// of them lets the hub run programs of its choice, so use them only with a hub that you trust
+    /// like yourself.
     #[arg(
         long,
         value_name = "OPTIONS",
@@ -59,26 +60,28 @@ pub(crate) struct Serve {
     )]
     session_may: String,
 
-    /// Shows a hub without the extension `events` the calls of tools and their results, as JSON on channel `tool`
+    /// Sends tool calls and results to a hub without the extension `events`, as JSON on channel
+    /// `tool`
     #[arg(long)]
     tools_as_output: bool,
 
-    /// Keeps a journal in this folder: sessions survive the hub, this process and their adapters [default: `journal` in
-    /// `runtime` of the configuration]
+    /// Stores sessions in the journal of this folder, so that they survive the hub, this process
+    /// and their adapters [default: `runtime.journal` of the configuration]
     ///
-    /// A hub that knows the extension `journal` gets each entry of a session once, even when it comes back to another
-    /// process on the same folder. See docs/sessions.md.
+    /// A hub with the extension `journal` receives each entry of a session once, even if it
+    /// reconnects to another process on the same folder. See docs/sessions.md.
     #[arg(long, value_name = "FOLDER")]
     journal: Option<PathBuf>,
 
-    /// What an entry of the journal survives: `normal`, the end of the host; `full`, a power cut too, and slower [default:
-    /// `journal_sync` in `runtime` of the configuration, else `normal`]
+    /// Durability of journal entries: `normal` survives the end of the host; `full` also a power
+    /// cut, but is slower [default: `runtime.journal_sync` of the configuration, otherwise
+    /// `normal`]
     #[arg(long, value_name = "SYNC", value_parser = sync())]
     journal_sync: Option<SyncMode>,
 
-    /// Takes further hubs on a socket, and stays when stdin ends, until SIGTERM
+    /// Accepts further hubs on a socket, and keeps running after the end of stdin until SIGTERM
     ///
-    /// The socket is this user's alone, and no process that an agent started may connect to it.
+    /// The socket is private to this user, and processes of agents cannot connect to it.
     #[arg(long, value_name = "unix:PATH", value_parser = socket)]
     listen: Option<PathBuf>,
 }
@@ -96,12 +99,12 @@ fn sync() -> impl TypedValueParser<Value = SyncMode> {
 fn socket(text: &str) -> Result<PathBuf, String> {
     let path = text.strip_prefix("unix:").filter(|path| !path.is_empty());
     path.map(PathBuf::from)
-        .ok_or_else(|| "only `unix:PATH` is known".to_owned())
+        .ok_or_else(|| "expected `unix:PATH`".to_owned())
 }
 
 impl Serve {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        // From now on it does not end the program.
+        // From here on, SIGHUP does not end the program.
         let hangups = signal(SignalKind::hangup())?;
         let names = self
             .session_may
@@ -120,7 +123,7 @@ impl Serve {
         };
         let mut options = RelayOptions::default().tools_as_output(tools);
         let folder = match (&self.journal, &self.target.adapter) {
-            // What an adapter of the command line gets is in no file.
+            // No configuration file applies to an adapter of the command line.
             (None, Some(_)) => None,
             (given, _) => journal::folder(given.as_deref(), config)?,
         };
@@ -144,8 +147,7 @@ impl Serve {
             report = trunkline_relay::serve_stdio(chosen.host, options) => report,
             never = reload.at_each(hangups) => match never {},
         };
-        let report =
-            report.context("failed to take stdin, stdout and its sockets for the protocol")?;
+        let report = report.context("failed to set up stdin, stdout and the sockets")?;
         tracing::info!(?report, "the relay has ended");
         Ok(exit::OK)
     }

@@ -1,4 +1,4 @@
-//! `trunkline skills`: skills for agents that look into folders of their own.
+//! `trunkline skills`: skills for agents that read them from their own folders.
 
 use std::fmt;
 use std::fs;
@@ -16,8 +16,8 @@ use crate::{
     exit,
 };
 
-/// What makes a folder a skill.
-const DOCUMENT: &str = "SKILL.md";
+/// File that marks a folder as a skill.
+const SKILL_FILE: &str = "SKILL.md";
 
 /// Manages the skills of agents
 #[derive(Debug, Args)]
@@ -34,7 +34,7 @@ enum Action {
     Sync(Sync),
 }
 
-/// Links the skills of a folder into the folders of agents
+/// Links the skills of a folder into the skill folders of agents
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -50,24 +50,24 @@ An entry that is there already stays. Links into FOLDER whose skill is gone are
 removed. A session's own skills need none of this: see `skills` in the agent's
 configuration.")]
 struct Sync {
-    /// The folder with the skills: each a folder with a `SKILL.md`
+    /// Folder with the skills: one subfolder with a `SKILL.md` each
     #[arg(value_name = "FOLDER")]
     folder: PathBuf,
 
-    /// The agents [default: those whose own folder is there]
+    /// Agents [default: agents whose own folder exists]
     #[arg(long = "agent", value_name = "NAME", value_enum)]
     agents: Vec<Owner>,
 
-    /// Shows what it would do, and does nothing
+    /// Prints the changes without making them
     #[arg(long)]
     dry_run: bool,
 
-    /// As one JSON array
+    /// Prints one JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// An agent with a folder of skills.
+/// An agent with a folder for skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Owner {
     ClaudeCode,
@@ -75,20 +75,20 @@ enum Owner {
     Pi,
 }
 
-/// What becomes of an entry of an agent's folder.
+/// Action for an entry of an agent's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// It is made.
+    /// Create the link.
     Link,
-    /// It leads to the skill already.
+    /// The link already leads to the skill.
     Current,
-    /// Something else is in its place.
+    /// Another file has its name.
     Stays,
-    /// Its skill is gone.
+    /// Its skill does not exist.
     Remove,
 }
 
-/// One entry of an agent's folder.
+/// An entry of an agent's folder.
 #[derive(Debug)]
 struct Entry {
     owner: Owner,
@@ -110,7 +110,7 @@ impl Sync {
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
             .map_err(|error| {
                 CliError::usage(error)
-                    .next("name a folder that is there, with a folder for each skill")
+                    .next("use an existing folder with a subfolder for each skill")
             })?;
         let skills = skills(&source)
             .with_context(|| format!("failed to read the folder {}", source.display()))
@@ -151,7 +151,7 @@ impl Sync {
             });
             return writeln!(stdout, "{}", json!(entries.collect::<Vec<_>>()));
         }
-        let mut list = table::of(&["agent", "entry", "what"]);
+        let mut list = table::with_headings(&["agent", "entry", "what"]);
         for entry in plan {
             let what = entry.step.told(self.dry_run);
             list.add_row([
@@ -165,7 +165,7 @@ impl Sync {
 }
 
 impl Owner {
-    /// Where it looks for skills.
+    /// Returns the folder in which the agent searches for skills.
     fn folder(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let set = |name: &str| variable(name).filter(|path| path.is_absolute());
         let home = |below: &str| Some(set("HOME")?.join(below));
@@ -211,9 +211,9 @@ impl Step {
             (Self::Link, true) => "would be linked",
             (Self::Link, false) => "linked",
             (Self::Current, _) => "up to date",
-            (Self::Stays, _) => "left alone: something else is there",
-            (Self::Remove, true) => "would be removed: its skill is gone",
-            (Self::Remove, false) => "removed: its skill is gone",
+            (Self::Stays, _) => "unchanged: another file has its name",
+            (Self::Remove, true) => "would be removed: its skill does not exist",
+            (Self::Remove, false) => "removed: its skill does not exist",
         }
     }
 }
@@ -231,17 +231,17 @@ impl Entry {
     }
 }
 
-/// Whether the folder that an agent keeps its skills in belongs to an agent that is here.
+/// Returns true if the owner of a skill folder is installed.
 fn is_installed(folder: &Path) -> bool {
     folder.is_dir() || folder.parent().is_some_and(Path::is_dir)
 }
 
-/// The skills of a folder, in order.
+/// Returns the skills of a folder, sorted.
 fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut skills = Vec::new();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.join(DOCUMENT).is_file() {
+        if path.join(SKILL_FILE).is_file() {
             skills.push(path);
         }
     }
@@ -249,7 +249,7 @@ fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(skills)
 }
 
-/// What becomes of the entries of an agent's folder.
+/// Returns the actions for the entries of an agent's folder.
 fn entries(
     owner: Owner,
     folder: &Path,
@@ -286,7 +286,7 @@ fn entries(
         let Ok(target) = fs::read_link(&path) else {
             continue;
         };
-        if target.parent() == Some(source) && !target.join(DOCUMENT).exists() {
+        if target.parent() == Some(source) && !target.join(SKILL_FILE).exists() {
             gone.push(entry(&target, path, Step::Remove));
         }
     }
@@ -337,7 +337,7 @@ mod tests {
         let (source, folder) = (place.path().join("src"), place.path().join("agent/skills"));
         for name in ["a", "b", "c"] {
             fs::create_dir_all(source.join(name)).unwrap();
-            fs::write(source.join(name).join(DOCUMENT), name).unwrap();
+            fs::write(source.join(name).join(SKILL_FILE), name).unwrap();
         }
         fs::create_dir_all(source.join("no-skill")).unwrap();
         let steps = || -> Vec<_> {
@@ -348,7 +348,7 @@ mod tests {
                 .collect()
         };
         fs::create_dir_all(folder.join("b")).unwrap();
-        fs::write(folder.join("b").join(DOCUMENT), "theirs").unwrap();
+        fs::write(folder.join("b").join(SKILL_FILE), "theirs").unwrap();
         symlink("/elsewhere", folder.join("d")).unwrap();
         let named =
             |steps: [(&str, Step); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
@@ -366,11 +366,11 @@ mod tests {
             ])
         );
         assert_eq!(
-            fs::read_to_string(folder.join("b").join(DOCUMENT)).unwrap(),
+            fs::read_to_string(folder.join("b").join(SKILL_FILE)).unwrap(),
             "theirs"
         );
         assert!(
-            folder.join("a").join(DOCUMENT).is_file()
+            folder.join("a").join(SKILL_FILE).is_file()
                 && folder.join("c").symlink_metadata().is_err()
         );
         assert!(folder.join("d").symlink_metadata().is_ok());

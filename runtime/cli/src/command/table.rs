@@ -1,4 +1,4 @@
-//! Tables without lines: columns and space.
+//! Borderless tables.
 
 use std::io::{self, Write};
 
@@ -6,8 +6,8 @@ use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Ta
 
 use crate::terminal::COLUMNS;
 
-/// A table with these headings.
-pub(crate) fn of(headings: &[&str]) -> Table {
+/// Creates a table with these headings.
+pub(crate) fn with_headings(headings: &[&str]) -> Table {
     let mut table = plain();
     table.set_header(
         headings
@@ -64,7 +64,7 @@ impl List {
                 }
             }
         }
-        let mut table = of(&self.headings);
+        let mut table = with_headings(&self.headings);
         table.set_truncation_indicator("…");
         let width = width.try_into().ok().filter(|_| width != usize::MAX);
         if let Some(width) = width {
@@ -95,7 +95,7 @@ impl List {
     }
 }
 
-/// A table without headings.
+/// Creates a table without headings.
 pub(crate) fn plain() -> Table {
     let mut table = Table::new();
     table
@@ -107,7 +107,7 @@ pub(crate) fn plain() -> Table {
     table
 }
 
-/// The table's lines, without space at their ends.
+/// Returns the table's lines, without trailing spaces.
 pub(crate) fn lines(table: &Table) -> String {
     table
         .lines()

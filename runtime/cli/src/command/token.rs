@@ -165,7 +165,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
         )?;
         return Ok(exit::OK);
     }
-    let mut shown = table::of(&[
+    let mut shown = table::with_headings(&[
         "id",
         "name",
         "scope",

@@ -40,22 +40,22 @@ mod screen;
 mod state;
 mod transcript;
 
-/// How often the host is asked.
-const EVERY: Duration = Duration::from_secs(1);
+/// Interval of requests to the host.
+const REPORT_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a host may take to answer `--once`: it may ask its agents what they are first.
-const ANSWER: Duration = Duration::from_secs(30);
+/// Timeout for an answer with `--once`: the host may query its agents first.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How many sessions of the journal are asked for their titles, the last active first.
-const TITLES: u32 = 1000;
+/// Limit of sessions whose titles are read, the last active first.
+const MAX_TITLES: u32 = 1000;
 
-/// How often those are looked for, at most.
-const TITLES_EVERY: Duration = Duration::from_secs(10);
+/// Minimum interval of reads of titles.
+const TITLES_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Shows the agents and sessions of a host, live
 ///
-/// The host is that of `trunkline serve --journal FOLDER`. Nothing is started and nothing is changed, unless you stop a
-/// turn. Press ? for the keys.
+/// The host is the daemon, or `trunkline serve --journal FOLDER`. Nothing is started or changed,
+/// unless you stop a turn. Press ? for the keys.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -63,15 +63,15 @@ Examples:
   trunkline top --journal journal --once
   trunkline top --journal journal --once --json")]
 pub(crate) struct Top {
-    /// The journal's folder; without it, that of the configuration
+    /// Folder of the journal [default: the journal of the configuration or of the daemon]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
     journal: Option<PathBuf>,
 
-    /// Prints what there is now, and ends
+    /// Prints the current state, and ends
     #[arg(long)]
     once: bool,
 
-    /// As JSON
+    /// Prints JSON
     #[arg(long, requires = "once")]
     json: bool,
 }
@@ -85,13 +85,15 @@ impl Top {
             return self.print(&folder, link).await;
         }
         if !Screen::is_there() {
-            return Err(CliError::usage(anyhow!("stdin and stdout are no terminal"))
-                .next("add --once, or --once --json for a program"));
+            return Err(
+                CliError::usage(anyhow!("stdin and stdout are not a terminal"))
+                    .next("add --once, or --once --json for programs"),
+            );
         }
         live(&folder, link).await
     }
 
-    /// Prints one answer of the host.
+    /// Prints one report of the host.
     async fn print(&self, folder: &Path, link: Link) -> CommandResult {
         let (agents, sessions) = answer(folder, link).await?;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
@@ -110,7 +112,7 @@ impl Top {
     }
 }
 
-/// Lists the agents of the journal's host, with their health. `None` if no host runs.
+/// Lists the agents of the journal's host, with their health. `None` if no host is running.
 ///
 /// # Errors
 /// The host does not answer.
@@ -122,13 +124,13 @@ pub(super) async fn list_agents(folder: &Path) -> Result<Option<Vec<AgentEntry>>
     Ok(Some(agents))
 }
 
-/// Asks the host once.
+/// Requests one report of the host.
 async fn answer(
     folder: &Path,
     mut link: Link,
 ) -> Result<(Vec<AgentEntry>, Vec<OpenSession>), CliError> {
     link.ask();
-    let answered = timeout(ANSWER, async {
+    let answered = timeout(ANSWER_TIMEOUT, async {
         loop {
             match link.report().await {
                 Some(HostReport::List { agents, sessions }) => return Ok((agents, sessions)),
@@ -142,7 +144,7 @@ async fn answer(
         .map_err(|_| CliError::failed(anyhow!("the host does not answer")))?
 }
 
-/// As tables, for people.
+/// Prints tables.
 fn print_text(
     agents: Vec<AgentEntry>,
     sessions: Vec<OpenSession>,
@@ -152,7 +154,7 @@ fn print_text(
     let mut state = State::default();
     state.take(agents, sessions, None);
     state.take_titles(titles);
-    let mut list = table::of(&[
+    let mut list = table::with_headings(&[
         "agent", "life", "up", "sessions", "turns", "queue", "verdict",
     ]);
     for agent in &state.agents {
@@ -172,7 +174,7 @@ fn print_text(
         return Ok(exit::OK);
     }
     writeln!(anstream::stdout())?;
-    let mut list = table::of(&[
+    let mut list = table::with_headings(&[
         "session", "agent", "state", "turn", "silent", "unread", "title",
     ]);
     for row in &state.rows {
@@ -193,17 +195,17 @@ fn print_text(
 
 fn no_host(folder: &Path) -> CliError {
     let shown = folder.display();
-    CliError::usage(anyhow!("no host has the journal {shown}"))
-        .next(format!("start one: `trunkline serve --journal {shown}`"))
+    CliError::usage(anyhow!("no host serves the journal {shown}"))
+        .next(format!("start one by `trunkline serve --journal {shown}`"))
 }
 
-/// What is read beside the loop.
+/// Result of a read in the background.
 enum Read {
     Titles(HashMap<String, String>),
     Text(Source, anyhow::Result<String>),
 }
 
-/// Shows it until the person leaves.
+/// Runs the live view until the user leaves.
 async fn live(folder: &Path, link: Link) -> CommandResult {
     let mut interrupts = Interrupts::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
@@ -213,7 +215,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
     let mut link = Some(link);
     let mut asked: Option<Instant> = None;
     let mut answered: Option<Instant> = None;
-    let mut tick = interval(EVERY);
+    let mut tick = interval(REPORT_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut reading: JoinSet<Read> = JoinSet::new();
     let mut titled: Option<Instant> = None;
@@ -233,7 +235,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
             biased;
             interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
             key = screen.key() => {
-                // A terminal that is gone.
+                // The terminal is closed.
                 let Some(key) = key else { return Ok(exit::TERMINATED) };
                 match state.handle_key(key) {
                     None => {}
@@ -247,9 +249,9 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                         state.note = Some(match &mut link {
                             Some(link) => {
                                 link.stop(&id);
-                                format!("{id} is asked to stop its turn")
+                                format!("requested the end of the turn of {id}")
                             }
-                            None => "there is no host".to_owned(),
+                            None => "no host is running".to_owned(),
                         });
                     }
                 }
@@ -292,7 +294,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
             },
             _ = tick.tick() => {
                 if link.is_none() {
-                    // A host that takes no hub is none.
+                    // A host that accepts no connection counts as none.
                     link = Link::to(folder).await.ok().flatten();
                 }
                 if let Some(link) = link.as_mut().filter(|_| asked.is_none()) {
@@ -300,7 +302,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                     asked = Some(Instant::now());
                 }
                 read_more(&mut reading, &mut source);
-                if state.lacks_titles() && titled.is_none_or(|at| at.elapsed() >= TITLES_EVERY) {
+                if state.lacks_titles() && titled.is_none_or(|at| at.elapsed() >= TITLES_INTERVAL) {
                     titled = Some(Instant::now());
                     let folder = folder.to_owned();
                     reading.spawn_blocking(move || Read::Titles(read_titles(&folder)));
@@ -310,7 +312,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
     }
 }
 
-/// Reads on in the transcript that is open, unless that is under way.
+/// Continues to read the open transcript, unless a read is running.
 fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
     if let Some(mut source) = source.take() {
         reading.spawn_blocking(move || {
@@ -320,13 +322,14 @@ fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
     }
 }
 
-/// The titles of the last active sessions. Blocks for the disk. What cannot be read has none.
+/// Reads the titles of the last active sessions. Blocks for the disk. Unreadable sessions have no
+/// title.
 fn read_titles(folder: &Path) -> HashMap<String, String> {
     let Ok(archive) = journal::look(folder) else {
         return HashMap::new();
     };
     let asked = SessionsList {
-        limit: Some(TITLES),
+        limit: Some(MAX_TITLES),
         ..listing::all()
     };
     let listed = archive.list(&asked).sessions.into_iter().flatten();

@@ -1,4 +1,4 @@
-//! `trunkline usage`: what turns used, summed up from the usage log.
+//! `trunkline usage`: sums of the usage log.
 
 use std::{
     io::Write,
@@ -23,15 +23,16 @@ use crate::{
 
 mod sum;
 
-/// Sums up what turns used: tokens and cost, by agent, session, user, task, run, model and day
+/// Sums up tokens and cost of turns, by agent, session, user, task, run, model and day
 ///
-/// Each host writes a line for each ended turn to `usage.jsonl` in its state folder, unless `runtime.usage_log` is
-/// false: time, agent, session, model, tokens, cost, and the names that a hub gave the session for its user, task and run.
-/// Nothing that users or agents wrote is in it. At 16 MiB a new file begins; the last two are read.
+/// Each host writes a line for each ended turn to `usage.jsonl` in its state folder, unless
+/// `runtime.usage_log` is false: time, agent, session, model, tokens, cost, and the names of the
+/// session's user, task and run given by a hub. It contains no text of users or agents. At 16 MiB a
+/// new file is started; the last two files are read.
 ///
-/// A number that was not reported is not a zero: a row shows `-` where no turn reported it. A cost is followed by `+`
-/// where it lacks some turns, and begins with `~` where a part of it is estimated from tokens and list prices
-/// (`runtime.prices` names a file with your own). Days are those of UTC.
+/// A number that was not reported is not a zero: a row shows `-` if no turn reported it. A cost
+/// ends with `+` if some turns reported none, and starts with `~` if a part of it is estimated from
+/// tokens and list prices (`runtime.prices` names a file with your own prices). Days are in UTC.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -42,7 +43,7 @@ Examples:
   trunkline usage --by day,model --since 2026-03-01
   trunkline usage --json | jq .total.cost_usd")]
 pub(crate) struct Usage {
-    /// What a row is of
+    /// Grouping of the rows
     #[arg(
         long,
         value_name = "KEYS",
@@ -51,16 +52,17 @@ pub(crate) struct Usage {
     )]
     by: Vec<Key>,
 
-    /// Only turns that ended after this: a time before now (7d, 12h), a day (2026-03-01) or a time (RFC 3339)
+    /// Only turns that ended after this time: an age (7d, 12h), a day (2026-03-01) or a time (RFC
+    /// 3339)
     #[arg(long, value_name = "WHEN")]
     since: Option<String>,
 
-    /// As one JSON object
+    /// Prints one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// What distinguishes rows.
+/// Grouping key of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Key {
     Agent,
@@ -86,7 +88,7 @@ impl Key {
     }
 }
 
-/// What the usage log says.
+/// Contents of the usage log.
 struct Read {
     sums: Sums,
     skipped: usage::Skipped,
@@ -106,10 +108,10 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
         .state_dir
         .or_else(|| config::state_dir(|name| std::env::var_os(name)))
     else {
-        return Err(
-            CliError::usage(anyhow!("there is no state folder, so no usage is logged"))
-                .next("set HOME, or `runtime.state_dir` in the configuration"),
-        );
+        return Err(CliError::usage(anyhow!(
+            "no usage is logged, because there is no state folder"
+        ))
+        .next("set HOME, or `runtime.state_dir` in the configuration"));
     };
     let mut sums = Sums::new(by, since, prices);
     let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
@@ -125,10 +127,10 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
     })
 }
 
-/// What turns used since a moment, by day and agent, for a client of the daemon.
+/// Returns the usage since a time, by day and agent, for a client of the daemon.
 ///
 /// # Errors
-/// Why it cannot be read.
+/// The usage log cannot be read.
 pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<DailyUsage>, CliError> {
     let read = read(file, vec![Key::Day, Key::Agent], Some(since))?;
     let days = read.sums.rows().filter_map(|(names, total)| {
@@ -195,7 +197,8 @@ impl Usage {
 
     fn text(&self, sums: &Sums) -> String {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
-        let mut list = table::of(&[&keys[..], &["turns", "in", "cached", "out", "cost"]].concat());
+        let mut list =
+            table::with_headings(&[&keys[..], &["turns", "in", "cached", "out", "cost"]].concat());
         for (names, total) in sums.rows() {
             list.add_row(names.iter().map(|name| shown(name)).chain(cells(total)));
         }
@@ -224,15 +227,15 @@ fn cells(total: &Total) -> [String; 5] {
     ]
 }
 
-/// The longest name that a table shows, in characters.
-const MOST: usize = 60;
+/// Limit of a name in a table, in characters.
+const MAX_NAME_CHARS: usize = 60;
 
-/// A name as a terminal may be shown it: adapters choose those of models.
+/// Sanitizes a name for a terminal, because adapters choose the names of models.
 fn shown(name: &str) -> String {
-    plain_line(name, MOST)
+    plain_line(name, MAX_NAME_CHARS)
 }
 
-/// The moment that a person means.
+/// Parses a time of the command line.
 fn moment(text: &str, now: SystemTime) -> Result<SystemTime, CliError> {
     let text = text.trim();
     let before = |time: Duration| now.checked_sub(time);
@@ -242,10 +245,12 @@ fn moment(text: &str, now: SystemTime) -> Result<SystemTime, CliError> {
             .or_else(|_| humantime::parse_rfc3339(&format!("{text}T00:00:00Z")))
             .ok(),
     };
-    moment.filter(|moment| *moment >= SystemTime::UNIX_EPOCH).ok_or_else(|| {
-        CliError::usage(anyhow!("--since {text:?} is not a time"))
-            .next("write a time before now (7d, 12h), a day (2026-03-01) or a time (2026-03-01T12:00:00Z)")
-    })
+    moment
+        .filter(|moment| *moment >= SystemTime::UNIX_EPOCH)
+        .ok_or_else(|| {
+            CliError::usage(anyhow!("--since {text:?} is not a time"))
+                .next("use an age (7d, 12h), a day (2026-03-01) or a time (2026-03-01T12:00:00Z)")
+        })
 }
 
 #[cfg(test)]
@@ -277,6 +282,6 @@ mod tests {
     #[test]
     fn a_foreign_name_stays_a_word_of_bounded_length() {
         assert_eq!(shown("a\u{1b}[2Jb\n"), "a [2Jb ");
-        assert_eq!(shown(&"x".repeat(500)).chars().count(), MOST + 1);
+        assert_eq!(shown(&"x".repeat(500)).chars().count(), MAX_NAME_CHARS + 1);
     }
 }

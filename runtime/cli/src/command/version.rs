@@ -1,4 +1,4 @@
-//! `trunkline version`: what this program is.
+//! `trunkline version`: the build of this program.
 
 use std::io::Write;
 
@@ -8,17 +8,17 @@ use trunkline_protocol::PROTOCOL;
 
 use crate::{error::CommandResult, exit};
 
-/// The commit that this was built of, where the build knew it.
+/// Commit of the build, if known.
 const COMMIT: Option<&str> = option_env!("TRUNKLINE_COMMIT");
 
-/// Prints the version, the commit, and what is built in
+/// Prints the version, the commit, and the built-in adapters
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline version
   trunkline version --json | jq -r .commit")]
 pub(crate) struct Version {
-    /// As one JSON object
+    /// Prints one JSON object
     #[arg(long)]
     json: bool,
 }

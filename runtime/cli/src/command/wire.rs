@@ -1,4 +1,4 @@
-//! `trunkline wire`: what is in a wire log.
+//! `trunkline wire`: prints and replays wire logs.
 
 use clap::{Args, Subcommand};
 
@@ -10,7 +10,7 @@ mod replay;
 mod script;
 mod show;
 
-/// Prints what passed between a host and its adapters, and says it again to an adapter
+/// Prints wire logs and replays them to an adapter
 ///
 /// A wire log is the file of `--wire-log FILE` of `run`, `chat`, `serve` and `demo`.
 #[derive(Debug, Args)]

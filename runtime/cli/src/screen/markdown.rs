@@ -362,7 +362,7 @@ impl Page {
     fn end_table(&mut self) {
         let mut rows = self.table.take().unwrap_or_default().into_iter();
         let head = rows.next().unwrap_or_default();
-        let mut list = table::of(&head.iter().map(String::as_str).collect::<Vec<_>>());
+        let mut list = table::with_headings(&head.iter().map(String::as_str).collect::<Vec<_>>());
         for row in rows {
             list.add_row(row);
         }

@@ -1,4 +1,4 @@
-//! A runtime's token by a code that an administrator of the hub approves.
+//! Registration of a runtime by a code that an administrator of the hub approves.
 
 use std::{io, time::Duration};
 
@@ -18,11 +18,11 @@ use crate::{
     terminal::one_line,
 };
 
-/// How long an answer may take.
-const ANSWERS: Duration = Duration::from_secs(30);
+/// Timeout for an answer of the hub.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The longest that a code is waited for, whatever the hub says.
-const WAITS: Duration = Duration::from_secs(15 * 60);
+/// Limit of the wait for an approval, whatever the hub's limit is.
+const MAX_APPROVAL_WAIT: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Deserialize)]
 struct Code {
@@ -46,16 +46,16 @@ struct Polled {
     org_id: String,
 }
 
-/// Asks for a code, shows it, waits until it is approved, and writes the token.
+/// Requests a code, displays it, waits until it is approved, and writes the token.
 pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandResult {
     let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
-    // The hub's words, on a terminal.
+    // Sanitized, because the hub's text is shown on a terminal.
     eprintln!(
         "open {} and approve the code {}",
         one_line(&code.verification_url),
         one_line(&code.user_code)
     );
-    let until = Instant::now() + Duration::from_secs(code.expires_in).min(WAITS);
+    let until = Instant::now() + Duration::from_secs(code.expires_in).min(MAX_APPROVAL_WAIT);
     while Instant::now() < until {
         sleep(Duration::from_secs(code.interval.clamp(1, 60))).await;
         let asked = json!({ "polling_token": code.polling_token });
@@ -67,20 +67,20 @@ pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandRe
         }
     }
     Err(
-        CliError::failed(anyhow!("no one approved the code in time"))
-            .next("run this again: it asks for another code"),
+        CliError::failed(anyhow!("the code was not approved in time"))
+            .next("run the command again to get another code"),
     )
 }
 
 fn approved(hub: &ServerAddress, file: &TokenFile, polled: &Polled) -> CommandResult {
     let runtime = runtime_id(&polled.runtime_id)
-        .map_err(|why| CliError::failed(anyhow!("the id of the hub is none: {why}")))?;
+        .map_err(|why| CliError::failed(anyhow!("the hub returned an invalid id: {why}")))?;
     let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());
     if !is_token {
-        return Err(CliError::failed(anyhow!("the hub gave no token")));
+        return Err(CliError::failed(anyhow!("the hub returned no token")));
     }
     file.replace(&polled.token).map_err(CliError::failed)?;
-    eprintln!("the token is in {}", file.path().display());
+    eprintln!("wrote the token to {}", file.path().display());
     let org = one_line(&polled.org_id);
     let org = if org.is_empty() {
         String::new()
@@ -95,7 +95,7 @@ fn approved(hub: &ServerAddress, file: &TokenFile, polled: &Polled) -> CommandRe
     Ok(exit::OK)
 }
 
-/// Asks the hub over HTTP.
+/// Sends a request to the hub over HTTP.
 async fn ask<T: DeserializeOwned>(
     hub: &ServerAddress,
     path: &str,
@@ -112,11 +112,13 @@ async fn ask<T: DeserializeOwned>(
         )
         .await
     };
-    let answered = timeout(ANSWERS, asked)
+    let answered = timeout(ANSWER_TIMEOUT, asked)
         .await
         .unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
     let (status, body) = answered.map_err(|error| {
-        CliError::failed(anyhow!(error).context(format!("failed to ask the hub at {hub}")))
+        CliError::failed(
+            anyhow!(error).context(format!("failed to send a request to the hub at {hub}")),
+        )
     })?;
     if !status.is_success() {
         return Err(
@@ -124,9 +126,6 @@ async fn ask<T: DeserializeOwned>(
                 .next("check its address"),
         );
     }
-    serde_json::from_slice(&body).map_err(|_| {
-        CliError::failed(anyhow!(
-            "the hub at {hub} gave an answer that is not understood"
-        ))
-    })
+    serde_json::from_slice(&body)
+        .map_err(|_| CliError::failed(anyhow!("the hub at {hub} returned an invalid answer")))
 }

@@ -1,4 +1,4 @@
-//! What each session of the demo does, and what it saw.
+//! Turns of the demo's sessions, and their results.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -15,56 +15,57 @@ use trunkline_host::{Cause, Event, EventKind, Session, TurnNo, protocol::StopRea
 
 use super::token::{Token, Tokens};
 
-/// How long a long turn runs before it is stopped.
-const BEFORE_STOP: Duration = Duration::from_millis(20);
+/// Time after which a long turn is stopped.
+const STOP_DELAY: Duration = Duration::from_millis(20);
 
-/// The most text of a turn that is searched, in bytes; far more than the demo's inputs make.
-const MAX_TEXT: usize = 64 * 1024;
+/// Limit of a turn's searched text, in bytes; far more than the demo's inputs produce.
+const MAX_TEXT_BYTES: usize = 64 * 1024;
 
-/// What all sessions of the demo share.
+/// State shared by all sessions.
 #[derive(Debug)]
 pub(super) struct Load {
     turns: u32,
     tokens: Tokens,
     pub(super) progress: ProgressBar,
-    /// Sessions whose turns are not all done.
+    /// Number of sessions with remaining turns.
     busy: AtomicU32,
     done: Notify,
     closing: watch::Sender<bool>,
 }
 
-/// What a session saw, or all of them together.
+/// Results of one session, or of all sessions.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Other sessions' tokens.
+    /// Occurrences of other sessions' tokens.
     pub(super) cross_talk: u64,
-    /// Turns without exactly one end that the adapter made.
+    /// Turns without exactly one end by the adapter.
     pub(super) unanswered: u64,
-    /// Plain turns that gave the session's own text back: those that checked something.
+    /// Plain turns that repeated the session's token, and so were checked.
     pub(super) checked: u64,
-    /// Plain turns that ended without it.
+    /// Plain turns that ended without the session's token.
     pub(super) unchecked: u64,
-    /// Permissions that were asked.
+    /// Permission requests.
     pub(super) permissions: u64,
-    /// Turns that were stopped.
+    /// Stopped turns.
     pub(super) stops: u64,
-    /// From the send to the end of each plain turn.
+    /// Time from the input to the end of each plain turn.
     pub(super) latencies: Vec<Duration>,
 }
 
-/// What a turn says.
+/// Kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Step {
-    /// A text, to be echoed.
+    /// A text to echo.
     Echo,
-    /// Something that asks for permission first.
+    /// A tool that requires permission.
     Tool,
-    /// Something long, to be stopped.
+    /// A long turn to stop.
     Sleep,
 }
 
 impl Step {
-    /// The step of a turn: of ten turns two ask, one is stopped, at another time in every session.
+    /// Returns the kind of a turn: of ten turns, two ask and one is stopped, in a different order
+    /// per session.
     fn of(session: u32, turn: u32) -> Self {
         match session.wrapping_add(turn) % 10 {
             3 | 8 => Self::Tool,
@@ -83,9 +84,9 @@ impl Step {
 }
 
 impl Load {
-    /// A load of so many turns in each of so many sessions.
+    /// Creates a load of `turns` turns in each of `sessions` sessions.
     pub(super) fn new(sessions: u32, turns: u32, progress: ProgressBar) -> Self {
-        // The standard library's one source of chance: no two runs share their tokens.
+        // The only source of randomness in the standard library, so that no two runs share tokens.
         let run = RandomState::new().hash_one(std::process::id());
         Self {
             turns,
@@ -97,7 +98,7 @@ impl Load {
         }
     }
 
-    /// Waits until every session has had its turns. Sessions stay open.
+    /// Waits until every session has finished its turns. Sessions stay open.
     pub(super) async fn all_done(&self, running: &mut JoinSet<Tally>) {
         while self.busy.load(Ordering::Acquire) > 0 && !running.is_empty() {
             self.done.notified().await;
@@ -116,7 +117,7 @@ impl Load {
 }
 
 impl Tally {
-    /// Adds what another session saw.
+    /// Adds the results of another session.
     pub(super) fn add(&mut self, other: Self) {
         self.cross_talk += other.cross_talk;
         self.unanswered += other.unanswered;
@@ -128,12 +129,12 @@ impl Tally {
     }
 }
 
-/// One session of the demo: its turns one after the other, then its end. Its events come in one
-/// stream, so that an end too many, or a text outside any turn, would be seen too.
+/// Runs one session of the demo: its turns in sequence, then its end. All of its events arrive in
+/// one stream, which would reveal an extra end, or text outside any turn.
 pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Session) -> Tally {
     let mut watcher = Watcher {
         tokens: &load.tokens,
-        token: load.tokens.of(number),
+        token: load.tokens.for_session(number),
         approve: number.is_multiple_of(2),
         ends: Vec::new(),
         text: String::new(),
@@ -160,21 +161,21 @@ pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Se
     watcher.tally
 }
 
-/// Sees the events of one session.
+/// Checks the events of one session.
 struct Watcher<'a> {
     tokens: &'a Tokens,
     token: Token,
-    /// Whether it allows what is asked. Half of the sessions do.
+    /// True if it allows permission requests. Half of the sessions do.
     approve: bool,
-    /// How many ends each turn had, by its number.
+    /// Number of ends of each turn, by turn number.
     ends: Vec<u32>,
-    /// What came since the last look.
+    /// Text since the last check.
     text: String,
     tally: Tally,
 }
 
 impl Watcher<'_> {
-    /// Has one turn; whether the session goes on.
+    /// Runs one turn. Returns true if the session continues.
     async fn turn(&mut self, session: &Session, step: Step) -> bool {
         let began = Instant::now();
         let Ok(turn) = session.send(step.text(&self.token)) else {
@@ -184,7 +185,7 @@ impl Watcher<'_> {
         turn.detach();
         let mut stop = std::pin::pin!(async {
             if step == Step::Sleep {
-                tokio::time::sleep(BEFORE_STOP).await;
+                tokio::time::sleep(STOP_DELAY).await;
             } else {
                 std::future::pending::<()>().await;
             }
@@ -215,17 +216,17 @@ impl Watcher<'_> {
         true
     }
 
-    /// Takes note of an event; gives the turn that it ends.
+    /// Records an event. Returns the turn that it ends.
     fn see(&mut self, event: Event) -> Option<TurnNo> {
         match event.kind {
-            EventKind::Output(output) => self.hear(&output.content),
-            EventKind::Thinking(thinking) => self.hear(&thinking.content),
-            EventKind::Message(message) => self.hear(&message.content),
-            EventKind::ToolStart(start) => self.hear(&start.tool),
-            EventKind::ToolEnd(end) => self.hear(end.content.as_deref().unwrap_or_default()),
+            EventKind::Output(output) => self.append_text(&output.content),
+            EventKind::Thinking(thinking) => self.append_text(&thinking.content),
+            EventKind::Message(message) => self.append_text(&message.content),
+            EventKind::ToolStart(start) => self.append_text(&start.tool),
+            EventKind::ToolEnd(end) => self.append_text(end.content.as_deref().unwrap_or_default()),
             EventKind::Permission(permission) => {
                 self.tally.permissions += 1;
-                self.hear(
+                self.append_text(
                     permission
                         .request()
                         .description
@@ -245,8 +246,8 @@ impl Watcher<'_> {
                 if self.ends.len() <= at {
                     self.ends.resize(at + 1, 0);
                 }
-                // An end that the host had to make is not an answer; two of them make sure that it
-                // counts as none.
+                // An end by the host is not an answer; counting it twice marks the turn as
+                // unanswered.
                 self.ends[at] += if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) {
                     1
                 } else {
@@ -259,13 +260,13 @@ impl Watcher<'_> {
         None
     }
 
-    fn hear(&mut self, text: &str) {
-        if self.text.len() + text.len() <= MAX_TEXT {
+    fn append_text(&mut self, text: &str) {
+        if self.text.len() + text.len() <= MAX_TEXT_BYTES {
             self.text.push_str(text);
         }
     }
 
-    /// Looks whose tokens came; whether the session's own was among them.
+    /// Counts the tokens in the text. Returns true if the session's own token was found.
     fn check(&mut self) -> bool {
         let (foreign, own) = self.tokens.foreign_and_own(&self.text, &self.token);
         self.tally.cross_talk += foreign;

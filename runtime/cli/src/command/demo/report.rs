@@ -1,4 +1,4 @@
-//! What the demo found.
+//! Results of the demo.
 
 use std::{fmt::Write, time::Duration};
 
@@ -12,7 +12,7 @@ use crate::{
     screen::{bytes, duration},
 };
 
-/// What the demo found.
+/// Results of the demo.
 #[derive(Debug)]
 pub(super) struct Report {
     pub(super) agent: String,
@@ -21,7 +21,7 @@ pub(super) struct Report {
     pub(super) processes: Option<usize>,
     pub(super) took: Duration,
     pub(super) counters: Counters,
-    /// Memory of this process, in bytes.
+    /// Memory of this process per session, in bytes.
     pub(super) rss_per_session: Option<u64>,
     pub(super) tally: Tally,
 }
@@ -31,13 +31,13 @@ fn count(number: u64) -> String {
 }
 
 impl Report {
-    /// Whether no session saw another one's text, every turn had its one end, and every plain
-    /// answer could be checked.
+    /// Returns true if no session received another session's text, every turn ended once, and every
+    /// plain answer could be checked.
     pub(super) fn is_clean(&self) -> bool {
         self.tally.cross_talk == 0 && self.tally.unanswered == 0 && self.tally.unchecked == 0
     }
 
-    /// The result on one line, for programs.
+    /// Returns the results as JSON.
     pub(super) fn json(&self) -> serde_json::Value {
         json!({
             "sessions": self.sessions,
@@ -56,10 +56,10 @@ impl Report {
         })
     }
 
-    /// The result for people.
+    /// Returns the results as a table with a verdict.
     pub(super) fn text(&self) -> String {
         let bold = paint::STRONG;
-        let unknown = || "unknown here".to_owned();
+        let unknown = || "unknown".to_owned();
         let mut list = table::plain();
         let mut row = |what: &str, value: String, remark: String| {
             list.add_row([what.to_owned(), value, remark]);
@@ -117,16 +117,13 @@ impl Report {
         row(
             "cross-talk",
             self.tally.cross_talk.to_string(),
-            format!(
-                "in {} plain answers that were checked",
-                count(self.tally.checked)
-            ),
+            format!("in {} checked plain answers", count(self.tally.checked)),
         );
         if self.tally.unchecked > 0 {
             row(
                 "unchecked",
                 self.tally.unchecked.to_string(),
-                "plain answers without the text that was sent".to_owned(),
+                "plain answers without the sent text".to_owned(),
             );
         }
         row(
@@ -153,7 +150,7 @@ impl Report {
         text
     }
 
-    /// What happened, a sentence each.
+    /// Returns the verdicts, one sentence each.
     fn verdicts(&self) -> Vec<String> {
         let Tally {
             cross_talk,
@@ -164,14 +161,14 @@ impl Report {
         } = self.tally;
         if self.is_clean() {
             return vec![format!(
-                "{} sessions on one process stayed apart; every turn ended exactly once",
+                "{} sessions on one process stayed separate; every turn ended exactly once",
                 count(self.sessions.into())
             )];
         }
         let mut verdicts = Vec::new();
         if cross_talk > 0 {
             verdicts.push(format!(
-                "sessions saw other sessions' texts, {cross_talk} times"
+                "sessions received texts of other sessions, {cross_talk} times"
             ));
         }
         if unanswered > 0 {
@@ -179,7 +176,7 @@ impl Report {
         }
         if unchecked > 0 {
             verdicts.push(format!(
-                "{unchecked} of {} plain answers did not contain the text that was sent, so nothing shows whose they are",
+                "{unchecked} of {} plain answers did not contain the sent text, so they cannot be checked",
                 checked + unchecked
             ));
         }
@@ -191,7 +188,7 @@ impl Report {
         self.turns as f64 / self.took.as_secs_f64().max(f64::EPSILON)
     }
 
-    /// The latency that so many per cent of the plain turns did not exceed.
+    /// Returns a percentile of the latencies of plain turns.
     fn latency(&self, percent: usize) -> Option<Duration> {
         let mut sorted = self.tally.latencies.clone();
         sorted.sort_unstable();

@@ -1,15 +1,15 @@
-//! What the system says of this process.
+//! Facts about this process from the system.
 
 use std::fs;
 
-/// This process's memory, in bytes; nothing where the system does not tell.
+/// Returns this process's memory in bytes, if the system reports it.
 pub(super) fn resident_bytes() -> Option<u64> {
     let statm = fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = statm.split_whitespace().nth(1)?.parse().ok()?;
     Some(pages * rustix::param::page_size() as u64)
 }
 
-/// How many children this process has; nothing where the system does not tell.
+/// Returns the number of child processes, if the system reports it.
 pub(super) fn children() -> Option<usize> {
     let own = std::process::id();
     let processes = fs::read_dir("/proc").ok()?.filter_map(Result::ok);
@@ -20,7 +20,8 @@ pub(super) fn children() -> Option<usize> {
     Some(parents.filter(|parent| *parent == own).count())
 }
 
-/// The parent of a living process, from its `stat`: the second field after the name, which may hold anything.
+/// Returns the parent of a running process from its `stat`: the second field after the name, which
+/// may contain anything.
 fn parent(stat: &str) -> Option<u32> {
     let (_, rest) = stat.rsplit_once(')')?;
     let mut fields = rest.split_whitespace();

@@ -1,17 +1,17 @@
-//! A text that only one session knows.
+//! Tokens that identify the text of one session.
 
 use std::fmt;
 
-/// Digits of a session's number in its token.
+/// Digits of the session number in a token.
 const DIGITS: usize = 6;
 
-/// The tokens of one run of the demo: no adapter has seen them before.
+/// Tokens of one run of the demo, unknown to any adapter.
 #[derive(Debug, Clone)]
 pub(super) struct Tokens {
     prefix: String,
 }
 
-/// The token of one session.
+/// Token of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Token(String);
 
@@ -22,26 +22,26 @@ impl fmt::Display for Token {
 }
 
 impl Tokens {
-    /// Tokens with this in them, which tells this run from others.
+    /// Creates the tokens of one run, with a number that distinguishes runs.
     pub(super) fn new(run: u64) -> Self {
         Self {
             prefix: format!("tk{run:016x}x"),
         }
     }
 
-    /// The token of a session.
-    pub(super) fn of(&self, session: u32) -> Token {
+    /// Returns the token of a session.
+    pub(super) fn for_session(&self, session: u32) -> Token {
         Token(format!("{}{session:0DIGITS$}", self.prefix))
     }
 
-    /// How many tokens in a text are not this one, and how many are.
+    /// Counts the tokens in a text that differ from this one, and those that equal it.
     pub(super) fn foreign_and_own(&self, text: &str, own: &Token) -> (u64, u64) {
         let mut counted = (0, 0);
         for (at, _) in text.match_indices(&self.prefix) {
             match text.get(at..at + self.prefix.len() + DIGITS) {
                 Some(token) if token == own.0 => counted.1 += 1,
                 Some(_) => counted.0 += 1,
-                // Cut off: its session is unknown.
+                // Truncated: the session is unknown.
                 None => {}
             }
         }
@@ -56,7 +56,7 @@ mod tests {
     #[test]
     fn a_foreign_token_is_found() {
         let tokens = Tokens::new(7);
-        let (own, other) = (tokens.of(1), tokens.of(2));
+        let (own, other) = (tokens.for_session(1), tokens.for_session(2));
         assert_eq!(
             tokens.foreign_and_own(&format!("{own}{own} ran {own}"), &own),
             (0, 3)
@@ -70,7 +70,7 @@ mod tests {
             (0, 0)
         );
         assert_eq!(
-            tokens.foreign_and_own(&Tokens::new(8).of(2).to_string(), &own),
+            tokens.foreign_and_own(&Tokens::new(8).for_session(2).to_string(), &own),
             (0, 0)
         );
     }

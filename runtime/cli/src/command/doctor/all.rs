@@ -131,7 +131,7 @@ impl Here {
 
 /// Returns the table.
 pub(super) fn text(all: &[Here]) -> String {
-    let mut list = table::of(&["agent", "program", "version", "credentials", "next"]);
+    let mut list = table::with_headings(&["agent", "program", "version", "credentials", "next"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     for here in all {
         let program = here

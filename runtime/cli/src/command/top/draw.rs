@@ -1,4 +1,4 @@
-//! How it looks: a line of totals, the agents with their verdicts, the sessions, a line of keys.
+//! Layout of the screen: totals, agents with their verdicts, sessions, keys.
 
 use ratatui_core::{
     buffer::Buffer,
@@ -15,10 +15,10 @@ use super::{
 };
 use crate::terminal::{one_line, shown, wrapped};
 
-/// From so many columns on there is room for more of them.
+/// Width from which wide columns are shown, in columns.
 const WIDE: u16 = 120;
 
-/// Below so much nothing can be shown.
+/// Minimum size of the window, in columns and lines.
 const LEAST: (u16, u16) = (40, 8);
 
 const PLAIN: Style = Style::new();
@@ -31,7 +31,7 @@ const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 const HEAD: Style = DIM.add_modifier(Modifier::UNDERLINED);
 const SORTED_HEAD: Style = BOLD.add_modifier(Modifier::UNDERLINED);
 
-/// The keys of the list, for the last line and the help.
+/// Keys of the list, for the last line and the help.
 const KEYS: [(&str, &str); 8] = [
     ("↑↓", "choose"),
     ("Enter", "read"),
@@ -43,14 +43,13 @@ const KEYS: [(&str, &str); 8] = [
     ("Esc", "no filter"),
 ];
 
-/// How many of them the last line has, and the places of two that say how the sessions are sorted
-/// and filtered.
+/// Number of keys in the last line, and the indices of those that show the order and the filter.
 const SHOWN_KEYS: usize = 7;
 const SORT: usize = 3;
 const FILTER: usize = 4;
 
-/// A column of a table, with its widths in a wide and in a narrow window. A width of 0 takes the
-/// rest of the line.
+/// Column of a table, with its widths in a wide and in a narrow window. A width of 0 fills the rest
+/// of the line.
 struct Column {
     title: &'static str,
     wide: u16,
@@ -111,10 +110,10 @@ const SESSION_COLUMNS: [Column; 13] = [
     left("TITLE", 0, Some(0)),
 ];
 
-/// Draws all of it.
+/// Draws the screen.
 pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     if area.width < LEAST.0 || area.height < LEAST.1 {
-        let text = format!("make the window at least {} × {}", LEAST.0, LEAST.1);
+        let text = format!("enlarge the window to at least {} × {}", LEAST.0, LEAST.1);
         put(buffer, area, 0, &text, PLAIN);
         return;
     }
@@ -136,7 +135,7 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-/// One line of an area.
+/// Returns one line of an area.
 fn line(area: Rect, at: u16) -> Rect {
     Rect {
         y: area.y + at,
@@ -145,7 +144,7 @@ fn line(area: Rect, at: u16) -> Rect {
     }
 }
 
-/// What lies between so many lines and the last one.
+/// Returns the lines between the first ones and the last one.
 fn body(area: Rect, from: u16) -> Rect {
     Rect {
         y: area.y + from,
@@ -200,18 +199,18 @@ fn running(turns: u64) -> String {
     )
 }
 
-/// How much is said of each agent.
+/// Level of detail for each agent.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Detail {
     /// The whole verdict and the end of stderr.
     Full,
     /// The verdict.
     Some,
-    /// That, where something is wrong.
+    /// The verdict, if it reports a problem.
     Least,
 }
 
-/// What stands below the figures of an agent.
+/// Returns the lines below the figures of an agent.
 fn below(agent: &AgentEntry, detail: Detail, columns: u16) -> Vec<(String, Style)> {
     let mut lines = verdict(agent, usize::from(columns.saturating_sub(4)));
     match detail {
@@ -223,7 +222,8 @@ fn below(agent: &AgentEntry, detail: Detail, columns: u16) -> Vec<(String, Style
     lines
 }
 
-/// Draws the agents, in two fifths of the area or what the sessions leave, and says how many lines they took.
+/// Draws the agents, in two fifths of the area or the lines that the sessions do not need. Returns
+/// the number of used lines.
 fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
     head(&AGENT_COLUMNS, line(area, 0), None, buffer);
     let rows = u16::try_from(state.rows.len())
@@ -249,7 +249,7 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
         let more = below(agent, detail, area.width);
         let lines = 1 + more.len() as u16;
         let is_last = place + 1 == state.agents.len();
-        // One line is kept to say how many are left out.
+        // The last line reports the number of omitted agents.
         if used + lines + u16::from(!is_last) > most && place > 0 {
             let left = state.agents.len() - place;
             put(
@@ -305,7 +305,7 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
         Some(life) => (life.as_str(), life_style(life)),
         None => ("-", DIM),
     };
-    // What is not 0 here went wrong.
+    // Other counts than 0 are failures.
     let fault = |name: &str| {
         let faults = counted(name).unwrap_or(0);
         (
@@ -344,7 +344,7 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
     ]
 }
 
-/// The verdict, in two lines where one is too short for what is to be done.
+/// Returns the verdict, in two lines if one is too short for the next step.
 fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
     let Some(text) = agent
         .health
@@ -370,7 +370,7 @@ fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
         .collect()
 }
 
-/// The last line of standard error; the last two where there is room.
+/// Returns the last line of standard error, or the last two if there is room.
 fn stderr(health: Option<&HealthEntry>, is_wide: bool) -> Option<(String, Style)> {
     let tail = health?.stderr.as_deref()?;
     let lines: Vec<_> = tail
@@ -420,7 +420,7 @@ fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
     if state.rows.is_empty() && area.height > 1 {
         let text = match (state.named(), state.is_connected) {
-            (_, false) => "the host has gone",
+            (_, false) => "the host has ended",
             (0, true) => "no session is open",
             (_, true) => "no session passes the filter",
         };
@@ -465,7 +465,7 @@ fn session_cells(row: &Row) -> [(String, Style); SESSION_COLUMNS.len()] {
     ]
 }
 
-/// The names of columns; the one that is sorted by is marked.
+/// Draws the names of columns, with a mark at the sort column.
 fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
     let cells: Vec<_> = columns
         .iter()
@@ -478,7 +478,7 @@ fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Bu
     row(columns, &cells, area, HEAD, buffer);
 }
 
-/// A line of cells, a column free at both its ends and between two.
+/// Draws a line of cells, separated by a column and with free columns at both ends.
 fn row(
     columns: &[Column],
     cells: &[(String, Style)],
@@ -522,15 +522,15 @@ fn row(
 fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
     let text = match &state.mode {
         Mode::Filter => Some((
-            format!("filter: {}▏  Enter keeps it, Esc lets it go", state.filter),
+            format!("filter: {}▏  Enter applies it, Esc clears it", state.filter),
             PLAIN,
         )),
         Mode::Confirm(id) => Some((
-            format!("stop the turn that runs in {}?  y / n", one_line(id)),
+            format!("stop the running turn of {}?  y / n", one_line(id)),
             care().add_modifier(Modifier::BOLD),
         )),
         _ if !state.is_connected => Some((
-            "the host has gone; waiting for the next one   q quit".to_owned(),
+            "the host has ended; waiting for another one   q quit".to_owned(),
             care(),
         )),
         _ => state.note.as_ref().map(|note| (one_line(note), PLAIN)),
@@ -565,10 +565,10 @@ fn keys(keys: &[(&str, &str)], area: Rect, buffer: &mut Buffer) {
 
 fn help(area: Rect, buffer: &mut Buffer) {
     const MORE: [(&str, &str); 4] = [
-        ("SILENT", "how long the turn has said nothing"),
+        ("SILENT", "time without output of the turn"),
         ("UNREAD", "bytes of events that its hub has not read"),
-        ("QUEUE", "bytes that wait for the agent's stdin"),
-        ("STARTS", "how often its process was started"),
+        ("QUEUE", "bytes waiting for the agent's stdin"),
+        ("STARTS", "starts of its process"),
     ];
     let lines: Vec<_> = KEYS.iter().chain(&MORE).collect();
     let (wide, high) = (
@@ -634,11 +634,11 @@ fn draw_transcript(transcript: &mut Transcript, area: Rect, buffer: &mut Buffer)
     }
 }
 
-/// A line that is too long for the window, in parts.
+/// Splits a line that is too long for the window.
 fn pieces(line: &str, room: usize) -> Vec<String> {
     let mut pieces = vec![String::new()];
     let mut used = 0;
-    // A tab has no width of its own.
+    // A tab has no width in the buffer.
     for char in line.replace('\t', "    ").chars() {
         let wide = usize::from(width(char.encode_utf8(&mut [0; 4])));
         if used + wide > room.max(1) {
@@ -653,7 +653,7 @@ fn pieces(line: &str, room: usize) -> Vec<String> {
     pieces
 }
 
-/// Writes a text into a line, from a column on, cut at its end.
+/// Writes a text into a line, from a column on, cut at the end of the line.
 fn put(buffer: &mut Buffer, area: Rect, at: u16, text: &str, style: Style) {
     let room = area.width.saturating_sub(at);
     if area.bottom() <= buffer.area.bottom() && room > 0 {
@@ -665,7 +665,7 @@ fn width(text: &str) -> u16 {
     u16::try_from(Span::raw(text).width()).unwrap_or(u16::MAX)
 }
 
-/// The text, or its beginning with `…` where it is too long.
+/// Returns the text, or its beginning with `…` if it is too long.
 fn cut(text: &str, room: u16) -> String {
     if width(text) <= room {
         return text.to_owned();

@@ -1,6 +1,6 @@
-//! Figures as short texts: at most six columns each.
+//! Short texts of numbers, with at most six columns.
 
-/// Bytes, such as `980`, `1.5K`, `12M`.
+/// Formats bytes, such as `980`, `1.5K`, `12M`.
 pub(super) fn bytes(bytes: u64) -> String {
     const UNITS: [&str; 5] = ["K", "M", "G", "T", "P"];
     if bytes < 1000 {
@@ -12,7 +12,7 @@ pub(super) fn bytes(bytes: u64) -> String {
         (value, unit) = (value / 1024.0, unit + 1);
     }
     let unit = UNITS[unit];
-    // Rounded by hand: 9.96 is `10`, not `10.0`.
+    // Rounded here, so that 9.96 becomes `10` and not `10.0`.
     if value < 9.95 {
         format!("{value:.1}{unit}")
     } else {
@@ -20,7 +20,7 @@ pub(super) fn bytes(bytes: u64) -> String {
     }
 }
 
-/// A number, such as `980`, `12k`.
+/// Formats a number, such as `980`, `12k`.
 pub(super) fn count(count: u64) -> String {
     match count {
         0..10_000 => count.to_string(),
@@ -29,7 +29,7 @@ pub(super) fn count(count: u64) -> String {
     }
 }
 
-/// A time in milliseconds, such as `0.4s`, `59s`, `3m12s`, `4h07m`, `12d`.
+/// Formats a time in milliseconds, such as `0.4s`, `59s`, `3m12s`, `4h07m`, `12d`.
 pub(super) fn time(ms: u64) -> String {
     let seconds = ms / 1000;
     match seconds {
@@ -41,12 +41,12 @@ pub(super) fn time(ms: u64) -> String {
     }
 }
 
-/// A figure that may not be there.
+/// Formats an optional number.
 pub(super) fn or_dash(figure: Option<u64>, text: fn(u64) -> String) -> String {
     figure.map_or_else(|| "-".to_owned(), text)
 }
 
-/// A rate: nothing for 0, so that what flows stands out.
+/// Formats a rate; 0 becomes a dot, so that active rates are visible.
 pub(super) fn flow(rate: Option<u64>) -> String {
     match rate {
         None | Some(0) => "·".to_owned(),

@@ -1,4 +1,4 @@
-//! What is typed, key by key.
+//! Parses the keys of a terminal.
 
 use crate::terminal::first_key;
 
@@ -15,21 +15,21 @@ pub(super) enum Key {
     PageDown,
     Home,
     End,
-    /// Ctrl-C: no signal while keys are read one by one.
+    /// Ctrl-C, which is no signal while keys are read one by one.
     Interrupt,
 }
 
-/// The longest sequence that is waited for, in bytes. What is longer is no key.
-const LONGEST: usize = 16;
+/// Limit of a key sequence, in bytes; a longer one is no key.
+const MAX_SEQUENCE_BYTES: usize = 16;
 
-/// Finds keys in the bytes of a terminal.
+/// Parser of keys in the bytes of a terminal.
 #[derive(Debug, Default)]
 pub(super) struct Keys {
     read: Vec<u8>,
 }
 
 impl Keys {
-    /// Takes what was read, and gives the keys that are whole.
+    /// Adds bytes, and returns the complete keys.
     pub(super) fn take(&mut self, read: &[u8]) -> Vec<Key> {
         self.read.extend_from_slice(read);
         let mut keys = Vec::new();
@@ -40,12 +40,12 @@ impl Keys {
         keys
     }
 
-    /// Whether an Esc has come that may begin a sequence.
+    /// Returns true after an Esc that may start a sequence.
     pub(super) fn is_in_sequence(&self) -> bool {
         !self.read.is_empty()
     }
 
-    /// Nothing more has come for a while: an Esc is a key by itself.
+    /// Ends an incomplete sequence after a timeout: an Esc is a key by itself.
     pub(super) fn give_up(&mut self) -> Option<Key> {
         let is_escape = self.read == [0x1b];
         self.read.clear();
@@ -53,13 +53,14 @@ impl Keys {
     }
 }
 
-/// The first key, if it is one that is known, and its length; nothing where its end has not come.
+/// Parses the first key, `None` if it is unknown, and its length. Returns `None` if its end is
+/// missing.
 fn first(read: &[u8]) -> Option<(Option<Key>, usize)> {
     if read == [0x1b] {
         return None;
     }
     let Some(bytes) = first_key(read) else {
-        return (read.len() > LONGEST).then_some((None, read.len()));
+        return (read.len() > MAX_SEQUENCE_BYTES).then_some((None, read.len()));
     };
     let key = match bytes {
         b"\x1b" => Some(Key::Escape),

@@ -11,31 +11,31 @@ use crate::{error::CliError, journal};
 /// Maximum number of sessions that are requested.
 const MAX_SESSIONS: u32 = 1000;
 
-/// A connection to the host, and the calls on it without an answer.
+/// Connection to the host, and its pending calls.
 pub(super) struct Link {
     client: Client,
     calls: JoinSet<Result<HostReport, ClientError>>,
 }
 
-/// An answer of the host.
+/// Answer of the host.
 #[derive(Debug)]
 pub(super) enum HostReport {
-    /// The health of its agents, and the open sessions.
+    /// Health of its agents, and the open sessions.
     List {
         agents: Vec<AgentEntry>,
         sessions: Vec<OpenSession>,
     },
-    /// The stop of a turn is on its way. Its end is seen in a later list.
+    /// A stop was sent. The end of the turn appears in a later list.
     Stopped,
     /// A session that cannot be stopped from here.
     Refused { id: String, why: String },
 }
 
 impl Link {
-    /// Connects to the host that has a journal. `None` if no host listens.
+    /// Connects to the host of a journal. `None` if no host listens.
     ///
     /// # Errors
-    /// There is a host that accepts no connection.
+    /// The host accepts no connection.
     pub(super) async fn to(folder: &Path) -> Result<Option<Self>, CliError> {
         let client = journal::connect(folder).await?;
         Ok(client.map(|client| Self {
@@ -44,7 +44,7 @@ impl Link {
         }))
     }
 
-    /// Requests the health of all.
+    /// Requests the health of agents and sessions.
     pub(super) fn ask(&mut self) {
         let client = self.client.clone();
         self.calls.spawn(async move {
@@ -77,7 +77,7 @@ impl Link {
         });
     }
 
-    /// Waits for the next answer. `None` when the host has ended.
+    /// Waits for the next answer. `None` if the host has ended.
     ///
     /// # Cancel safety
     /// Cancelling loses no answer.

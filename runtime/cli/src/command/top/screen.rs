@@ -1,5 +1,5 @@
-//! The terminal while it is ours: keys one by one, and a second screen. It is given back by the
-//! drop of [`Screen`], and before the message of a panic.
+//! Terminal in raw mode with the alternate screen. It is restored when [`Screen`] is dropped, and
+//! before the message of a panic.
 
 use std::{
     collections::VecDeque,
@@ -27,45 +27,45 @@ use tokio::{sync::mpsc, time::timeout};
 
 use super::keys::{Key, Keys};
 
-/// Another screen, no cursor, no breaking of lines.
+/// Alternate screen, hidden cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// How many reads of the terminal wait to be handled.
+/// Capacity of the queue of terminal reads.
 const TYPED: usize = 16;
 
-/// How long the rest of a sequence may take, for one that comes over a slow line.
+/// Timeout for the rest of a key sequence, for slow connections.
 const SEQUENCE: Duration = Duration::from_millis(50);
 
-/// What the terminal was, while it is ours.
+/// Original settings of the terminal during raw mode.
 static BEFORE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
 
-/// The terminal, ours.
+/// The terminal in raw mode.
 pub(super) struct Screen {
     pub(super) terminal: Terminal<Canvas>,
     typed: mpsc::Receiver<Vec<u8>>,
     keys: Keys,
     waiting: VecDeque<Key>,
-    /// Its end ends the thread that reads.
+    /// Its drop ends the reading thread.
     _open: PipeWriter,
 }
 
 impl Screen {
-    /// Whether there is a terminal to take.
+    /// Returns true if stdin and stdout are a terminal.
     pub(super) fn is_there() -> bool {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// Takes the terminal on stdin and stdout. Within a tokio runtime.
+    /// Switches the terminal on stdin and stdout to raw mode. Requires a tokio runtime.
     ///
     /// # Errors
-    /// When it is none.
+    /// There is no terminal.
     pub(super) fn take() -> io::Result<Self> {
         let input = rustix::io::dup(rustix::stdio::stdin())?;
         let before = tcgetattr(&input)?;
         let mut raw = before.clone();
         raw.make_raw();
-        // What there is, at once: readiness is waited for elsewhere.
+        // Reads return at once; another call waits for input.
         raw.special_codes[SpecialCodeIndex::VMIN] = 0;
         raw.special_codes[SpecialCodeIndex::VTIME] = 0;
         let kept = rustix::io::dup(&input)?;
@@ -90,7 +90,7 @@ impl Screen {
         taken
     }
 
-    /// The next key. `None` when the terminal is gone.
+    /// Waits for the next key. `None` when the terminal is closed.
     ///
     /// # Cancel safety
     /// Loses no key.
@@ -111,7 +111,7 @@ impl Screen {
     }
 }
 
-/// Reads what is typed on a thread of its own, until the writer is dropped or the terminal is gone.
+/// Reads the terminal in its own thread, until the writer is dropped or the terminal is closed.
 fn read(input: OwnedFd) -> io::Result<(mpsc::Receiver<Vec<u8>>, PipeWriter)> {
     let (closed, open) = io::pipe()?;
     let (send, typed) = mpsc::channel(TYPED);
@@ -154,17 +154,17 @@ impl Drop for Screen {
     }
 }
 
-/// Makes the terminal what it was, once.
+/// Restores the terminal, once.
 fn give_back() {
     let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
     if let Some((terminal, before)) = before {
-        // A terminal that is gone needs nothing.
+        // Ignored: the terminal is closed.
         let _ = write_out(LEAVE.as_bytes());
         let _ = tcsetattr(terminal, OptionalActions::Now, &before);
     }
 }
 
-/// A panic's message would be lost on the second screen.
+/// Restores the terminal before a panic's message, which the alternate screen would hide.
 fn give_back_before_a_panic_speaks() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -182,7 +182,7 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
     out.flush()
 }
 
-/// Draws on stdout: what has changed, in one write.
+/// Backend that draws changes to stdout, in one write.
 pub(super) struct Canvas {
     pending: String,
     has_colours: bool,
@@ -215,11 +215,11 @@ impl Canvas {
             Color::Green => Some(32),
             Color::Yellow => Some(33),
             Color::Cyan => Some(36),
-            // These are all that is drawn with.
+            // No other colours are used.
             _ => None,
         };
         if let Some(code) = code {
-            // A String takes everything.
+            // A write to a `String` cannot fail.
             let _ = write!(self.pending, ";{code}");
         }
         self.pending.push('m');
@@ -244,7 +244,7 @@ impl Backend for Canvas {
                 styled = Some(style);
             }
             self.pending.push_str(cell.symbol());
-            // A wide one is followed by a move.
+            // A wide character is followed by a cursor move.
             at = Some((x + 1, y));
         }
         if styled.is_some() {
@@ -280,7 +280,7 @@ impl Backend for Canvas {
 
     fn size(&self) -> io::Result<Size> {
         let size = tcgetwinsize(io::stdout())?;
-        // One that does not know its size.
+        // The terminal does not know its size.
         Ok(match (size.ws_col, size.ws_row) {
             (0, _) | (_, 0) => Size::new(80, 24),
             (columns, rows) => Size::new(columns, rows),

@@ -1,4 +1,4 @@
-//! What is shown and what keys do to it. No terminal, no clock, no host.
+//! State of the screen and its changes by keys, independent of terminal, clock and host.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -6,63 +6,63 @@ use trunkline_protocol::{AgentEntry, OpenSession, SessionActivity, Severity};
 
 use super::{keys::Key, transcript::Transcript};
 
-/// The longest filter, in characters.
+/// Limit of the filter, in characters.
 const FILTER: usize = 64;
 
-/// All of it.
+/// State of the screen.
 #[derive(Debug, Default)]
 pub(super) struct State {
-    /// The journal's folder, as it was named.
+    /// Folder of the journal, as given.
     pub(super) folder: String,
-    /// The agents, the worst first.
+    /// Agents, the worst first.
     pub(super) agents: Vec<AgentEntry>,
-    /// Every session that the host named.
+    /// All sessions of the host.
     all: Vec<Row>,
-    /// Those that pass the filter, in order.
+    /// Sessions that match the filter, in order.
     pub(super) rows: Vec<Row>,
     titles: HashMap<String, String>,
     pub(super) sort: Sort,
     pub(super) filter: String,
     pub(super) mode: Mode,
-    /// The session that is chosen.
+    /// Id of the selected session.
     selected: Option<String>,
-    /// The first row that is visible. The drawing keeps it in view.
+    /// First visible row. The drawing keeps the selection visible.
     pub(super) first: usize,
-    /// How many rows are visible, as it was last drawn.
+    /// Number of visible rows at the last drawing.
     pub(super) page: usize,
-    /// What happened last, for a while.
+    /// Latest notice.
     pub(super) note: Option<String>,
-    /// Whether the host is there.
+    /// True while the host is connected.
     pub(super) is_connected: bool,
 }
 
-/// A session, with what follows from two looks at it.
+/// A session, with the rate between two reports.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Row {
     pub(super) session: OpenSession,
-    /// Bytes a second of its agent's messages.
+    /// Bytes per second of its agent's messages.
     pub(super) rate: Option<u64>,
     pub(super) title: Option<String>,
 }
 
-/// What keys mean.
+/// Meaning of keys.
 #[derive(Debug, Default)]
 pub(super) enum Mode {
-    /// The lists.
+    /// The list of sessions.
     #[default]
     List,
-    /// The filter is typed.
+    /// The filter is edited.
     Filter,
-    /// A turn is to be stopped, if `y` is typed.
+    /// A stop waits for `y`.
     Confirm(String),
     Help,
     Transcript(Transcript),
 }
 
-/// The order of the sessions.
+/// Order of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) enum Sort {
-    /// Turns that run, the longest first; then the others, the youngest first.
+    /// Running turns, the longest first; then the other sessions, the youngest first.
     #[default]
     Turn,
     Silent,
@@ -72,11 +72,11 @@ pub(super) enum Sort {
     Id,
 }
 
-/// What the program has to do for a key.
+/// Action of the program for a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Quit,
-    /// Read the transcript of this session.
+    /// Open the transcript of this session.
     Open(String),
     /// Stop the turn of this session.
     Stop(String),
@@ -94,7 +94,7 @@ impl Sort {
         }
     }
 
-    /// The column that it is by.
+    /// Returns the name of the sort column.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Turn => "turn",
@@ -121,7 +121,7 @@ impl Row {
             || self.title.as_deref().is_some_and(has)
     }
 
-    /// Whether a turn runs in it.
+    /// Returns true if a turn is running.
     pub(super) fn runs(&self) -> bool {
         matches!(
             self.session.state,
@@ -138,7 +138,7 @@ impl State {
         }
     }
 
-    /// Takes what the host said, so many milliseconds after the last time.
+    /// Stores a report of the host, received so many milliseconds after the previous one.
     pub(super) fn take(
         &mut self,
         mut agents: Vec<AgentEntry>,
@@ -168,7 +168,7 @@ impl State {
         self.arrange();
     }
 
-    /// Takes the titles of sessions.
+    /// Stores the titles of sessions.
     pub(super) fn take_titles(&mut self, titles: HashMap<String, String>) {
         self.titles = titles;
         for row in &mut self.all {
@@ -177,17 +177,17 @@ impl State {
         self.arrange();
     }
 
-    /// Whether a session is there whose title is not known.
+    /// Returns true if the title of a session is unknown.
     pub(super) fn lacks_titles(&self) -> bool {
         self.all.iter().any(|row| row.title.is_none())
     }
 
-    /// The host has gone: what it said stays in view, and is said to be old.
+    /// Marks the host as ended: its last report stays visible, marked as old.
     pub(super) fn lose_host(&mut self) {
         self.is_connected = false;
     }
 
-    /// How many sessions there are, and how many turns run.
+    /// Returns the number of sessions and of running turns.
     pub(super) fn totals(&self) -> (u64, u64) {
         let of = |count: fn(&trunkline_protocol::HealthEntry) -> Option<u64>| {
             self.agents
@@ -198,12 +198,12 @@ impl State {
         (of(|health| health.sessions), of(|health| health.turns))
     }
 
-    /// How many sessions the host named.
+    /// Returns the number of sessions in the host's report.
     pub(super) fn named(&self) -> usize {
         self.all.len()
     }
 
-    /// Filters and sorts. The session that was chosen stays so, or the one in its place is.
+    /// Filters and sorts the sessions. Keeps the selection, or selects the session at its place.
     fn arrange(&mut self) {
         let place = self.selected_row();
         let filter = self.filter.to_lowercase();
@@ -244,7 +244,7 @@ impl State {
         }
     }
 
-    /// The place of the session that is chosen.
+    /// Returns the index of the selected session.
     pub(super) fn selected_row(&self) -> Option<usize> {
         let id = self.selected.as_ref()?;
         self.rows.iter().position(|row| row.session.id == *id)
@@ -255,7 +255,7 @@ impl State {
         self.selected = self.rows.get(place).map(|row| row.session.id.clone());
     }
 
-    /// Does what a key means here, and says what is left to do.
+    /// Handles a key. Returns the action of the program.
     pub(super) fn handle_key(&mut self, key: Key) -> Option<Action> {
         if key == Key::Interrupt {
             return Some(Action::Quit);
@@ -314,7 +314,7 @@ impl State {
                 if row.runs() {
                     self.mode = Mode::Confirm(row.session.id.clone());
                 } else {
-                    self.note = Some("no turn runs in this session".to_owned());
+                    self.note = Some("this session has no running turn".to_owned());
                 }
             }
             _ => {}
@@ -324,7 +324,7 @@ impl State {
     }
 }
 
-/// How bad the state of an agent is.
+/// Returns the severity of an agent's state.
 pub(super) fn severity(agent: &AgentEntry) -> Severity {
     agent
         .health
@@ -505,7 +505,7 @@ pub(super) mod tests {
         state.handle_key(Key::End);
         assert_eq!(
             (type_in(&mut state, "x"), state.note.as_deref()),
-            (None, Some("no turn runs in this session"))
+            (None, Some("this session has no running turn"))
         );
         assert_eq!(type_in(&mut state, "q"), Some(Action::Quit));
     }

@@ -1,4 +1,4 @@
-//! What happened in one session, as text to leaf through.
+//! Transcript of one session, for scrolling.
 
 use std::path::{Path, PathBuf};
 
@@ -9,34 +9,34 @@ use trunkline_sessions::{Archive, ConversationWriter};
 
 use super::keys::Key;
 
-/// How many entries are read when it is opened: the last ones.
+/// Limit of entries when it is opened, the last ones.
 const ENTRIES: u64 = 2000;
 
-/// How many bytes of text are kept: the last ones.
+/// Limit of stored text in bytes, the last part.
 const TEXT: usize = 1024 * 1024;
 
-/// How much of the journal is read at once, in bytes.
+/// Limit of one read of the journal, in bytes.
 const READ: usize = 1024 * 1024;
 
-/// One session's text, and which part of it is in view.
+/// Text of one session, and its visible part.
 #[derive(Debug)]
 pub(super) struct Transcript {
     pub(super) id: String,
     text: String,
     /// Lines below the view. 0 follows the end.
     pub(super) below: usize,
-    /// How many lines are visible, as it was last drawn.
+    /// Number of visible lines at the last drawing.
     pub(super) page: usize,
-    /// How many lines there are, as it was last drawn.
+    /// Number of lines at the last drawing.
     pub(super) lines: usize,
 }
 
-/// A reader that goes on where it stopped.
+/// Reader that resumes after the last entry.
 #[derive(Debug)]
 pub(super) struct Source {
     folder: PathBuf,
     id: String,
-    /// The next entry. `None` before the first look.
+    /// Next entry. `None` before the first read.
     next: Option<u64>,
     conversation: ConversationWriter,
 }
@@ -51,15 +51,15 @@ impl Source {
         }
     }
 
-    /// Whether it is that of this session.
+    /// Returns true for this session.
     pub(super) fn is_of(&self, id: &str) -> bool {
         self.id == id
     }
 
-    /// The text that has come since the last time. Blocks for the disk.
+    /// Returns the new text since the last call. Blocks for the disk.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// The journal cannot be read.
     pub(super) fn more(&mut self) -> anyhow::Result<String> {
         let archive = Archive::open(&self.folder)?;
         let id = SessionId::new(&*self.id)?;
@@ -116,7 +116,7 @@ impl Transcript {
         }
     }
 
-    /// Takes more of it.
+    /// Appends text.
     pub(super) fn take(&mut self, more: &str) {
         self.text.push_str(more);
         if let Some(over) = self.text.len().checked_sub(TEXT) {
@@ -128,17 +128,17 @@ impl Transcript {
         }
     }
 
-    /// It cannot be read.
+    /// Appends a read error.
     pub(super) fn fail(&mut self, error: &anyhow::Error) {
         self.take(&format!("\nthe journal cannot be read: {error:#}\n"));
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub(super) fn text(&self) -> &str {
         self.text.trim_matches('\n')
     }
 
-    /// Does what a key means here. False where it leaves.
+    /// Handles a key. Returns false if the key closes the transcript.
     pub(super) fn handle_key(&mut self, key: Key) -> bool {
         let page = self.page.saturating_sub(1).max(1);
         let below = match key {

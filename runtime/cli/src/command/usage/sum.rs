@@ -1,4 +1,4 @@
-//! Adding up.
+//! Sums of usage records.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -11,7 +11,7 @@ use trunkline_prices::Prices;
 
 use super::Key;
 
-/// The text in place of a name that is not known.
+/// Text for an unknown name.
 const UNKNOWN: &str = "-";
 
 /// Sums of turns, by keys.
@@ -24,17 +24,17 @@ pub(super) struct Sums {
     bad: u64,
 }
 
-/// What some turns used together. A number that no turn told is unknown.
+/// Usage of several turns. A number that no turn reported is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct Total {
     pub(super) turns: u64,
-    /// Turns that told neither tokens nor cost.
+    /// Turns without reported tokens and cost.
     unknown_turns: u64,
-    /// Turns that told no cost.
+    /// Turns without reported cost.
     pub(super) unpriced_turns: u64,
     pub(super) tokens: Tokens,
     pub(super) cost_usd: Option<f64>,
-    /// Whether some of it is a guess.
+    /// True if a part is estimated.
     pub(super) estimated: bool,
 }
 
@@ -88,7 +88,8 @@ impl Sums {
         }
     }
 
-    /// The parts of a turn that belong to different rows: one for each model where that matters and is known.
+    /// Splits a turn into parts of different rows: one for each model, if models are a key and
+    /// known.
     fn parts<'r>(&self, record: &'r UsageRecord, whole: ModelPart) -> Vec<(&'r str, ModelPart)> {
         let main = record.model.as_deref().unwrap_or(UNKNOWN);
         if !self.by.contains(&Key::Model) || record.models.is_empty() {
@@ -104,7 +105,7 @@ impl Sums {
             )
         };
         let mut parts: Vec<_> = record.models.iter().map(part).collect();
-        // What is known as a whole alone is the main model's.
+        // Values known only for the whole turn belong to the main model.
         let mut rest = ModelPart::default();
         if parts.iter().all(|(_, part)| part.cost_usd.is_none()) {
             rest.cost_usd = whole.cost_usd;
@@ -127,19 +128,19 @@ impl Sums {
         parts
     }
 
-    /// The rows, in the order of their keys.
+    /// Returns the rows, in the order of their keys.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[String], &Total)> {
         self.rows
             .iter()
             .map(|(names, total)| (names.as_slice(), total))
     }
 
-    /// All turns; each counts once, however many models it used.
+    /// Returns the sum of all turns; each counts once, even with several models.
     pub(super) fn total(&self) -> &Total {
         &self.total
     }
 
-    /// Records without a time.
+    /// Returns the number of records without a time.
     pub(super) fn bad(&self) -> u64 {
         self.bad
     }
@@ -223,14 +224,14 @@ impl Total {
     }
 }
 
-/// Fills in what a turn without a cost has cost by its tokens, as far as the models' prices are known.
+/// Estimates the cost of a turn without a cost from its tokens, for models with known prices.
 fn estimate(record: &mut UsageRecord, prices: &Prices) {
     let has_cost =
         record.cost_usd.is_some() || record.models.values().any(|part| part.cost_usd.is_some());
     if has_cost && !record.estimated {
         return;
     }
-    // The prices here stand over those by which another program has estimated.
+    // These prices override the estimate of another program.
     for (model, part) in &mut record.models {
         part.cost_usd = prices.cost(model, priced(part.usage)).or(part.cost_usd);
     }
@@ -256,7 +257,7 @@ fn priced(tokens: Tokens) -> trunkline_prices::Tokens {
     }
 }
 
-/// A cost that can be added up.
+/// Returns a cost that can be added.
 fn cost(cost: Option<f64>) -> Option<f64> {
     cost.filter(|cost| cost.is_finite() && *cost >= 0.0)
 }

@@ -1,4 +1,4 @@
-//! What an adapter said then and now, compared.
+//! Comparison of an adapter's logged and replayed messages.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 
 use super::script::{Message, kind, session};
 
-/// Ids that an adapter makes itself: compared by their order.
+/// Ids that an adapter creates: compared by their order.
 pub(super) const OWN_IDS: [&str; 2] = ["request_id", "tool_call_id"];
 
-/// What is another one each time.
+/// Members that differ in each run.
 const VOLATILE: [&str; 8] = [
     "message_id",
     "native_session_id",
@@ -21,20 +21,20 @@ const VOLATILE: [&str; 8] = [
     "cost_usd",
 ];
 
-/// How many differences of one session are shown.
-const SHOWN: usize = 3;
+/// Limit of shown differences per session.
+const MAX_DIFFERENCES: usize = 3;
 
-/// What is different: a line each, and the messages below it.
+/// Differences: a line each, with the messages below it.
 #[derive(Debug, Default)]
 pub(super) struct Differences {
     pub(super) said: Vec<String>,
-    /// How many messages were the same.
+    /// Number of equal messages.
     pub(super) same: usize,
     pub(super) sessions: usize,
 }
 
-/// Compares by session: of each the messages in order, texts that follow each other joined. Where
-/// the log has no end, what came later is none of it.
+/// Compares messages by session, in order, with consecutive texts joined. If the log has no end,
+/// later messages are not differences.
 pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Differences {
     let (then, now) = (by_session(then), by_session(now));
     let mut differences = Differences::default();
@@ -54,14 +54,14 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Diffe
                 (None, Some(_)) if !has_end => None,
                 (Some(then), Some(now)) => Some(("differs", Some(then), Some(now))),
                 (then, None) => Some(("is missing", then, None)),
-                (None, now) => Some(("is more than there was", None, now)),
+                (None, now) => Some(("is additional", None, now)),
             };
             let Some((what, then, now)) = what else {
                 differences.same += usize::from(at < then.len());
                 continue;
             };
             shown += 1;
-            if shown > SHOWN {
+            if shown > MAX_DIFFERENCES {
                 continue;
             }
             let whose = if id.is_empty() {
@@ -80,16 +80,17 @@ pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Diffe
                 .said
                 .extend(lines.map(|(when, message)| format!("  {when}  {}", json!(message))));
         }
-        if shown > SHOWN {
-            differences
-                .said
-                .push(format!("session {id}: {} more differences", shown - SHOWN));
+        if shown > MAX_DIFFERENCES {
+            differences.said.push(format!(
+                "session {id}: {} more differences",
+                shown - MAX_DIFFERENCES
+            ));
         }
     }
     differences
 }
 
-/// Whether the last text of a log is the beginning of what was said now.
+/// Returns true if the last text of a log is the beginning of the replayed text.
 fn is_beginning(then: &Message, now: &Message) -> bool {
     let content = |message: &Message| {
         message
@@ -103,7 +104,7 @@ fn is_beginning(then: &Message, now: &Message) -> bool {
     kind(then) == "output" && kind(now) == "output" && after.starts_with(&before)
 }
 
-/// The messages of each session, without what is another one each time.
+/// Groups messages by session, without members that differ in each run.
 fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
     let mut sessions = BTreeMap::<String, Vec<Message>>::new();
     let mut ids = BTreeMap::<(String, &str), Vec<String>>::new();
@@ -144,7 +145,7 @@ fn by_session(messages: &[Message]) -> BTreeMap<String, Vec<Message>> {
     sessions
 }
 
-/// Whether both are outputs that differ in their text alone.
+/// Returns true if both are outputs that differ only in their text.
 fn joins(one: &Message, other: &Message) -> bool {
     let rest = |message: &Message| {
         let mut rest = message.clone();

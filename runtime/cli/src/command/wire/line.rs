@@ -1,4 +1,4 @@
-//! How a record looks to a person.
+//! Formats records for display.
 
 use std::time::{Duration, SystemTime};
 
@@ -12,14 +12,14 @@ use crate::{
     terminal::{one_line, shown},
 };
 
-/// How many characters of a message's members are shown.
-const GIST: usize = 120;
+/// Limit of a message's summary, in characters.
+const MAX_SUMMARY_CHARS: usize = 120;
 
-/// How many characters of a session's id are shown.
-const SESSION: usize = 12;
+/// Limit of a session id, in characters.
+const MAX_SESSION_CHARS: usize = 12;
 
-/// What a message says stands in one of these members: the first that is there is shown.
-const SAID: [&str; 8] = [
+/// Members that summarize a message: the first one that is present is shown.
+const SUMMARY_MEMBERS: [&str; 8] = [
     "content",
     "message",
     "text",
@@ -30,17 +30,17 @@ const SAID: [&str; 8] = [
     "status",
 ];
 
-/// What the line shows elsewhere.
-const APART: [&str; 2] = ["type", "session_id"];
+/// Members that the line shows elsewhere.
+const OTHER_MEMBERS: [&str; 2] = ["type", "session_id"];
 
-/// Makes lines of records.
+/// Formatter of records.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
     began: Option<SystemTime>,
 }
 
 impl Lines {
-    /// When a record was made, as RFC 3339 with milliseconds. `None` before the first header.
+    /// Returns the time of a record, as RFC 3339 with milliseconds. `None` before the first header.
     pub(super) fn time(&mut self, record: &Record) -> Option<String> {
         if let RecordEvent::Header(header) = &record.event {
             self.began = humantime::parse_rfc3339(&header.began).ok();
@@ -49,7 +49,7 @@ impl Lines {
         Some(humantime::format_rfc3339_millis(at).to_string())
     }
 
-    /// A record as one line, with styles.
+    /// Formats a record as one line, with styles.
     pub(super) fn line(&mut self, record: &Record) -> String {
         let (dim, time) = (paint::DIM, self.time(record));
         let time = time
@@ -62,15 +62,17 @@ impl Lines {
         let session = record
             .session
             .as_deref()
-            .map(|session| short(session, SESSION))
+            .map(|session| short(session, MAX_SESSION_CHARS))
             .unwrap_or_default();
-        let (mark, rest) = said(&record.event);
-        format!("{dim}{time} {process}{dim:#} {mark} {dim}{session:SESSION$}{dim:#} {rest}")
+        let (mark, rest) = mark_and_text(&record.event);
+        format!(
+            "{dim}{time} {process}{dim:#} {mark} {dim}{session:MAX_SESSION_CHARS$}{dim:#} {rest}"
+        )
     }
 }
 
-/// The mark of a record, and what stands behind the session.
-fn said(event: &RecordEvent) -> (String, String) {
+/// Returns the mark of a record, and the text after the session.
+fn mark_and_text(event: &RecordEvent) -> (String, String) {
     let (act, good, care, bad, dim) =
         (paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM);
     let point = format!("{dim}·{dim:#}");
@@ -78,7 +80,7 @@ fn said(event: &RecordEvent) -> (String, String) {
         RecordEvent::Host { text } => (format!("{act}→{act:#}"), message(text, true)),
         RecordEvent::Adapter { text, cut } => {
             let cut = if *cut {
-                format!(" {care}(no LF ends it){care:#}")
+                format!(" {care}(without a line feed){care:#}")
             } else {
                 String::new()
             };
@@ -86,7 +88,11 @@ fn said(event: &RecordEvent) -> (String, String) {
         }
         RecordEvent::Stderr { text } => (
             format!("{care}!{care:#}"),
-            format!("{}{}", short(&text.text(), GIST), left_out(text)),
+            format!(
+                "{}{}",
+                short(&text.text(), MAX_SUMMARY_CHARS),
+                left_out(text)
+            ),
         ),
         RecordEvent::ToAgent {
             agent_process,
@@ -117,18 +123,18 @@ fn said(event: &RecordEvent) -> (String, String) {
         }
         RecordEvent::Dropped { lines, bytes } => (
             format!("{bad}✗{bad:#}"),
-            format!("{bad}{lines} lines are missing here{bad:#}, {bytes} bytes"),
+            format!("{bad}{lines} lines are missing{bad:#}, {bytes} bytes"),
         ),
-        RecordEvent::Rotated { file } => (point, format!("the log goes on in its file {file}")),
+        RecordEvent::Rotated { file } => (point, format!("the log continues in file {file}")),
         RecordEvent::Note { note } => (point, one_line(note)),
         _ => (point, "a record of a later version".to_owned()),
     }
 }
 
-/// A line between an adapter and an agent process.
+/// Formats a line between an adapter and an agent process.
 fn agent_line(agent_process: u32, text: &Text) -> String {
     let dim = paint::DIM;
-    let line = short(&text.text(), GIST);
+    let line = short(&text.text(), MAX_SUMMARY_CHARS);
     format!(
         "{dim}agent process {agent_process}{dim:#} {line}{}",
         left_out(text)
@@ -147,20 +153,25 @@ fn header(header: &Header) -> String {
     text
 }
 
-/// A line that one of both sides wrote: what it is, or why it was not understood.
+/// Formats a line of the host or the adapter: its message, or why it was not understood.
 fn message(text: &Text, from_host: bool) -> String {
     let (care, bytes) = (paint::CARE, text.bytes());
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let said = match serde_json::from_slice(line) {
         Ok(message) => gist(&message),
-        Err(_) => short(&String::from_utf8_lossy(line), GIST),
+        Err(_) => short(&String::from_utf8_lossy(line), MAX_SUMMARY_CHARS),
     };
     let why = if text.omitted > 0 {
         None
     } else {
         not_understood(line, from_host)
     };
-    let why = why.map(|why| format!("{care}not understood: {}{care:#} ", short(&why, GIST)));
+    let why = why.map(|why| {
+        format!(
+            "{care}not understood: {}{care:#} ",
+            short(&why, MAX_SUMMARY_CHARS)
+        )
+    });
     format!("{}{said}{}", why.unwrap_or_default(), left_out(text))
 }
 
@@ -168,37 +179,40 @@ fn left_out(text: &Text) -> String {
     let dim = paint::DIM;
     match text.omitted {
         0 => String::new(),
-        bytes => format!("{dim} … {bytes} bytes left out{dim:#}"),
+        bytes => format!("{dim} … {bytes} bytes omitted{dim:#}"),
     }
 }
 
-/// The type of a message, and what it says.
+/// Returns the type of a message, and its summary.
 fn gist(message: &Map<String, Value>) -> String {
     let (strong, dim) = (paint::STRONG, paint::DIM);
     let kind = message
         .get("type")
         .and_then(Value::as_str)
         .unwrap_or("(no type)");
-    let said = SAID
+    let said = SUMMARY_MEMBERS
         .iter()
         .find_map(|name| Some((*name, message.get(*name)?.as_str()?)));
-    let mut text = format!("{strong}{}{strong:#}", short(kind, GIST));
+    let mut text = format!("{strong}{}{strong:#}", short(kind, MAX_SUMMARY_CHARS));
     if let Some((_, said)) = said {
-        text.push_str(&format!(" \"{}\"", short(said, GIST)));
+        text.push_str(&format!(" \"{}\"", short(said, MAX_SUMMARY_CHARS)));
     }
     let is_rest =
-        |name: &str| !APART.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
+        |name: &str| !OTHER_MEMBERS.contains(&name) && said.is_none_or(|(shown, _)| shown != name);
     let rest = message.iter().filter(|(name, _)| is_rest(name));
     let rest: Vec<_> = rest
         .map(|(name, value)| format!("{name}={value}"))
         .collect();
     if !rest.is_empty() {
-        text.push_str(&format!(" {dim}{}{dim:#}", short(&rest.join(" "), GIST)));
+        text.push_str(&format!(
+            " {dim}{}{dim:#}",
+            short(&rest.join(" "), MAX_SUMMARY_CHARS)
+        ));
     }
     text
 }
 
-/// The first characters, on one line, with nothing in them that a terminal would obey.
+/// Returns the first characters, on one line, without control characters.
 fn short(text: &str, most: usize) -> String {
     one_line(&cut(text, most))
 }
@@ -238,7 +252,7 @@ mod tests {
 12:00:00.252 #1 → 0123456789a… user.input \"hello there\" turn_id=\"t-1\"
 12:00:00.253 #1 ←              not understood: not a JSON object starting ␛[31mup
 12:00:00.254 #1 ← s            not understood: unknown type \"bogus\" bogus content=7
-12:00:00.255 #1 ← s            turn.complete (no LF ends it)
+12:00:00.255 #1 ← s            turn.complete (without a line feed)
 12:00:00.256 #1 !              oh no … 9 bytes left out
 12:00:00.256 #1 ⇒              agent process 1 {\"method\":\"initialize\"}
 12:00:00.256 #1 ⇐              agent process 1 loading ␛[31mplugins

@@ -25,38 +25,39 @@ use crate::{
     exit,
 };
 
-/// How much an adapter may say, in bytes; what comes then is not read.
-const MOST: usize = 256 * 1024 * 1024;
+/// Limit of an adapter's output, in bytes; later output is not read.
+const MAX_OUTPUT_BYTES: usize = 256 * 1024 * 1024;
 
-/// How much of the adapter's stderr is shown where it ended early, in bytes.
-const TAIL: usize = 4096;
+/// Limit of quoted stderr of an adapter that ended early, in bytes.
+const MAX_STDERR_BYTES: usize = 4096;
 
-/// Says to an adapter what a wire log says that the host said, and shows what it answers differently
+/// Replays the host's messages of a wire log to an adapter, and reports different answers
 ///
-/// Each message waits until the adapter has answered as much as it had then. The answers are compared by session. The ids of
-/// requests, how a text is cut into outputs and times are no difference. The exit code is 1 where something differs.
+/// Each message is sent after the adapter has answered as much as in the log. Answers are compared
+/// by session. Ids of requests, the splitting of texts into outputs, and times may differ. The exit
+/// code is 1 if there are differences.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline run --adapter 'python3 my_adapter.py' --wire-log wire.log 'hello'
   trunkline wire replay wire.log -- python3 my_adapter.py")]
 pub(super) struct Replay {
-    /// The wire log
+    /// Wire log
     file: PathBuf,
 
-    /// Which run of an adapter in it, as `wire show` numbers them; without it, the first
+    /// Number of the adapter's run, as in `wire show` [default: the first]
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
 
-    /// Replays of an incomplete log the sessions that are whole
+    /// Replays only the complete sessions of an incomplete log
     #[arg(long)]
     partial: bool,
 
-    /// How long the adapter may take to answer as much as it had then, in seconds
+    /// Timeout for the adapter to answer as much as in the log, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     deadline: f64,
 
-    /// The adapter and its arguments
+    /// Adapter and its arguments
     #[arg(last = true, required = true, value_name = "ADAPTER")]
     command: Vec<String>,
 }
@@ -72,7 +73,7 @@ impl Replay {
         let mut child = spawn(spec)
             .await
             .map_err(|error| CliError::not_started(anyhow!("failed to {error}")))?;
-        let tail = StderrTail::new(TAIL);
+        let tail = StderrTail::new(MAX_STDERR_BYTES);
         let drain = drain_stderr(&mut child, &tail);
         let within = Duration::from_secs_f64(self.deadline.clamp(0.0, 3_600.0));
         let mut dialogue = Dialogue::with(&mut child, within);
@@ -80,7 +81,7 @@ impl Replay {
         let said = std::mem::take(&mut dialogue.said);
         drop(dialogue);
         if tokio::time::timeout(within, child.wait()).await.is_err() {
-            // An error means that no process is left that we may signal.
+            // An error means that no process is left.
             let _ = child.signal_tree(Signal::Kill);
         }
         let ended = child.finish().await;
@@ -105,15 +106,15 @@ fn report(
         .for_each(|line| println!("{}", crate::terminal::shown(line)));
     let left_out = match script.left_out {
         0 => String::new(),
-        1 => "; 1 session was left out".to_owned(),
-        more => format!("; {more} sessions were left out"),
+        1 => "; 1 session was omitted".to_owned(),
+        more => format!("; {more} sessions were omitted"),
     };
     let (same, sessions) = (differences.same, differences.sessions);
     let is_hidden = |step: &Step| matches!(step, Step::Host { line, .. } if line.windows(10).any(|it| it == b"[REDACTED:"));
     let hidden = script.steps.iter().filter(|step| is_hidden(step)).count();
     if hidden > 0 {
         eprintln!(
-            " note: secrets are hidden in {hidden} of the host's messages; the adapter got the placeholders"
+            " note: secrets are redacted in {hidden} of the host's messages; the adapter received the placeholders"
         );
     }
     if differences.said.is_empty() {
@@ -127,15 +128,15 @@ fn report(
     Ok(exit::FAILED)
 }
 
-/// A dialogue with the adapter.
+/// Dialogue with the adapter.
 struct Dialogue {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     lines: Lines,
-    /// All that it has said.
+    /// All messages of the adapter.
     said: Vec<Message>,
     counts: BTreeMap<String, usize>,
-    /// How many bytes it has said.
+    /// Number of bytes of the adapter's output.
     bytes: usize,
     within: Duration,
 }
@@ -153,7 +154,8 @@ impl Dialogue {
         }
     }
 
-    /// Says the host's side, in step with the answers; gives what the adapter had said then.
+    /// Sends the host's messages, in step with the answers. Returns the logged messages of the
+    /// adapter.
     async fn play(&mut self, steps: &[Step]) -> Vec<Message> {
         let (mut then, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
         for step in steps {
@@ -163,26 +165,26 @@ impl Dialogue {
                     then.push(message.clone());
                 }
                 Step::Host { line, message } => {
-                    self.hear(&counts).await;
+                    self.read_answers(&counts).await;
                     let line =
                         with_own_id(message, &then, &self.said).unwrap_or_else(|| line.clone());
                     self.write(&line).await;
                 }
                 Step::StdinClosed => {
-                    self.hear(&counts).await;
+                    self.read_answers(&counts).await;
                     self.stdin = None;
                 }
             }
         }
-        self.hear(&counts).await;
+        self.read_answers(&counts).await;
         self.stdin = None;
         let deadline = Instant::now() + self.within;
         while self.stdout.is_some() && timeout_at(deadline, self.read()).await.is_ok() {}
         then
     }
 
-    /// Reads until each session has answered as much as it had then, or the time is over.
-    async fn hear(&mut self, wanted: &BTreeMap<String, usize>) {
+    /// Reads until each session has answered as much as in the log, or the timeout expires.
+    async fn read_answers(&mut self, wanted: &BTreeMap<String, usize>) {
         let deadline = Instant::now() + self.within;
         let is_behind = |it: &Self| {
             wanted.iter().any(|(session, count)| {
@@ -196,7 +198,7 @@ impl Dialogue {
         }
     }
 
-    /// Writes, and reads meanwhile: an adapter that answers much would otherwise not read.
+    /// Writes while reading, because an adapter with many answers could block otherwise.
     async fn write(&mut self, line: &[u8]) {
         let Some(mut stdin) = self.stdin.take() else {
             return;
@@ -221,7 +223,7 @@ impl Dialogue {
     /// Reads once.
     ///
     /// # Cancel safety
-    /// Nothing is lost when it is dropped.
+    /// Cancelling loses nothing.
     async fn read(&mut self) {
         let Some(stdout) = &mut self.stdout else {
             return;
@@ -236,7 +238,7 @@ impl Dialogue {
             }
         };
         self.bytes += read;
-        if read == 0 || self.bytes > MOST {
+        if read == 0 || self.bytes > MAX_OUTPUT_BYTES {
             self.lines.finish(|piece| take(piece.line));
             self.stdout = None;
         } else {
@@ -245,7 +247,7 @@ impl Dialogue {
     }
 }
 
-/// The host's message with the id that the adapter gave to the same request now.
+/// Returns the host's message with the id that the adapter uses for the same request in this run.
 fn with_own_id(message: &Message, then: &[Message], now: &[Message]) -> Option<Vec<u8>> {
     let name = OWN_IDS[0];
     let id = message.get(name)?;

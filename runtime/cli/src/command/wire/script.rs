@@ -1,4 +1,4 @@
-//! What a wire log says that was said, for one run of an adapter.
+//! Messages of a wire log, for one run of an adapter.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -13,20 +13,20 @@ use trunkline_host::wirelog::{Entry, Reader, RecordEvent};
 use super::show::open;
 use crate::error::CliError;
 
-/// A message as JSON.
+/// A JSON message.
 pub(super) type Message = Map<String, Value>;
 
 /// One run of an adapter.
 #[derive(Debug, Default)]
 pub(super) struct Script {
     pub(super) steps: Vec<Step>,
-    /// Whether the log has its end: what is missing behind it was not said.
+    /// True if the log has its end, after which nothing is missing.
     pub(super) is_ended: bool,
-    /// How many sessions are left out, since a part of each is missing.
+    /// Number of sessions that are omitted because parts are missing.
     pub(super) left_out: usize,
 }
 
-/// What was said, in order.
+/// A logged message, in order.
 #[derive(Debug)]
 pub(super) enum Step {
     Host { line: Vec<u8>, message: Message },
@@ -34,7 +34,7 @@ pub(super) enum Step {
     StdinClosed,
 }
 
-/// What is missing.
+/// Missing parts of the log.
 #[derive(Debug, Default)]
 struct Missing {
     why: Option<String>,
@@ -45,7 +45,7 @@ struct Missing {
 }
 
 impl Missing {
-    /// Lines are missing here: of every session that is open.
+    /// Records missing lines, which affect every open session.
     fn gap(&mut self, why: impl FnOnce() -> String) {
         self.why.get_or_insert_with(why);
         self.sessions.extend(self.open.iter().cloned());
@@ -65,7 +65,7 @@ impl Missing {
                 self.started.insert(session.to_owned());
                 self.open.insert(session.to_owned());
             }
-            // What is missing behind its end is owed by no one.
+            // After its end, a session misses nothing.
             (true, "session.close") | (false, "session.closed")
                 if self.started.contains(session) =>
             {
@@ -80,14 +80,14 @@ impl Missing {
 
     fn is_left_out(&self, message: &Message) -> bool {
         match session(message) {
-            // A message of the pipe may answer one that is missing.
+            // A message without a session may answer a missing one.
             "" => self.has_gap,
             session => self.sessions.contains(session),
         }
     }
 }
 
-/// The session that a message names, or the empty text.
+/// Returns the session that a message names, or an empty text.
 pub(super) fn session(message: &Message) -> &str {
     message
         .get("session_id")
@@ -95,7 +95,7 @@ pub(super) fn session(message: &Message) -> &str {
         .unwrap_or_default()
 }
 
-/// The type of a message, or the empty text.
+/// Returns the type of a message, or an empty text.
 pub(super) fn kind(message: &Message) -> &str {
     message
         .get("type")
@@ -104,12 +104,11 @@ pub(super) fn kind(message: &Message) -> &str {
 }
 
 impl Script {
-    /// Reads one run of an adapter out of a log: this one, or the first. Of an incomplete log, the
-    /// sessions that are whole.
+    /// Reads one run of an adapter from a log: this one, or the first. From an incomplete log, only
+    /// the complete sessions.
     ///
     /// # Errors
-    /// When the log cannot be read, has no such run, or is incomplete and `is_partial` does not
-    /// allow that.
+    /// The log cannot be read, has no such run, or is incomplete and `is_partial` is false.
     pub(super) fn read(
         path: &Path,
         process: Option<u32>,
@@ -117,7 +116,7 @@ impl Script {
     ) -> Result<Self, CliError> {
         let mut reader = Reader::new(BufReader::new(open(path)?));
         let mut runs = BTreeMap::<u32, (Self, Missing)>::new();
-        // What is missing of every run, those included that begin later.
+        // Parts that every run misses, including later ones.
         let (mut of_all, mut cut_sessions) = (None, Vec::new());
         let mut unread = None;
         while let Some(entry) = reader.next()? {
@@ -139,7 +138,7 @@ impl Script {
             match (&record.event, &mut run) {
                 (RecordEvent::Header(header), _) if !header.complete => {
                     of_all.get_or_insert_with(|| match header.file {
-                        1 => "it does not keep whole lines".to_owned(),
+                        1 => "it does not store whole lines".to_owned(),
                         _ => "its beginning is in an older file".to_owned(),
                     });
                     cut_sessions.extend(header.sessions.clone());
@@ -156,7 +155,7 @@ impl Script {
                     RecordEvent::Host { text } | RecordEvent::Adapter { text, .. },
                     Some((_, missing)),
                 ) if text.omitted > 0 => {
-                    let why = || format!("{} bytes of a line are left out", text.omitted);
+                    let why = || format!("{} bytes of a line are missing", text.omitted);
                     match &record.session {
                         Some(session) => missing.of_session(session, why),
                         None => missing.gap(why),
@@ -169,7 +168,7 @@ impl Script {
                     script.steps.push(Step::Host { line, message });
                 }
                 (RecordEvent::Adapter { text, .. }, Some((script, missing))) => {
-                    // What is not a message is not compared.
+                    // Invalid messages are not compared.
                     if let Ok(message) = serde_json::from_slice(&text.bytes()) {
                         missing.follow(&message, false);
                         script.steps.push(Step::Adapter(message));
@@ -200,7 +199,7 @@ impl Script {
         };
         if !is_partial {
             let error = anyhow!("{} is incomplete: {why}", path.display());
-            return Err(CliError::usage(error).next("--partial takes the sessions that are whole"));
+            return Err(CliError::usage(error).next("--partial replays only the complete sessions"));
         }
         script.steps.retain(|step| match step {
             Step::Host { message, .. } | Step::Adapter(message) => !missing.is_left_out(message),

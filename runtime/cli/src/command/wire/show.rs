@@ -20,28 +20,29 @@ use crate::{
     terminal::one_line,
 };
 
-/// How often a log that is followed is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+/// Interval of checks for new records.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Prints a wire log, a line a message: time, process, direction, session, type and what it says
+/// Prints a wire log, one message per line: time, process, direction, session, type and summary
 ///
-/// → is to the adapter, ← from it, ! its stderr, ⇒ from a built-in adapter to the agent that it wraps, ⇐ from that
-/// agent, · what happened to the process. A line that is not a message has the
-/// reason, and so has a line of the log that cannot be read, such as the last one of a host that was killed.
+/// → is to the adapter, ← from it, ! its stderr, ⇒ from a built-in adapter to the agent that it
+/// wraps, ⇐ from that agent, · an event of the process. A line that is not a message is shown with
+/// the reason, and so is an unreadable line of the log, such as the last one of a killed host.
 #[derive(Debug, Args)]
 pub(super) struct Show {
-    /// The wire log
+    /// Wire log
     file: PathBuf,
 
-    /// Only this session, and what happened to processes
+    /// Only this session, and events of processes
     #[arg(long, value_name = "ID")]
     session: Option<String>,
 
-    /// Goes on as the log grows, into its next files, until Ctrl-C
+    /// Continues as the log grows, into its next files, until Ctrl-C
     #[arg(long)]
     follow: bool,
 
-    /// One JSON object a line: the record with its `time`, the `message` parsed, and why it was `not_understood`
+    /// Prints one JSON object per line: the record with its `time`, the parsed `message`, and the
+    /// reason why it was `not_understood`
     #[arg(long)]
     json: bool,
 }
@@ -56,11 +57,12 @@ impl Show {
         loop {
             let file = open(&self.file)?;
             let inode = file.metadata()?.ino();
-            // The same descriptor twice: it says how far was read.
+            // The same descriptor, for the position of the reads.
             let mut read = file.try_clone()?;
             let mut reader = Reader::new(BufReader::new(file));
             loop {
-                // Another one, or the same one that was emptied. Asked before the file is read to its end: what is written to it later stands in the next one.
+                // Checked before the file is read to its end: a log that was replaced or emptied is
+                // opened again, and later records are in the new file.
                 let place = read.stream_position()?;
                 let is_another = |there: fs::Metadata| there.ino() != inode || there.len() < place;
                 let is_left = fs::metadata(&self.file).is_ok_and(is_another);
@@ -71,7 +73,7 @@ impl Show {
                 if is_left || !self.follow {
                     break;
                 }
-                std::thread::sleep(LOOK);
+                std::thread::sleep(CHECK_INTERVAL);
             }
             if let Some(entry) = reader.finish() {
                 printer.print(&entry)?;
@@ -86,11 +88,11 @@ impl Show {
 /// Opens a log.
 ///
 /// # Errors
-/// When it cannot be read.
+/// The log cannot be read.
 pub(super) fn open(path: &Path) -> Result<File, CliError> {
     File::open(path).map_err(|why| {
         CliError::usage(anyhow!("failed to read {}: {why}", path.display()))
-            .next("name the file that --wire-log FILE wrote")
+            .next("use a file written by --wire-log FILE")
     })
 }
 
@@ -104,7 +106,7 @@ impl<W: Write> Printer<'_, W> {
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
         match entry {
             Entry::Record(record) => {
-                // A header has the time of what follows, whether it is shown or not.
+                // A header has the time of the following records, even if it is not shown.
                 let time = self.lines.time(record);
                 match (self.is_wanted(record), self.show.json) {
                     (false, _) => Ok(()),
@@ -174,7 +176,7 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
         .collect()
 }
 
-/// The members of a line between an adapter and an agent process.
+/// Returns the members of a line between an adapter and an agent process.
 fn agent_line(kind: &str, agent_process: u32, text: &Text) -> Value {
     let bytes = text.bytes();
     let message = serde_json::from_slice::<Map<String, Value>>(&bytes).ok();
@@ -183,7 +185,7 @@ fn agent_line(kind: &str, agent_process: u32, text: &Text) -> Value {
     json!({ "ev": kind, "agent_process": agent_process, "message": message, "text": said, "omitted": omitted })
 }
 
-/// The members of a line; `from_host` is absent where it is none of a conversation.
+/// Returns the members of a line; `from_host` is absent for lines outside the protocol.
 fn line(kind: &str, text: &Text, from_host: Option<bool>) -> Value {
     let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
