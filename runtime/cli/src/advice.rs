@@ -33,7 +33,7 @@ pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
 });
 
 /// Returns the agent that a built-in adapter wraps.
-pub(crate) fn of(agent: &AgentConfig) -> Option<&'static Wrapped> {
+pub(crate) fn wrapped_by(agent: &AgentConfig) -> Option<&'static Wrapped> {
     let config::Profile::BuiltIn(name) = &agent.profile else {
         return None;
     };
@@ -43,8 +43,8 @@ pub(crate) fn of(agent: &AgentConfig) -> Option<&'static Wrapped> {
 /// Returns the next step after a failure, if it is known.
 pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
     match failure.category? {
-        Category::NotInstalled => of(agent).map(Wrapped::install),
-        Category::Auth => of(agent).map(|wrapped| {
+        Category::NotInstalled => wrapped_by(agent).map(Wrapped::install),
+        Category::Auth => wrapped_by(agent).map(|wrapped| {
             format!(
                 "log in by {login} or `trunkline login {id}`; `trunkline doctor {id}` checks the credentials",
                 login = wrapped.login(),

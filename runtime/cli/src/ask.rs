@@ -264,7 +264,8 @@ impl Dialogue {
 
     /// Asks for one value; the inner `None` is an omitted optional value.
     fn field(&self, field: &QuestionField) -> Option<Option<Json>> {
-        let (bold, dim) = (paint::STRONG, paint::DIM);
+        let bold = paint::STRONG;
+        let dim = paint::DIM;
         let choices = field.choices.as_deref().unwrap_or_default();
         let mut page = Page::new(false);
         for (number, choice) in page.items(choices, "choices").iter().enumerate() {
@@ -312,14 +313,12 @@ impl Dialogue {
         if typed.is_empty() {
             return;
         }
-        let (dim, what) = (
-            paint::DIM,
-            if self.early.is_some() {
-                "moved to your next input"
-            } else {
-                "dropped"
-            },
-        );
+        let dim = paint::DIM;
+        let what = if self.early.is_some() {
+            "moved to your next input"
+        } else {
+            "dropped"
+        };
         self.write(&[format!(
             "    {dim}typed before the question, {what}: {}{dim:#}",
             one_line(&typed)

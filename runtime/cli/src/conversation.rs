@@ -275,7 +275,7 @@ impl Conversation {
                 if let Some(transcript) = &mut self.transcript {
                     transcript.add(Speaker::Person, text);
                 }
-                self.screen.said(text);
+                self.screen.show_input(text);
             }
             DisplayEvent::Decided { text, .. } => self.screen.remark(text),
             DisplayEvent::Note { mark, style, text } => self.screen.note(mark, *style, text),
@@ -383,10 +383,8 @@ fn settles(shown: &DisplayEvent, asking: &Asking, turn: TurnNo) -> bool {
 /// file.
 fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
     let name = Path::new(&file.name).file_name().unwrap_or("file".as_ref());
-    let (stem, extension) = (
-        Path::new(name).file_stem().unwrap_or(name),
-        Path::new(name).extension(),
-    );
+    let stem = Path::new(name).file_stem().unwrap_or(name);
+    let extension = Path::new(name).extension();
     for number in 0..MAX_FILE_NAMES {
         let mut name = stem.to_owned();
         if number > 0 {

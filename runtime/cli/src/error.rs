@@ -81,7 +81,9 @@ impl CliError {
         if self.is_broken_pipe() {
             return ExitCode::from(exit::OK);
         }
-        let (bad, calm, columns) = (paint::BAD.bold(), paint::DIM, columns());
+        let bad = paint::BAD.bold();
+        let calm = paint::DIM;
+        let columns = columns();
         let aligned =
             |text: &str| wrapped(&shown(&redact::message(text)), columns, MARGIN).into_owned();
         eprintln!("{bad}error:{bad:#} {}", aligned(&chain(&self.error)));

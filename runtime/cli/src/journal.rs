@@ -55,7 +55,8 @@ pub(crate) fn options(config: &Config) -> Options {
         JournalSync::Normal => SyncMode::Normal,
         JournalSync::Full => SyncMode::Full,
     };
-    let (limits, retention) = (&config.journal_limits, &mut options.retention);
+    let limits = &config.journal_limits;
+    let retention = &mut options.retention;
     (retention.age, retention.bytes, retention.sessions) =
         (limits.max_age, limits.max_bytes, limits.max_sessions);
     options

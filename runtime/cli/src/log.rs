@@ -122,7 +122,7 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
         }
     }
     if serves {
-        traces::tell();
+        traces::warn_if_unused();
     }
     if let Some(error) = wrong {
         tracing::warn!(

@@ -107,11 +107,10 @@ fn same(
     }
     let effective = target.effective(config);
     let (agent, effective, notices) = effective.ok_or("the configuration is invalid")?;
-    match running.configuration.as_ref() == Some(&effective) {
-        true => Ok((agent, notices)),
-        false => {
-            Err("its configuration differs; `trunkline reload` makes it reload the file".to_owned())
-        }
+    if running.configuration.as_ref() == Some(&effective) {
+        Ok((agent, notices))
+    } else {
+        Err("its configuration differs; `trunkline reload` makes it reload the file".to_owned())
     }
 }
 
@@ -221,8 +220,9 @@ async fn connect(running: &Running) -> io::Result<UnixStream> {
         .peer_cred()?
         .pid()
         .and_then(|pid| u32::try_from(pid).ok());
-    match pid == Some(running.pid) {
-        true => Ok(stream),
-        false => Err(io::Error::other("another process listens there")),
+    if pid == Some(running.pid) {
+        Ok(stream)
+    } else {
+        Err(io::Error::other("another process listens there"))
     }
 }

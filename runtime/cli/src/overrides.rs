@@ -265,7 +265,8 @@ impl Overrides {
         ];
         let may = asked.into_iter().filter(|(_, is_asked)| *is_asked);
         let agent = entry.agent;
-        let (allow, deny) = (agent.permission.allow(), agent.permission.deny());
+        let allow = agent.permission.allow();
+        let deny = agent.permission.deny();
         agent.permission = Policy::from_patterns(
             agent.permission.unmatched(),
             [allow, &self.allow].concat(),

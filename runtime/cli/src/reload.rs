@@ -178,7 +178,8 @@ impl Reload {
             self.processes,
         )?;
         if config.source != self.began_with.source {
-            let (before, now) = (&self.began_with.source, &config.source);
+            let before = &self.began_with.source;
+            let now = &config.source;
             return Err(CliError::usage(anyhow!(
                 "the configuration was read from {before} at the start, and would now be read from {now}; restart the host to use the new one: `trunkline down`, `trunkline up`"
             )));

@@ -1,4 +1,4 @@
-//! What a person sees of a session: the answer on stdout, all else dimmed on stderr.
+//! Displays a session: the answer on stdout, everything else dimmed on stderr.
 
 use std::{
     borrow::Cow,
@@ -28,58 +28,58 @@ mod tools;
 pub(crate) use facts::{bytes, duration};
 pub(crate) use tools::diff_lines;
 
-/// The longest text beside the spinner, in characters: it stays on its line.
-const DOING: usize = 40;
+/// Limit of the text beside the spinner, in characters, so that it fits on its line.
+const MAX_SPINNER_CHARS: usize = 40;
 
-/// Shows the events of one session.
+/// Displays the events of one session.
 pub(crate) struct Screen {
-    /// Takes the answer, byte for byte where it is not a terminal.
+    /// Output of the answer, unchanged if it is not a terminal.
     answer: Box<dyn Write + Send>,
-    /// The answer's Markdown, where a person reads it on a terminal.
+    /// Renderer of the answer's Markdown, if the answer goes to a terminal.
     markdown: Option<markdown::Markdown>,
-    /// Takes all else.
+    /// Output of everything else.
     aside: Box<dyn Write + Send>,
     answer_on_terminal: bool,
-    /// Whether the answer and all else are read together: on a terminal, or in one file.
+    /// True if both outputs are the same terminal or file.
     is_one_sink: bool,
     aside_on_terminal: bool,
     detail: Detail,
-    /// What is being written.
+    /// The block that is being written.
     block: Block,
-    /// Whether the cursor is at the start of a line.
+    /// True if the cursor is at the start of a line.
     fresh: bool,
-    /// The id of the answer's last message.
+    /// Id of the last message of the answer.
     message: Option<MessageId>,
-    /// Whether the answer's last byte was a line's end, or there was none.
+    /// True if the answer is empty or ends with a line feed.
     answer_ended: bool,
     tools: tools::Tools,
     spinner: Option<ProgressBar>,
-    /// What the spinner says.
+    /// Text of the spinner.
     doing: Option<String>,
     model: Option<String>,
     context: Option<(u64, u64)>,
     usage: Option<trunkline_host::protocol::Usage>,
-    /// How long the person was waited for in this turn.
+    /// Time spent waiting for the user in this turn.
     waited: Duration,
     totals: facts::Totals,
-    /// Whether the turn was asked to stop.
+    /// True after a request to stop the turn.
     stopping: bool,
-    /// Whether a turn's end has just told that the process ended.
-    crash_told: bool,
-    /// Why a turn was refused, where its end has just told.
+    /// True if a turn's end has just reported the end of the process.
+    crash_shown: bool,
+    /// Reason of a refused turn, if its end has just been reported.
     refusal: Option<String>,
 }
 
-/// How much is shown.
+/// Amount of output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Detail {
-    /// What a person talks about with the agent.
+    /// The conversation with the agent.
     Calm,
-    /// What the adapter logs, too.
+    /// Also log lines of the adapter.
     Debug,
 }
 
-/// What a piece of text belongs to. Pieces of one block follow one another on a line.
+/// Kind of streamed text. Consecutive pieces of one block continue on the same line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Block {
     None,
@@ -90,9 +90,10 @@ enum Block {
 }
 
 impl Screen {
-    /// A screen of stdout and stderr.
+    /// Creates a screen on stdout and stderr.
     pub(crate) fn new(detail: Detail) -> Self {
-        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let stdout = io::stdout();
+        let stderr = io::stderr();
         let terminals = (stdout.is_terminal(), stderr.is_terminal());
         let is_one_sink = terminals.0 || is_one_file(&stdout, &stderr);
         let screen = Self::over(
@@ -134,22 +135,23 @@ impl Screen {
             waited: Duration::ZERO,
             totals: facts::Totals::default(),
             stopping: false,
-            crash_told: false,
+            crash_shown: false,
             refusal: None,
         }
     }
 
-    /// Renders the answer's Markdown, where it goes to a terminal that shows styles.
+    /// Renders the answer's Markdown if it goes to a terminal with styles.
     pub(crate) fn with_markdown(mut self) -> Self {
         let has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
         self.markdown = (self.answer_on_terminal && has_styles).then(markdown::Markdown::default);
         self
     }
 
-    /// Shows an event. Permissions and questions are somebody else's to ask; their ends are shown here.
+    /// Displays an event. Permission requests and questions are displayed by the caller, but their
+    /// results here.
     ///
     /// # Errors
-    /// When stdout takes no more. That stderr takes none is not worth a failure.
+    /// A write to stdout fails. Failed writes to stderr are ignored.
     pub(crate) fn event(&mut self, event: &Event) -> io::Result<()> {
         if let EventKind::Output(output) = &event.kind
             && *output.channel() == Channel::Stdout
@@ -162,22 +164,22 @@ impl Screen {
         Ok(())
     }
 
-    /// Ends the line that is being written, and hides what moves, so that somebody else may write.
+    /// Ends the current line and hides the spinner, so that other output can follow.
     pub(crate) fn pause(&mut self) {
         self.quiet();
         self.end_line();
     }
 
-    /// Notes that somebody else left the cursor within a line.
+    /// Records that other output left the cursor within a line.
     pub(crate) fn disturbed(&mut self) {
         self.fresh = false;
         self.block = Block::None;
     }
 
-    /// Ends the answer as a line of text.
+    /// Ends the answer with a line feed.
     ///
     /// # Errors
-    /// When stdout takes no more.
+    /// A write to stdout fails.
     pub(crate) fn end_answer(&mut self) -> io::Result<()> {
         self.quiet();
         self.finish_markdown()?;
@@ -192,7 +194,7 @@ impl Screen {
         self.answer.flush()
     }
 
-    /// Shows that something is awaited, where the cursor is at the start of a line and a terminal is there.
+    /// Shows the spinner, if the cursor is at the start of a line of a terminal.
     pub(crate) fn wait(&mut self, since: Instant) {
         if self.spinner.is_some() || !self.fresh || !self.aside_on_terminal {
             return;
@@ -207,36 +209,38 @@ impl Screen {
         self.tick(since);
     }
 
-    /// Adds to the time that is not the turn's own: the person was asked.
+    /// Adds time that the user needed, which does not count as the turn's.
     pub(crate) fn waited(&mut self, time: Duration) {
         self.waited += time;
     }
 
-    /// Begins to count anew.
+    /// Resets the usage.
     pub(crate) fn forget_usage(&mut self) {
         self.totals = facts::Totals::default();
         self.context = None;
     }
 
-    /// What all turns used together.
+    /// Returns the usage of all turns.
     pub(crate) fn usage(&self) -> String {
         self.totals.shown(self.context)
     }
 
-    /// Says that the turn was asked to stop.
+    /// Displays that the turn was requested to stop.
     pub(crate) fn stopping(&mut self) {
         self.stopping = true;
         self.doing = Some("stopping".to_owned());
         self.remark("stopping");
     }
 
-    /// Brings what the spinner says up to date.
+    /// Updates the text of the spinner.
     pub(crate) fn tick(&mut self, since: Instant) {
         if let Some(bar) = &self.spinner {
-            let doing =
-                trunkline_sdk::preview::cut(self.doing.as_deref().unwrap_or("waiting"), DOING);
+            let doing = trunkline_sdk::preview::cut(
+                self.doing.as_deref().unwrap_or("waiting"),
+                MAX_SPINNER_CHARS,
+            );
             let hint = if self.stopping {
-                "Ctrl-C again leaves"
+                "press Ctrl-C again to leave"
             } else {
                 "Ctrl-C stops"
             };
@@ -247,7 +251,7 @@ impl Screen {
         }
     }
 
-    /// A line of the program itself.
+    /// Writes a line of the program with a mark.
     pub(crate) fn note(&mut self, mark: &str, style: Style, text: &str) {
         let dim = paint::DIM;
         let mut lines = text.lines();
@@ -257,14 +261,15 @@ impl Screen {
         self.lines(Block::None, &note);
     }
 
-    /// The text, broken between words where a person reads it on a terminal.
+    /// Wraps the text between words if it goes to a terminal.
     fn wrapped<'t>(&self, text: &'t str, indent: usize) -> Cow<'t, str> {
         wrapped(text, self.aside_on_terminal.then(columns).flatten(), indent)
     }
 
-    /// Writes a note with the name of the agent and, dimmed, what is known about it.
+    /// Writes a note with the name of the agent and dimmed details.
     pub(crate) fn note_agent(&mut self, name: &str, about: &str) {
-        let (bold, dim) = (paint::STRONG, paint::DIM);
+        let bold = paint::STRONG;
+        let dim = paint::DIM;
         let mut text = format!("{bold}{name}{bold:#}");
         if !about.is_empty() {
             text.push_str(&format!(" {dim}· {about}{dim:#}"));
@@ -272,8 +277,8 @@ impl Screen {
         self.note("●", paint::ACT, &text);
     }
 
-    /// What a person said elsewhere, as it stands at a prompt.
-    pub(crate) fn said(&mut self, text: &str) {
+    /// Displays an input of another client, as at a prompt.
+    pub(crate) fn show_input(&mut self, text: &str) {
         self.pause();
         let act = paint::ACT;
         let mut mark = "›";
@@ -285,21 +290,22 @@ impl Screen {
         self.block = Block::None;
     }
 
-    /// A dimmed line of the program itself.
+    /// Writes a dimmed line of the program.
     pub(crate) fn remark(&mut self, text: &str) {
-        let (dim, text) = (paint::DIM, self.wrapped(text, 2));
+        let dim = paint::DIM;
+        let text = self.wrapped(text, 2);
         let line = format!("  {dim}{text}{dim:#}");
         self.lines(Block::None, &[line]);
     }
 
-    /// An empty line.
+    /// Writes an empty line.
     pub(crate) fn space(&mut self) {
         self.pause();
         let _ = self.aside.write_all(b"\n");
         let _ = self.aside.flush();
     }
 
-    /// Returns what puts an empty line between two messages of one answer.
+    /// Returns the separator between two messages of one answer.
     fn gap_before(&mut self, output: &Output) -> &'static str {
         if output.message_id.is_none() || output.content.is_empty() {
             return "";
@@ -351,12 +357,12 @@ impl Screen {
             self.answer.write_all(text.as_bytes())?;
             self.fresh = !self.is_one_sink || text.ends_with('\n');
         }
-        // Markdown comes as whole lines.
+        // Markdown is written as whole lines.
         self.answer_ended = self.markdown.is_some() || text.ends_with('\n');
         self.answer.flush()
     }
 
-    /// Writes a piece of streamed text, each line of it behind a prefix.
+    /// Writes a piece of streamed text, with a prefix before each line.
     fn stream(&mut self, block: Block, prefix: &str, style: Style, text: &str) {
         if text.is_empty() {
             return;
@@ -399,10 +405,10 @@ impl Screen {
         self.block = block;
     }
 
-    /// Goes to the start of a line. The line's end goes to stderr even after the answer, which
-    /// stays as it is.
+    /// Moves to the start of a line. The line feed goes to stderr even after the answer, which
+    /// stays unchanged.
     fn end_line(&mut self) {
-        // A stdout that takes no more is found by the next answer.
+        // A failed write to stdout is reported by the next answer.
         let _ = self.finish_markdown();
         if !self.fresh {
             let _ = self.aside.write_all(b"\n");
@@ -414,7 +420,7 @@ impl Screen {
         self.block = Block::None;
     }
 
-    /// Shows the block that waits for its end.
+    /// Writes the block that waits for its end.
     fn finish_markdown(&mut self) -> io::Result<()> {
         let Some(markdown) = self
             .markdown
@@ -435,7 +441,7 @@ impl Screen {
     }
 }
 
-/// Whether both are the same pipe, socket or file.
+/// Returns true if both are the same pipe, socket or file.
 fn is_one_file(one: impl AsFd, other: impl AsFd) -> bool {
     let place = |of: &dyn AsFd| rustix::fs::fstat(of).map(|file| (file.st_dev, file.st_ino));
     place(&one).is_ok_and(|one| place(&other) == Ok(one))

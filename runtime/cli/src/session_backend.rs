@@ -271,7 +271,7 @@ impl SessionBackend {
     /// Leaves the session, which continues if it is kept. Pending inputs, stops and answers are
     /// still sent.
     pub(crate) async fn leave(self) {
-        let mut calls = self.calls.take();
+        let mut calls = self.calls.drain();
         let made = async { while calls.join_next().await.is_some() {} };
         // Ignored: a host that has ended needs no call.
         let _ = timeout(LEAVE_TIMEOUT, made).await;
@@ -673,7 +673,7 @@ impl BackgroundCalls {
         });
     }
 
-    fn take(&self) -> JoinSet<()> {
+    fn drain(&self) -> JoinSet<()> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

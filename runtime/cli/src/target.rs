@@ -186,12 +186,11 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
         }
         passed
     });
-    let model = match model_of(agent).is_some() || profile.model_variables().any(named) {
-        true => Vec::new(),
-        false => profile
-            .model_variables()
-            .filter(|name| is_set(name))
-            .collect(),
+    let model = if model_of(agent).is_some() || profile.model_variables().any(named) {
+        Vec::new()
+    } else {
+        let variables = profile.model_variables();
+        variables.filter(|name| is_set(name)).collect()
     };
     // A restricted sandbox has its own proxy, which uses the host's.
     let has_own_proxy = agent
@@ -581,9 +580,10 @@ impl Target {
                 Some(deadline) => builder.deadline(deadline),
                 None => builder,
             };
-            match self.shows_unread {
-                true => builder.wire_sink(Arc::new(Unread::before(wire_log))),
-                false => logged(builder, wire_log),
+            if self.shows_unread {
+                builder.wire_sink(Arc::new(Unread::before(wire_log)))
+            } else {
+                logged(builder, wire_log)
             }
         })?;
         // A policy may have restricted the agent.

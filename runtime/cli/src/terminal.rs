@@ -1,4 +1,4 @@
-//! The terminal: who sits there, a line of what they type, and text that is safe to show them.
+//! Terminal: reading lines and keys of the user, and text that is safe to display.
 
 use std::{
     borrow::Cow,
@@ -21,38 +21,39 @@ use rustix::{
     },
 };
 
-/// How long a reader takes to notice that its line is not wanted any more.
-const LOOK_UP: Duration = Duration::from_millis(50);
+/// Interval at which a reader checks for its cancellation.
+const CANCEL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// The longest line that is read, in bytes.
-const MAX_LINE: usize = 64 * 1024;
+/// Limit of a line, in bytes.
+const MAX_LINE_BYTES: usize = 64 * 1024;
 
-/// How wide a terminal is thought that does not know it.
+/// Assumed width of a terminal that does not know its width, in columns.
 pub(crate) const COLUMNS: u16 = 80;
 
-/// A terminal with a person before it: something to read from while stderr is shown there.
+/// A terminal with a user, who can answer while stderr is displayed there.
 ///
-/// Lines are read straight from the descriptor, so that none is left in a buffer for others to miss.
+/// Lines are read directly from the descriptor, so that no buffer withholds them from other
+/// readers.
 #[derive(Debug)]
 pub(crate) struct Terminal {
     input: OwnedFd,
 }
 
-/// Tells a reader that its line is not wanted any more.
+/// Cancels the read of a line.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Cancel(Arc<AtomicBool>);
 
-/// Whether what is typed is shown.
+/// Display of typed characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Echo {
-    /// It is.
+    /// Displayed.
     Shown,
-    /// It is not: a secret.
+    /// Hidden, for a secret.
     Hidden,
 }
 
 impl Cancel {
-    /// Ends the reading.
+    /// Cancels the read.
     pub(crate) fn cancel(&self) {
         self.0.store(true, Ordering::Relaxed);
     }
@@ -63,7 +64,7 @@ impl Cancel {
 }
 
 impl Terminal {
-    /// The terminal, where there is one: stdin, or, when that is a pipe, the one that stderr is shown on.
+    /// Finds the terminal: stdin, or, if that is a pipe, the one that displays stderr.
     pub(crate) fn find() -> Option<Self> {
         if !io::stderr().is_terminal() {
             return None;
@@ -76,26 +77,27 @@ impl Terminal {
         Some(Self { input })
     }
 
-    /// Takes what was typed before it was asked for, a line without its end included: no answer
-    /// must be given unseen. What comes back is text without control characters.
+    /// Takes the text typed before a question, including an incomplete line, so that it does not
+    /// answer an unseen question. Returns the text without control characters.
     pub(crate) fn take_typed(&self) -> String {
         let mut typed = Vec::new();
-        // Without the foreground, reading would halt the program.
-        if let Some(settings) = Settings::of(&self.input) {
+        // A read from the background would stop the program.
+        if let Some(settings) = Settings::of_terminal(&self.input) {
             settings.change(|settings| {
                 settings.local_modes.remove(LocalModes::ICANON);
                 settings.special_codes[SpecialCodeIndex::VMIN] = 0;
                 settings.special_codes[SpecialCodeIndex::VTIME] = 0;
             });
             let mut chunk = [0; 1024];
-            while typed.len() < MAX_LINE && has_input(&self.input, Duration::ZERO) == Ok(true) {
+            while typed.len() < MAX_LINE_BYTES && has_input(&self.input, Duration::ZERO) == Ok(true)
+            {
                 match rustix::io::read(&self.input, &mut chunk) {
                     Ok(read @ 1..) => typed.extend_from_slice(&chunk[..read]),
                     Ok(0) | Err(_) => break,
                 }
             }
         }
-        // A terminal that cannot has typed nothing.
+        // A terminal without this function has no typed input.
         let _ = tcflush(&self.input, QueueSelector::IFlush);
         let text = strip_str(&String::from_utf8_lossy(&typed))
             .to_string()
@@ -104,9 +106,10 @@ impl Terminal {
         text.trim().chars().filter(is_text).collect()
     }
 
-    /// Waits for a line. Nothing at the end of input, on an error, or when cancelled. Blocks the thread.
+    /// Waits for a line. `None` at the end of input, on an error, or after a cancellation. Blocks
+    /// the thread.
     pub(crate) fn line(&self, echo: Echo, cancel: &Cancel) -> Option<String> {
-        let settings = Settings::of(&self.input);
+        let settings = Settings::of_terminal(&self.input);
         if let Some(settings) = &settings {
             settings.change(|settings| {
                 settings
@@ -116,11 +119,11 @@ impl Terminal {
         }
         let mut line = Vec::new();
         let mut chunk = [0; 1024];
-        while line.len() < MAX_LINE && line.last() != Some(&b'\n') {
+        while line.len() < MAX_LINE_BYTES && line.last() != Some(&b'\n') {
             if cancel.is_cancelled() {
                 return None;
             }
-            match has_input(&self.input, LOOK_UP) {
+            match has_input(&self.input, CANCEL_CHECK_INTERVAL) {
                 Ok(false) | Err(rustix::io::Errno::INTR) => continue,
                 Ok(true) => {}
                 Err(_) => return None,
@@ -147,8 +150,8 @@ fn has_input(terminal: &OwnedFd, wait: Duration) -> rustix::io::Result<bool> {
     Ok(poll(&mut ready, wait.try_into().ok().as_ref())? > 0)
 }
 
-/// The settings of a terminal, given back on drop. They are changed only while this program is in
-/// the foreground: a change from the background would halt it.
+/// Settings of a terminal, restored on drop. They are changed only while this program is in the
+/// foreground, because a change from the background would stop it.
 #[derive(Debug)]
 pub(crate) struct Settings {
     of: OwnedFd,
@@ -156,13 +159,14 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The settings of the terminal on stdin, to be given back even when the program ends within a line.
+    /// Saves the settings of the terminal on stdin, to restore them even if the program ends within
+    /// a line.
     pub(crate) fn save() -> Option<Self> {
-        Self::of(&rustix::stdio::stdin())
+        Self::of_terminal(&rustix::stdio::stdin())
     }
 
-    /// What is typed on the terminal on stdin is not shown until this is dropped: it would disturb
-    /// what is written.
+    /// Hides typed characters on the terminal of stdin until drop, because they would disturb the
+    /// output.
     pub(crate) fn calm() -> Option<Self> {
         let settings = Self::save()?;
         settings.change(|settings| {
@@ -173,7 +177,7 @@ impl Settings {
         Some(settings)
     }
 
-    /// Keys are there to be read one by one, and not shown, until this is dropped.
+    /// Makes keys readable one by one, without displaying them, until drop.
     pub(crate) fn by_key() -> Option<Self> {
         Self::without(LocalModes::empty())
     }
@@ -190,7 +194,7 @@ impl Settings {
         Some(settings)
     }
 
-    fn of(terminal: &impl AsFd) -> Option<Self> {
+    fn of_terminal(terminal: &impl AsFd) -> Option<Self> {
         let foreground = tcgetpgrp(terminal).ok()? == rustix::process::getpgrp();
         let before = tcgetattr(terminal).ok().filter(|_| foreground)?;
         Some(Self {
@@ -204,20 +208,20 @@ impl Settings {
             return;
         };
         change(&mut settings);
-        // A terminal that cannot shows what is typed.
+        // A terminal that rejects this displays typed characters.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
     }
 }
 
-/// Keys of the terminal on stdin, one by one; Ctrl-C is one of them. Dropping it gives the terminal back.
+/// Keys of the terminal on stdin, one by one, including Ctrl-C. Dropping it restores the terminal.
 pub(crate) struct Keys {
     settings: Settings,
-    /// What was read and is not taken yet.
+    /// Bytes that were read and not yet returned.
     read: Vec<u8>,
 }
 
 impl Keys {
-    /// The keys, where this program is in the foreground of a terminal.
+    /// Returns the keys if this program is in the foreground of a terminal.
     pub(crate) fn of_stdin() -> Option<Self> {
         Some(Self {
             settings: Settings::without(LocalModes::ISIG)?,
@@ -225,17 +229,17 @@ impl Keys {
         })
     }
 
-    /// Waits for the next key: a character, or a sequence that begins with Esc. `None` when the
-    /// terminal is gone. Blocks the thread.
+    /// Waits for the next key: a character, or a sequence that starts with Esc. `None` if the
+    /// terminal is closed. Blocks the thread.
     ///
     /// # Errors
-    /// When the terminal cannot be read.
+    /// The terminal cannot be read.
     pub(crate) fn next(&mut self) -> io::Result<Option<String>> {
         loop {
             if let Some(key) = first_key(&self.read) {
                 let is_alone = key == [0x1b] && self.read.len() == 1;
-                // The rest of a sequence comes at once.
-                if !is_alone || !has_input(&self.settings.of, LOOK_UP)? {
+                // The rest of a sequence follows at once.
+                if !is_alone || !has_input(&self.settings.of, CANCEL_CHECK_INTERVAL)? {
                     let bytes = key.len();
                     let key = String::from_utf8_lossy(key).into_owned();
                     self.read.drain(..bytes);
@@ -253,7 +257,7 @@ impl Keys {
     }
 }
 
-/// The bytes of the first key, where they are whole.
+/// Returns the bytes of the first key, if they are complete.
 pub(crate) fn first_key(read: &[u8]) -> Option<&[u8]> {
     let bytes = match read.first()? {
         0x1b => match read.get(1) {
@@ -277,14 +281,14 @@ pub(crate) fn first_key(read: &[u8]) -> Option<&[u8]> {
 impl Drop for Settings {
     fn drop(&mut self) {
         if let Some(before) = self.before.take() {
-            // A terminal that is gone has no settings.
+            // Ignored: the terminal is closed.
             let _ = tcsetattr(&self.of, OptionalActions::Now, &before);
         }
     }
 }
 
-/// Text of a peer as it may be shown on a terminal: control characters that could move the cursor,
-/// change colours or turn text around are shown as symbols instead.
+/// Replaces control characters of a peer's text by symbols, because they could move the cursor,
+/// change colours or reverse text.
 pub(crate) fn shown(text: &str) -> Cow<'_, str> {
     if !text.chars().any(must_be_replaced) {
         return Cow::Borrowed(text);
@@ -301,7 +305,7 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
         .collect()
 }
 
-/// How many columns the terminal has that stderr is shown on. `None` where it is shown on none.
+/// Returns the width of the terminal that displays stderr. `None` if it goes elsewhere.
 pub(crate) fn columns() -> Option<usize> {
     let stderr = io::stderr();
     let size = if stderr.is_terminal() {
@@ -312,16 +316,16 @@ pub(crate) fn columns() -> Option<usize> {
     Some(width(size.ws_col))
 }
 
-/// The columns that a terminal reports; 0 means that it does not know.
+/// Returns the columns that a terminal reports; 0 means unknown.
 fn width(columns: u16) -> usize {
     if columns == 0 { COLUMNS } else { columns }.into()
 }
 
-/// The text with its lines broken between words, so that the terminal does not break them within
-/// one. What stands between backticks stays whole: it is copied. Every line is thought to begin
-/// `indent` columns from the left, and those after the first do.
+/// Wraps a text between words, so that the terminal does not break words. Text between backticks
+/// stays on one line, because users copy it. The text starts at column `indent`, and further lines
+/// are indented by it.
 pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<'_, str> {
-    // What is too narrow to be read is left to the terminal.
+    // A very narrow terminal wraps by itself.
     let Some(room) = columns
         .and_then(|columns| columns.checked_sub(indent))
         .filter(|room| *room >= 20)
@@ -329,7 +333,8 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<
         return Cow::Borrowed(text);
     };
     let mut wrapped = String::with_capacity(text.len() + 32);
-    let (mut used, mut rest) = (0, text);
+    let mut used = 0;
+    let mut rest = text;
     while !rest.is_empty() {
         let (word, after) = rest.split_at(end_of_word(rest));
         rest = after;
@@ -350,7 +355,7 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<
     Cow::Owned(wrapped)
 }
 
-/// Where the first word ends, its space included; what stands between backticks is of one word.
+/// Returns the end of the first word, including its space; text between backticks is one word.
 fn end_of_word(text: &str) -> usize {
     let mut quoted = false;
     for (at, byte) in text.bytes().enumerate() {
@@ -361,13 +366,14 @@ fn end_of_word(text: &str) -> usize {
             _ => {}
         }
     }
-    match quoted {
-        true => text.find([' ', '\n']).map_or(text.len(), |at| at + 1),
-        false => text.len(),
+    if quoted {
+        text.find([' ', '\n']).map_or(text.len(), |at| at + 1)
+    } else {
+        text.len()
     }
 }
 
-/// The first `most` characters of a text, with a space for each control character.
+/// Returns the first `most` characters of a text, with a space for each control character.
 pub(crate) fn plain_line(text: &str, most: usize) -> String {
     let mut line: String = text
         .chars()
@@ -380,13 +386,13 @@ pub(crate) fn plain_line(text: &str, most: usize) -> String {
     line
 }
 
-/// What [`shown`] makes of it, on one line.
+/// Cleans a text as [`shown`], and joins its lines.
 pub(crate) fn one_line(text: &str) -> String {
     shown(text).split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 fn must_be_replaced(char: char) -> bool {
-    // All that Unicode calls Bidi_Control.
+    // All characters with the Unicode property Bidi_Control.
     let turns_text = matches!(
         char,
         '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'

@@ -1,5 +1,5 @@
-//! Spans for a collector of OpenTelemetry: where the program is built for it, which the feature
-//! `otel` says, and a variable names a collector.
+//! Traces for an OpenTelemetry collector, if the program is built with the feature `otel` and a
+//! variable names a collector.
 
 #[cfg(feature = "otel")]
 mod otel;
@@ -9,13 +9,13 @@ use tracing_subscriber::{Layer, Registry};
 #[cfg(feature = "otel")]
 pub(crate) use self::otel::{adopt, end, start, tell};
 
-/// What makes traces of spans, beside the log.
+/// Layer that exports spans as traces, beside the log.
 pub(crate) type Traces = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// The target of the gateway's spans, of which the log has nothing.
+/// Target of the gateway's spans, which are not logged.
 pub(crate) const REQUEST: &str = "trunkline_gateway::request";
 
-/// Whether a variable names a collector, and which.
+/// Returns the variable that configures a collector.
 fn named() -> Option<&'static str> {
     let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
     [
@@ -31,9 +31,9 @@ pub(crate) fn start() -> Option<Traces> {
     None
 }
 
-/// Says that a collector is named in vain.
+/// Warns that a configured collector has no effect.
 #[cfg(not(feature = "otel"))]
-pub(crate) fn tell() {
+pub(crate) fn warn_if_unused() {
     if let Some(name) = named() {
         tracing::info!("{name} has no effect: this program is built without the feature `otel`");
     }

@@ -1,4 +1,4 @@
-//! Lines of an adapter that are not understood, shown as they come: `chat --debug`.
+//! Displays lines of an adapter that are not understood: `chat --debug`.
 
 use std::{
     collections::BTreeMap,
@@ -11,19 +11,19 @@ use trunkline_host::{
     wirelog::{Lines, Piece, Wire, WireDirection, WireEvent, WireLog, WireSink, not_understood},
 };
 
-/// How many bytes of a line are shown.
-const SHOWN: usize = 200;
+/// Limit of the shown part of a line, in bytes.
+const MAX_SHOWN_BYTES: usize = 200;
 
-/// Logs each line that is not understood, with the reason, and hands all on to a wire log.
+/// Logs each line that is not understood, with the reason, and forwards everything to a wire log.
 #[derive(Debug)]
 pub(crate) struct Unread {
-    /// The output of each run of an adapter.
+    /// Output of each run of an adapter.
     outputs: Mutex<BTreeMap<u32, Lines>>,
     log: Option<Arc<WireLog>>,
 }
 
 impl Unread {
-    /// Hands all on to this log, where there is one.
+    /// Forwards everything to this wire log, if there is one.
     pub(crate) fn before(log: Option<Arc<WireLog>>) -> Self {
         Self {
             outputs: Mutex::default(),
@@ -73,11 +73,11 @@ impl WireSink for Unread {
 fn show(piece: Piece<'_>) {
     let why = match piece.omitted {
         0 => not_understood(piece.line, false),
-        _ => Some("it is too long to be shown whole".to_owned()),
+        _ => Some("it is too long to be shown".to_owned()),
     };
     let Some(why) = why else { return };
-    // Hidden before the cut, or half of a secret could be left.
+    // Redacted before the cut, because half of a secret would not be recognized.
     let line = redact::bytes(piece.line);
-    let line = String::from_utf8_lossy(&line[..line.len().min(SHOWN)]);
+    let line = String::from_utf8_lossy(&line[..line.len().min(MAX_SHOWN_BYTES)]);
     tracing::debug!(target: "trunkline::wire", line = &*line, "not understood: {}", redact::text(&why));
 }

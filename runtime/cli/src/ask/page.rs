@@ -35,7 +35,9 @@ pub(super) struct Page {
 impl Page {
     /// Creates the page of a permission request; `whole` omits nothing.
     pub(super) fn of_permission(request: &PermissionRequest, whole: bool) -> Self {
-        let (care, bold, dim) = (paint::CARE, paint::STRONG, paint::DIM);
+        let care = paint::CARE;
+        let bold = paint::STRONG;
+        let dim = paint::DIM;
         let mut page = Self::new(whole);
         let headline = page.name(&super::headline(request));
         page.lines
@@ -69,7 +71,8 @@ impl Page {
 
     /// Creates the page of a question, without its fields.
     pub(super) fn of_question(request: &InputRequest) -> Self {
-        let (care, bold) = (paint::CARE, paint::STRONG);
+        let care = paint::CARE;
+        let bold = paint::STRONG;
         let mut page = Self::new(false);
         page.text(&request.prompt, |line| format!("    {line}"));
         let first = if page.lines.is_empty() {

@@ -53,15 +53,15 @@ const MAX_QUOTE_BYTES: usize = 2048;
 #[command(after_help = "\
 Examples:
   trunkline acp                        the default agent
-  trunkline acp --agent codex          another one
-  trunkline acp --root /srv/projects   sessions may work below this folder alone
+  trunkline acp --agent codex          another agent
+  trunkline acp --root /srv/projects   sessions may work only below this folder
   trunkline acp --adapter 'python3 /srv/adapter.py'
-                                       an adapter that no configuration names
+                                       an adapter without a configuration
 
 In Zed's settings:
   \"agent_servers\": { \"trunkline\": { \"command\": \"trunkline\", \"args\": [\"acp\"] } }
 
-docs/acp.md has the lines for other editors, and what becomes of each message.")]
+See docs/acp.md for other editors, and for the mapping of messages.")]
 pub(crate) struct Acp {
     #[command(flatten)]
     state: State,

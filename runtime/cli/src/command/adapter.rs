@@ -13,10 +13,10 @@ use crate::{error::CliError, target};
 #[command(after_help = "\
 Examples:
   trunkline adapter echo                speaks the protocol on stdin and stdout
-  trunkline adapter echo --describe     says what it is and can, as JSON
-  trunkline adapter echo --diagnose     checks what it needs, as JSON
+  trunkline adapter echo --describe     prints its description as JSON
+  trunkline adapter echo --diagnose     prints checks of its requirements as JSON
 
-Its configuration is the JSON file that ADAPTER_CONFIG names, if any.
+ADAPTER_CONFIG names the JSON file of its configuration, if any.
 `trunkline profiles` lists the names.")]
 pub(crate) struct Adapter {
     /// Name of the adapter

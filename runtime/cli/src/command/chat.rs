@@ -24,9 +24,9 @@ mod line;
 mod live;
 mod pick;
 mod place;
+mod slash_command;
 mod talk;
 mod transcript;
-mod word;
 
 pub(crate) use self::transcript::{Speaker, Transcript};
 

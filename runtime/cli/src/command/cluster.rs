@@ -62,7 +62,7 @@ struct Status {
 #[command(after_help = "\
 Examples:
   trunkline drain                              this machine's daemon
-  trunkline drain --host b --deadline 1m       another one of the cluster")]
+  trunkline drain --host b --deadline 1m       another host of the cluster")]
 pub(crate) struct Drain {
     #[command(flatten)]
     state: State,

@@ -125,9 +125,10 @@ enum Lost {
 
 fn runtime_id(text: &str) -> Result<String, String> {
     let is_good = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
-    match (1..=64).contains(&text.len()) && text.chars().all(is_good) {
-        true => Ok(text.to_owned()),
-        false => Err("expected 1 to 64 letters, digits, `-`, `_` and `.`".to_owned()),
+    if (1..=64).contains(&text.len()) && text.chars().all(is_good) {
+        Ok(text.to_owned())
+    } else {
+        Err("expected 1 to 64 letters, digits, `-`, `_` and `.`".to_owned())
     }
 }
 

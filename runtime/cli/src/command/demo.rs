@@ -60,13 +60,12 @@ Examples:
   trunkline demo --adapter 'python3 my_adapter.py' --sessions 50
   trunkline demo --json | tail -n 1 | jq .p99_us
 
-Every session says a text of its own in every turn. Now and then it asks for a
-permission (/tool) and stops a long turn (/sleep), all at the same time. A
-session that sees another one's text is cross-talk; a turn that does not end
-exactly once is unanswered; a plain answer without the text that was sent is
-unchecked. Each makes the exit code 1. So --adapter needs an adapter that repeats
-its input, such as examples/python/echo.py. One that does not know /tool and
-/sleep takes them as plain inputs.")]
+Every session sends its own text in every turn, all sessions at the same time.
+Some turns request a permission (/tool), and some are stopped (/sleep). Text of
+another session counts as cross-talk, a turn that does not end exactly once as
+unanswered, and a plain answer without the sent text as unchecked. Each of these
+makes the exit code 1. So --adapter needs an adapter that repeats its input, such
+as examples/python/echo.py; /tool and /sleep may be plain inputs for it.")]
 pub(crate) struct Demo {
     #[command(flatten)]
     target: Target,

@@ -125,7 +125,7 @@ impl Doctor {
             return Ok(exit::OK);
         }
         let report = self.examine(file).await?;
-        self.print(&report, || text::of(&report))?;
+        self.print(&report, || text::format_report(&report))?;
         Ok(match report.status {
             Status::Pass => exit::OK,
             Status::Warn if !self.strict => exit::OK,
@@ -244,7 +244,7 @@ impl Doctor {
         unresolved: Vec<Check>,
         means: &Means,
     ) -> Vec<Check> {
-        let environment = environment::of(&spec);
+        let environment = environment::of_process(&spec);
         let path = environment::search_path(&environment);
         let work_dir = program::work_dir(&spec);
         let image = isolation::image(agent);

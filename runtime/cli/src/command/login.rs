@@ -63,8 +63,8 @@ Examples:
   trunkline login codex --auth-variable CODEX_AUTH_JSON
   trunkline login codex --logout
 
-It ends with 0 when the agent is logged in, with 1 when it is not, with 2 when no
-login of it is known, and with 3 when it is not installed.")]
+Exit codes: 0 the agent is logged in, 1 it is not logged in, 2 no login command is
+known for it, 3 it is not installed.")]
 pub(crate) struct Login {
     /// Agent, by its id in the configuration, or a built-in adapter by its name
     #[arg(value_name = "AGENT")]
@@ -264,7 +264,8 @@ impl LoginAgent {
         program: &str,
         arguments: &[String],
     ) -> Result<(PathBuf, Vec<String>), CliError> {
-        let is_own = advice::of(&self.config).is_some_and(|wrapped| wrapped.program == program);
+        let is_own =
+            advice::wrapped_by(&self.config).is_some_and(|wrapped| wrapped.program == program);
         let configured = installed::configured_program(&self.config).filter(|_| is_own);
         let own_arguments = self
             .config
@@ -347,7 +348,7 @@ impl LoginAgent {
 
     /// Runs the agent's own program with these arguments.
     async fn query(&self, arguments: &[String]) -> Result<QueryOutput, CliError> {
-        let wrapped = advice::of(&self.config).map_or("", |wrapped| wrapped.program);
+        let wrapped = advice::wrapped_by(&self.config).map_or("", |wrapped| wrapped.program);
         let (path, arguments) = self.command(wrapped, arguments)?;
         let mut spec = self.spec.clone();
         spec.program = path.into();

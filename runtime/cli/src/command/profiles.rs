@@ -30,9 +30,9 @@ Examples:
   trunkline profiles codex claude-code
   trunkline profiles --json | jq '.[] | {name, key, use_when}'
 
-An agent of the configuration picks one by `\"profile\": \"NAME\"` and configures
-it in the object of its key; `trunkline adapter NAME` runs it by hand, and
-`trunkline run --agent NAME` talks to it if no agent has that name.")]
+An agent of the configuration selects an adapter by `\"profile\": \"NAME\"`, and
+configures it in the object of its key. `trunkline adapter NAME` runs it by hand,
+and `trunkline run --agent NAME` uses it with its defaults.")]
 pub(crate) struct Profiles {
     /// Names of the adapters [default: all]
     #[arg(value_name = "NAME")]
@@ -105,7 +105,8 @@ fn key(name: &str) -> Option<&'static str> {
 async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, CliError> {
     let own = std::env::current_exe().context("failed to find this program")?;
     let mut described: Vec<Value> = names.iter().map(|_| Value::Null).collect();
-    let (mut asking, mut left) = (JoinSet::new(), names.into_iter().enumerate());
+    let mut asking = JoinSet::new();
+    let mut left = names.into_iter().enumerate();
     loop {
         while asking.len() < MAX_CONCURRENT_QUERIES
             && let Some((index, name)) = left.next()

@@ -141,7 +141,7 @@ impl Run {
             next,
         };
         let done = turn
-            .take(&mut session, &mut conversation, &mut interrupts)
+            .run(&mut session, &mut conversation, &mut interrupts)
             .await;
         conversation.screen.pause();
         let hurried = matches!(done, Ok((_, Pace::Hurried)));
@@ -189,7 +189,8 @@ fn next(
         .is_some_and(|error| error.category == Some(Category::NotInstalled));
     if is_ad_hoc && is_missing && end.cause == Cause::StartFailed {
         // The error already names the cause.
-        let (program, folder) = (Path::new(&agent.command.command), &agent.command.work_dir);
+        let program = Path::new(&agent.command.command);
+        let folder = &agent.command.work_dir;
         let counts = program.is_relative()
             && program.components().count() > 1
             && !folder.as_os_str().is_empty();
@@ -251,7 +252,7 @@ struct Turn<'a, N> {
 }
 
 impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
-    async fn take(
+    async fn run(
         self,
         session: &mut SessionBackend,
         conversation: &mut Conversation,

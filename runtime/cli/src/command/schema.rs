@@ -15,10 +15,10 @@ use crate::{error::CommandResult, exit};
 #[command(after_help = "\
 Examples:
   trunkline schema adapter-to-host > adapter-to-host.json
-  trunkline schema                  both directions, as one object of two schemas
+  trunkline schema                  both directions, as one object with two schemas
   trunkline schema config > trunkline.schema.json
 
-An editor completes a configuration whose first key is
+Editors complete a configuration that starts with the key
 `\"$schema\": \"./trunkline.schema.json\"`.")]
 pub(crate) struct Schema {
     /// Schema to print [default: both directions of the protocol]

@@ -41,13 +41,13 @@ Examples:
   trunkline skills sync /srv/skills --dry-run
   trunkline skills sync /srv/skills --agent codex --agent pi
 
-Agents look for skills here:
+Agents read skills from these folders:
   claude-code  $CLAUDE_CONFIG_DIR/skills, or ~/.claude/skills
   codex        $CODEX_SKILLS_DIR, $CODEX_HOME/skills, or ~/.codex/skills
   pi           $PI_CODING_AGENT_DIR/skills, or ~/.pi/agent/skills
 
-An entry that is there already stays. Links into FOLDER whose skill is gone are
-removed. A session's own skills need none of this: see `skills` in the agent's
+An existing entry is preserved. Links into FOLDER whose skill does not exist are
+removed. Skills of single sessions need no links: see `skills` in the agent's
 configuration.")]
 struct Sync {
     /// Folder with the skills: one subfolder with a `SKILL.md` each
@@ -153,7 +153,7 @@ impl Sync {
         }
         let mut list = table::with_headings(&["agent", "entry", "what"]);
         for entry in plan {
-            let what = entry.step.told(self.dry_run);
+            let what = entry.step.describe(self.dry_run);
             list.add_row([
                 entry.owner.to_string(),
                 entry.path.display().to_string(),
@@ -206,7 +206,7 @@ impl Step {
         }
     }
 
-    fn told(self, dry_run: bool) -> &'static str {
+    fn describe(self, dry_run: bool) -> &'static str {
         match (self, dry_run) {
             (Self::Link, true) => "would be linked",
             (Self::Link, false) => "linked",
@@ -334,7 +334,8 @@ mod tests {
     #[test]
     fn what_is_there_stays_and_what_is_gone_goes() {
         let place = tempfile::tempdir().unwrap();
-        let (source, folder) = (place.path().join("src"), place.path().join("agent/skills"));
+        let source = place.path().join("src");
+        let folder = place.path().join("agent/skills");
         for name in ["a", "b", "c"] {
             fs::create_dir_all(source.join(name)).unwrap();
             fs::write(source.join(name).join(SKILL_FILE), name).unwrap();

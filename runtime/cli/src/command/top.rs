@@ -152,7 +152,7 @@ fn print_text(
 ) -> CommandResult {
     use figures::{bytes, count, or_dash, time};
     let mut state = State::default();
-    state.take(agents, sessions, None);
+    state.update(agents, sessions, None);
     state.take_titles(titles);
     let mut list = table::with_headings(&[
         "agent", "life", "up", "sessions", "turns", "queue", "verdict",
@@ -209,7 +209,7 @@ enum Read {
 async fn live(folder: &Path, link: Link) -> CommandResult {
     let mut interrupts = Interrupts::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
-    let mut screen = Screen::take()?;
+    let mut screen = Screen::enter()?;
     let mut state = State::new(folder.display().to_string());
     state.is_connected = true;
     let mut link = Some(link);
@@ -266,7 +266,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                     let elapsed = answered.replace(now).map(|before| now - before);
                     asked = None;
                     let ms = elapsed.and_then(|elapsed| u64::try_from(elapsed.as_millis()).ok());
-                    state.take(agents, sessions, ms);
+                    state.update(agents, sessions, ms);
                 }
                 Some(HostReport::Refused { id, why }) => {
                     state.note = Some(format!("{id} was not stopped: {why}"));
@@ -285,7 +285,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                     {
                         source = Some(of);
                         match text {
-                            Ok(text) => transcript.take(&text),
+                            Ok(text) => transcript.append(&text),
                             Err(error) => transcript.fail(&error),
                         }
                     }

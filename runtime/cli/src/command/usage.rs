@@ -160,7 +160,8 @@ impl Usage {
             skipped,
             folder,
         } = read(file, self.by.clone(), since)?;
-        let (bad, dropped) = (skipped.bad + sums.bad(), skipped.dropped);
+        let bad = skipped.bad + sums.bad();
+        let dropped = skipped.dropped;
         let mut out = anstream::stdout().lock();
         if self.json {
             let mut report = sums.json();

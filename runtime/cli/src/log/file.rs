@@ -100,10 +100,8 @@ mod tests {
     fn a_full_file_becomes_the_older_one_and_both_are_private() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
-        let (one, two) = (
-            LogFile::open(&path, 30).unwrap(),
-            LogFile::open(&path, 30).unwrap(),
-        );
+        let one = LogFile::open(&path, 30).unwrap();
+        let two = LogFile::open(&path, 30).unwrap();
         let read = |path: &Path| fs::read_to_string(path).unwrap();
         for (log, line) in [
             (&one, "first line\n"),
@@ -153,7 +151,8 @@ mod tests {
     #[test]
     fn what_a_link_leads_to_is_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let (link, target) = (folder.path().join("link"), folder.path().join("target"));
+        let link = folder.path().join("link");
+        let target = folder.path().join("target");
         std::os::unix::fs::symlink(&target, &link).unwrap();
         let log = LogFile::open(&link, 8).unwrap();
         log.append(b"first\n").unwrap();

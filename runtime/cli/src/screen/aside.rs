@@ -1,4 +1,4 @@
-//! What is shown beside the answer, on stderr: tools, plans, errors, files, how a turn and a session ended.
+//! Secondary output on stderr: tools, plans, errors, files, and the ends of turns and sessions.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::{
     terminal::{one_line, shown},
 };
 
-/// How full a rate limit is before it is worth a line.
+/// Used share of a rate limit from which it is shown.
 const NEARLY_FULL: f64 = 0.75;
 
 impl Screen {
@@ -63,7 +63,7 @@ impl Screen {
                 self.remark(&format!("[{stream}] {}", shown(log.content.trim_end())));
             }
             EventKind::Error(error)
-                if error.category == Some(Category::ProcessExit) && self.crash_told => {}
+                if error.category == Some(Category::ProcessExit) && self.crash_shown => {}
             EventKind::Error(error) => self.error(error),
             EventKind::Custom(custom) if self.detail == Detail::Debug => {
                 let data = custom.data.as_ref().map_or("", |data| data.get());
@@ -119,7 +119,9 @@ impl Screen {
     }
 
     fn plan(&mut self, plan: &Plan) {
-        let (dim, good, act) = (paint::DIM, paint::GOOD, paint::ACT);
+        let dim = paint::DIM;
+        let good = paint::GOOD;
+        let act = paint::ACT;
         let mut lines = vec![format!("  {act}≡{act:#} plan")];
         lines.extend(plan.entries.iter().map(|entry| {
             let text = one_line(&entry.content);
@@ -153,7 +155,7 @@ impl Screen {
         let deadline =
             deadline_in.map(|left| format!("; the turn is stopped in {}", facts::duration(left)));
         let text = format!(
-            "the agent has said nothing for {silent_for}{}",
+            "no output from the agent for {silent_for}{}",
             deadline.unwrap_or_default()
         );
         self.note("!", paint::CARE, &text);
@@ -167,7 +169,7 @@ impl Screen {
             format!(" of the {} window", one_line(window))
         });
         let until = limit.resets_at.as_deref().map_or(String::new(), |at| {
-            format!("; it begins anew at {}", one_line(at))
+            format!("; it resets at {}", one_line(at))
         });
         self.note(
             "!",
@@ -185,11 +187,11 @@ impl Screen {
                 self.note(
                     "!",
                     paint::CARE,
-                    "the agent was started again and has forgotten this conversation",
+                    "the agent was restarted and has lost this conversation",
                 );
             }
             Some(Context::Kept) => {
-                self.remark("the agent was started again and remembers this conversation")
+                self.remark("the agent was restarted and continues this conversation")
             }
             None => {}
         }
@@ -203,14 +205,13 @@ impl Screen {
     }
 
     fn file(&mut self, file: &File) {
-        let (bold, dim) = (paint::STRONG, paint::DIM);
-        let (name, size, kind) = (
-            one_line(&file.name),
-            bytes(file.size),
-            one_line(&file.mime_type),
-        );
+        let bold = paint::STRONG;
+        let dim = paint::DIM;
+        let name = one_line(&file.name);
+        let size = bytes(file.size);
+        let kind = one_line(&file.mime_type);
         let text = format!(
-            "{bold}{name}{bold:#} {dim}{size} · {kind} · here until the session closes:{dim:#}"
+            "{bold}{name}{bold:#} {dim}{size} · {kind} · available until the session closes:{dim:#}"
         );
         self.note("↓", paint::ACT, &format!("{text}\n{}", file.path.display()));
     }
@@ -230,20 +231,30 @@ impl Screen {
         let facts = facts::of_turn(end, took, usage.as_ref(), self.context);
         let failure = end.error.as_ref().filter(|_| end.cause == Cause::Refused);
         self.refusal = failure.and_then(|failure| failure.message.clone());
-        self.crash_told = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
+        self.crash_shown = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
         match (end.status, end.cause) {
             (Status::Completed, _) => {}
             (Status::Stopped, _) => self.note("■", paint::CARE, "stopped"),
-            (Status::Refused, _) => {
-                self.note("✗", paint::CARE, &self::said(end, "the agent declined"))
-            }
-            (Status::Limit, _) => {
-                self.note("✗", paint::CARE, &self::said(end, "a limit was reached"))
-            }
-            (Status::Failed, Cause::Complete) => {
-                self.note("✗", paint::BAD, &self::said(end, "the turn failed"))
-            }
-            (Status::Failed, cause) => self.note("✗", paint::BAD, &self::said(end, cause.as_str())),
+            (Status::Refused, _) => self.note(
+                "✗",
+                paint::CARE,
+                &self::describe_failure(end, "the agent declined"),
+            ),
+            (Status::Limit, _) => self.note(
+                "✗",
+                paint::CARE,
+                &self::describe_failure(end, "a limit was reached"),
+            ),
+            (Status::Failed, Cause::Complete) => self.note(
+                "✗",
+                paint::BAD,
+                &self::describe_failure(end, "the turn failed"),
+            ),
+            (Status::Failed, cause) => self.note(
+                "✗",
+                paint::BAD,
+                &self::describe_failure(end, cause.as_str()),
+            ),
         }
         if !facts.is_empty() {
             self.remark(&facts);
@@ -264,8 +275,8 @@ fn why(end: &SessionEnd) -> Option<&str> {
     end.error.as_ref()?.message.as_deref()
 }
 
-/// What went wrong, with the last words of the process where it ended.
-fn said(end: &TurnEnd, otherwise: &str) -> String {
+/// Returns the error of a turn, with the end of the process's stderr if it ended.
+fn describe_failure(end: &TurnEnd, otherwise: &str) -> String {
     let message = end
         .error
         .as_ref()

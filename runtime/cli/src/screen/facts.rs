@@ -1,4 +1,4 @@
-//! Numbers, as people read them.
+//! Formats numbers for display.
 
 use std::time::Duration;
 
@@ -7,14 +7,15 @@ use trunkline_host::{
     protocol::{Delivered, Status, Usage},
 };
 
-/// How a turn went, on one line: the agent's time, tokens, cost, how full the context is.
+/// Returns the facts of a turn on one line: the agent's time, tokens, cost, and the use of the
+/// context window.
 pub(super) fn of_turn(
     end: &TurnEnd,
     took: Duration,
     usage: Option<&Usage>,
     context: Option<(u64, u64)>,
 ) -> String {
-    // Zero: nothing was sent, or all of the time was the person's.
+    // Zero: nothing was sent, or all of the time was the user's.
     let mut facts: Vec<_> = (!took.is_zero())
         .then(|| duration(took))
         .into_iter()
@@ -56,7 +57,7 @@ fn filled(context: Option<(u64, u64)>) -> Option<String> {
     Some(format!("context {} %", used.saturating_mul(100) / total))
 }
 
-/// What the turns of a conversation used. A number that no turn reported is not a zero.
+/// Usage of the turns of a conversation. A number that no turn reported is not a zero.
 #[derive(Debug, Default)]
 pub(super) struct Totals {
     turns: u64,
@@ -96,12 +97,12 @@ impl Totals {
     }
 }
 
-/// A number of tokens or bytes: `950`, `1.2k`, `3.4M`.
+/// Formats a number of tokens: `950`, `1.2k`, `3.4M`.
 pub(super) fn count(number: u64) -> String {
     scaled(number, 1000.0, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// A size: `950 B`, `1.2 KiB`.
+/// Formats a size: `950 B`, `1.2 KiB`.
 pub(crate) fn bytes(number: u64) -> String {
     scaled(
         number,
@@ -110,7 +111,7 @@ pub(crate) fn bytes(number: u64) -> String {
     )
 }
 
-/// A time: `85 ms`, `1.2 s`, `3 min 5 s`.
+/// Formats a time: `85 ms`, `1.2 s`, `3 min 5 s`.
 pub(crate) fn duration(time: Duration) -> String {
     match time.as_secs() {
         0 if time < Duration::from_millis(1) => format!("{} µs", time.as_micros()),

@@ -1,7 +1,7 @@
-//! Markdown, as a terminal shows it: block by block, each when it is complete.
+//! Renders Markdown on a terminal, block by block, as soon as each is complete.
 //!
-//! What goes in must be cleaned by [`shown`]; what is decoded on the way is cleaned again. So the
-//! escape sequences that come out are ours alone.
+//! The input must be cleaned by [`shown`]; decoded text is cleaned again. So all escape sequences
+//! in the output come from here.
 
 use std::fmt::Write as _;
 
@@ -10,26 +10,26 @@ use pulldown_cmark::{CodeBlockKind, Event, Options, Parser, Tag, TagEnd};
 
 use crate::{command::table, paint, terminal::shown};
 
-/// The longest block that waits for its end, in bytes; a longer one is shown as it came.
-const LONGEST: usize = 64 * 1024;
+/// Limit of a block that waits for its end, in bytes; a longer block is shown without rendering.
+const MAX_BLOCK_BYTES: usize = 64 * 1024;
 
 const CODE: Style = paint::ACT;
 const EMPHASIS: Style = Style::new().italic();
 const STRUCK: Style = Style::new().effects(Effects::STRIKETHROUGH);
 const LINK: Style = Style::new().underline();
 
-/// A text that comes in pieces.
+/// Renderer of a text that arrives in pieces.
 #[derive(Debug, Default)]
 pub(super) struct Markdown {
-    /// The line that has no end yet.
+    /// The line without its end.
     line: String,
-    /// The lines of the block that is not complete.
+    /// Lines of the incomplete block.
     block: String,
-    /// Whether the block's last line is empty.
+    /// True if the last line of the block is empty.
     is_after_blank: bool,
-    /// What ends the code that the lines belong to.
+    /// End of the code block that contains the lines.
     fence: Option<Fence>,
-    /// Whether something was shown that the next block is set apart from.
+    /// True if the next block is separated from earlier output.
     has_before: bool,
 }
 
@@ -41,7 +41,7 @@ struct Fence {
 }
 
 impl Markdown {
-    /// Takes a piece, and gives what is complete by it: whole lines.
+    /// Adds a piece, and returns the whole lines that it completes.
     pub(super) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for part in piece.split_inclusive('\n') {
@@ -51,18 +51,18 @@ impl Markdown {
                 self.take_line(line.trim_end_matches('\n'), &mut out);
             }
         }
-        if self.line.len() + self.block.len() > LONGEST {
+        if self.line.len() + self.block.len() > MAX_BLOCK_BYTES {
             self.give_up(&mut out);
         }
         out
     }
 
-    /// Whether something waits for the end of its block.
+    /// Returns true if text waits for the end of its block.
     pub(super) fn is_waiting(&self) -> bool {
         !self.line.is_empty() || !self.block.is_empty()
     }
 
-    /// Gives the rest.
+    /// Returns the remaining text.
     pub(super) fn finish(&mut self) -> String {
         let mut out = String::new();
         let line = std::mem::take(&mut self.line);
@@ -95,7 +95,7 @@ impl Markdown {
         }
         if line.trim().is_empty() {
             self.is_after_blank = true;
-            // A list or a quotation may go on after it.
+            // A list or a quotation can continue after an empty line.
             if !may_go_on(&self.block) {
                 self.end_block(out);
             } else if !self.block.is_empty() {
@@ -113,7 +113,7 @@ impl Markdown {
         self.block.push('\n');
     }
 
-    /// Shows a block that is too long to wait for as it came.
+    /// Shows a block without rendering, because it is too long.
     fn give_up(&mut self, out: &mut String) {
         out.push_str(&std::mem::take(&mut self.block));
         let line = std::mem::take(&mut self.line);
@@ -138,7 +138,7 @@ impl Markdown {
         }
     }
 
-    /// The next block begins an answer.
+    /// Starts a new answer.
     pub(super) fn begin(&mut self) {
         self.has_before = false;
     }
@@ -166,7 +166,7 @@ impl Fence {
     }
 }
 
-/// Whether what begins with this line may go on after an empty one.
+/// Returns true if the block can continue after an empty line.
 fn may_go_on(block: &str) -> bool {
     let text = block.trim_start();
     let number = text.trim_start_matches(|next: char| next.is_ascii_digit());
@@ -182,7 +182,7 @@ fn code_line(line: &str, out: &mut String) {
     let _ = writeln!(out, "    {CODE}{}{CODE:#}", shown(line));
 }
 
-/// A block as lines for the terminal.
+/// Renders a block as lines for the terminal.
 fn rendered(block: &str) -> String {
     let mut page = Page::default();
     for event in Parser::new_ext(
@@ -195,16 +195,16 @@ fn rendered(block: &str) -> String {
     page.out
 }
 
-/// What is being written.
+/// Output of a block.
 #[derive(Default)]
 struct Page {
     out: String,
-    /// The styles that surround the next text, the innermost last.
+    /// Styles around the next text, the innermost last.
     styles: Vec<Style>,
-    /// The numbers of the lists around, `None` for bullets.
+    /// Numbers of the enclosing lists, `None` for bullets.
     lists: Vec<Option<u64>>,
     quotes: usize,
-    /// What the next line begins with, in the place of the indentation.
+    /// Start of the next line, in place of the indentation.
     mark: Option<String>,
     is_in_line: bool,
     is_code: bool,
@@ -315,7 +315,7 @@ impl Page {
     }
 
     fn styled(&mut self, style: Style, text: &str) {
-        // Entities such as `&#27;` have become characters.
+        // Entities such as `&#27;` are now characters.
         let text = shown(text);
         if let Some(cell) = self
             .table

@@ -1,4 +1,4 @@
-//! Tool calls, as lines: what runs, a little of what it prints, what it changed.
+//! Formats tool calls as lines: input, a part of the output, changed files.
 
 use std::collections::HashMap;
 
@@ -11,29 +11,29 @@ use crate::{
     terminal::{one_line, shown},
 };
 
-/// Lines of what a tool printed that are shown; the rest is counted.
-const SHOWN_LINES: usize = 8;
+/// Limit of shown output lines of a tool; the others are counted.
+const MAX_OUTPUT_LINES: usize = 8;
 
-/// Lines of a diff that are shown.
-const DIFF_LINES: usize = 40;
+/// Limit of shown lines of a diff.
+const MAX_DIFF_LINES: usize = 40;
 
-/// Pairs of lines that are compared to find what changed; beyond it all of the changed part is shown.
-const COMPARED: usize = 1_000_000;
+/// Limit of compared pairs of lines in a diff; a larger diff is shown without common lines.
+const MAX_COMPARED_PAIRS: usize = 1_000_000;
 
-/// The longest path of a diff, in characters.
-const PATH: usize = 400;
+/// Limit of a path in a diff, in characters.
+const MAX_PATH_CHARS: usize = 400;
 
-/// The longest text of a headline, in characters.
-const HEADLINE: usize = 100;
+/// Limit of a text in a headline, in characters.
+const MAX_HEADLINE_CHARS: usize = 100;
 
-/// Tool calls that are remembered at a time; an agent that has more of them open loses their titles alone.
-const OPEN: usize = 256;
+/// Limit of stored tool calls; an agent with more open calls loses only their titles.
+const MAX_OPEN_CALLS: usize = 256;
 
-/// The tool calls of a turn.
+/// Tool calls of a turn.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
     open: HashMap<ToolCallId, Tool>,
-    /// The call that the lines above belong to.
+    /// Call of the lines above.
     last: Option<ToolCallId>,
 }
 
@@ -41,20 +41,22 @@ pub(super) struct Tools {
 struct Tool {
     title: String,
     printed: usize,
-    /// What it printed after its last whole line.
+    /// Output after its last whole line.
     rest: String,
 }
 
 impl Tools {
-    /// The headline of a call.
+    /// Returns the headline of a call.
     pub(super) fn start(&mut self, start: &ToolStart) -> String {
-        let (act, bold, dim) = (paint::ACT, paint::STRONG, paint::DIM);
+        let act = paint::ACT;
+        let bold = paint::STRONG;
+        let dim = paint::DIM;
         let title = one_line(start.title.as_deref().unwrap_or(&start.tool));
         let detail = start.input.as_ref().filter(|_| start.title.is_none());
         let detail = detail
             .map(|input| summary(&start.tool, input))
             .unwrap_or_default();
-        if self.open.len() < OPEN {
+        if self.open.len() < MAX_OPEN_CALLS {
             let title = format!("{title} {detail}").trim_end().to_owned();
             let tool = Tool {
                 title,
@@ -66,14 +68,14 @@ impl Tools {
         self.last = Some(start.tool_call_id.clone());
         format!(
             "  {act}●{act:#} {bold}{}{bold:#} {dim}{}{dim:#}",
-            cut(&title, HEADLINE),
-            cut(&detail, HEADLINE)
+            cut(&title, MAX_HEADLINE_CHARS),
+            cut(&detail, MAX_HEADLINE_CHARS)
         )
         .trim_end()
         .to_owned()
     }
 
-    /// What a call printed: whole lines, up to a few.
+    /// Returns new output of a call: whole lines, up to a limit.
     pub(super) fn update(&mut self, update: &ToolUpdate) -> Vec<String> {
         let heading = self.heading(&update.tool_call_id, "●");
         let Some(tool) = self.open.get_mut(&update.tool_call_id) else {
@@ -97,9 +99,11 @@ impl Tools {
         }
     }
 
-    /// How a call ended: what it printed if nothing was shown yet, what it changed, how long it took.
+    /// Returns the result of a call: its output if none was shown, its changes, and its duration.
     pub(super) fn end(&mut self, end: &ToolEnd) -> Vec<String> {
-        let (good, bad, dim) = (paint::GOOD, paint::BAD, paint::DIM);
+        let good = paint::GOOD;
+        let bad = paint::BAD;
+        let dim = paint::DIM;
         let failed = end.is_error == Some(true);
         let heading = self.heading(&end.tool_call_id, "●");
         let mut tool = self.open.remove(&end.tool_call_id).unwrap_or_else(|| Tool {
@@ -112,10 +116,10 @@ impl Tools {
         if let Some(content) = end.content.as_deref().filter(|_| tool.printed == 0) {
             lines.extend(tool.print(content));
         }
-        if tool.printed > SHOWN_LINES {
+        if tool.printed > MAX_OUTPUT_LINES {
             lines.push(format!(
                 "  {dim}│ … {} more lines{dim:#}",
-                tool.printed - SHOWN_LINES
+                tool.printed - MAX_OUTPUT_LINES
             ));
         }
         for diff in end.diffs.iter().flatten() {
@@ -134,7 +138,7 @@ impl Tools {
         heading.into_iter().chain(lines).collect()
     }
 
-    /// Names the call again where lines of another one came between.
+    /// Returns the name of the call, if lines of another call were shown in between.
     fn heading(&self, id: &ToolCallId, mark: &str) -> Option<String> {
         let dim = paint::DIM;
         let tool = self
@@ -143,7 +147,7 @@ impl Tools {
             .filter(|_| self.last.as_ref() != Some(id))?;
         Some(format!(
             "  {dim}{mark} {}{dim:#}",
-            cut(&tool.title, HEADLINE)
+            cut(&tool.title, MAX_HEADLINE_CHARS)
         ))
     }
 }
@@ -154,18 +158,19 @@ impl Tool {
         let mut lines = Vec::new();
         for line in shown(text).lines() {
             self.printed += 1;
-            if self.printed <= SHOWN_LINES {
-                lines.push(format!("  {dim}│ {}{dim:#}", cut(line, HEADLINE)));
+            if self.printed <= MAX_OUTPUT_LINES {
+                lines.push(format!("  {dim}│ {}{dim:#}", cut(line, MAX_HEADLINE_CHARS)));
             }
         }
         lines
     }
 }
 
-/// A change of a file, removed lines in red, added ones in green, and how many lines were left out.
-/// `whole` leaves nothing out.
+/// Formats a change of a file, with removed lines in red and added lines in green. Returns the
+/// lines, and the number of omitted ones. `whole` omits nothing.
 pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
-    let (dim, bold) = (paint::DIM, paint::STRONG);
+    let dim = paint::DIM;
+    let bold = paint::STRONG;
     let bounded = |line: &str, most: usize| {
         if whole {
             line.to_owned()
@@ -175,7 +180,7 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
     };
     let mut lines = vec![format!(
         "  {dim}│{dim:#} {bold}{}{bold:#}",
-        bounded(&one_line(&diff.path), PATH)
+        bounded(&one_line(&diff.path), MAX_PATH_CHARS)
     )];
     let body: Vec<String> = match &diff.patch {
         Some(patch) => shown(patch).lines().map(str::to_owned).collect(),
@@ -184,7 +189,7 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
             diff.new_text.as_deref().unwrap_or_default(),
         ),
     };
-    let most = if whole { body.len() } else { DIFF_LINES };
+    let most = if whole { body.len() } else { MAX_DIFF_LINES };
     let more = body.len().saturating_sub(most);
     lines.extend(body.iter().take(most).map(|line| {
         let style = match line.as_bytes().first() {
@@ -194,7 +199,7 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
         };
         format!(
             "  {dim}│{dim:#} {style}{}{style:#}",
-            bounded(line, HEADLINE)
+            bounded(line, MAX_HEADLINE_CHARS)
         )
     }));
     if more > 0 {
@@ -203,9 +208,10 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
     (lines, more)
 }
 
-/// The lines that were removed and added, in order. What both texts begin and end with is left out.
+/// Returns the removed and added lines, in order, without the common beginning and end.
 fn changed(old: &str, new: &str) -> Vec<String> {
-    let (old, new) = (shown(old), shown(new));
+    let old = shown(old);
+    let new = shown(new);
     let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
     let same = old
         .iter()
@@ -218,14 +224,16 @@ fn changed(old: &str, new: &str) -> Vec<String> {
         .zip(new[same..].iter().rev())
         .take_while(|(old, new)| old == new)
         .count();
-    let (old, new) = (&old[same..old.len() - tail], &new[same..new.len() - tail]);
-    let kept = if old.len().saturating_mul(new.len()) <= COMPARED {
+    let old = &old[same..old.len() - tail];
+    let new = &new[same..new.len() - tail];
+    let kept = if old.len().saturating_mul(new.len()) <= MAX_COMPARED_PAIRS {
         in_common(old, new)
     } else {
         Vec::new()
     };
     let mut lines = Vec::new();
-    let (mut from, mut to) = (0, 0);
+    let mut from = 0;
+    let mut to = 0;
     for (old_at, new_at) in kept.into_iter().chain([(old.len(), new.len())]) {
         lines.extend(old[from..old_at].iter().map(|line| format!("- {line}")));
         lines.extend(new[to..new_at].iter().map(|line| format!("+ {line}")));
@@ -235,7 +243,7 @@ fn changed(old: &str, new: &str) -> Vec<String> {
     lines
 }
 
-/// The places of the longest sequence of lines that both have.
+/// Returns the indices of the longest common sequence of lines.
 fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     let width = new.len() + 1;
     let mut longest = vec![0_u32; (old.len() + 1) * width];
@@ -248,7 +256,8 @@ fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
             };
         }
     }
-    let (mut i, mut j) = (0, 0);
+    let mut i = 0;
+    let mut j = 0;
     let mut pairs = Vec::new();
     while i < old.len() && j < new.len() {
         if old[i] == new[j] {
@@ -263,7 +272,7 @@ fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
     pairs
 }
 
-/// A tool's input on one line: what it tells of the call, else the JSON.
+/// Returns a tool's input on one line: its main parameter, otherwise the JSON.
 fn summary(tool: &str, input: &Json) -> String {
     let told = input
         .to()

@@ -77,7 +77,8 @@ pub(super) fn turn_end(
     took: Option<Duration>,
 ) -> TurnEnd {
     let status = complete.status_or_completed();
-    let (code, signal) = (complete.exit_code.take(), complete.signal.take());
+    let code = complete.exit_code.take();
+    let signal = complete.signal.take();
     let exit = (code.is_some() || signal.is_some()).then_some(ExitStatus { code, signal });
     let unsaid = if exit.is_some() {
         Cause::ProcessExit

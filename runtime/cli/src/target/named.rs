@@ -8,7 +8,8 @@ use crate::error::CliError;
 
 /// Returns the error for an unknown agent, or for a configuration without agents.
 pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
-    let (known, whence) = (agent_names(config), &config.source);
+    let known = agent_names(config);
+    let whence = &config.source;
     let next = match config.source {
         Source::BuiltIn => {
             "`trunkline config init` creates a configuration; --adapter 'CMD ARGS' runs any adapter"
@@ -17,7 +18,8 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     };
     match asked {
         Some(id) => {
-            let (profiles, near) = (profile_names(), did_you_mean(id, config));
+            let profiles = profile_names();
+            let near = did_you_mean(id, config);
             CliError::usage(anyhow!(
                 "unknown agent {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
             ))

@@ -1,5 +1,5 @@
-//! The exporter: protobuf by HTTP, in batches, on a thread of its own. What waits is bounded, and
-//! no request waits for it.
+//! Exporter: protobuf over HTTP, in batches, on its own thread. The queue is bounded, and no
+//! request waits for it.
 
 use std::{
     collections::HashMap,
@@ -29,20 +29,20 @@ use tracing_subscriber::{Layer, filter::Targets};
 
 use super::{REQUEST, Traces, named};
 
-/// Where a host makes the spans of its sessions and turns. No other event of it is sent: some hold
-/// what an agent says.
+/// Target of the spans of sessions and turns. No other event of the host is exported, because some
+/// contain output of an agent.
 const TURN: &str = "trunkline_host::link::driver::spans";
 
-/// For how long what waits may take to go out at the end.
+/// Timeout for the export of queued spans at the end.
 const FLUSH: Duration = Duration::from_secs(2);
 
-/// What exports, once it has begun.
+/// The running exporter.
 static PROVIDER: OnceLock<SdkTracerProvider> = OnceLock::new();
 
-/// Begins to export, where a collector is named.
+/// Starts the exporter if a collector is configured.
 pub(crate) fn start() -> Option<Traces> {
     named()?;
-    // It fails where one is installed already, which is as good.
+    // Ignored: another provider may be installed already.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_http();
     let exporter = exporter.with_protocol(Protocol::HttpBinary).build().ok()?;
@@ -66,16 +66,18 @@ pub(crate) fn start() -> Option<Traces> {
     Some(layer.with_filter(spans).boxed())
 }
 
-/// Says that a collector is named in vain. Not what is wrong: an address may hold a secret.
-pub(crate) fn tell() {
+/// Warns that the configured collector cannot be used, without details, because an address may
+/// contain a secret.
+pub(crate) fn warn_if_unused() {
     if let (Some(name), None) = (named(), PROVIDER.get()) {
         tracing::warn!(
-            "no traces are sent: {name} or another variable of OTEL_EXPORTER_OTLP is wrong"
+            "no traces are exported: {name} or another variable of OTEL_EXPORTER_OTLP is invalid"
         );
     }
 }
 
-/// Makes the sender of a `traceparent` the parent of a request's span, where there are traces.
+/// Returns the function that makes the sender of a `traceparent` the parent of a request's span, if
+/// traces are exported.
 pub(crate) fn adopt() -> Option<fn(&str, &Span)> {
     PROVIDER.get().map(|_| adopt_sender as fn(&str, &Span))
 }
@@ -84,20 +86,20 @@ fn adopt_sender(traceparent: &str, request: &Span) {
     let header = HashMap::from([("traceparent".to_owned(), traceparent.to_owned())]);
     let sender = TraceContextPropagator::new().extract(&header);
     if sender.span().span_context().is_valid() {
-        // It fails for a span that no one listens to.
+        // Ignored: a span that is not recorded has no parent.
         let _ = request.set_parent(sender);
     }
 }
 
-/// Sends what waits, for a while.
+/// Exports the queued spans, up to a timeout.
 pub(crate) fn end() {
     if let Some(provider) = PROVIDER.get() {
-        // Lost is what did not go out in time, which the log has said where the collector is down.
+        // Spans beyond the timeout are lost; the log reports an unreachable collector.
         let _ = provider.shutdown_with_timeout(FLUSH);
     }
 }
 
-/// What the variables say of this service, and else its own name.
+/// Returns the service's attributes of the variables, otherwise its own name.
 fn resource() -> Resource {
     let mut resource = Resource::builder_empty()
         .with_service_name("trunkline")
@@ -113,7 +115,7 @@ fn resource() -> Resource {
     resource.build()
 }
 
-/// Says once when the collector takes nothing, and once when it does again.
+/// Logs once when the collector starts to reject spans, and once when it accepts them again.
 #[derive(Debug)]
 struct Telling {
     exporter: opentelemetry_otlp::SpanExporter,
@@ -127,8 +129,8 @@ impl SpanExporter for Telling {
             result.is_err(),
             self.fails.swap(result.is_err(), Ordering::Relaxed),
         ) {
-            (true, false) => tracing::warn!("traces are lost: the collector does not take them"),
-            (false, true) => tracing::info!("the collector takes traces again"),
+            (true, false) => tracing::warn!("traces are lost: the collector rejects them"),
+            (false, true) => tracing::info!("the collector accepts traces again"),
             _ => {}
         }
         result

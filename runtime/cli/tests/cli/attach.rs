@@ -178,7 +178,7 @@ fn a_host_that_is_killed_is_named_with_what_to_do_and_the_session_goes_on() {
     host.until("turn.begin");
     let watched = |at: &str| {
         format!(
-            "expect({at:?})\nopen(\"there\", \"w\").close()\nexpect(\"the host that has the journal has ended\")\nexpect(\"trunkline sessions attach s\")\ndone()\n"
+            "expect({at:?})\nopen(\"there\", \"w\").close()\nexpect(\"the process that served the journal has ended\")\nexpect(\"trunkline sessions attach s\")\ndone()\n"
         )
     };
     let mut person = Person::new(&home, &attach(&[]), &watched("› /sleep 60"));
@@ -189,8 +189,8 @@ fn a_host_that_is_killed_is_named_with_what_to_do_and_the_session_goes_on() {
         &home,
         &attach(&[]),
         r#"
-expect("no host has the journal: this process has it until you leave")
-expect("the host was started again")
+expect("no other process serves the journal: this one does until you leave")
+expect("the host was restarted")
 expect("› ")
 send("go on\r")
 expect("go on")
@@ -430,7 +430,7 @@ fn a_history_that_is_followed_ends_with_the_host() {
     let ended = Ran::of(text.child.wait_with_output().unwrap());
     ended
         .must_end_with(1)
-        .must_say("the host that has the journal has ended");
+        .must_say("the process that served the journal has ended");
 }
 
 #[test]
@@ -477,7 +477,7 @@ fn a_chat_is_kept_in_a_journal_and_gone_on_with() {
         .must_end_with(2)
         .must_say("name one: --resume ID");
     let set = home.run(["chat", "--resume", &of("another"), "--agent", "codex"]);
-    set.must_end_with(2).must_say("is of the agent echo");
+    set.must_end_with(2).must_say("belongs to the agent echo");
 
     let mut person = Person::new(
         &home,

@@ -288,7 +288,7 @@ fn a_hub_uses_the_daemon_whose_journal_has_its_sessions() {
     );
     let log = connector.end();
     assert!(
-        log.contains("the daemon is the host of the sessions"),
+        log.contains("the daemon runs the sessions"),
         "{log}"
     );
     assert!(!log.contains("1d3ac24517acd0ff"), "{log}");
@@ -360,7 +360,7 @@ fn a_file_of_amurgs_runtime_is_enough_and_its_agents_keep_their_ids() {
             "{log}"
         );
         assert_eq!(
-            log.contains("others may read amurg.json"),
+            log.contains("other users can read amurg.json"),
             mode == 0o644,
             "{log}"
         );
@@ -433,7 +433,7 @@ fn what_would_show_the_token_is_refused_before_it_is_read() {
         .must_say("--insecure");
     run(&["--hub", "http://10.0.0.1:80"])
         .must_end_with(2)
-        .must_say("would show the token to the network");
+        .must_say("would expose the token to the network");
     fs::set_permissions(home.path().join("token"), PermissionsExt::from_mode(0o644)).unwrap();
     run(&["--hub", "ws://127.0.0.1:9"])
         .must_end_with(2)

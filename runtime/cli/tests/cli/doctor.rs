@@ -361,7 +361,7 @@ fn an_adapter_of_the_command_line_is_checked() {
     assert!(
         ran.must_end_with(1)
             .stdout
-            .contains("there is no file ./nothing"),
+            .contains("the file ./nothing does not exist"),
         "{}",
         ran.stdout
     );

@@ -160,7 +160,7 @@ fn an_agent_that_is_not_installed_is_code_3_with_the_command_that_installs_it() 
         ),
         (
             &["chat", "--agent", "codex", "-c", "command=/no/such/codex"],
-            "there is no program /no/such/codex",
+            "the program /no/such/codex does not exist",
         ),
     ] {
         let ran = super::Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());

@@ -218,7 +218,7 @@ fn an_unknown_adapter_is_code_2() {
     home.run(["adapter", "mine"])
         .must_end_with(2)
         .must_say("agents: mine")
-        .must_say("`trunkline run --agent mine` talks to it");
+        .must_say("start it by `trunkline run --agent mine`");
     home.file("trunkline.json", "{");
     home.run(["adapter", "ecko"])
         .must_end_with(2)

@@ -136,7 +136,7 @@ fn a_login_is_ended_by_the_agents_command_and_by_acp() {
     assert!(ran.must_end_with(0).stdout.contains(left));
     run(&home, &path, &["login", "mine", "--logout"], &[])
         .must_end_with(2)
-        .must_say("no logout of the agent mine is known");
+        .must_say("no logout command is known for the agent mine");
 
     let home = Home::new();
     let path = with_programs(&home, &[("agent", ACP_AGENT)]);
@@ -164,7 +164,7 @@ fn a_login_that_fails_is_an_error_with_the_next_step() {
     let (home, path) = with_codex();
     for (arguments, code, said) in [
         (&["login", "work"][..], 0, ""),
-        (&["login", "mine"], 2, "no login of the agent mine is known"),
+        (&["login", "mine"], 2, "no login command is known for the agent mine"),
         (&["login", "codx"], 2, "did you mean `codex`?"),
         (
             &["login", "claude-code"],

@@ -111,7 +111,7 @@ fn what_an_adapter_does_not_apply_is_refused_by_its_name() {
         ],
     ) {
         ran.must_end_with(2)
-            .must_say("next: leave out --add-dir, --max-turns, which this adapter does not apply");
+            .must_say("next: omit --add-dir, --max-turns, which this adapter does not support");
         assert_eq!(ran.stdout, "");
     }
     // These know no options at all, or none of these.

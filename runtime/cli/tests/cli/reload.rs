@@ -1,4 +1,4 @@
-//! SIGHUP to `serve`: the configuration is read again, and open sessions keep the agents that they have.
+//! SIGHUP to `serve`: the configuration is reloaded, and open sessions keep their agents.
 
 use std::{
     io::{BufRead, BufReader},
@@ -111,7 +111,7 @@ fn a_hang_up_reads_the_configuration_again_and_open_sessions_stay() {
         (host.asks("old", "1"), host.asks("stays", "1")),
         ("first".into(), "gone".into())
     );
-    assert!(host.reload().contains("its agents are as before"));
+    assert!(host.reload().contains("its agents are unchanged"));
 
     configured(&home, &[("a", "second"), ("b", "new")], &json!({}));
     let said = host.reload();
@@ -194,7 +194,7 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
     );
     let said = host.reload();
     assert!(
-        said.contains("changed a") && said.contains("not changed before the next start: spool_dir"),
+        said.contains("changed a") && said.contains("changes after a restart: spool_dir"),
         "{said}"
     );
     host.opens("after", "a");
@@ -238,7 +238,7 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
     said.must_end_with(0);
     assert!(
         said.stdout
-            .contains("read again: added b; changed a; open sessions"),
+            .contains("reloaded: added b; changed a; open sessions"),
         "{}",
         said.stdout
     );

@@ -35,7 +35,7 @@ fn no_prompt_is_wrong_usage() {
     Home::new()
         .run(["run"])
         .must_end_with(2)
-        .must_say("there is no prompt")
+        .must_say("the prompt is missing")
         .must_say("next:");
 }
 
@@ -238,7 +238,7 @@ fn who_looks_at_a_configured_agent_that_does_not_start_is_the_doctor() {
     home.file("my config.json", config);
     home.run(["run", "hello"])
         .must_end_with(3)
-        .must_say("next: `trunkline doctor a --start` says what is missing");
+        .must_say("next: `trunkline doctor a --start` shows the problem");
     home.run(["run", "--config", "my config.json", "hello"])
         .must_end_with(3)
         .must_say(
@@ -348,9 +348,9 @@ fn a_configuration_that_an_adapter_of_the_command_line_leaves_out_is_told() {
         .concat();
         let ran = home.run(arguments);
         ran.must_end_with(0)
-            .must_say("--adapter leaves out all of some.json");
+            .must_say("--adapter ignores all of some.json");
         assert_eq!(
-            ran.stderr.matches("leaves out").count(),
+            ran.stderr.matches("ignores all of").count(),
             1,
             "{}",
             ran.stderr
@@ -369,7 +369,7 @@ fn a_folder_or_a_source_file_is_no_adapter() {
     std::fs::create_dir(home.path().join("adapter")).unwrap();
     home.run(["run", "--adapter", "./adapter", "hello"])
         .must_end_with(3)
-        .must_say("name the program in it");
+        .must_say("name a program in it");
     home.run(["run", "--adapter", "./main.go", "hello"])
         .must_end_with(3)
         .must_say("if it is source, build it");
@@ -380,7 +380,7 @@ fn a_folder_or_a_source_file_is_no_adapter() {
     );
     ran.must_end_with(3)
         .must_say("./adapter is a folder")
-        .must_say("name the program in it");
+        .must_say("name a program in it");
 }
 
 #[test]
@@ -400,7 +400,7 @@ fn a_folder_for_files_is_made_or_refused_before_the_turn() {
     home.file("taken", "a file");
     let ran = home.run(["run", "--save", "taken/folder", "/file report.txt"]);
     ran.must_end_with(2)
-        .must_say("failed to make the folder taken/folder")
+        .must_say("failed to create the folder taken/folder")
         .must_say("--save");
     assert!(
         !ran.stderr.contains("report.txt"),

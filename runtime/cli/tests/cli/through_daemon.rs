@@ -78,8 +78,8 @@ fn runs(home: &Home, arguments: &[&str]) -> Ran {
 }
 
 /// That the daemon was the host, or why it was not.
-const DAEMONS: &str = "the daemon is the host";
-const OWN: &str = "this process is the host, not the daemon: ";
+const DAEMONS: &str = "the daemon runs the session";
+const OWN: &str = "this process runs the session, not the daemon: ";
 
 /// The sessions that the daemon has, and what each does.
 fn sessions(home: &Home) -> Vec<(String, String)> {
@@ -334,7 +334,7 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error() {
     daemon.kill();
     let (lines, ran) = begun.end();
     ran.must_end_with(1)
-        .must_say("the host that has the journal has ended")
+        .must_say("the process that served the journal has ended")
         .must_say("sessions attach run-");
     assert!(lines.iter().all(|line| line["type"] != "end"), "{lines:?}");
 }

@@ -528,7 +528,7 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
     assert!(
         ran.must_end_with(0)
             .stdout
-            .contains("1 session was left out"),
+            .contains("1 session was omitted"),
         "{session}: {}",
         ran.stdout
     );

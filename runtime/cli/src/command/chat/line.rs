@@ -23,7 +23,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::{history, word::NAMES};
+use super::{history, slash_command::NAMES};
 use crate::{paint, terminal::Settings};
 
 /// Prompt of a first line.

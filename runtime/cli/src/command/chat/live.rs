@@ -6,9 +6,8 @@ use anyhow::anyhow;
 use trunkline_host::protocol::{SessionInfo, SessionUpdate};
 
 use super::{
-    Transcript,
+    Transcript, slash_command,
     talk::{Next, Talk},
-    word,
 };
 use crate::{
     error::CliError,
@@ -51,7 +50,9 @@ impl Talk {
     pub(super) fn help(&mut self) {
         let of_agent: Vec<_> = commands(&self.conversation.learned).collect();
         let screen = &mut self.conversation.screen;
-        word::HELP.lines().for_each(|line| screen.remark(line));
+        slash_command::HELP
+            .lines()
+            .for_each(|line| screen.remark(line));
         if !of_agent.is_empty() {
             screen.remark("Commands of the agent:");
         }

@@ -101,7 +101,7 @@ pub(super) async fn pick(
         let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
         list.draw(&mut out, usize_or(columns, COLUMNS), usize_or(rows, 24))?;
         match keys.next()? {
-            Some(key) => match list.take(&key) {
+            Some(key) => match list.handle_key(&key) {
                 KeyEffect::Continue => {}
                 KeyEffect::Pick(at) => break Some(at),
                 KeyEffect::Leave => break None,
@@ -272,7 +272,7 @@ impl<'a> List<'a> {
         self.choices.iter().enumerate().filter(has_all).collect()
     }
 
-    fn take(&mut self, key: &str) -> KeyEffect {
+    fn handle_key(&mut self, key: &str) -> KeyEffect {
         match key {
             "\u{1b}" | "\u{3}" | "\u{4}" => return KeyEffect::Leave,
             "\r" | "\n" => {
@@ -439,19 +439,19 @@ mod tests {
         let sessions = sessions();
         let mut list = List::new(&sessions);
         for key in ["P", "o", "x", "\u{7f}", "\u{1b}[B", "\u{1b}[B"] {
-            assert!(matches!(list.take(key), KeyEffect::Continue));
+            assert!(matches!(list.handle_key(key), KeyEffect::Continue));
         }
         assert_eq!((list.matching().len(), list.at), (2, 1));
-        assert!(matches!(list.take("\r"), KeyEffect::Pick(2)));
-        list.take("\u{15}");
+        assert!(matches!(list.handle_key("\r"), KeyEffect::Pick(2)));
+        list.handle_key("\u{15}");
         for key in ["n", "o", "n", "e"] {
-            list.take(key);
+            list.handle_key(key);
         }
         assert!(
-            matches!(list.take("\r"), KeyEffect::Continue),
+            matches!(list.handle_key("\r"), KeyEffect::Continue),
             "nothing matches"
         );
-        assert!(matches!(list.take("\u{3}"), KeyEffect::Leave));
+        assert!(matches!(list.handle_key("\u{3}"), KeyEffect::Leave));
     }
 
     #[test]

@@ -12,7 +12,7 @@ use super::{
     Speaker, Transcript,
     line::{Line, Prompt},
     live,
-    word::Word,
+    slash_command::SlashCommand,
 };
 use crate::{
     command::run::{after_refused_file, next_after, own_path},
@@ -92,7 +92,7 @@ impl Talk {
                 Some(no) => self.follow(no, session, interrupts).await?,
                 None => match self.at_prompt(&mut prompt, session, interrupts).await? {
                     Prompted::Line(Line::Text(text)) => {
-                        self.said(&text, session, interrupts).await?
+                        self.handle_line(&text, session, interrupts).await?
                     }
                     Prompted::Line(Line::Interrupted) => {
                         self.conversation.screen.remark("Ctrl-D or /quit leaves");
@@ -197,7 +197,8 @@ impl Talk {
 
     pub(super) fn greet(&mut self) {
         if let Some(chosen) = &self.chosen {
-            let (name, command) = (&chosen.agent.name, chosen.command_line());
+            let name = &chosen.agent.name;
+            let command = chosen.command_line();
             let about = if *name == command { "" } else { &command };
             self.conversation.screen.note_agent(name, about);
         }
@@ -207,44 +208,44 @@ impl Talk {
         self.conversation.screen.space();
     }
 
-    async fn said(
+    async fn handle_line(
         &mut self,
         text: &str,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<Next, CliError> {
         let screen = &mut self.conversation.screen;
-        match Word::of(text) {
-            Word::Nothing => return Ok(Next::Talk),
-            Word::Quit => return Ok(Next::Leave(exit::OK)),
-            Word::Help => self.help(),
-            Word::Stop => {
+        match SlashCommand::parse(text) {
+            SlashCommand::Nothing => return Ok(Next::Talk),
+            SlashCommand::Quit => return Ok(Next::Leave(exit::OK)),
+            SlashCommand::Help => self.help(),
+            SlashCommand::Stop => {
                 screen.remark("no turn is running; Ctrl-C stops a running turn");
             }
-            Word::File(path) => self.give(session, &path).await,
-            Word::Model(None) => self.list_models(),
-            Word::Mode(None) => self.list_modes(),
-            Word::Model(model) => {
+            SlashCommand::File(path) => self.give(session, &path).await,
+            SlashCommand::Model(None) => self.list_models(),
+            SlashCommand::Mode(None) => self.list_modes(),
+            SlashCommand::Model(model) => {
                 let update = SessionUpdate {
                     model,
                     ..SessionUpdate::default()
                 };
                 return self.change(update, session, interrupts).await;
             }
-            Word::Mode(mode) => {
+            SlashCommand::Mode(mode) => {
                 let update = SessionUpdate {
                     mode,
                     ..SessionUpdate::default()
                 };
                 return self.change(update, session, interrupts).await;
             }
-            Word::Usage => {
+            SlashCommand::Usage => {
                 let usage = screen.usage();
                 screen.remark(&usage);
             }
-            Word::New => return Ok(Next::Anew),
-            Word::Export(path) => self.export(&path),
-            Word::Say(text) => return self.turn(&text, session, interrupts).await,
+            SlashCommand::New => return Ok(Next::Anew),
+            SlashCommand::Export(path) => self.export(&path),
+            SlashCommand::Input(text) => return self.turn(&text, session, interrupts).await,
         }
         self.conversation.screen.space();
         Ok(Next::Talk)

@@ -66,7 +66,7 @@ enum Step {
 impl Step {
     /// Returns the kind of a turn: of ten turns, two ask and one is stopped, in a different order
     /// per session.
-    fn of(session: u32, turn: u32) -> Self {
+    fn for_turn(session: u32, turn: u32) -> Self {
         match session.wrapping_add(turn) % 10 {
             3 | 8 => Self::Tool,
             6 => Self::Sleep,
@@ -141,7 +141,7 @@ pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Se
         tally: Tally::default(),
     };
     for turn in 0..load.turns {
-        let step = Step::of(number, turn);
+        let step = Step::for_turn(number, turn);
         if !watcher.turn(&session, step).await {
             break;
         }

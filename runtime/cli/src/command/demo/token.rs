@@ -56,7 +56,8 @@ mod tests {
     #[test]
     fn a_foreign_token_is_found() {
         let tokens = Tokens::new(7);
-        let (own, other) = (tokens.for_session(1), tokens.for_session(2));
+        let own = tokens.for_session(1);
+        let other = tokens.for_session(2);
         assert_eq!(
             tokens.foreign_and_own(&format!("{own}{own} ran {own}"), &own),
             (0, 3)

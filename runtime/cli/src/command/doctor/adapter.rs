@@ -109,7 +109,10 @@ pub(super) async fn diagnose(
 fn advised(agent: &AgentConfig, mut checks: Vec<Check>) -> Vec<Check> {
     let is_missing =
         |check: &&mut Check| check.level == Level::Error && check.code.ends_with("installed");
-    if let (Some(wrapped), Some(check)) = (advice::of(agent), checks.iter_mut().find(is_missing)) {
+    if let (Some(wrapped), Some(check)) = (
+        advice::wrapped_by(agent),
+        checks.iter_mut().find(is_missing),
+    ) {
         check.hint.get_or_insert_with(|| wrapped.install());
     }
     checks
@@ -135,10 +138,8 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
             "an adapter with the SDK prints one JSON object; check `sdk` and `config` of the agent";
         return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
     };
-    let (all, left_out) = (
-        diagnosed.checks.len(),
-        diagnosed.checks.len().saturating_sub(MOST),
-    );
+    let all = diagnosed.checks.len();
+    let left_out = diagnosed.checks.len().saturating_sub(MOST);
     let mut message = format!(
         "it reports {all} {} of its own",
         if all == 1 { "check" } else { "checks" }

@@ -63,7 +63,7 @@ pub(super) fn search_path(environment: &Environment) -> OsString {
 }
 
 /// Returns the environment of the process.
-pub(super) fn of(spec: &ChildSpec) -> Environment {
+pub(super) fn of_process(spec: &ChildSpec) -> Environment {
     let mut private = BTreeMap::from([(OsString::from(PRIVATE[0]), OsString::new())]);
     if spec.config.is_some() {
         private.insert(PRIVATE[1].into(), OsString::new());

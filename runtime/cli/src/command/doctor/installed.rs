@@ -25,12 +25,12 @@ pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, F
     let program = match agent.profile {
         Profile::External => spec.program.clone(),
         Profile::BuiltIn(_) => configured_program(agent)
-            .or_else(|| advice::of(agent).map(|wrapped| wrapped.program))?
+            .or_else(|| advice::wrapped_by(agent).map(|wrapped| wrapped.program))?
             .into(),
     };
     let found = program::find(
         &program,
-        &environment::search_path(&environment::of(spec)),
+        &environment::search_path(&environment::of_process(spec)),
         &program::work_dir(spec),
     );
     Some((program, found))
@@ -59,7 +59,7 @@ pub(crate) fn locate(
         return Err(CliError::not_started(error)
             .next("add a variable with its key to `env` or `env_passthrough`"));
     }
-    let path = environment::search_path(&environment::of(spec));
+    let path = environment::search_path(&environment::of_process(spec));
     match program::find(program, &path, &program::work_dir(spec)) {
         Found::At(at) => Ok(at),
         Found::Nowhere => Err(not_installed(agent, spec, program)),
@@ -97,7 +97,7 @@ fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliE
     } else {
         anyhow!("`{name}` is not installed: not found in PATH")
     });
-    match advice::of(agent) {
+    match advice::wrapped_by(agent) {
         Some(wrapped) => fault.next(wrapped.install()),
         None => fault.next("install it, or use its full path"),
     }

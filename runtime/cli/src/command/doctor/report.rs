@@ -17,7 +17,7 @@ pub(super) enum Status {
 
 impl Status {
     /// Combines levels: an error fails, a warning warns.
-    fn of(levels: impl IntoIterator<Item = Level>) -> Self {
+    fn combine(levels: impl IntoIterator<Item = Level>) -> Self {
         levels
             .into_iter()
             .max()
@@ -221,7 +221,7 @@ pub(super) struct HostReport {
 
 impl AgentReport {
     pub(super) fn new(agent: &str, profile: &str, checks: Vec<Check>, tested_at: String) -> Self {
-        let status = Status::of(checks.iter().map(|check| check.level));
+        let status = Status::combine(checks.iter().map(|check| check.level));
         Self {
             agent: shown(agent),
             profile: profile.to_owned(),
@@ -235,7 +235,7 @@ impl AgentReport {
 impl Report {
     pub(super) fn new(configuration: &str, host: Vec<Check>, agents: Vec<AgentReport>) -> Self {
         let host = HostReport {
-            status: Status::of(host.iter().map(|check| check.level)),
+            status: Status::combine(host.iter().map(|check| check.level)),
             checks: host,
         };
         let worst = agents
@@ -267,7 +267,11 @@ mod tests {
             (&[Info, Warn], Status::Warn),
             (&[Error, Warn, Info], Status::Fail),
         ] {
-            assert_eq!(Status::of(levels.iter().copied()), status, "{levels:?}");
+            assert_eq!(
+                Status::combine(levels.iter().copied()),
+                status,
+                "{levels:?}"
+            );
         }
         let agent =
             |code| AgentReport::new("a", "echo", vec![Check::new(code, "x")], String::new());

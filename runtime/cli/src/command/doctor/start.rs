@@ -71,13 +71,14 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         Err(_) if child.exit().is_some() => {}
         Err(_) => checks.push(Check::new(
             Code::StartQuiet,
-            match offered.is_empty() {
-                true => "it is running; without extensions it sends nothing before its first input"
-                    .to_owned(),
-                false => format!(
+            if offered.is_empty() {
+                "it is running; without extensions it sends nothing before its first input"
+                    .to_owned()
+            } else {
+                format!(
                     "no `session.ready` within {}",
                     humantime::format_duration(within)
-                ),
+                )
             },
         )),
     }

@@ -11,7 +11,7 @@ use crate::paint;
 const LEVEL_COLUMNS: usize = 5;
 
 /// Formats the whole report: one block for the host, one for each agent, and a summary line.
-pub(super) fn of(report: &Report) -> String {
+pub(super) fn format_report(report: &Report) -> String {
     let mut text = String::new();
     // A write to a `String` cannot fail.
     let _ = write(&mut text, report);
@@ -20,7 +20,8 @@ pub(super) fn of(report: &Report) -> String {
 
 fn write(text: &mut String, report: &Report) -> fmt::Result {
     let width = codes(report).map(str::len).max().unwrap_or(0);
-    let (dim, strong) = (paint::DIM, paint::STRONG);
+    let dim = paint::DIM;
+    let strong = paint::STRONG;
     writeln!(
         text,
         "{strong}host{strong:#} {dim}· configuration: {}{dim:#}",
@@ -45,11 +46,9 @@ fn write(text: &mut String, report: &Report) -> fmt::Result {
             .filter(|agent| agent.status == status)
             .count()
     };
-    let (pass, warn, fail) = (
-        count(Status::Pass),
-        count(Status::Warn),
-        count(Status::Fail),
-    );
+    let pass = count(Status::Pass);
+    let warn = count(Status::Warn);
+    let fail = count(Status::Fail);
     let style = style(report.status);
     let all = report.status.name();
     writeln!(
@@ -148,7 +147,7 @@ mine · external · fail
 fail · agents: 1 pass, 0 warn, 1 fail
 ";
         assert_eq!(
-            anstream::adapter::strip_str(&of(&sample())).to_string(),
+            anstream::adapter::strip_str(&format_report(&sample())).to_string(),
             expected
         );
     }

@@ -571,10 +571,8 @@ fn help(area: Rect, buffer: &mut Buffer) {
         ("STARTS", "starts of its process"),
     ];
     let lines: Vec<_> = KEYS.iter().chain(&MORE).collect();
-    let (wide, high) = (
-        58.min(area.width),
-        (lines.len() as u16 + 2).min(area.height),
-    );
+    let wide = 58.min(area.width);
+    let high = (lines.len() as u16 + 2).min(area.height);
     let frame = Rect {
         x: area.x + (area.width - wide) / 2,
         y: area.y + (area.height - high) / 2,

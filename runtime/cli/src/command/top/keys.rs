@@ -30,7 +30,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Adds bytes, and returns the complete keys.
-    pub(super) fn take(&mut self, read: &[u8]) -> Vec<Key> {
+    pub(super) fn parse(&mut self, read: &[u8]) -> Vec<Key> {
         self.read.extend_from_slice(read);
         let mut keys = Vec::new();
         while let Some((key, bytes)) = first(&self.read) {
@@ -100,28 +100,28 @@ mod tests {
             Key::Interrupt,
             Key::Char('q'),
         ];
-        assert_eq!(Keys::default().take(typed), wanted);
+        assert_eq!(Keys::default().parse(typed), wanted);
         let mut keys = Keys::default();
-        let by_byte: Vec<_> = typed.iter().flat_map(|byte| keys.take(&[*byte])).collect();
+        let by_byte: Vec<_> = typed.iter().flat_map(|byte| keys.parse(&[*byte])).collect();
         assert_eq!(by_byte, wanted);
     }
 
     #[test]
     fn an_escape_alone_is_a_key_and_what_is_no_key_does_no_harm() {
         let mut keys = Keys::default();
-        assert_eq!(keys.take(b"\x1b"), []);
+        assert_eq!(keys.parse(b"\x1b"), []);
         assert!(keys.is_in_sequence());
         assert_eq!(keys.give_up(), Some(Key::Escape));
-        assert_eq!(keys.take(b"\x1bq"), [Key::Escape, Key::Char('q')]);
-        assert_eq!(keys.take(b"\xff\x01\x1b[99999999999999999999"), []);
+        assert_eq!(keys.parse(b"\x1bq"), [Key::Escape, Key::Char('q')]);
+        assert_eq!(keys.parse(b"\xff\x01\x1b[99999999999999999999"), []);
         assert_eq!(
-            keys.take(b"q"),
+            keys.parse(b"q"),
             [Key::Char('q')],
             "what is too long is given up"
         );
-        assert_eq!(keys.take(b"\x1b[1"), []);
+        assert_eq!(keys.parse(b"\x1b[1"), []);
         assert_eq!(
-            (keys.give_up(), keys.take(b"q")),
+            (keys.give_up(), keys.parse(b"q")),
             (None, vec![Key::Char('q')])
         );
     }

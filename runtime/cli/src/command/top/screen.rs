@@ -60,7 +60,7 @@ impl Screen {
     ///
     /// # Errors
     /// There is no terminal.
-    pub(super) fn take() -> io::Result<Self> {
+    pub(super) fn enter() -> io::Result<Self> {
         let input = rustix::io::dup(rustix::stdio::stdin())?;
         let before = tcgetattr(&input)?;
         let mut raw = before.clone();
@@ -99,12 +99,13 @@ impl Screen {
             if let Some(key) = self.waiting.pop_front() {
                 return Some(key);
             }
-            let typed = match self.keys.is_in_sequence() {
-                true => timeout(SEQUENCE, self.typed.recv()).await,
-                false => Ok(self.typed.recv().await),
+            let typed = if self.keys.is_in_sequence() {
+                timeout(SEQUENCE, self.typed.recv()).await
+            } else {
+                Ok(self.typed.recv().await)
             };
             match typed {
-                Ok(typed) => self.waiting.extend(self.keys.take(&typed?)),
+                Ok(typed) => self.waiting.extend(self.keys.parse(&typed?)),
                 Err(_) => self.waiting.extend(self.keys.give_up()),
             }
         }
@@ -233,7 +234,8 @@ impl Backend for Canvas {
     where
         I: Iterator<Item = (u16, u16, &'a Cell)>,
     {
-        let (mut at, mut styled) = (None, None);
+        let mut at = None;
+        let mut styled = None;
         for (x, y, cell) in content {
             if at != Some((x, y)) {
                 let _ = write!(self.pending, "\x1b[{};{}H", y + 1, x + 1);
@@ -309,7 +311,7 @@ mod tests {
     #[tokio::test]
     #[ignore = "it fails, on a terminal that another test has made"]
     async fn panics_on_the_second_screen() {
-        let _screen = Screen::take().unwrap();
+        let _screen = Screen::enter().unwrap();
         panic!("as a fault would");
     }
 

@@ -139,7 +139,7 @@ impl State {
     }
 
     /// Stores a report of the host, received so many milliseconds after the previous one.
-    pub(super) fn take(
+    pub(super) fn update(
         &mut self,
         mut agents: Vec<AgentEntry>,
         sessions: Vec<OpenSession>,
@@ -388,7 +388,7 @@ pub(super) mod tests {
             agent("a", Severity::Ok, "fine"),
             agent("b", Severity::Error, "it failed"),
         ];
-        state.take(agents, sessions, None);
+        state.update(agents, sessions, None);
         state
     }
 
@@ -443,18 +443,18 @@ pub(super) mod tests {
             session("short", "echo", Some(200_000)),
             session("long", "coder", Some(100_000)),
         ];
-        state.take(Vec::new(), sessions, Some(1000));
+        state.update(Vec::new(), sessions, Some(1000));
         assert_eq!(
             (ids(&state), state.selected_row()),
             (vec!["short", "long"], Some(0))
         );
-        state.take(
+        state.update(
             Vec::new(),
             vec![session("long", "coder", Some(101_000))],
             Some(1000),
         );
         assert_eq!(state.selected_row(), Some(0), "another is in its place");
-        state.take(Vec::new(), Vec::new(), Some(1000));
+        state.update(Vec::new(), Vec::new(), Some(1000));
         assert_eq!(
             (state.selected_row(), state.handle_key(Key::Enter)),
             (None, None)
@@ -517,7 +517,7 @@ pub(super) mod tests {
             bytes_in: Some(5000),
             ..session("long", "coder", Some(92_000))
         };
-        state.take(
+        state.update(
             Vec::new(),
             vec![more, session("new", "coder", None)],
             Some(2000),

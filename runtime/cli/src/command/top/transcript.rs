@@ -117,7 +117,7 @@ impl Transcript {
     }
 
     /// Appends text.
-    pub(super) fn take(&mut self, more: &str) {
+    pub(super) fn append(&mut self, more: &str) {
         self.text.push_str(more);
         if let Some(over) = self.text.len().checked_sub(TEXT) {
             let from = self.text[..]
@@ -130,7 +130,7 @@ impl Transcript {
 
     /// Appends a read error.
     pub(super) fn fail(&mut self, error: &anyhow::Error) {
-        self.take(&format!("\nthe journal cannot be read: {error:#}\n"));
+        self.append(&format!("\nthe journal cannot be read: {error:#}\n"));
     }
 
     /// Returns the whole text.
@@ -184,9 +184,9 @@ mod tests {
     fn its_text_is_bounded() {
         let mut transcript = Transcript::new("s");
         for _ in 0..40 {
-            transcript.take(&"é".repeat(20_000));
+            transcript.append(&"é".repeat(20_000));
         }
-        transcript.take("the end\n\n");
+        transcript.append("the end\n\n");
         assert!(transcript.text.len() <= TEXT && transcript.text().ends_with("the end"));
     }
 }

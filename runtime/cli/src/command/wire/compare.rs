@@ -36,16 +36,15 @@ pub(super) struct Differences {
 /// Compares messages by session, in order, with consecutive texts joined. If the log has no end,
 /// later messages are not differences.
 pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Differences {
-    let (then, now) = (by_session(then), by_session(now));
+    let then = by_session(then);
+    let now = by_session(now);
     let mut differences = Differences::default();
     let sessions: std::collections::BTreeSet<_> = then.keys().chain(now.keys()).collect();
     differences.sessions = sessions.len();
     for id in sessions {
         let empty = Vec::new();
-        let (then, now) = (
-            then.get(id).unwrap_or(&empty),
-            now.get(id).unwrap_or(&empty),
-        );
+        let then = then.get(id).unwrap_or(&empty);
+        let now = now.get(id).unwrap_or(&empty);
         let mut shown = 0;
         for at in 0..then.len().max(now.len()) {
             let what = match (then.get(at), now.get(at)) {

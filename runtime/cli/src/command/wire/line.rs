@@ -51,7 +51,8 @@ impl Lines {
 
     /// Formats a record as one line, with styles.
     pub(super) fn line(&mut self, record: &Record) -> String {
-        let (dim, time) = (paint::DIM, self.time(record));
+        let dim = paint::DIM;
+        let time = self.time(record);
         let time = time
             .as_deref()
             .and_then(|time| time.get(11..23))
@@ -144,10 +145,8 @@ fn agent_line(agent_process: u32, text: &Text) -> String {
 fn header(header: &Header) -> String {
     let mut text = format!("wire log of {}", shown(&header.began));
     if header.file > 1 {
-        let (file, sessions) = (
-            header.file,
-            header.sessions.len() as u64 + header.more_sessions,
-        );
+        let file = header.file;
+        let sessions = header.sessions.len() as u64 + header.more_sessions;
         text.push_str(&format!(", file {file}; {sessions} sessions were open"));
     }
     text
@@ -155,7 +154,8 @@ fn header(header: &Header) -> String {
 
 /// Formats a line of the host or the adapter: its message, or why it was not understood.
 fn message(text: &Text, from_host: bool) -> String {
-    let (care, bytes) = (paint::CARE, text.bytes());
+    let care = paint::CARE;
+    let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
     let said = match serde_json::from_slice(line) {
         Ok(message) => gist(&message),
@@ -185,7 +185,8 @@ fn left_out(text: &Text) -> String {
 
 /// Returns the type of a message, and its summary.
 fn gist(message: &Map<String, Value>) -> String {
-    let (strong, dim) = (paint::STRONG, paint::DIM);
+    let strong = paint::STRONG;
+    let dim = paint::DIM;
     let kind = message
         .get("type")
         .and_then(Value::as_str)

@@ -109,7 +109,8 @@ fn report(
         1 => "; 1 session was omitted".to_owned(),
         more => format!("; {more} sessions were omitted"),
     };
-    let (same, sessions) = (differences.same, differences.sessions);
+    let same = differences.same;
+    let sessions = differences.sessions;
     let is_hidden = |step: &Step| matches!(step, Step::Host { line, .. } if line.windows(10).any(|it| it == b"[REDACTED:"));
     let hidden = script.steps.iter().filter(|step| is_hidden(step)).count();
     if hidden > 0 {
@@ -230,7 +231,8 @@ impl Dialogue {
         };
         let mut chunk = vec![0; 64 * 1024];
         let read = stdout.read(&mut chunk).await.unwrap_or_default();
-        let (said, counts) = (&mut self.said, &mut self.counts);
+        let said = &mut self.said;
+        let counts = &mut self.counts;
         let mut take = |line: &[u8]| {
             if let Ok(message) = serde_json::from_slice::<Message>(line) {
                 *counts.entry(session(&message).to_owned()).or_default() += 1;

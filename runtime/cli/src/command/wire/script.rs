@@ -117,7 +117,8 @@ impl Script {
         let mut reader = Reader::new(BufReader::new(open(path)?));
         let mut runs = BTreeMap::<u32, (Self, Missing)>::new();
         // Parts that every run misses, including later ones.
-        let (mut of_all, mut cut_sessions) = (None, Vec::new());
+        let mut of_all = None;
+        let mut cut_sessions = Vec::new();
         let mut unread = None;
         while let Some(entry) = reader.next()? {
             if let Some(why) = unread.take() {

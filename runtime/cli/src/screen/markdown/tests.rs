@@ -70,7 +70,7 @@ fn a_block_without_an_end_is_not_kept() {
     let mut shown = 0;
     for _ in 0..1000 {
         shown += markdown.push(&"x".repeat(1000)).len();
-        assert!(markdown.line.len() + markdown.block.len() <= LONGEST);
+        assert!(markdown.line.len() + markdown.block.len() <= MAX_BLOCK_BYTES);
     }
     assert!(shown > 900_000);
 }

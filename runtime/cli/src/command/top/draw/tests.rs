@@ -76,7 +76,7 @@ fn sample() -> State {
         unread_bytes: Some(700 << 10),
         ..unread
     });
-    state.take(vec![coder, noisy, unused], sessions, None);
+    state.update(vec![coder, noisy, unused], sessions, None);
     state.take_titles(
         [
             ("s-1", "Delete the old logs"),
@@ -157,7 +157,7 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
     let mut state = sample();
     let mut transcript = Transcript::new("s-1");
     let text: String = (0..100).map(|number| format!("line {number}\n")).collect();
-    transcript.take(&format!(
+    transcript.append(&format!(
         "> Delete the old logs\n\n{text}{}\n",
         "a long word ".repeat(20)
     ));
@@ -188,7 +188,7 @@ fn no_window_is_too_small_or_too_large() {
                     0 => {}
                     1 => typed(&mut state, "?"),
                     2 => state.mode = Mode::Transcript(Transcript::new("s")),
-                    _ => state.take(Vec::new(), Vec::new(), None),
+                    _ => state.update(Vec::new(), Vec::new(), None),
                 }
                 let seen = window(&mut state, columns, rows);
                 assert_eq!(seen.lines().count(), usize::from(rows));
@@ -203,7 +203,7 @@ fn the_chosen_row_stays_in_view() {
     let sessions = (0..500)
         .map(|number| session(&format!("s-{number:03}"), "a", None))
         .collect();
-    state.take(Vec::new(), sessions, None);
+    state.update(Vec::new(), sessions, None);
     window(&mut state, 80, 24);
     for (key, shown) in [
         (Key::End, "s-499"),

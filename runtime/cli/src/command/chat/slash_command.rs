@@ -23,7 +23,7 @@ pub(super) const NAMES: &[&str] = &[
 
 /// A parsed line of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Word {
+pub(super) enum SlashCommand {
     /// An empty line.
     Nothing,
     /// Leave.
@@ -45,12 +45,12 @@ pub(super) enum Word {
     /// Export the conversation to a file.
     Export(PathBuf),
     /// Send an input to the agent.
-    Say(String),
+    Input(String),
 }
 
-impl Word {
+impl SlashCommand {
     /// Parses a line. Unknown commands are sent to the agent.
-    pub(super) fn of(line: &str) -> Self {
+    pub(super) fn parse(line: &str) -> Self {
         let trimmed = line.trim();
         let (name, rest) = trimmed
             .split_once(char::is_whitespace)
@@ -67,7 +67,7 @@ impl Word {
             ("/new", "") => Self::New,
             ("/export", path) if !path.is_empty() => Self::Export(file(path)),
             ("/file" | "/export", _) => Self::Help,
-            _ => Self::Say(
+            _ => Self::Input(
                 line.strip_prefix('/')
                     .filter(|rest| rest.starts_with('/'))
                     .unwrap_or(line)
@@ -100,22 +100,49 @@ mod tests {
 
     #[test]
     fn a_command_that_is_not_ours_is_the_agents() {
-        assert_eq!(Word::of("/tool bash"), Word::Say("/tool bash".to_owned()));
-        assert_eq!(Word::of("//file x"), Word::Say("/file x".to_owned()));
-        assert_eq!(Word::of("/help me"), Word::Say("/help me".to_owned()));
-        assert_eq!(Word::of("  indented"), Word::Say("  indented".to_owned()));
+        assert_eq!(
+            SlashCommand::parse("/tool bash"),
+            SlashCommand::Input("/tool bash".to_owned())
+        );
+        assert_eq!(
+            SlashCommand::parse("//file x"),
+            SlashCommand::Input("/file x".to_owned())
+        );
+        assert_eq!(
+            SlashCommand::parse("/help me"),
+            SlashCommand::Input("/help me".to_owned())
+        );
+        assert_eq!(
+            SlashCommand::parse("  indented"),
+            SlashCommand::Input("  indented".to_owned())
+        );
     }
 
     #[test]
     fn our_commands_are_known() {
-        assert_eq!(Word::of("  "), Word::Nothing);
-        assert_eq!(Word::of("/quit "), Word::Quit);
-        assert_eq!(Word::of("/file 'a b.txt'"), Word::File("a b.txt".into()));
-        assert_eq!(Word::of("/file a b.txt"), Word::File("a b.txt".into()));
-        assert_eq!(Word::of("/model"), Word::Model(None));
-        assert_eq!(Word::of("/mode plan "), Word::Mode(Some("plan".to_owned())));
-        assert_eq!(Word::of("/export"), Word::Help);
-        assert_eq!(Word::of("/export 'a b.md'"), Word::Export("a b.md".into()));
-        assert_eq!(Word::of("//model x"), Word::Say("/model x".to_owned()));
+        assert_eq!(SlashCommand::parse("  "), SlashCommand::Nothing);
+        assert_eq!(SlashCommand::parse("/quit "), SlashCommand::Quit);
+        assert_eq!(
+            SlashCommand::parse("/file 'a b.txt'"),
+            SlashCommand::File("a b.txt".into())
+        );
+        assert_eq!(
+            SlashCommand::parse("/file a b.txt"),
+            SlashCommand::File("a b.txt".into())
+        );
+        assert_eq!(SlashCommand::parse("/model"), SlashCommand::Model(None));
+        assert_eq!(
+            SlashCommand::parse("/mode plan "),
+            SlashCommand::Mode(Some("plan".to_owned()))
+        );
+        assert_eq!(SlashCommand::parse("/export"), SlashCommand::Help);
+        assert_eq!(
+            SlashCommand::parse("/export 'a b.md'"),
+            SlashCommand::Export("a b.md".into())
+        );
+        assert_eq!(
+            SlashCommand::parse("//model x"),
+            SlashCommand::Input("/model x".to_owned())
+        );
     }
 }
