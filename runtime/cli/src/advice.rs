@@ -40,7 +40,7 @@ pub(crate) fn wrapped_by(agent: &AgentConfig) -> Option<&'static Wrapped> {
     ALL.iter().find(|wrapped| wrapped.profile == name)
 }
 
-/// Returns the next step after a failure, if it is known.
+/// Returns the known next step after a failure.
 pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
     match failure.category? {
         Category::NotInstalled => wrapped_by(agent).map(Wrapped::install),

@@ -296,7 +296,7 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
     }
 }
 
-/// Returns the next step for a failed turn, if it is known.
+/// Returns the known next step for a failed turn.
 pub(super) fn next_after(end: &TurnEnd, agent: &AgentConfig, asked: &[&str]) -> Option<String> {
     let failure = end.error.as_ref()?;
     if end.cause == Cause::Refused {

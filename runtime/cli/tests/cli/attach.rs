@@ -85,7 +85,7 @@ send("y\n")
 expect("ran ls")
 expect("› ")
 send("\x04")
-expect("the session goes on without you")
+expect("the session keeps running")
 done()
 "#,
     );
@@ -443,7 +443,7 @@ fn a_chat_is_kept_in_a_journal_and_gone_on_with() {
     let first = home.run_with_stdin(["chat"], "Remember juniper\n/new\nanother\n");
     first
         .must_end_with(0)
-        .must_say("kept in")
+        .must_say("stored in")
         .must_say("a new conversation: chat-");
     assert_eq!(first.stdout, "Remember juniper\nanother\n");
     let list = home.run(["sessions", "--json"]);
@@ -471,11 +471,11 @@ fn a_chat_is_kept_in_a_journal_and_gone_on_with() {
     resumed
         .must_end_with(0)
         .must_say("› Remember juniper")
-        .must_say("has forgotten this conversation");
+        .must_say("has lost this conversation");
     assert_eq!(resumed.stdout, "Remember juniper\nwhich word?\n");
     home.run(["chat", "--resume"])
         .must_end_with(2)
-        .must_say("name one: --resume ID");
+        .must_say("name a session: --resume ID");
     let set = home.run(["chat", "--resume", &of("another"), "--agent", "codex"]);
     set.must_end_with(2).must_say("belongs to the agent echo");
 
@@ -566,7 +566,7 @@ expect("1 of 2")
 send("oak")
 expect("1 of 1")
 send("\r")
-expect("kept in")
+expect("stored in")
 expect("\n› ")
 send("which word?\r")
 expect("sh ended")
@@ -597,7 +597,7 @@ fn a_chat_beside_a_host_is_a_session_of_that_host() {
     let mut host = serving(&home, &[]);
     let chat = home.run_with_stdin(["chat", "--journal", "journal"], "hello\n");
     assert_eq!(
-        chat.must_end_with(0).must_say("goes on without you").stdout,
+        chat.must_end_with(0).must_say("keeps running").stdout,
         "hello\n"
     );
     for option in [&["--allow", "ls"][..], &["--adapter", "true"]] {
@@ -624,7 +624,7 @@ fn a_chat_that_has_the_journal_is_joined_by_another() {
         &home,
         &["chat", "--journal", "journal"],
         r#"
-expect("kept in journal as ")
+expect("stored in journal as ")
 expect("\n› ")
 send("hello\r")
 expect("hello")

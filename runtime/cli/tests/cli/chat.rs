@@ -41,7 +41,7 @@ for line in sys.stdin:
     let ran = home.run_with_stdin(["chat", "--adapter", &adapter], "one\ncrash\ntwo\n");
     ran.must_end_with(0)
         .must_say("exit status 7")
-        .must_say("has forgotten this conversation");
+        .must_say("has lost this conversation");
     assert_eq!(ran.stdout, "hi\nhi\n");
 }
 

@@ -374,9 +374,9 @@ fn what_no_option_and_no_file_has_is_named() {
     let hub = json!({ "url": "ws://127.0.0.1:9" });
     let agents = json!([{ "id": "echo", "profile": "echo" }]);
     for (hub, runtime, says) in [
-        (json!({}), json!({}), "there is no hub"),
-        (hub.clone(), json!({}), "there is no id of the runtime"),
-        (hub.clone(), json!({ "id": "b" }), "there is no token"),
+        (json!({}), json!({}), "the hub is missing"),
+        (hub.clone(), json!({}), "the id of the runtime is missing"),
+        (hub.clone(), json!({ "id": "b" }), "the token is missing"),
         (
             hub,
             json!({ "id": "a b" }),
@@ -403,7 +403,7 @@ fn what_no_option_and_no_file_has_is_named() {
     home.file("trunkline.json", &file.to_string());
     home.run(["connect", "amurg"])
         .must_end_with(2)
-        .must_say("there is no hub");
+        .must_say("the hub is missing");
     home.run(["connect", "amurg", "--hub", "ws://127.0.0.1:9", "--init"])
         .must_end_with(2)
         .must_say("--token-file");

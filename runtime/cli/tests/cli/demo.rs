@@ -139,6 +139,6 @@ fn an_adapter_that_does_not_repeat_its_input_is_refused_before_the_load() {
     let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
     let ran = home.run(["demo", "--adapter", &adapter, "--json"]);
     ran.must_end_with(1);
-    ran.must_say("cannot tell whose an answer is");
+    ran.must_say("cannot match answers to sessions");
     ran.must_say("examples/python/echo.py");
 }

@@ -608,11 +608,11 @@ fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
         |arguments: &[&str]| Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
     let ran = run(&["run", "--agent", "b", "hello"]);
     ran.must_end_with(0)
-        .must_say("agent a may not run: failed to use the sandbox podman");
+        .must_say("agent a cannot run: failed to use the sandbox podman");
     assert!(ran.stdout.contains("hello"), "{}", ran.stdout);
     run(&["run", "--agent", "a", "hello"])
         .must_end_with(2)
-        .must_say("agent \"a\" may not run: failed to use the sandbox podman: the policy allows bubblewrap")
+        .must_say("agent \"a\" cannot run: failed to use the sandbox podman: the policy allows bubblewrap")
         .must_say("policy.json")
         .must_say("change the agent's entry");
     run(&["run", "hello"]).must_end_with(2);
@@ -688,7 +688,7 @@ fn a_relay_serves_the_agents_that_the_policy_allows() {
     );
     home.run(["serve"])
         .must_end_with(2)
-        .must_say("agent \"a\" may not run");
+        .must_say("agent \"a\" cannot run");
 }
 
 #[test]
@@ -760,7 +760,7 @@ fn an_image_that_is_not_there_is_an_error() {
         let missing = check(ran.must_end_with(1), "sandbox.image_missing");
         let hint = missing["hint"].as_str().unwrap();
         assert!(
-            hint.contains("pull it first") && hint.contains("--opt pull gone"),
+            hint.contains("pull it before the start") && hint.contains("--opt pull gone"),
             "{missing}"
         );
         must_not_be_started(&ran);

@@ -304,11 +304,11 @@ fn a_login_comes_from_a_file_or_a_variable_and_never_over_a_newer_one() {
         ),
         (
             &["login", "goose", "--auth-file", "one.json"],
-            "the login of goose is no JSON file",
+            "the login of goose is does not store its login in a JSON file",
         ),
         (
             &["login", "mistral-vibe", "--auth-file", "one.json"],
-            "no JSON file",
+            "does not store its login in a JSON file",
         ),
     ] {
         let ran = run(&home, &path, arguments, &variable);

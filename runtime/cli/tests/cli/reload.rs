@@ -178,7 +178,7 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
         home.file("t.json", text);
         let said = host.reload();
         assert!(
-            said.contains("is not taken, and that of before stays"),
+            said.contains("was rejected, and the previous one stays in force"),
             "{said}"
         );
         assert!(said.contains(why), "{why} is not in {said}");
@@ -215,7 +215,7 @@ fn a_file_that_was_found_and_is_gone_leaves_no_other_agents_in_its_place() {
     std::fs::remove_file(found).unwrap();
     let said = host.reload();
     assert!(
-        said.contains("trunkline.json") && said.contains("start the host again"),
+        said.contains("trunkline.json") && said.contains("restart the host"),
         "{said}"
     );
     host.opens("s", "a");

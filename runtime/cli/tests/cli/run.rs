@@ -158,7 +158,7 @@ fn an_adapter_that_ends_at_once_is_code_3() {
         ])
         .must_end_with(3)
         .must_say("broken")
-        .must_say("run by hand");
+        .must_say("by hand");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn a_program_that_is_missing_in_the_agents_folder_is_to_be_named_whole() {
     std::fs::create_dir(home.path().join("sub")).unwrap();
     home.run(["run", "--cwd", "sub", "--adapter", "./no-such", "hello"])
         .must_end_with(3)
-        .must_say("name it by an absolute path");
+        .must_say("use an absolute path for the program");
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn the_folder_goes_along_where_the_agent_says_that_it_works_there() {
     let config = ["--config", config.to_str().unwrap()];
     for (agent, said) in [
         ("own", DAEMONS),
-        ("silent", "does not say whether it can work here"),
+        ("silent", "does not report whether it can work here"),
         // It knows no folder, and so gets a process there.
         ("echo", DAEMONS),
     ] {
@@ -207,7 +207,7 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
         (&["-c", "turn_timeout=1m"], "-c"),
         (&["--env", "A=b"], "--env"),
     ] {
-        own(arguments, &format!("{flag} is for a host"));
+        own(arguments, &format!("{flag} requires a host"));
     }
     assert_eq!(sessions(&home), []);
     // A changed file counts here at once, and there when it is read again.
@@ -215,7 +215,7 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
         "trunkline.json",
         &config(&home).replace("no-such-adapter", "none-such"),
     );
-    own(&[], "its configuration is another");
+    own(&[], "its configuration differs");
     home.run(["reload", "--state", "state"]).must_end_with(0);
     runs(&home, &["run", "hello"])
         .must_end_with(0)
@@ -428,7 +428,7 @@ fn a_conversation_goes_on_after_a_second_ctrl_c_and_after_its_terminal() {
     let state = home.path().join("state");
     for (leaves, code) in [
         (
-            "send(\"\\x03\")\nexpect(\"stopping\")\nsend(\"\\x03\")\nexpect(\"goes on without you\")\ndone()\n",
+            "send(\"\\x03\")\nexpect(\"stopping\")\nsend(\"\\x03\")\nexpect(\"keeps running\")\ndone()\n",
             130,
         ),
         (
@@ -478,7 +478,7 @@ fn a_conversation_without_a_terminal_shows_the_same() {
         ran
     };
     let (there, here) = (talk(&[]), talk(&["--no-daemon"]));
-    there.must_say(DAEMONS).must_say("goes on without you");
+    there.must_say(DAEMONS).must_say("keeps running");
     assert_eq!(there.stdout, here.stdout);
     assert_eq!(
         sessions(&home).len(),
@@ -529,7 +529,7 @@ fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
     };
     let seen = person(
         &["chat"],
-        "expect(\"in the daemon\")\nexpect(\"› \")\nsend(\"first\\r\")\nexpect(\"first\")\nexpect(\"first\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+        "expect(\"in the daemon\")\nexpect(\"› \")\nsend(\"first\\r\")\nexpect(\"first\")\nexpect(\"first\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"keeps running\")\ndone()\n",
     );
     let (id, state) = sessions(&home).pop().unwrap();
     assert_eq!(state, "idle");
@@ -541,11 +541,11 @@ fn a_conversation_outlives_its_terminal_and_is_come_back_to() {
     assert_eq!(String::from_utf8(sent.stdout).unwrap(), "from elsewhere\n");
     person(
         &["chat", "--resume", &id],
-        "expect(\"› first\")\nexpect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+        "expect(\"› first\")\nexpect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"keeps running\")\ndone()\n",
     );
     person(
         &["sessions", "attach", &id],
-        "expect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"goes on without you\")\ndone()\n",
+        "expect(\"› from elsewhere\")\nexpect(\"› \")\nsend(\"\\x04\")\nexpect(\"keeps running\")\ndone()\n",
     );
     let own = at(&home, &["chat", "--no-daemon"]).output().unwrap();
     assert!(!String::from_utf8(own.stderr).unwrap().contains(DAEMONS));

@@ -375,11 +375,11 @@ mod tests {
             &["no such model: 1/1000000/-"],
             "1/1000000/-",
         );
-        // What the agent says counts, even where it is zero.
+        // The agent's value has precedence, even if it is zero.
         let mut said = of("gpt-5");
         said["cost_usd"] = json!(0.0);
         check(&[Key::Session], &[said], &["s: 1/1000000/0"], "1/1000000/0");
-        // An estimate gives way to the prices at hand, and stands where they know no better.
+        // Known prices replace an earlier estimate, which otherwise stays.
         let estimate = |model: &str| {
             let mut estimated = of(model);
             (estimated["cost_usd"], estimated["usage"]["estimated"]) = (json!(9.0), json!(true));

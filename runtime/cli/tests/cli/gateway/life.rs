@@ -39,7 +39,7 @@ fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
     daemon.down();
     home.run(["down", "--state", "state"])
         .must_end_with(1)
-        .must_say("no daemon runs");
+        .must_say("no daemon is running");
 }
 
 #[test]
