@@ -45,14 +45,14 @@ pub(crate) struct Screen {
     aside_on_terminal: bool,
     detail: Detail,
     /// The block that is being written.
-    block: Block,
+    block: TextBlock,
     /// True if the cursor is at the start of a line.
     fresh: bool,
     /// Id of the last message of the answer.
     message: Option<MessageId>,
     /// True if the answer is empty or ends with a line feed.
     answer_ended: bool,
-    tools: tools::Tools,
+    tools: tools::ToolCalls,
     spinner: Option<ProgressBar>,
     /// Text of the spinner.
     doing: Option<String>,
@@ -61,7 +61,7 @@ pub(crate) struct Screen {
     usage: Option<trunkline_host::protocol::Usage>,
     /// Time spent waiting for the user in this turn.
     waited: Duration,
-    totals: facts::Totals,
+    totals: facts::UsageTotals,
     /// True after a request to stop the turn.
     stopping: bool,
     /// True if a turn's end has just reported the end of the process.
@@ -81,7 +81,7 @@ pub(crate) enum Detail {
 
 /// Kind of streamed text. Consecutive pieces of one block continue on the same line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Block {
+enum TextBlock {
     None,
     Answer,
     Thought,
@@ -122,18 +122,18 @@ impl Screen {
             is_one_sink: answer_on_terminal,
             aside_on_terminal,
             detail,
-            block: Block::None,
+            block: TextBlock::None,
             fresh: true,
             message: None,
             answer_ended: true,
-            tools: tools::Tools::default(),
+            tools: tools::ToolCalls::default(),
             spinner: None,
             doing: None,
             model: None,
             context: None,
             usage: None,
             waited: Duration::ZERO,
-            totals: facts::Totals::default(),
+            totals: facts::UsageTotals::default(),
             stopping: false,
             crash_shown: false,
             refusal: None,
@@ -173,7 +173,7 @@ impl Screen {
     /// Records that other output left the cursor within a line.
     pub(crate) fn disturbed(&mut self) {
         self.fresh = false;
-        self.block = Block::None;
+        self.block = TextBlock::None;
     }
 
     /// Ends the answer with a line feed.
@@ -185,7 +185,7 @@ impl Screen {
         self.finish_markdown()?;
         if !self.answer_ended {
             self.answer.write_all(b"\n")?;
-            if self.block == Block::Answer && self.is_one_sink {
+            if self.block == TextBlock::Answer && self.is_one_sink {
                 self.fresh = true;
             }
         }
@@ -216,7 +216,7 @@ impl Screen {
 
     /// Resets the usage.
     pub(crate) fn forget_usage(&mut self) {
-        self.totals = facts::Totals::default();
+        self.totals = facts::UsageTotals::default();
         self.context = None;
     }
 
@@ -258,7 +258,7 @@ impl Screen {
         let first = self.wrapped(lines.next().unwrap_or_default(), 4);
         let mut note = vec![format!("  {style}{mark}{style:#} {first}")];
         note.extend(lines.map(|line| format!("    {dim}{}{dim:#}", self.wrapped(line, 4))));
-        self.lines(Block::None, &note);
+        self.lines(TextBlock::None, &note);
     }
 
     /// Wraps the text between words if it goes to a terminal.
@@ -287,7 +287,7 @@ impl Screen {
             mark = "…";
         }
         let _ = self.aside.flush();
-        self.block = Block::None;
+        self.block = TextBlock::None;
     }
 
     /// Writes a dimmed line of the program.
@@ -295,7 +295,7 @@ impl Screen {
         let dim = paint::DIM;
         let text = self.wrapped(text, 2);
         let line = format!("  {dim}{text}{dim:#}");
-        self.lines(Block::None, &[line]);
+        self.lines(TextBlock::None, &[line]);
     }
 
     /// Writes an empty line.
@@ -313,7 +313,7 @@ impl Screen {
         let last = std::mem::replace(&mut self.message, output.message_id.clone());
         let is_next = last.is_some() && last != self.message;
         // Otherwise other lines separate the messages.
-        let is_joined = !self.is_one_sink || self.block == Block::Answer;
+        let is_joined = !self.is_one_sink || self.block == TextBlock::Answer;
         if !is_next || !is_joined {
             ""
         } else if self.answer_ended && self.markdown.is_none() {
@@ -328,7 +328,7 @@ impl Screen {
             return Ok(());
         }
         self.quiet();
-        if self.block != Block::Answer {
+        if self.block != TextBlock::Answer {
             self.end_line();
             if let TurnScope::Outside | TurnScope::Ended(_) = scope {
                 let why = if scope == TurnScope::Outside {
@@ -338,7 +338,7 @@ impl Screen {
                 };
                 self.remark(&format!("({why})"));
             }
-            self.block = Block::Answer;
+            self.block = TextBlock::Answer;
             if let Some(markdown) = &mut self.markdown {
                 markdown.begin();
             }
@@ -363,7 +363,7 @@ impl Screen {
     }
 
     /// Writes a piece of streamed text, with a prefix before each line.
-    fn stream(&mut self, block: Block, prefix: &str, style: Style, text: &str) {
+    fn stream(&mut self, block: TextBlock, prefix: &str, style: Style, text: &str) {
         if text.is_empty() {
             return;
         }
@@ -393,7 +393,7 @@ impl Screen {
     }
 
     /// Writes whole lines.
-    fn lines(&mut self, block: Block, lines: &[String]) {
+    fn lines(&mut self, block: TextBlock, lines: &[String]) {
         if lines.is_empty() {
             return;
         }
@@ -412,12 +412,12 @@ impl Screen {
         let _ = self.finish_markdown();
         if !self.fresh {
             let _ = self.aside.write_all(b"\n");
-            if self.block == Block::Answer {
+            if self.block == TextBlock::Answer {
                 self.answer_ended = true;
             }
             self.fresh = true;
         }
-        self.block = Block::None;
+        self.block = TextBlock::None;
     }
 
     /// Writes the block that waits for its end.

@@ -45,11 +45,11 @@ Examples:
 See docs/amurg.md for the first steps, and for the mapping of messages.")]
 pub(crate) struct Connect {
     #[command(subcommand)]
-    system: System,
+    system: HubSystem,
 }
 
 #[derive(Debug, Subcommand)]
-enum System {
+enum HubSystem {
     Amurg(Box<Amurg>),
 }
 
@@ -100,8 +100,8 @@ struct Amurg {
     idle: Duration,
 
     /// Handling of pending permission requests when the connection is lost
-    #[arg(long, value_enum, default_value_t = Lost::Deny)]
-    when_lost: Lost,
+    #[arg(long, value_enum, default_value_t = LostConnectionPolicy::Deny)]
+    when_lost: LostConnectionPolicy,
 
     /// Allows an unencrypted connection to a hub on another machine, including the token
     #[arg(long)]
@@ -116,7 +116,7 @@ struct Amurg {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Lost {
+enum LostConnectionPolicy {
     /// Deny them
     Deny,
     /// Keep them pending and ask again
@@ -141,7 +141,7 @@ struct Host {
 
 impl Connect {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        let System::Amurg(amurg) = self.system;
+        let HubSystem::Amurg(amurg) = self.system;
         amurg.run(config).await
     }
 }
@@ -183,7 +183,7 @@ impl Amurg {
             tool_denial,
             agents: self.agents,
             idle: self.idle,
-            lost: if self.when_lost == Lost::Wait {
+            lost: if self.when_lost == LostConnectionPolicy::Wait {
                 WhenLost::Wait
             } else {
                 WhenLost::Deny

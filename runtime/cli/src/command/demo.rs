@@ -18,8 +18,8 @@ use trunkline_host::{
 };
 
 use self::{
-    load::{Load, Tally},
-    report::Report,
+    load::{DemoLoad, DemoTally},
+    report::DemoReport,
 };
 use super::{doctor::installed::must_be_here, run::shut_down};
 use crate::{
@@ -137,10 +137,10 @@ impl Demo {
         })
     }
 
-    async fn measure(&self, chosen: &Chosen) -> Result<Report, CliError> {
+    async fn measure(&self, chosen: &Chosen) -> Result<DemoReport, CliError> {
         self.warm_up(chosen).await?;
         let before = system::resident_bytes();
-        let load = Arc::new(Load::new(self.sessions, self.turns, self.progress()));
+        let load = Arc::new(DemoLoad::new(self.sessions, self.turns, self.progress()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
             let options = SessionOptions {
@@ -164,12 +164,12 @@ impl Demo {
             .map(|agent| agent.counters)
             .unwrap_or_default();
         load.close();
-        let mut tally = Tally::default();
+        let mut tally = DemoTally::default();
         while let Some(done) = running.join_next().await {
             tally.add(done.unwrap_or_default());
         }
         load.progress.finish_and_clear();
-        Ok(Report {
+        Ok(DemoReport {
             sessions: self.sessions,
             turns: u64::from(self.sessions) * u64::from(self.turns),
             processes,

@@ -21,9 +21,9 @@ use trunkline_host::{
 use trunkline_process::program_candidates;
 use trunkline_profiles::PROFILES;
 
-use self::isolation::Means;
-use self::program::Found;
-use self::report::{AgentReport, Check, Code, Level, Report, Status};
+use self::isolation::MachineSupport;
+use self::program::ProgramSearch;
+use self::report::{AgentReport, Check, CheckCode, CheckStatus, DoctorReport, Level};
 use crate::{
     error::{CliError, CommandResult},
     exit, target,
@@ -127,9 +127,9 @@ impl Doctor {
         let report = self.examine(file).await?;
         self.print(&report, || text::format_report(&report))?;
         Ok(match report.status {
-            Status::Pass => exit::OK,
-            Status::Warn if !self.strict => exit::OK,
-            Status::Warn | Status::Fail => exit::FAILED,
+            CheckStatus::Pass => exit::OK,
+            CheckStatus::Warn if !self.strict => exit::OK,
+            CheckStatus::Warn | CheckStatus::Fail => exit::FAILED,
         })
     }
 
@@ -152,7 +152,7 @@ impl Doctor {
         self.timeout.unwrap_or(ANSWER_TIMEOUT)
     }
 
-    async fn examine(&self, file: Option<&Path>) -> Result<Report, CliError> {
+    async fn examine(&self, file: Option<&Path>) -> Result<DoctorReport, CliError> {
         let mut config = match &self.adapter {
             Some(line) => Config::new(vec![target::ad_hoc(line)?]),
             None => target::read(file, target::UNCHECKED)?,
@@ -163,7 +163,7 @@ impl Doctor {
         let mut of_host: Vec<_> = config
             .notices
             .iter()
-            .map(|notice| Check::new(Code::ConfigUnused, notice))
+            .map(|notice| Check::new(CheckCode::ConfigUnused, notice))
             .collect();
         let spool = config.spool_dir.clone().unwrap_or_else(config::spool_dir);
         of_host.extend(folders::of_host(&config, &spool));
@@ -186,7 +186,7 @@ impl Doctor {
         config.agents.retain(|_| allowed.next().unwrap_or(false));
         // An error of the policy or of the temporary folder is reported by its own check.
         let host = target::host(config).build();
-        let means = tokio::task::spawn_blocking(Means::look).await;
+        let means = tokio::task::spawn_blocking(MachineSupport::look).await;
         let means = means.map_err(|error| CliError::failed(anyhow!(error)))?;
 
         let running = match self.adapter {
@@ -217,7 +217,7 @@ impl Doctor {
                 now,
             ));
         }
-        Ok(Report::new(&source, of_host, reports))
+        Ok(DoctorReport::new(&source, of_host, reports))
     }
 
     /// Keeps only the named agents.
@@ -242,7 +242,7 @@ impl Doctor {
         agent: &AgentConfig,
         spec: ChildSpec,
         unresolved: Vec<Check>,
-        means: &Means,
+        means: &MachineSupport,
     ) -> Vec<Check> {
         let environment = environment::of_process(&spec);
         let path = environment::search_path(&environment);
@@ -250,10 +250,10 @@ impl Doctor {
         let image = isolation::image(agent);
         let mut found = program::find(&spec.program, &path, &work_dir);
         let mut inside = Ok(());
-        if matches!(found, Found::At(_)) {
+        if matches!(found, ProgramSearch::At(_)) {
             let candidates = program_candidates(&spec.program, &path, &work_dir);
             match isolation::find_inside(agent, &spec, &environment, &work_dir, candidates) {
-                Some(Ok(at)) => found = Found::At(at),
+                Some(Ok(at)) => found = ProgramSearch::At(at),
                 Some(Err(refused)) => inside = Err(refused),
                 None => {}
             }
@@ -265,7 +265,7 @@ impl Doctor {
             .collect();
         let sandbox = isolation::sandbox(agent, inside).await;
         let folders = folders::of_agent(agent, &work_dir);
-        let is_there = image.is_some() || matches!(found, Found::At(_));
+        let is_there = image.is_some() || matches!(found, ProgramSearch::At(_));
         let is_held = sandbox.iter().all(|check| check.level < Level::Error);
         let can_run = is_there
             && is_held
@@ -307,7 +307,7 @@ impl Doctor {
 
 /// Returns the start of the agent's process, or the reason why it cannot be checked.
 fn spec_of(host: &Result<Host, BuildError>, id: &str) -> Result<ChildSpec, Check> {
-    let unchecked = |message: &str| Check::new(Code::AgentUnchecked, message);
+    let unchecked = |message: &str| Check::new(CheckCode::AgentUnchecked, message);
     match host.as_ref().map(|host| host.child_spec(id)) {
         Ok(Some(Ok(spec))) => Ok(spec),
         Ok(Some(Err(error))) => {
@@ -328,20 +328,20 @@ fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
         return None;
     }
     let message = format!("there is no built-in adapter `{name}`");
-    Some(Check::new(Code::ProfileUnknown, message).hint("`trunkline profiles` lists them"))
+    Some(Check::new(CheckCode::ProfileUnknown, message).hint("`trunkline profiles` lists them"))
 }
 
 /// Returns the table of codes.
 fn codes(json: bool) -> String {
     if json {
-        let list: Vec<_> = Code::ALL
+        let list: Vec<_> = CheckCode::ALL
             .iter()
             .map(|code| serde_json::json!({ "code": code.name(), "level": code.level(), "meaning": code.meaning() }))
             .collect();
         return format!("{}\n", serde_json::json!(list));
     }
     let mut list = super::table::with_headings(&["code", "level", "meaning"]);
-    for code in Code::ALL {
+    for code in CheckCode::ALL {
         let level = match code.level() {
             Level::Info => "info",
             Level::Warn => "warn",

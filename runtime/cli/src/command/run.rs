@@ -133,7 +133,7 @@ impl Run {
             };
             next_after(end, &agent, &asked).or_else(unstarted)
         };
-        let turn = Turn {
+        let turn = SingleTurn {
             host: own.as_ref(),
             agent: &agent,
             files: &self.file,
@@ -144,7 +144,7 @@ impl Run {
             .run(&mut session, &mut conversation, &mut interrupts)
             .await;
         conversation.screen.pause();
-        let hurried = matches!(done, Ok((_, Pace::Hurried)));
+        let hurried = matches!(done, Ok((_, EndPace::Hurried)));
         match own {
             Some(host) => {
                 shut_down(&host, hurried.then_some(FAST_STOP), &mut interrupts).await;
@@ -219,7 +219,7 @@ fn next(
 
 /// Pace of the program's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Pace {
+enum EndPace {
     Orderly,
     Hurried,
 }
@@ -241,7 +241,7 @@ pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<Str
 }
 
 /// The turn of the command.
-struct Turn<'a, N> {
+struct SingleTurn<'a, N> {
     /// Host of the session, if it runs in this process.
     host: Option<&'a Host>,
     agent: &'a AgentConfig,
@@ -251,13 +251,13 @@ struct Turn<'a, N> {
     next: N,
 }
 
-impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
+impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> SingleTurn<'_, N> {
     async fn run(
         self,
         session: &mut SessionBackend,
         conversation: &mut Conversation,
         interrupts: &mut Interrupts,
-    ) -> Result<(u8, Pace), CliError> {
+    ) -> Result<(u8, EndPace), CliError> {
         for file in self.files {
             session
                 .deliver_file(&own_path(file))
@@ -275,7 +275,7 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
             // The end of a refused session has the reason.
             Err(error) => {
                 return match conversation.catch_up(session).await? {
-                    Some(end) => Ok((code_of_session(&end), Pace::Orderly)),
+                    Some(end) => Ok((code_of_session(&end), EndPace::Orderly)),
                     None => Err(error.context("failed to send the prompt").into()),
                 };
             }
@@ -288,10 +288,10 @@ impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> Turn<'_, N> {
                 if let Some(next) = (self.next)(&end, code == exit::NOT_STARTED) {
                     conversation.screen.remark(&next);
                 }
-                (code, Pace::Orderly)
+                (code, EndPace::Orderly)
             }
-            Outcome::Closed(None, end) => (code_of_session(&end), Pace::Orderly),
-            Outcome::Leave(interrupt) => (interrupt.exit_code(), Pace::Hurried),
+            Outcome::Closed(None, end) => (code_of_session(&end), EndPace::Orderly),
+            Outcome::Leave(interrupt) => (interrupt.exit_code(), EndPace::Hurried),
         })
     }
 }

@@ -56,7 +56,7 @@ struct Sync {
 
     /// Agents [default: agents whose own folder exists]
     #[arg(long = "agent", value_name = "NAME", value_enum)]
-    agents: Vec<Owner>,
+    agents: Vec<SkillOwner>,
 
     /// Prints the changes without making them
     #[arg(long)]
@@ -69,7 +69,7 @@ struct Sync {
 
 /// An agent with a folder for skills.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Owner {
+enum SkillOwner {
     ClaudeCode,
     Codex,
     Pi,
@@ -77,7 +77,7 @@ enum Owner {
 
 /// Action for an entry of an agent's folder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum LinkAction {
     /// Create the link.
     Link,
     /// The link already leads to the skill.
@@ -90,11 +90,11 @@ enum Step {
 
 /// An entry of an agent's folder.
 #[derive(Debug)]
-struct Entry {
-    owner: Owner,
+struct SkillEntry {
+    owner: SkillOwner,
     path: PathBuf,
     skill: PathBuf,
-    step: Step,
+    step: LinkAction,
 }
 
 impl Skills {
@@ -116,7 +116,7 @@ impl Sync {
             .with_context(|| format!("failed to read the folder {}", source.display()))
             .map_err(CliError::usage)?;
         let mut plan = Vec::new();
-        for owner in Owner::value_variants() {
+        for owner in SkillOwner::value_variants() {
             let folder = owner.folder(|name| std::env::var_os(name).map(PathBuf::from));
             let is_asked = self.agents.contains(owner);
             match folder {
@@ -142,7 +142,7 @@ impl Sync {
         Ok(exit::OK)
     }
 
-    fn print(&self, plan: &[Entry]) -> io::Result<()> {
+    fn print(&self, plan: &[SkillEntry]) -> io::Result<()> {
         let mut stdout = anstream::stdout().lock();
         if self.json {
             let entries = plan.iter().map(|entry| {
@@ -164,7 +164,7 @@ impl Sync {
     }
 }
 
-impl Owner {
+impl SkillOwner {
     /// Returns the folder in which the agent searches for skills.
     fn folder(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
         let set = |name: &str| variable(name).filter(|path| path.is_absolute());
@@ -186,7 +186,7 @@ impl Owner {
     }
 }
 
-impl fmt::Display for Owner {
+impl fmt::Display for SkillOwner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::ClaudeCode => "claude-code",
@@ -196,7 +196,7 @@ impl fmt::Display for Owner {
     }
 }
 
-impl Step {
+impl LinkAction {
     fn name(self) -> &'static str {
         match self {
             Self::Link => "link",
@@ -218,15 +218,15 @@ impl Step {
     }
 }
 
-impl Entry {
+impl SkillEntry {
     fn apply(&self) -> io::Result<()> {
         match self.step {
-            Step::Link => {
+            LinkAction::Link => {
                 self.path.parent().map_or(Ok(()), fs::create_dir_all)?;
                 symlink(&self.skill, &self.path)
             }
-            Step::Remove => fs::remove_file(&self.path),
-            Step::Current | Step::Stays => Ok(()),
+            LinkAction::Remove => fs::remove_file(&self.path),
+            LinkAction::Current | LinkAction::Stays => Ok(()),
         }
     }
 }
@@ -251,15 +251,15 @@ fn skills(folder: &Path) -> io::Result<Vec<PathBuf>> {
 
 /// Returns the actions for the entries of an agent's folder.
 fn entries(
-    owner: Owner,
+    owner: SkillOwner,
     folder: &Path,
     source: &Path,
     skills: &[PathBuf],
-) -> io::Result<Vec<Entry>> {
+) -> io::Result<Vec<SkillEntry>> {
     let wanted = skills
         .iter()
         .filter_map(|skill| Some((skill, folder.join(skill.file_name()?))));
-    let entry = |skill: &Path, path: PathBuf, step: Step| Entry {
+    let entry = |skill: &Path, path: PathBuf, step: LinkAction| SkillEntry {
         owner,
         path,
         skill: skill.to_owned(),
@@ -268,9 +268,9 @@ fn entries(
     let mut entries: Vec<_> = wanted
         .map(|(skill, path)| {
             let step = match fs::read_link(&path) {
-                Ok(target) if target == *skill => Step::Current,
-                _ if path.symlink_metadata().is_ok() => Step::Stays,
-                _ => Step::Link,
+                Ok(target) if target == *skill => LinkAction::Current,
+                _ if path.symlink_metadata().is_ok() => LinkAction::Stays,
+                _ => LinkAction::Link,
             };
             entry(skill, path, step)
         })
@@ -287,7 +287,7 @@ fn entries(
             continue;
         };
         if target.parent() == Some(source) && !target.join(SKILL_FILE).exists() {
-            gone.push(entry(&target, path, Step::Remove));
+            gone.push(entry(&target, path, LinkAction::Remove));
         }
     }
     gone.sort_by(|one, other| one.path.cmp(&other.path));
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn folders_are_those_of_the_agents() {
         let home = |name: &str| (name == "HOME").then(|| PathBuf::from("/h"));
-        let folders: Vec<_> = Owner::value_variants()
+        let folders: Vec<_> = SkillOwner::value_variants()
             .iter()
             .map(|owner| owner.folder(home).unwrap())
             .collect();
@@ -316,16 +316,16 @@ mod tests {
             .map(PathBuf::from)
         );
         for (variable, owner, expected) in [
-            ("CLAUDE_CONFIG_DIR", Owner::ClaudeCode, "/v/skills"),
-            ("CODEX_HOME", Owner::Codex, "/v/skills"),
-            ("CODEX_SKILLS_DIR", Owner::Codex, "/v"),
-            ("PI_CODING_AGENT_DIR", Owner::Pi, "/v/skills"),
+            ("CLAUDE_CONFIG_DIR", SkillOwner::ClaudeCode, "/v/skills"),
+            ("CODEX_HOME", SkillOwner::Codex, "/v/skills"),
+            ("CODEX_SKILLS_DIR", SkillOwner::Codex, "/v"),
+            ("PI_CODING_AGENT_DIR", SkillOwner::Pi, "/v/skills"),
         ] {
             let folder = owner.folder(|name| (name == variable).then(|| PathBuf::from("/v")));
             assert_eq!(folder, Some(PathBuf::from(expected)), "{variable}");
         }
         assert!(
-            Owner::value_variants()
+            SkillOwner::value_variants()
                 .iter()
                 .all(|owner| owner.folder(|_| None).is_none())
         );
@@ -342,7 +342,13 @@ mod tests {
         }
         fs::create_dir_all(source.join("no-skill")).unwrap();
         let steps = || -> Vec<_> {
-            let plan = entries(Owner::Codex, &folder, &source, &skills(&source).unwrap()).unwrap();
+            let plan = entries(
+                SkillOwner::Codex,
+                &folder,
+                &source,
+                &skills(&source).unwrap(),
+            )
+            .unwrap();
             plan.iter().for_each(|entry| entry.apply().unwrap());
             plan.iter()
                 .map(|entry| (entry.path.file_name().unwrap().to_owned(), entry.step))
@@ -352,18 +358,22 @@ mod tests {
         fs::write(folder.join("b").join(SKILL_FILE), "theirs").unwrap();
         symlink("/elsewhere", folder.join("d")).unwrap();
         let named =
-            |steps: [(&str, Step); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
+            |steps: [(&str, LinkAction); 3]| steps.map(|(name, step)| (name.into(), step)).to_vec();
         assert_eq!(
             steps(),
-            named([("a", Step::Link), ("b", Step::Stays), ("c", Step::Link)])
+            named([
+                ("a", LinkAction::Link),
+                ("b", LinkAction::Stays),
+                ("c", LinkAction::Link)
+            ])
         );
         fs::remove_dir_all(source.join("c")).unwrap();
         assert_eq!(
             steps(),
             named([
-                ("a", Step::Current),
-                ("b", Step::Stays),
-                ("c", Step::Remove)
+                ("a", LinkAction::Current),
+                ("b", LinkAction::Stays),
+                ("c", LinkAction::Remove)
             ])
         );
         assert_eq!(

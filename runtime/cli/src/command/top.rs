@@ -18,10 +18,10 @@ use tokio::{
 use trunkline_protocol::{AgentEntry, OpenSession, SessionsList};
 
 use self::{
-    link::{HostReport, Link},
+    link::{HostConnection, HostReport},
     screen::Screen,
-    state::{Action, Mode, State},
-    transcript::{Source, Transcript},
+    state::{KeyAction, ScreenMode, State},
+    transcript::{Transcript, TranscriptReader},
 };
 use super::{print_json, table};
 use crate::{
@@ -80,7 +80,9 @@ impl Top {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
         let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?
             .ok_or_else(journal::none_named)?;
-        let link = Link::to(&folder).await?.ok_or_else(|| no_host(&folder))?;
+        let link = HostConnection::to(&folder)
+            .await?
+            .ok_or_else(|| no_host(&folder))?;
         if self.once {
             return self.print(&folder, link).await;
         }
@@ -94,7 +96,7 @@ impl Top {
     }
 
     /// Prints one report of the host.
-    async fn print(&self, folder: &Path, link: Link) -> CommandResult {
+    async fn print(&self, folder: &Path, link: HostConnection) -> CommandResult {
         let (agents, sessions) = answer(folder, link).await?;
         let titles = tokio::task::block_in_place(|| read_titles(folder));
         if self.json {
@@ -117,7 +119,7 @@ impl Top {
 /// # Errors
 /// The host does not answer.
 pub(super) async fn list_agents(folder: &Path) -> Result<Option<Vec<AgentEntry>>, CliError> {
-    let Some(link) = Link::to(folder).await? else {
+    let Some(link) = HostConnection::to(folder).await? else {
         return Ok(None);
     };
     let (agents, _) = answer(folder, link).await?;
@@ -127,7 +129,7 @@ pub(super) async fn list_agents(folder: &Path) -> Result<Option<Vec<AgentEntry>>
 /// Requests one report of the host.
 async fn answer(
     folder: &Path,
-    mut link: Link,
+    mut link: HostConnection,
 ) -> Result<(Vec<AgentEntry>, Vec<OpenSession>), CliError> {
     link.ask();
     let answered = timeout(ANSWER_TIMEOUT, async {
@@ -200,13 +202,13 @@ fn no_host(folder: &Path) -> CliError {
 }
 
 /// Result of a read in the background.
-enum Read {
+enum BackgroundRead {
     Titles(HashMap<String, String>),
-    Text(Source, anyhow::Result<String>),
+    Text(TranscriptReader, anyhow::Result<String>),
 }
 
 /// Runs the live view until the user leaves.
-async fn live(folder: &Path, link: Link) -> CommandResult {
+async fn live(folder: &Path, link: HostConnection) -> CommandResult {
     let mut interrupts = Interrupts::watch()?;
     let mut resized = signal(SignalKind::window_change())?;
     let mut screen = Screen::enter()?;
@@ -217,9 +219,9 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
     let mut answered: Option<Instant> = None;
     let mut tick = interval(REPORT_INTERVAL);
     tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    let mut reading: JoinSet<Read> = JoinSet::new();
+    let mut reading: JoinSet<BackgroundRead> = JoinSet::new();
     let mut titled: Option<Instant> = None;
-    let mut source: Option<Source> = None;
+    let mut source: Option<TranscriptReader> = None;
     loop {
         screen.terminal.draw(|frame| {
             let area = frame.area();
@@ -239,13 +241,13 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                 let Some(key) = key else { return Ok(exit::TERMINATED) };
                 match state.handle_key(key) {
                     None => {}
-                    Some(Action::Quit) => return Ok(exit::OK),
-                    Some(Action::Open(id)) => {
-                        source = Some(Source::new(folder, &id));
-                        state.mode = Mode::Transcript(Transcript::new(&id));
+                    Some(KeyAction::Quit) => return Ok(exit::OK),
+                    Some(KeyAction::Open(id)) => {
+                        source = Some(TranscriptReader::new(folder, &id));
+                        state.mode = ScreenMode::Transcript(Transcript::new(&id));
                         read_more(&mut reading, &mut source);
                     }
-                    Some(Action::Stop(id)) => {
+                    Some(KeyAction::Stop(id)) => {
                         state.note = Some(match &mut link {
                             Some(link) => {
                                 link.stop(&id);
@@ -255,7 +257,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                         });
                     }
                 }
-                if !matches!(state.mode, Mode::Transcript(_)) {
+                if !matches!(state.mode, ScreenMode::Transcript(_)) {
                     source = None;
                 }
             }
@@ -278,9 +280,9 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                 }
             },
             Some(read) = reading.join_next() => match read {
-                Ok(Read::Titles(titles)) => state.take_titles(titles),
-                Ok(Read::Text(of, text)) => {
-                    if let Mode::Transcript(transcript) = &mut state.mode
+                Ok(BackgroundRead::Titles(titles)) => state.take_titles(titles),
+                Ok(BackgroundRead::Text(of, text)) => {
+                    if let ScreenMode::Transcript(transcript) = &mut state.mode
                         && of.is_of(&transcript.id)
                     {
                         source = Some(of);
@@ -295,7 +297,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
             _ = tick.tick() => {
                 if link.is_none() {
                     // A host that accepts no connection counts as none.
-                    link = Link::to(folder).await.ok().flatten();
+                    link = HostConnection::to(folder).await.ok().flatten();
                 }
                 if let Some(link) = link.as_mut().filter(|_| asked.is_none()) {
                     link.ask();
@@ -305,7 +307,7 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
                 if state.lacks_titles() && titled.is_none_or(|at| at.elapsed() >= TITLES_INTERVAL) {
                     titled = Some(Instant::now());
                     let folder = folder.to_owned();
-                    reading.spawn_blocking(move || Read::Titles(read_titles(&folder)));
+                    reading.spawn_blocking(move || BackgroundRead::Titles(read_titles(&folder)));
                 }
             }
         }
@@ -313,11 +315,11 @@ async fn live(folder: &Path, link: Link) -> CommandResult {
 }
 
 /// Continues to read the open transcript, unless a read is running.
-fn read_more(reading: &mut JoinSet<Read>, source: &mut Option<Source>) {
+fn read_more(reading: &mut JoinSet<BackgroundRead>, source: &mut Option<TranscriptReader>) {
     if let Some(mut source) = source.take() {
         reading.spawn_blocking(move || {
             let text = source.more();
-            Read::Text(source, text)
+            BackgroundRead::Text(source, text)
         });
     }
 }

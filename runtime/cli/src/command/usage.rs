@@ -13,7 +13,7 @@ use trunkline_gateway::DailyUsage;
 use trunkline_host::{config, usage};
 use trunkline_prices::Prices;
 
-use self::sum::{Sums, Total};
+use self::sum::{UsageSums, UsageTotal};
 use super::table;
 use crate::{
     error::{CliError, CommandResult},
@@ -50,7 +50,7 @@ pub(crate) struct Usage {
         value_delimiter = ',',
         default_value = "day,agent,model"
     )]
-    by: Vec<Key>,
+    by: Vec<GroupingKey>,
 
     /// Only turns that ended after this time: an age (7d, 12h), a day (2026-03-01) or a time (RFC
     /// 3339)
@@ -64,7 +64,7 @@ pub(crate) struct Usage {
 
 /// Grouping key of rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Key {
+enum GroupingKey {
     Agent,
     Session,
     User,
@@ -74,7 +74,7 @@ enum Key {
     Day,
 }
 
-impl Key {
+impl GroupingKey {
     fn name(self) -> &'static str {
         match self {
             Self::Agent => "agent",
@@ -89,14 +89,18 @@ impl Key {
 }
 
 /// Contents of the usage log.
-struct Read {
-    sums: Sums,
+struct UsageLog {
+    sums: UsageSums,
     skipped: usage::Skipped,
     folder: PathBuf,
 }
 
 /// Reads and sums up the usage log.
-fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<Read, CliError> {
+fn read(
+    file: Option<&Path>,
+    by: Vec<GroupingKey>,
+    since: Option<SystemTime>,
+) -> Result<UsageLog, CliError> {
     let config = target::read(file, target::UNCHECKED)?;
     let prices = match &config.prices {
         Some(file) => Prices::built_in()
@@ -113,14 +117,14 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
         ))
         .next("set HOME, or `runtime.state_dir` in the configuration"));
     };
-    let mut sums = Sums::new(by, since, prices);
+    let mut sums = UsageSums::new(by, since, prices);
     let skipped = usage::read(&folder, |record| sums.add(record)).map_err(|error| {
         CliError::failed(anyhow!(error).context(format!(
             "failed to read the usage log in {}",
             folder.display()
         )))
     })?;
-    Ok(Read {
+    Ok(UsageLog {
         sums,
         skipped,
         folder,
@@ -132,7 +136,11 @@ fn read(file: Option<&Path>, by: Vec<Key>, since: Option<SystemTime>) -> Result<
 /// # Errors
 /// The usage log cannot be read.
 pub(super) fn by_day(file: Option<&Path>, since: SystemTime) -> Result<Vec<DailyUsage>, CliError> {
-    let read = read(file, vec![Key::Day, Key::Agent], Some(since))?;
+    let read = read(
+        file,
+        vec![GroupingKey::Day, GroupingKey::Agent],
+        Some(since),
+    )?;
     let days = read.sums.rows().filter_map(|(names, total)| {
         let [date, agent] = names else { return None };
         Some(DailyUsage {
@@ -155,7 +163,7 @@ impl Usage {
             .as_deref()
             .map(|when| moment(when, SystemTime::now()))
             .transpose()?;
-        let Read {
+        let UsageLog {
             sums,
             skipped,
             folder,
@@ -196,7 +204,7 @@ impl Usage {
         Ok(exit::OK)
     }
 
-    fn text(&self, sums: &Sums) -> String {
+    fn text(&self, sums: &UsageSums) -> String {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
         let mut list =
             table::with_headings(&[&keys[..], &["turns", "in", "cached", "out", "cost"]].concat());
@@ -212,7 +220,7 @@ impl Usage {
     }
 }
 
-fn cells(total: &Total) -> [String; 5] {
+fn cells(total: &UsageTotal) -> [String; 5] {
     let known =
         |number: Option<u64>| number.map_or_else(|| "-".to_owned(), |number| number.to_string());
     let about = if total.estimated { "~" } else { "" };

@@ -10,7 +10,7 @@ use trunkline_host::{
     },
 };
 
-use super::{Block, Detail, Screen, bytes, facts, tools};
+use super::{Detail, Screen, TextBlock, bytes, facts, tools};
 use crate::{
     paint,
     terminal::{one_line, shown},
@@ -25,7 +25,7 @@ impl Screen {
             EventKind::Output(output) => self.channel(output),
             EventKind::Thinking(thinking) => {
                 self.doing = Some("thinking".to_owned());
-                self.stream(Block::Thought, "  ", paint::THOUGHT, &thinking.content);
+                self.stream(TextBlock::Thought, "  ", paint::THOUGHT, &thinking.content);
             }
             EventKind::Message(message)
                 if message.history == Some(true) || self.detail == Detail::Debug =>
@@ -39,16 +39,16 @@ impl Screen {
             EventKind::ToolStart(start) => {
                 let line = self.tools.start(start);
                 self.doing = Some(format!("running {}", one_line(&start.tool)));
-                self.lines(Block::Tool, &[line]);
+                self.lines(TextBlock::Tool, &[line]);
             }
             EventKind::ToolUpdate(update) => {
                 let lines = self.tools.update(update);
-                self.lines(Block::Tool, &lines);
+                self.lines(TextBlock::Tool, &lines);
             }
             EventKind::ToolEnd(end) => {
                 let lines = self.tools.end(end);
                 self.doing = None;
-                self.lines(Block::Tool, &lines);
+                self.lines(TextBlock::Tool, &lines);
             }
             EventKind::Plan(plan) => self.plan(plan),
             EventKind::Progress(progress) => {
@@ -104,16 +104,23 @@ impl Screen {
         let channel = output.channel().clone();
         let text = &output.content;
         match &channel {
-            Channel::System => self.stream(Block::Channel(channel), "  ! ", paint::CARE, text),
-            Channel::Question => self.stream(Block::Channel(channel), "  ? ", paint::STRONG, text),
+            Channel::System => self.stream(TextBlock::Channel(channel), "  ! ", paint::CARE, text),
+            Channel::Question => {
+                self.stream(TextBlock::Channel(channel), "  ? ", paint::STRONG, text)
+            }
             Channel::Tool if self.detail == Detail::Calm => {}
-            Channel::Stdout => self.stream(Block::Channel(channel), "  ", paint::DIM, text),
+            Channel::Stdout => self.stream(TextBlock::Channel(channel), "  ", paint::DIM, text),
             Channel::Stderr | Channel::Tool => {
-                self.stream(Block::Channel(channel), "  │ ", paint::DIM, text)
+                self.stream(TextBlock::Channel(channel), "  │ ", paint::DIM, text)
             }
             Channel::Other(name) => {
                 let prefix = format!("  [{}] ", one_line(name));
-                self.stream(Block::Channel(channel.clone()), &prefix, paint::DIM, text);
+                self.stream(
+                    TextBlock::Channel(channel.clone()),
+                    &prefix,
+                    paint::DIM,
+                    text,
+                );
             }
         }
     }
@@ -131,7 +138,7 @@ impl Screen {
                 Some(PlanStatus::Pending) | None => format!("    {dim}○ {text}{dim:#}"),
             }
         }));
-        self.lines(Block::None, &lines);
+        self.lines(TextBlock::None, &lines);
     }
 
     fn error(&mut self, error: &ErrorEvent) {
@@ -217,7 +224,7 @@ impl Screen {
     }
 
     fn end(&mut self, end: &TurnEnd) {
-        self.tools = tools::Tools::default();
+        self.tools = tools::ToolCalls::default();
         self.doing = None;
         self.stopping = false;
         let told = end

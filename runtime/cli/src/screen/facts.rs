@@ -59,7 +59,7 @@ fn filled(context: Option<(u64, u64)>) -> Option<String> {
 
 /// Usage of the turns of a conversation. A number that no turn reported is not a zero.
 #[derive(Debug, Default)]
-pub(super) struct Totals {
+pub(super) struct UsageTotals {
     turns: u64,
     took: Duration,
     input: Option<u64>,
@@ -67,7 +67,7 @@ pub(super) struct Totals {
     cost: Option<f64>,
 }
 
-impl Totals {
+impl UsageTotals {
     pub(super) fn add(&mut self, took: Duration, usage: Option<&Usage>) {
         self.turns += 1;
         self.took += took;
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn what_no_turn_reported_is_not_shown() {
-        let mut totals = Totals::default();
+        let mut totals = UsageTotals::default();
         totals.add(Duration::from_secs(1), None);
         let usage = |input| Usage {
             input_tokens: input,

@@ -184,7 +184,7 @@ fn code_line(line: &str, out: &mut String) {
 
 /// Renders a block as lines for the terminal.
 fn rendered(block: &str) -> String {
-    let mut page = Page::default();
+    let mut page = RenderedBlock::default();
     for event in Parser::new_ext(
         block,
         Options::ENABLE_TABLES | Options::ENABLE_STRIKETHROUGH | Options::ENABLE_TASKLISTS,
@@ -197,7 +197,7 @@ fn rendered(block: &str) -> String {
 
 /// Output of a block.
 #[derive(Default)]
-struct Page {
+struct RenderedBlock {
     out: String,
     /// Styles around the next text, the innermost last.
     styles: Vec<Style>,
@@ -212,7 +212,7 @@ struct Page {
     table: Option<Vec<Vec<String>>>,
 }
 
-impl Page {
+impl RenderedBlock {
     fn event(&mut self, event: Event<'_>) {
         match event {
             Event::Start(tag) => self.start(tag),

@@ -31,7 +31,7 @@ const MAX_OPEN_CALLS: usize = 256;
 
 /// Tool calls of a turn.
 #[derive(Debug, Default)]
-pub(super) struct Tools {
+pub(super) struct ToolCalls {
     open: HashMap<ToolCallId, Tool>,
     /// Call of the lines above.
     last: Option<ToolCallId>,
@@ -45,7 +45,7 @@ struct Tool {
     rest: String,
 }
 
-impl Tools {
+impl ToolCalls {
     /// Returns the headline of a call.
     pub(super) fn start(&mut self, start: &ToolStart) -> String {
         let act = paint::ACT;

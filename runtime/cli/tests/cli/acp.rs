@@ -482,7 +482,12 @@ fn a_daemon_that_is_taken_down_stays_down_until_an_editor_opens() {
     let session = editor.opens(&place.folder("one")).unwrap();
     assert_eq!(editor.prompts(&session, "first").unwrap(), "first");
     let down = place.0.run(["down", "--state", "state"]);
-    assert_eq!((down.code, &*down.stdout), (Some(0), "the daemon has ended\n"), "{}", down.stderr);
+    assert_eq!(
+        (down.code, &*down.stdout),
+        (Some(0), "the daemon has ended\n"),
+        "{}",
+        down.stderr
+    );
     let said = editor.fails();
     assert!(
         said.contains("`trunkline down` ended the daemon in"),

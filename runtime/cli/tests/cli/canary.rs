@@ -195,7 +195,9 @@ fn a_conversation_tells_nothing_at_any_level() {
         let input = format!("{CONTENT}\n/file {SECRET}\nmore\n{CONTENT} die\n");
         let ran = ran(&home, level, &["chat", "--agent", "canary"], &input);
         // A person's own path is shown to them; the rest is not theirs.
-        let stderr = ran.stderr.replace(&format!("failed to attach {SECRET}"), "");
+        let stderr = ran
+            .stderr
+            .replace(&format!("failed to attach {SECRET}"), "");
         must_be_silent(&stderr, level);
     }
 }

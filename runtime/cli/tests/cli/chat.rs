@@ -48,7 +48,8 @@ for line in sys.stdin:
 #[test]
 fn a_file_that_is_not_there_ends_nothing() {
     let ran = Home::new().run_with_stdin(["chat"], "/file nothing.txt\nhello\n");
-    ran.must_end_with(0).must_say("failed to attach nothing.txt");
+    ran.must_end_with(0)
+        .must_say("failed to attach nothing.txt");
     assert_eq!(ran.stdout, "hello\n");
 }
 

@@ -287,10 +287,7 @@ fn a_hub_uses_the_daemon_whose_journal_has_its_sessions() {
         "{list}"
     );
     let log = connector.end();
-    assert!(
-        log.contains("the daemon runs the sessions"),
-        "{log}"
-    );
+    assert!(log.contains("the daemon runs the sessions"), "{log}");
     assert!(!log.contains("1d3ac24517acd0ff"), "{log}");
     daemon.down();
 }

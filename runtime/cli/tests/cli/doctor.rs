@@ -608,11 +608,11 @@ fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
         |arguments: &[&str]| Ran::of(home.command(arguments).env("PATH", &path).output().unwrap());
     let ran = run(&["run", "--agent", "b", "hello"]);
     ran.must_end_with(0)
-        .must_say("agent a cannot run: failed to use the sandbox podman");
+        .must_say("agent a may not run: failed to use the sandbox podman");
     assert!(ran.stdout.contains("hello"), "{}", ran.stdout);
     run(&["run", "--agent", "a", "hello"])
         .must_end_with(2)
-        .must_say("agent \"a\" cannot run: failed to use the sandbox podman: the policy allows bubblewrap")
+        .must_say("agent \"a\" may not run: failed to use the sandbox podman: the policy allows bubblewrap")
         .must_say("policy.json")
         .must_say("change the agent's entry");
     run(&["run", "hello"]).must_end_with(2);
@@ -688,7 +688,7 @@ fn a_relay_serves_the_agents_that_the_policy_allows() {
     );
     home.run(["serve"])
         .must_end_with(2)
-        .must_say("agent \"a\" cannot run");
+        .must_say("agent \"a\" may not run");
 }
 
 #[test]

@@ -164,7 +164,11 @@ fn a_login_that_fails_is_an_error_with_the_next_step() {
     let (home, path) = with_codex();
     for (arguments, code, said) in [
         (&["login", "work"][..], 0, ""),
-        (&["login", "mine"], 2, "no login command is known for the agent mine"),
+        (
+            &["login", "mine"],
+            2,
+            "no login command is known for the agent mine",
+        ),
         (&["login", "codx"], 2, "did you mean `codex`?"),
         (
             &["login", "claude-code"],

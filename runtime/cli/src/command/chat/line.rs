@@ -38,13 +38,13 @@ const MAX_HISTORY_LINES: usize = 1000;
 type LineEditor = Editor<LineHelper, FileHistory>;
 
 /// Reads lines of the user, on a thread while a line is awaited.
-pub(super) struct Prompt {
+pub(super) struct LinePrompt {
     editor: Option<Box<LineEditor>>,
     /// Earlier lines of this text, which ended with `\`, each followed by a line feed.
     before: String,
     /// Text of the next line before the user types.
     initial: String,
-    reading: Option<Reading>,
+    reading: Option<PendingRead>,
     history: Option<PathBuf>,
 }
 
@@ -78,7 +78,7 @@ impl IdlePrompt {
 
 /// A line of the user.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(super) enum PromptLine {
     Text(String),
     /// Ctrl-C was pressed.
     Interrupted,
@@ -86,9 +86,9 @@ pub(super) enum Line {
     End,
 }
 
-type Reading = JoinHandle<(Box<LineEditor>, Result<String, ReadlineError>)>;
+type PendingRead = JoinHandle<(Box<LineEditor>, Result<String, ReadlineError>)>;
 
-impl Prompt {
+impl LinePrompt {
     /// Sets up the line editor and reads the history.
     ///
     /// # Errors
@@ -181,19 +181,19 @@ impl Prompt {
     ///
     /// # Cancel safety
     /// A dropped read is resumed by the next call.
-    pub(super) async fn line(&mut self) -> anyhow::Result<Line> {
+    pub(super) async fn line(&mut self) -> anyhow::Result<PromptLine> {
         loop {
             match self.one_line().await? {
-                Line::Text(text) if text.ends_with('\\') => {
+                PromptLine::Text(text) if text.ends_with('\\') => {
                     self.before.push_str(&text[..text.len() - 1]);
                     self.before.push('\n');
                 }
-                Line::Text(text) => {
-                    return Ok(Line::Text(std::mem::take(&mut self.before) + &text));
+                PromptLine::Text(text) => {
+                    return Ok(PromptLine::Text(std::mem::take(&mut self.before) + &text));
                 }
                 // The next call returns the end again.
-                Line::End if !self.before.is_empty() => {
-                    return Ok(Line::Text(
+                PromptLine::End if !self.before.is_empty() => {
+                    return Ok(PromptLine::Text(
                         std::mem::take(&mut self.before).trim_end().to_owned(),
                     ));
                 }
@@ -205,7 +205,7 @@ impl Prompt {
         }
     }
 
-    async fn one_line(&mut self) -> anyhow::Result<Line> {
+    async fn one_line(&mut self) -> anyhow::Result<PromptLine> {
         if self.reading.is_none() {
             let mut editor = self
                 .editor
@@ -223,17 +223,17 @@ impl Prompt {
             }));
         }
         let Some(reading) = &mut self.reading else {
-            return Ok(Line::End);
+            return Ok(PromptLine::End);
         };
         let (mut editor, line) = reading.await.context("the line editor failed")?;
         self.reading = None;
         let line = match line {
             Ok(text) => {
                 self.remember(&mut editor, &text);
-                Line::Text(text)
+                PromptLine::Text(text)
             }
-            Err(ReadlineError::Interrupted) => Line::Interrupted,
-            Err(ReadlineError::Eof) => Line::End,
+            Err(ReadlineError::Interrupted) => PromptLine::Interrupted,
+            Err(ReadlineError::Eof) => PromptLine::End,
             Err(error) => return Err(anyhow!(error).context("failed to read a line")),
         };
         self.editor = Some(editor);

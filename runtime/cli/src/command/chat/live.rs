@@ -7,7 +7,7 @@ use trunkline_host::protocol::{SessionInfo, SessionUpdate};
 
 use super::{
     Transcript, slash_command,
-    talk::{Next, Talk},
+    talk::{NextStep, Talk},
 };
 use crate::{
     error::CliError,
@@ -110,13 +110,13 @@ impl Talk {
         update: SessionUpdate,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
+    ) -> Result<NextStep, CliError> {
         let asked = update.clone();
         let changed = tokio::select! {
             biased;
             interrupt = interrupts.next() => match interrupt {
                 Interrupt::Key => Err("interrupted by Ctrl-C".to_owned()),
-                Interrupt::Terminate => return Ok(Next::Leave(interrupt.exit_code())),
+                Interrupt::Terminate => return Ok(NextStep::Leave(interrupt.exit_code())),
             },
             changed = session.update(update) => changed.map_err(|error| error.to_string()),
             () = tokio::time::sleep(CHANGE_TIMEOUT) => Err(format!("no answer within {} s", CHANGE_TIMEOUT.as_secs())),
@@ -140,7 +140,7 @@ impl Talk {
         // Events of the change belong above the prompt.
         let closed = self.conversation.catch_up(session).await?;
         self.conversation.screen.space();
-        Ok(closed.map_or(Next::Talk, |end| Next::Leave(self.code_of(&end))))
+        Ok(closed.map_or(NextStep::Talk, |end| NextStep::Leave(self.code_of(&end))))
     }
 
     fn changed(&mut self, what: &str, asked: &str, now: Option<&str>) {

@@ -16,7 +16,7 @@ use rustix::termios::tcgetwinsize;
 use trunkline_client::Client;
 use trunkline_protocol::{ListedSession, SessionEntry, SessionState, SessionsList};
 
-use super::{line::Prompt, place::Place};
+use super::{line::LinePrompt, place::Place};
 use crate::{
     command::sessions::ago,
     error::CliError,
@@ -65,7 +65,7 @@ pub(super) async fn pick(
         "`trunkline sessions --journal {folder}` lists sessions, and `trunkline sessions \
          --journal {folder} list --native` the conversations of an agent"
     );
-    if !Prompt::edits() {
+    if !LinePrompt::edits() {
         return Err(
             CliError::usage(anyhow!("picking a session needs a terminal")).next(format!(
                 "name a session: --resume ID or --native ID; {list}"
@@ -92,7 +92,7 @@ pub(super) async fn pick(
             "failed to read keys: this program is in the background"
         ))
     })?;
-    let mut list = List::new(&choices);
+    let mut list = ChoiceList::new(&choices);
     // Colours are optional; cursor movements are not.
     list.has_styles = AutoStream::choice(&io::stdout()) != ColorChoice::Never;
     let mut out = io::stdout().lock();
@@ -122,7 +122,10 @@ fn usize_or(cells: u16, otherwise: u16) -> usize {
 
 /// Lists the open sessions of the journal and the conversations stored by agents, of one agent if
 /// it is named, the last active first.
-async fn list_choices(client: Client, agent: Option<&str>) -> Result<Vec<Choice>, CliError> {
+async fn list_choices(
+    client: Client,
+    agent: Option<&str>,
+) -> Result<Vec<ConversationChoice>, CliError> {
     let asked = SessionsList {
         agent_id: agent.map(str::to_owned),
         ..listing::all()
@@ -135,24 +138,24 @@ async fn list_choices(client: Client, agent: Option<&str>) -> Result<Vec<Choice>
 
 /// Merges both kinds of conversation, the last active first. A conversation that a listed session
 /// continues is omitted, because that session is the one to resume.
-fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Choice> {
+fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<ConversationChoice> {
     let listed: HashSet<String> = sessions.iter().map(|one| one.session_id.clone()).collect();
     let continued = |entry: &SessionEntry| {
         let session = entry.session_id.as_ref();
         session.is_some_and(|session| listed.contains(session))
     };
     let native = native.into_iter().filter(|entry| !continued(entry));
-    let mut choices: Vec<Choice> = sessions
+    let mut choices: Vec<ConversationChoice> = sessions
         .into_iter()
-        .map(Choice::from)
-        .chain(native.map(Choice::from))
+        .map(ConversationChoice::from)
+        .chain(native.map(ConversationChoice::from))
         .collect();
     choices.sort_by_key(|choice| Reverse(choice.active));
     choices
 }
 
 /// A conversation to pick, with its displayed texts.
-struct Choice {
+struct ConversationChoice {
     picked: PickedConversation,
     title: String,
     agent: String,
@@ -161,7 +164,7 @@ struct Choice {
     age: String,
 }
 
-impl Choice {
+impl ConversationChoice {
     fn new(
         picked: PickedConversation,
         title: Option<&str>,
@@ -181,7 +184,7 @@ impl Choice {
     }
 }
 
-impl From<ListedSession> for Choice {
+impl From<ListedSession> for ConversationChoice {
     fn from(one: ListedSession) -> Self {
         Self::new(
             PickedConversation::Session(one.session_id),
@@ -193,7 +196,7 @@ impl From<ListedSession> for Choice {
     }
 }
 
-impl From<SessionEntry> for Choice {
+impl From<SessionEntry> for ConversationChoice {
     fn from(mut entry: SessionEntry) -> Self {
         let title = entry.title.take();
         let active = entry.updated_at.take().or(entry.created_at.take());
@@ -227,8 +230,8 @@ impl PickedConversation {
 }
 
 /// The displayed list, with the typed filter and the selected line.
-struct List<'a> {
-    choices: &'a [Choice],
+struct ChoiceList<'a> {
+    choices: &'a [ConversationChoice],
     /// Typed filter.
     filter: String,
     /// Index of the selected line among the matching choices.
@@ -244,8 +247,8 @@ enum KeyEffect {
     Leave,
 }
 
-impl<'a> List<'a> {
-    fn new(choices: &'a [Choice]) -> Self {
+impl<'a> ChoiceList<'a> {
+    fn new(choices: &'a [ConversationChoice]) -> Self {
         Self {
             choices,
             filter: String::new(),
@@ -255,9 +258,9 @@ impl<'a> List<'a> {
     }
 
     /// Returns the choices that contain every typed word, with their indices in the whole list.
-    fn matching(&self) -> Vec<(usize, &'a Choice)> {
+    fn matching(&self) -> Vec<(usize, &'a ConversationChoice)> {
         let filter = self.filter.to_lowercase();
-        let has_all = |(_, one): &(usize, &Choice)| {
+        let has_all = |(_, one): &(usize, &ConversationChoice)| {
             let picked = &one.picked;
             let parts = [
                 &*one.title,
@@ -413,10 +416,10 @@ fn padded(text: &str, columns: usize) -> String {
 mod tests {
     use super::*;
 
-    fn choice(id: &str, title: &str) -> Choice {
-        Choice {
+    fn choice(id: &str, title: &str) -> ConversationChoice {
+        ConversationChoice {
             age: "12 min ago".to_owned(),
-            ..Choice::new(
+            ..ConversationChoice::new(
                 PickedConversation::Session(id.to_owned()),
                 Some(title),
                 "an-agent-of-a-long-name",
@@ -426,7 +429,7 @@ mod tests {
         }
     }
 
-    fn sessions() -> Vec<Choice> {
+    fn sessions() -> Vec<ConversationChoice> {
         vec![
             choice("s-0", "Delete the logs"),
             choice("s-1", "Write a poem"),
@@ -437,7 +440,7 @@ mod tests {
     #[test]
     fn what_is_typed_filters_and_arrows_choose() {
         let sessions = sessions();
-        let mut list = List::new(&sessions);
+        let mut list = ChoiceList::new(&sessions);
         for key in ["P", "o", "x", "\u{7f}", "\u{1b}[B", "\u{1b}[B"] {
             assert!(matches!(list.handle_key(key), KeyEffect::Continue));
         }
@@ -505,9 +508,9 @@ mod tests {
     fn no_line_is_wider_than_the_terminal() {
         let mut sessions = sessions();
         sessions.push(choice("s", &"漢字".repeat(40)));
-        let list = List {
+        let list = ChoiceList {
             at: 3,
-            ..List::new(&sessions)
+            ..ChoiceList::new(&sessions)
         };
         for (columns, rows) in [(80, 24), (40, 5)] {
             let mut out = Vec::new();

@@ -10,7 +10,7 @@ use trunkline_host::{
 
 use super::{
     Speaker, Transcript,
-    line::{Line, Prompt},
+    line::{LinePrompt, PromptLine},
     live,
     slash_command::SlashCommand,
 };
@@ -41,7 +41,7 @@ pub(super) struct Talk {
 }
 
 /// Next step of the conversation.
-pub(super) enum Next {
+pub(super) enum NextStep {
     Talk,
     /// Continue in a new session.
     Anew,
@@ -49,8 +49,8 @@ pub(super) enum Next {
 }
 
 /// Event during the prompt.
-enum Prompted {
-    Line(Line),
+enum PromptEvent {
+    PromptLine(PromptLine),
     Interrupt(Interrupt),
     Event(Option<DisplayEvent>),
 }
@@ -63,7 +63,7 @@ impl Talk {
         save: Option<PathBuf>,
     ) -> Self {
         let mut conversation = Conversation::new(screen.with_markdown());
-        if Prompt::edits() {
+        if LinePrompt::edits() {
             conversation.asker = conversation.asker.keeping_early();
         }
         conversation.save = save;
@@ -82,7 +82,7 @@ impl Talk {
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> CommandResult {
-        let mut prompt = Prompt::new().context("failed to set up the line editor")?;
+        let mut prompt = LinePrompt::new().context("failed to set up the line editor")?;
         self.conversation.transcript = Some(Transcript::new(&self.name_of(session)));
         loop {
             if let Some(next) = self.catch_up(session, interrupts).await? {
@@ -91,33 +91,33 @@ impl Talk {
             let next = match session.running() {
                 Some(no) => self.follow(no, session, interrupts).await?,
                 None => match self.at_prompt(&mut prompt, session, interrupts).await? {
-                    Prompted::Line(Line::Text(text)) => {
+                    PromptEvent::PromptLine(PromptLine::Text(text)) => {
                         self.handle_line(&text, session, interrupts).await?
                     }
-                    Prompted::Line(Line::Interrupted) => {
+                    PromptEvent::PromptLine(PromptLine::Interrupted) => {
                         self.conversation.screen.remark("Ctrl-D or /quit leaves");
-                        Next::Talk
+                        NextStep::Talk
                     }
-                    Prompted::Line(Line::End) => Next::Leave(exit::OK),
-                    Prompted::Interrupt(interrupt) => {
+                    PromptEvent::PromptLine(PromptLine::End) => NextStep::Leave(exit::OK),
+                    PromptEvent::Interrupt(interrupt) => {
                         self.conversation.screen.disturbed();
-                        Next::Leave(interrupt.exit_code())
+                        NextStep::Leave(interrupt.exit_code())
                     }
-                    Prompted::Event(None) if session.is_closed() => Next::Leave(exit::OK),
-                    Prompted::Event(None) => Next::Talk,
-                    Prompted::Event(Some(event)) => match self.conversation.outside(event)? {
-                        Some(end) => Next::Leave(self.code_of(&end)),
-                        None => Next::Talk,
+                    PromptEvent::Event(None) if session.is_closed() => NextStep::Leave(exit::OK),
+                    PromptEvent::Event(None) => NextStep::Talk,
+                    PromptEvent::Event(Some(event)) => match self.conversation.outside(event)? {
+                        Some(end) => NextStep::Leave(self.code_of(&end)),
+                        None => NextStep::Talk,
                     },
                 },
             };
             match next {
-                Next::Talk => {}
-                Next::Anew => {
+                NextStep::Talk => {}
+                NextStep::Anew => {
                     session.restart(self.start.clone()).await?;
                     self.anew(session);
                 }
-                Next::Leave(code) => return Ok(code),
+                NextStep::Leave(code) => return Ok(code),
             }
         }
     }
@@ -150,10 +150,10 @@ impl Talk {
     /// Waits for a line of the user, and for events of the session.
     async fn at_prompt(
         &mut self,
-        prompt: &mut Prompt,
+        prompt: &mut LinePrompt,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Prompted, CliError> {
+    ) -> Result<PromptEvent, CliError> {
         prompt.complete(
             live::commands(&self.conversation.learned)
                 .map(|(typed, _)| typed)
@@ -169,21 +169,21 @@ impl Talk {
                 interrupt = interrupts.next() => {
                     shown.hide();
                     return Ok(match interrupt {
-                        Interrupt::Key => Prompted::Line(Line::Interrupted),
-                        Interrupt::Terminate => Prompted::Interrupt(interrupt),
+                        Interrupt::Key => PromptEvent::PromptLine(PromptLine::Interrupted),
+                        Interrupt::Terminate => PromptEvent::Interrupt(interrupt),
                     });
                 }
                 event = session.next() => {
                     shown.hide();
-                    return Ok(Prompted::Event(event));
+                    return Ok(PromptEvent::Event(event));
                 }
                 touched = shown.touched() => touched.context("failed to read the terminal")?,
             }
         }
         tokio::select! {
-            said = prompt.line() => Ok(Prompted::Line(said?)),
-            interrupt = terminated(interrupts) => Ok(Prompted::Interrupt(interrupt)),
-            event = session.next(), if !Prompt::edits() => Ok(Prompted::Event(event)),
+            said = prompt.line() => Ok(PromptEvent::PromptLine(said?)),
+            interrupt = terminated(interrupts) => Ok(PromptEvent::Interrupt(interrupt)),
+            event = session.next(), if !LinePrompt::edits() => Ok(PromptEvent::Event(event)),
         }
     }
 
@@ -213,11 +213,11 @@ impl Talk {
         text: &str,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
+    ) -> Result<NextStep, CliError> {
         let screen = &mut self.conversation.screen;
         match SlashCommand::parse(text) {
-            SlashCommand::Nothing => return Ok(Next::Talk),
-            SlashCommand::Quit => return Ok(Next::Leave(exit::OK)),
+            SlashCommand::Nothing => return Ok(NextStep::Talk),
+            SlashCommand::Quit => return Ok(NextStep::Leave(exit::OK)),
             SlashCommand::Help => self.help(),
             SlashCommand::Stop => {
                 screen.remark("no turn is running; Ctrl-C stops a running turn");
@@ -243,12 +243,12 @@ impl Talk {
                 let usage = screen.usage();
                 screen.remark(&usage);
             }
-            SlashCommand::New => return Ok(Next::Anew),
+            SlashCommand::New => return Ok(NextStep::Anew),
             SlashCommand::Export(path) => self.export(&path),
             SlashCommand::Input(text) => return self.turn(&text, session, interrupts).await,
         }
         self.conversation.screen.space();
-        Ok(Next::Talk)
+        Ok(NextStep::Talk)
     }
 
     async fn give(&mut self, session: &mut SessionBackend, path: &Path) {
@@ -283,21 +283,21 @@ impl Talk {
         text: &str,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
+    ) -> Result<NextStep, CliError> {
         let no = match session.send(text).await {
             Ok(no) => no,
             Err(error) => {
                 // The session may have ended while the user typed; its end has the reason.
                 if let Some(end) = self.conversation.catch_up(session).await? {
-                    return Ok(Next::Leave(self.code_of(&end)));
+                    return Ok(NextStep::Leave(self.code_of(&end)));
                 }
                 self.conversation
                     .screen
                     .note("✗", paint::BAD, &error.to_string());
                 return Ok(if session.is_closed() {
-                    Next::Leave(exit::FAILED)
+                    NextStep::Leave(exit::FAILED)
                 } else {
-                    Next::Talk
+                    NextStep::Talk
                 });
             }
         };
@@ -313,7 +313,7 @@ impl Talk {
         no: TurnNo,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<Next, CliError> {
+    ) -> Result<NextStep, CliError> {
         let outcome = self.conversation.turn(session, no, interrupts).await?;
         session.check_host()?;
         // The end of a refused session may arrive only after the next prompt.
@@ -331,10 +331,12 @@ impl Talk {
         };
         self.conversation.screen.space();
         Ok(match outcome {
-            Outcome::Ended(_) if is_refused => Next::Leave(exit::USAGE),
-            Outcome::Ended(_) => closed.map_or(Next::Talk, |end| Next::Leave(self.code_of(&end))),
-            Outcome::Closed(_, end) => Next::Leave(self.code_of(&end)),
-            Outcome::Leave(interrupt) => Next::Leave(interrupt.exit_code()),
+            Outcome::Ended(_) if is_refused => NextStep::Leave(exit::USAGE),
+            Outcome::Ended(_) => {
+                closed.map_or(NextStep::Talk, |end| NextStep::Leave(self.code_of(&end)))
+            }
+            Outcome::Closed(_, end) => NextStep::Leave(self.code_of(&end)),
+            Outcome::Leave(interrupt) => NextStep::Leave(interrupt.exit_code()),
         })
     }
 

@@ -25,7 +25,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 const MAX_APPROVAL_WAIT: Duration = Duration::from_secs(15 * 60);
 
 #[derive(Deserialize)]
-struct Code {
+struct RegistrationCode {
     user_code: String,
     verification_url: String,
     polling_token: String,
@@ -36,7 +36,7 @@ struct Code {
 }
 
 #[derive(Deserialize)]
-struct Polled {
+struct RegistrationStatus {
     status: String,
     #[serde(default)]
     token: String,
@@ -48,7 +48,7 @@ struct Polled {
 
 /// Requests a code, displays it, waits until it is approved, and writes the token.
 pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandResult {
-    let code: Code = ask(hub, "/api/runtime/register", &json!({})).await?;
+    let code: RegistrationCode = ask(hub, "/api/runtime/register", &json!({})).await?;
     // Sanitized, because the hub's text is shown on a terminal.
     eprintln!(
         "open {} and approve the code {}",
@@ -59,7 +59,7 @@ pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandRe
     while Instant::now() < until {
         sleep(Duration::from_secs(code.interval.clamp(1, 60))).await;
         let asked = json!({ "polling_token": code.polling_token });
-        let polled: Polled = ask(hub, "/api/runtime/register/poll", &asked).await?;
+        let polled: RegistrationStatus = ask(hub, "/api/runtime/register/poll", &asked).await?;
         match polled.status.as_str() {
             "pending" => {}
             "approved" => return approved(hub, file, &polled),
@@ -72,7 +72,7 @@ pub(super) async fn register(hub: &ServerAddress, file: &TokenFile) -> CommandRe
     )
 }
 
-fn approved(hub: &ServerAddress, file: &TokenFile, polled: &Polled) -> CommandResult {
+fn approved(hub: &ServerAddress, file: &TokenFile, polled: &RegistrationStatus) -> CommandResult {
     let runtime = runtime_id(&polled.runtime_id)
         .map_err(|why| CliError::failed(anyhow!("the hub returned an invalid id: {why}")))?;
     let is_token = !polled.token.is_empty() && polled.token.chars().all(|c| c.is_ascii_graphic());

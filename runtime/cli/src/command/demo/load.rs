@@ -13,7 +13,7 @@ use tokio::{
 };
 use trunkline_host::{Cause, Event, EventKind, Session, TurnNo, protocol::StopReason};
 
-use super::token::{Token, Tokens};
+use super::token::{SessionToken, SessionTokens};
 
 /// Time after which a long turn is stopped.
 const STOP_DELAY: Duration = Duration::from_millis(20);
@@ -23,9 +23,9 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 
 /// State shared by all sessions.
 #[derive(Debug)]
-pub(super) struct Load {
+pub(super) struct DemoLoad {
     turns: u32,
-    tokens: Tokens,
+    tokens: SessionTokens,
     pub(super) progress: ProgressBar,
     /// Number of sessions with remaining turns.
     busy: AtomicU32,
@@ -35,7 +35,7 @@ pub(super) struct Load {
 
 /// Results of one session, or of all sessions.
 #[derive(Debug, Default)]
-pub(super) struct Tally {
+pub(super) struct DemoTally {
     /// Occurrences of other sessions' tokens.
     pub(super) cross_talk: u64,
     /// Turns without exactly one end by the adapter.
@@ -54,7 +54,7 @@ pub(super) struct Tally {
 
 /// Kind of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Step {
+enum TurnKind {
     /// A text to echo.
     Echo,
     /// A tool that requires permission.
@@ -63,7 +63,7 @@ enum Step {
     Sleep,
 }
 
-impl Step {
+impl TurnKind {
     /// Returns the kind of a turn: of ten turns, two ask and one is stopped, in a different order
     /// per session.
     fn for_turn(session: u32, turn: u32) -> Self {
@@ -74,7 +74,7 @@ impl Step {
         }
     }
 
-    fn text(self, token: &Token) -> String {
+    fn text(self, token: &SessionToken) -> String {
         match self {
             Self::Echo => format!("hello from {token}"),
             Self::Tool => format!("/tool {token}"),
@@ -83,14 +83,14 @@ impl Step {
     }
 }
 
-impl Load {
+impl DemoLoad {
     /// Creates a load of `turns` turns in each of `sessions` sessions.
     pub(super) fn new(sessions: u32, turns: u32, progress: ProgressBar) -> Self {
         // The only source of randomness in the standard library, so that no two runs share tokens.
         let run = RandomState::new().hash_one(std::process::id());
         Self {
             turns,
-            tokens: Tokens::new(run),
+            tokens: SessionTokens::new(run),
             progress,
             busy: AtomicU32::new(sessions),
             done: Notify::new(),
@@ -99,7 +99,7 @@ impl Load {
     }
 
     /// Waits until every session has finished its turns. Sessions stay open.
-    pub(super) async fn all_done(&self, running: &mut JoinSet<Tally>) {
+    pub(super) async fn all_done(&self, running: &mut JoinSet<DemoTally>) {
         while self.busy.load(Ordering::Acquire) > 0 && !running.is_empty() {
             self.done.notified().await;
         }
@@ -116,7 +116,7 @@ impl Load {
     }
 }
 
-impl Tally {
+impl DemoTally {
     /// Adds the results of another session.
     pub(super) fn add(&mut self, other: Self) {
         self.cross_talk += other.cross_talk;
@@ -131,17 +131,21 @@ impl Tally {
 
 /// Runs one session of the demo: its turns in sequence, then its end. All of its events arrive in
 /// one stream, which would reveal an extra end, or text outside any turn.
-pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Session) -> Tally {
-    let mut watcher = Watcher {
+pub(super) async fn session(
+    load: std::sync::Arc<DemoLoad>,
+    number: u32,
+    session: Session,
+) -> DemoTally {
+    let mut watcher = EventChecker {
         tokens: &load.tokens,
         token: load.tokens.for_session(number),
         approve: number.is_multiple_of(2),
         ends: Vec::new(),
         text: String::new(),
-        tally: Tally::default(),
+        tally: DemoTally::default(),
     };
     for turn in 0..load.turns {
-        let step = Step::for_turn(number, turn);
+        let step = TurnKind::for_turn(number, turn);
         if !watcher.turn(&session, step).await {
             break;
         }
@@ -162,21 +166,21 @@ pub(super) async fn session(load: std::sync::Arc<Load>, number: u32, session: Se
 }
 
 /// Checks the events of one session.
-struct Watcher<'a> {
-    tokens: &'a Tokens,
-    token: Token,
+struct EventChecker<'a> {
+    tokens: &'a SessionTokens,
+    token: SessionToken,
     /// True if it allows permission requests. Half of the sessions do.
     approve: bool,
     /// Number of ends of each turn, by turn number.
     ends: Vec<u32>,
     /// Text since the last check.
     text: String,
-    tally: Tally,
+    tally: DemoTally,
 }
 
-impl Watcher<'_> {
+impl EventChecker<'_> {
     /// Runs one turn. Returns true if the session continues.
-    async fn turn(&mut self, session: &Session, step: Step) -> bool {
+    async fn turn(&mut self, session: &Session, step: TurnKind) -> bool {
         let began = Instant::now();
         let Ok(turn) = session.send(step.text(&self.token)) else {
             return false;
@@ -184,7 +188,7 @@ impl Watcher<'_> {
         let no = turn.no();
         turn.detach();
         let mut stop = std::pin::pin!(async {
-            if step == Step::Sleep {
+            if step == TurnKind::Sleep {
                 tokio::time::sleep(STOP_DELAY).await;
             } else {
                 std::future::pending::<()>().await;
@@ -208,7 +212,7 @@ impl Watcher<'_> {
         }
         let took = began.elapsed();
         let own = self.check();
-        if step == Step::Echo {
+        if step == TurnKind::Echo {
             self.tally.latencies.push(took);
             self.tally.checked += u64::from(own);
             self.tally.unchecked += u64::from(!own);

@@ -6,7 +6,7 @@ use indicatif::HumanCount;
 use serde_json::json;
 use trunkline_host::Counters;
 
-use super::{super::table, load::Tally};
+use super::{super::table, load::DemoTally};
 use crate::{
     paint,
     screen::{bytes, duration},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Results of the demo.
 #[derive(Debug)]
-pub(super) struct Report {
+pub(super) struct DemoReport {
     pub(super) agent: String,
     pub(super) sessions: u32,
     pub(super) turns: u64,
@@ -23,14 +23,14 @@ pub(super) struct Report {
     pub(super) counters: Counters,
     /// Memory of this process per session, in bytes.
     pub(super) rss_per_session: Option<u64>,
-    pub(super) tally: Tally,
+    pub(super) tally: DemoTally,
 }
 
 fn count(number: u64) -> String {
     HumanCount(number).to_string()
 }
 
-impl Report {
+impl DemoReport {
     /// Returns true if no session received another session's text, every turn ended once, and every
     /// plain answer could be checked.
     pub(super) fn is_clean(&self) -> bool {
@@ -152,7 +152,7 @@ impl Report {
 
     /// Returns the verdicts, one sentence each.
     fn verdicts(&self) -> Vec<String> {
-        let Tally {
+        let DemoTally {
             cross_talk,
             unanswered,
             checked,
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn a_percentile_is_the_nearest_rank() {
         let latencies = (1..=200).rev().map(Duration::from_micros).collect();
-        let report = Report {
+        let report = DemoReport {
             agent: String::new(),
             sessions: 1,
             turns: 200,
@@ -216,9 +216,9 @@ mod tests {
             took: Duration::from_secs(2),
             counters: Counters::default(),
             rss_per_session: None,
-            tally: Tally {
+            tally: DemoTally {
                 latencies,
-                ..Tally::default()
+                ..DemoTally::default()
             },
         };
         let json = report.json();

@@ -7,21 +7,21 @@ const DIGITS: usize = 6;
 
 /// Tokens of one run of the demo, unknown to any adapter.
 #[derive(Debug, Clone)]
-pub(super) struct Tokens {
+pub(super) struct SessionTokens {
     prefix: String,
 }
 
 /// Token of one session.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Token(String);
+pub(super) struct SessionToken(String);
 
-impl fmt::Display for Token {
+impl fmt::Display for SessionToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl Tokens {
+impl SessionTokens {
     /// Creates the tokens of one run, with a number that distinguishes runs.
     pub(super) fn new(run: u64) -> Self {
         Self {
@@ -30,12 +30,12 @@ impl Tokens {
     }
 
     /// Returns the token of a session.
-    pub(super) fn for_session(&self, session: u32) -> Token {
-        Token(format!("{}{session:0DIGITS$}", self.prefix))
+    pub(super) fn for_session(&self, session: u32) -> SessionToken {
+        SessionToken(format!("{}{session:0DIGITS$}", self.prefix))
     }
 
     /// Counts the tokens in a text that differ from this one, and those that equal it.
-    pub(super) fn foreign_and_own(&self, text: &str, own: &Token) -> (u64, u64) {
+    pub(super) fn foreign_and_own(&self, text: &str, own: &SessionToken) -> (u64, u64) {
         let mut counted = (0, 0);
         for (at, _) in text.match_indices(&self.prefix) {
             match text.get(at..at + self.prefix.len() + DIGITS) {
@@ -55,7 +55,7 @@ mod tests {
 
     #[test]
     fn a_foreign_token_is_found() {
-        let tokens = Tokens::new(7);
+        let tokens = SessionTokens::new(7);
         let own = tokens.for_session(1);
         let other = tokens.for_session(2);
         assert_eq!(
@@ -71,7 +71,7 @@ mod tests {
             (0, 0)
         );
         assert_eq!(
-            tokens.foreign_and_own(&Tokens::new(8).for_session(2).to_string(), &own),
+            tokens.foreign_and_own(&SessionTokens::new(8).for_session(2).to_string(), &own),
             (0, 0)
         );
     }

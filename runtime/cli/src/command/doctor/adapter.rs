@@ -8,7 +8,7 @@ use trunkline_host::process::{ChildSpec, QueryOutput, query};
 use trunkline_host::redact;
 
 use super::program;
-use super::report::{Check, Code, Level};
+use super::report::{Check, CheckCode, Level};
 use crate::advice;
 
 /// Limit of the checks of one adapter.
@@ -19,14 +19,14 @@ const LONGEST_CODE: usize = 64;
 
 /// The used part of a `--describe` report.
 #[derive(Debug, Deserialize)]
-struct Described {
+struct AdapterDescription {
     name: Option<String>,
     version: Option<String>,
 }
 
 /// A `--diagnose` report.
 #[derive(Debug, Deserialize)]
-struct Diagnosed {
+struct AdapterDiagnosis {
     #[serde(rename = "status")]
     _status: String,
     #[serde(default)]
@@ -53,19 +53,20 @@ pub(super) async fn version(
     if let Profile::BuiltIn(name) = &agent.profile {
         let version = env!("CARGO_PKG_VERSION");
         return Some(Check::new(
-            Code::CommandVersion,
+            CheckCode::CommandVersion,
             format!("{name} {version}, built in"),
         ));
     }
     if agent.sdk {
         let answer = query(spec.clone().arg("--describe"), within).await.ok()?;
-        let described: Described = serde_json::from_slice(&answer.stdout).ok()?;
+        let described: AdapterDescription = serde_json::from_slice(&answer.stdout).ok()?;
         let words = [described.name, described.version]
             .into_iter()
             .flatten()
             .collect::<Vec<_>>()
             .join(" ");
-        return (!words.is_empty()).then(|| Check::new(Code::CommandVersion, redact::text(&words)));
+        return (!words.is_empty())
+            .then(|| Check::new(CheckCode::CommandVersion, redact::text(&words)));
     }
     if !program::reports_version(&spec.program) {
         return None;
@@ -79,7 +80,7 @@ pub(super) async fn version(
     })?;
     let text = String::from_utf8_lossy(&answer.stdout);
     let line = text.lines().find(|line| !line.trim().is_empty())?;
-    Some(Check::new(Code::CommandVersion, redact::text(line)))
+    Some(Check::new(CheckCode::CommandVersion, redact::text(line)))
 }
 
 /// Runs the adapter's own checks. Only a built-in adapter and one with the SDK are queried, because
@@ -91,7 +92,7 @@ pub(super) async fn diagnose(
 ) -> Vec<Check> {
     if !agent.sdk {
         return vec![
-            Check::new(Code::AdapterNotAsked, "its own checks were not run")
+            Check::new(CheckCode::AdapterNotAsked, "its own checks were not run")
                 .hint("set `\"sdk\": true` if the program supports `--diagnose`"),
         ];
     }
@@ -99,7 +100,7 @@ pub(super) async fn diagnose(
         Ok(answer) => advised(agent, judge(&answer, within)),
         // The check of the program or of the containment reports this, except for a shortage.
         Err(error) => vec![Check::new(
-            Code::AdapterUnclear,
+            CheckCode::AdapterUnclear,
             format!("failed to {error}"),
         )],
     }
@@ -129,14 +130,16 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
             humantime::format_duration(within)
         );
         return vec![words(
-            Check::new(Code::AdapterSilent, message).hint("increase --timeout"),
+            Check::new(CheckCode::AdapterSilent, message).hint("increase --timeout"),
         )];
     };
-    let Ok(diagnosed) = serde_json::from_slice::<Diagnosed>(&answer.stdout) else {
+    let Ok(diagnosed) = serde_json::from_slice::<AdapterDiagnosis>(&answer.stdout) else {
         let message = format!("`--diagnose` printed no report and ended with {exit}");
         let hint =
             "an adapter with the SDK prints one JSON object; check `sdk` and `config` of the agent";
-        return vec![words(Check::new(Code::AdapterUnclear, message).hint(hint))];
+        return vec![words(
+            Check::new(CheckCode::AdapterUnclear, message).hint(hint),
+        )];
     };
     let all = diagnosed.checks.len();
     let left_out = diagnosed.checks.len().saturating_sub(MOST);
@@ -153,11 +156,11 @@ fn judge(answer: &QueryOutput, within: Duration) -> Vec<Check> {
         .iter()
         .skip(MOST)
         .any(|own| own.level == Level::Error);
-    let mut checks = vec![Check::new(Code::AdapterDiagnosed, message)];
+    let mut checks = vec![Check::new(CheckCode::AdapterDiagnosed, message)];
     checks.extend(diagnosed.checks.into_iter().take(MOST).map(Own::into_check));
     if hidden {
         checks.push(Check::new(
-            Code::AdapterUnclear,
+            CheckCode::AdapterUnclear,
             "one of the omitted checks is an error",
         ));
     }

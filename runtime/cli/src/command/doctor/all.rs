@@ -10,7 +10,7 @@ use trunkline_host::Host;
 use trunkline_host::config::{AgentConfig, Config};
 use trunkline_host::process::ChildSpec;
 
-use super::program::Found;
+use super::program::ProgramSearch;
 use super::report::{Check, Level, shown};
 use super::{adapter, installed};
 use crate::advice::{self, Wrapped};
@@ -20,7 +20,7 @@ use crate::target;
 
 /// A wrapped agent on this machine.
 #[derive(Debug, Serialize)]
-pub(super) struct Here {
+pub(super) struct InstalledAgent {
     /// Name of the built-in adapter.
     agent: &'static str,
     program: &'static str,
@@ -40,7 +40,7 @@ pub(crate) fn installed() -> Result<Vec<&'static str>, CliError> {
     let is_installed = |agent: &AgentConfig| {
         let spec = host.child_spec(&agent.id)?.ok()?;
         let (_, found) = installed::find(agent, &spec)?;
-        matches!(found, Found::At(_)).then_some(())
+        matches!(found, ProgramSearch::At(_)).then_some(())
     };
     Ok(advice::ALL
         .iter()
@@ -66,7 +66,10 @@ fn host_of_all(mut config: Config) -> Result<(Host, Vec<AgentConfig>), CliError>
 }
 
 /// Checks each wrapped agent as its built-in adapter does without any configuration.
-pub(super) async fn look(file: Option<&Path>, within: Duration) -> Result<Vec<Here>, CliError> {
+pub(super) async fn look(
+    file: Option<&Path>,
+    within: Duration,
+) -> Result<Vec<InstalledAgent>, CliError> {
     let (host, agents) = host_of_all(target::read(file, target::UNCHECKED)?)?;
     let mut looking = JoinSet::new();
     for (index, (wrapped, agent)) in advice::ALL.iter().zip(agents).enumerate() {
@@ -83,13 +86,13 @@ async fn one(
     agent: &AgentConfig,
     spec: Option<ChildSpec>,
     within: Duration,
-) -> Here {
+) -> InstalledAgent {
     let found = spec.as_ref().and_then(|spec| installed::find(agent, spec));
     let path = match &found {
-        Some((_, Found::At(at))) => Some(shown(&at.to_string_lossy())),
+        Some((_, ProgramSearch::At(at))) => Some(shown(&at.to_string_lossy())),
         _ => None,
     };
-    let mut here = Here {
+    let mut here = InstalledAgent {
         agent: wrapped.profile,
         program: wrapped.program,
         installed: path.is_some(),
@@ -107,7 +110,7 @@ async fn one(
     here
 }
 
-impl Here {
+impl InstalledAgent {
     /// Stores the results of the adapter's own checks.
     fn ask(&mut self, wrapped: &Wrapped, checks: &[Check]) {
         let of = |ends: &'static [&'static str]| {
@@ -130,7 +133,7 @@ impl Here {
 }
 
 /// Returns the table.
-pub(super) fn text(all: &[Here]) -> String {
+pub(super) fn text(all: &[InstalledAgent]) -> String {
     let mut list = table::with_headings(&["agent", "program", "version", "credentials", "next"]);
     let or_none = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
     for here in all {

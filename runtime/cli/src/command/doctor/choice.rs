@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use trunkline_host::config::{AgentConfig, Config};
 use trunkline_host::process::Environment;
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 use crate::target::{AGENT, MODEL, add_built_in, built_in, model_of, variable};
 
 /// Returns the choices that apply to every command that starts an agent.
@@ -15,11 +15,11 @@ pub(super) fn of_host(config: &Config) -> Vec<Check> {
         add_built_in(&mut with_it, &id);
         match with_it.agent(&id) {
             Some(_) => Check::new(
-                Code::ChoiceAgent,
+                CheckCode::ChoiceAgent,
                 format!("{AGENT} selects {id}, unless --agent is given"),
             ),
             None => Check::new(
-                Code::ChoiceUnknown,
+                CheckCode::ChoiceUnknown,
                 format!("{AGENT} names {id}, which is not an agent"),
             )
             .hint("unset it, or name an agent of `trunkline agents`"),
@@ -29,7 +29,7 @@ pub(super) fn of_host(config: &Config) -> Vec<Check> {
         let message = format!(
             "{MODEL} selects {model}, unless --model is given; it overrides the configuration"
         );
-        Check::new(Code::ChoiceModel, message)
+        Check::new(CheckCode::ChoiceModel, message)
     });
     agent.into_iter().chain(model).collect()
 }
@@ -41,7 +41,7 @@ pub(super) fn of_agent(agent: &AgentConfig, environment: &Environment) -> Option
     let set: Vec<_> = profile.model_variables().filter(value).collect();
     (!set.is_empty()).then(|| {
         Check::new(
-            Code::ChoiceModel,
+            CheckCode::ChoiceModel,
             format!("{} from the environment", set.join(", ")),
         )
     })

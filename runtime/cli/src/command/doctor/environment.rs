@@ -14,7 +14,7 @@ use trunkline_host::process::{ChildSpec, Environment, Inherit, child_environment
 use trunkline_host::redact::{self, is_sensitive};
 use trunkline_process::DEFAULT_PATH;
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 
 /// Variables that are set for each process, independent of the host's environment.
 const PRIVATE: [&str; 2] = ["TMPDIR", "ADAPTER_CONFIG"];
@@ -33,8 +33,11 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
         match value.read(name, |variable| env::var_os(variable)) {
             Ok(read) if read.is_empty() && value.is_place() => {
                 checks.push(
-                    Check::new(Code::EnvEmpty, format!("{name} is empty: {}", place(value)))
-                        .hint("store the value there, or remove the name from `env`"),
+                    Check::new(
+                        CheckCode::EnvEmpty,
+                        format!("{name} is empty: {}", place(value)),
+                    )
+                    .hint("store the value there, or remove the name from `env`"),
                 );
                 true
             }
@@ -46,7 +49,7 @@ pub(super) fn resolve(agent: &mut AgentConfig) -> Vec<Check> {
             }
             Err(error) => {
                 checks.push(
-                    Check::new(Code::EnvUnresolved, format!("failed to {error}"))
+                    Check::new(CheckCode::EnvUnresolved, format!("failed to {error}"))
                         .hint("the agent cannot start until this value is available"),
                 );
                 false
@@ -91,11 +94,11 @@ pub(super) fn names(
     };
     let declared = spec.env.len();
     let message = format!("{} variables: {how} {declared} by name", given.len());
-    let mut checks = vec![Check::new(Code::EnvGiven, message).detail(list(given))];
+    let mut checks = vec![Check::new(CheckCode::EnvGiven, message).detail(list(given))];
     if !environment.withheld.is_empty() {
         checks.push(
             Check::new(
-                Code::EnvWithheld,
+                CheckCode::EnvWithheld,
                 list(environment.withheld.iter().collect()),
             )
             .hint("variables that load code are inherited only by `env` or `env_passthrough`"),
@@ -109,8 +112,11 @@ pub(super) fn names(
         .collect();
     for name in missing {
         checks.push(
-            Check::new(Code::EnvMissing, format!("the host has no variable {name}"))
-                .hint("set it in the host's environment, or remove it from `env_passthrough`"),
+            Check::new(
+                CheckCode::EnvMissing,
+                format!("the host has no variable {name}"),
+            )
+            .hint("set it in the host's environment, or remove it from `env_passthrough`"),
         );
     }
     checks
@@ -129,13 +135,13 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         let value = agent.command.env.get(&*named);
         let from = value.map_or_else(|| "from the host's environment".to_owned(), place);
         checks.push(Check::new(
-            Code::CredentialsPresent,
+            CheckCode::CredentialsPresent,
             format!("{named}, {from}"),
         ));
         if matches!(value, Some(EnvValue::Text(text)) if !text.is_empty()) {
             checks.push(
                 Check::new(
-                    Code::CredentialInFile,
+                    CheckCode::CredentialInFile,
                     format!("the value of {named} is in the configuration"),
                 )
                 .hint(format!(
@@ -152,7 +158,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
     for place in places {
         checks.push(
             Check::new(
-                Code::CredentialInFile,
+                CheckCode::CredentialInFile,
                 format!("the value of {place} of the adapter's configuration is in the configuration file"),
             )
             .hint("use an environment variable, if the adapter supports one"),
@@ -164,13 +170,13 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         .collect();
     if !kept.is_empty() {
         checks.push(
-            Check::new(Code::CredentialsKept, format!("the host has {}", kept.join(", ")))
+            Check::new(CheckCode::CredentialsKept, format!("the host has {}", kept.join(", ")))
                 .hint("`pass_credentials: false` withholds them from the agent; remove it, or name them in `env_passthrough`"),
         );
     }
     if checks.is_empty() {
         checks.push(Check::new(
-            Code::CredentialsNone,
+            CheckCode::CredentialsNone,
             "no variable name looks like a credential",
         ));
     }
@@ -180,7 +186,7 @@ pub(super) fn credentials(agent: &AgentConfig, environment: &Environment) -> Vec
         {
             checks.push(
                 Check::new(
-                    Code::CredentialOpen,
+                    CheckCode::CredentialOpen,
                     format!(
                         "every user can read {}, the value of {name}",
                         path.display()

@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use trunkline_host::config::{self, AgentConfig, Config};
 use trunkline_host::files::Pinned;
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 
 /// Checks the folders of the host.
 pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
@@ -18,24 +18,24 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
         .or_else(|| config::state_dir(|name| std::env::var_os(name)));
     let state = match &state {
         None => Check::new(
-            Code::StateUnusable,
+            CheckCode::StateUnusable,
             "neither XDG_STATE_HOME nor HOME names a folder",
         )
         .hint("set `runtime.state_dir`"),
-        Some(state) => match usable(state, Missing::IsMade) {
-            Ok(how) => Check::new(Code::StateUsable, how),
-            Err(why) => Check::new(Code::StateUnusable, why)
+        Some(state) => match usable(state, MissingFolder::IsMade) {
+            Ok(how) => Check::new(CheckCode::StateUsable, how),
+            Err(why) => Check::new(CheckCode::StateUnusable, why)
                 .hint("set `runtime.state_dir` to a folder that you can write to"),
         },
     };
-    let spool = match usable(spool, Missing::IsWrong) {
-        Ok(how) => Check::new(Code::SpoolUsable, how),
-        Err(why) => Check::new(Code::SpoolUnusable, why)
+    let spool = match usable(spool, MissingFolder::IsWrong) {
+        Ok(how) => Check::new(CheckCode::SpoolUsable, how),
+        Err(why) => Check::new(CheckCode::SpoolUnusable, why)
             .hint("set `runtime.spool_dir` to a folder on a large disk"),
     };
-    let temp = match usable(&std::env::temp_dir(), Missing::IsWrong) {
-        Ok(how) => Check::new(Code::TempUsable, how),
-        Err(why) => Check::new(Code::TempUnusable, why).hint("set TMPDIR to another folder"),
+    let temp = match usable(&std::env::temp_dir(), MissingFolder::IsWrong) {
+        Ok(how) => Check::new(CheckCode::TempUsable, how),
+        Err(why) => Check::new(CheckCode::TempUnusable, why).hint("set TMPDIR to another folder"),
     };
     vec![temp, spool, state]
 }
@@ -44,13 +44,13 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
 pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
     let configured = !agent.command.work_dir.as_os_str().is_empty();
     let mut checks = vec![match enterable(work_dir) {
-        Ok(()) if configured => Check::new(Code::WorkDirUsable, work_dir.to_string_lossy()),
+        Ok(()) if configured => Check::new(CheckCode::WorkDirUsable, work_dir.to_string_lossy()),
         Ok(()) => Check::new(
-            Code::WorkDirUsable,
+            CheckCode::WorkDirUsable,
             format!("{}, the working directory of the host", work_dir.display()),
         ),
         Err(error) => Check::new(
-            Code::WorkDirUnusable,
+            CheckCode::WorkDirUnusable,
             format!("{}: {error}", work_dir.display()),
         )
         .hint("create that folder, or correct `work_dir`"),
@@ -63,7 +63,7 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
         };
         checks.push(
             Check::new(
-                Code::RootMissing,
+                CheckCode::RootMissing,
                 format!("no files can be read from {}: {why}", root.display()),
             )
             .hint("create that folder, or correct `file_roots`"),
@@ -74,13 +74,13 @@ pub(super) fn of_agent(agent: &AgentConfig, work_dir: &Path) -> Vec<Check> {
 
 /// Consequence of a missing folder.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+enum MissingFolder {
     IsMade,
     IsWrong,
 }
 
 /// Returns whether files can be created in a folder, or in one that the host would create there.
-fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
+fn usable(folder: &Path, missing: MissingFolder) -> Result<String, String> {
     let shown = folder.display();
     let may = |folder: &Path| {
         accessat(
@@ -99,7 +99,9 @@ fn usable(folder: &Path, missing: Missing) -> Result<String, String> {
                 io::Error::from(errno)
             )),
         },
-        Err(error) if error.kind() == io::ErrorKind::NotFound && missing == Missing::IsMade => {
+        Err(error)
+            if error.kind() == io::ErrorKind::NotFound && missing == MissingFolder::IsMade =>
+        {
             let above: PathBuf = folder
                 .ancestors()
                 .skip(1)
@@ -139,26 +141,26 @@ mod tests {
         std::fs::write(&file, "").unwrap();
         let missing = folder.path().join("a/b/c");
         assert!(
-            usable(folder.path(), Missing::IsWrong)
+            usable(folder.path(), MissingFolder::IsWrong)
                 .unwrap()
                 .ends_with("can be written")
         );
         assert!(
-            usable(&missing, Missing::IsMade)
+            usable(&missing, MissingFolder::IsMade)
                 .unwrap()
                 .ends_with("can be made")
         );
         assert!(
-            usable(&missing, Missing::IsWrong)
+            usable(&missing, MissingFolder::IsWrong)
                 .unwrap_err()
                 .contains("No such file")
         );
         assert!(
-            usable(&file, Missing::IsMade)
+            usable(&file, MissingFolder::IsMade)
                 .unwrap_err()
                 .ends_with("is not a folder")
         );
-        assert!(usable(&file.join("x"), Missing::IsMade).is_err());
+        assert!(usable(&file.join("x"), MissingFolder::IsMade).is_err());
         assert!(!folder.path().join("a").exists());
         assert!(enterable(&file).is_err());
     }

@@ -10,7 +10,7 @@ use trunkline_host::process::ChildSpec;
 
 use super::environment;
 use super::isolation;
-use super::program::{self, Found};
+use super::program::{self, ProgramSearch};
 use crate::advice;
 use crate::error::CliError;
 use crate::overrides::knows;
@@ -18,7 +18,7 @@ use crate::target::Chosen;
 
 /// Finds the program. Returns `None` if that is unknown from outside: the adapter wraps none, or a
 /// sandbox has files of its own.
-pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, Found)> {
+pub(crate) fn find(agent: &AgentConfig, spec: &ChildSpec) -> Option<(OsString, ProgramSearch)> {
     if agent.sandbox.is_some() {
         return None;
     }
@@ -61,8 +61,8 @@ pub(crate) fn locate(
     }
     let path = environment::search_path(&environment::of_process(spec));
     match program::find(program, &path, &program::work_dir(spec)) {
-        Found::At(at) => Ok(at),
-        Found::Nowhere => Err(not_installed(agent, spec, program)),
+        ProgramSearch::At(at) => Ok(at),
+        ProgramSearch::Nowhere => Err(not_installed(agent, spec, program)),
         found => {
             let check = program::check(program, &found, &path);
             let error = CliError::not_started(anyhow!(check.message));
@@ -80,7 +80,7 @@ pub(crate) fn must_be_here(chosen: &Chosen) -> Result<(), CliError> {
     let Some(Ok(spec)) = chosen.host.child_spec(&agent.id) else {
         return Ok(());
     };
-    let Some((program, Found::Nowhere)) = find(agent, &spec) else {
+    let Some((program, ProgramSearch::Nowhere)) = find(agent, &spec) else {
         return Ok(());
     };
     Err(not_installed(agent, &spec, &program))

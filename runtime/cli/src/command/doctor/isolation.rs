@@ -10,16 +10,16 @@ use trunkline_host::process::{
 };
 use trunkline_host::sandbox::{self, Inside, Outlet};
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 
 /// Containments and limits that work on this machine.
 #[derive(Debug)]
-pub(super) struct Means {
+pub(super) struct MachineSupport {
     pub(super) containment: Support,
     pub(super) limits: LimitSupport,
 }
 
-impl Means {
+impl MachineSupport {
     /// Tests what works here. Blocks.
     pub(super) fn look() -> Self {
         Self {
@@ -44,13 +44,13 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
                 _ => "group: processes that leave the process group survive it",
             };
             match choice.why_not_better {
-                None => Check::new(Code::ContainmentUsed, what),
-                Some(why) => Check::new(Code::ContainmentWeaker, what)
+                None => Check::new(CheckCode::ContainmentUsed, what),
+                Some(why) => Check::new(CheckCode::ContainmentWeaker, what)
                     .detail(format!("no stronger containment works here: {why}")),
             }
         }
         Err(why) => Check::new(
-            Code::ContainmentUnavailable,
+            CheckCode::ContainmentUnavailable,
             format!("the requested containment {asked} cannot be used"),
         )
         .detail(why)
@@ -66,21 +66,21 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
             asked.processes,
             asked.processes.map(|n| n.to_string()),
             &support.processes,
-            Scope::Tree,
+            LimitScope::Tree,
         ),
         (
             "open files",
             asked.open_files,
             asked.open_files.map(|n| n.to_string()),
             &support.open_files,
-            Scope::Process,
+            LimitScope::Process,
         ),
         (
             "memory",
             asked.memory,
             asked.memory.map(shown_size),
             &support.memory,
-            Scope::Tree,
+            LimitScope::Tree,
         ),
     ];
     let mut parts = Vec::new();
@@ -95,24 +95,29 @@ pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
         let problem = match (enforcement.by, scope) {
             _ if is_default => None,
             (Enforcer::Nothing, _) => Some("is not enforced here"),
-            (Enforcer::Rlimit, Scope::Tree) => Some("does not apply to all of its processes here"),
+            (Enforcer::Rlimit, LimitScope::Tree) => {
+                Some("does not apply to all of its processes here")
+            }
             _ => None,
         };
         if let Some(problem) = problem {
-            let check = Check::new(Code::LimitsWeaker, format!("the limit of {what} {problem}"));
+            let check = Check::new(
+                CheckCode::LimitsWeaker,
+                format!("the limit of {what} {problem}"),
+            );
             checks.push(match &enforcement.not_better {
                 Some(why) => check.detail(why),
                 None => check,
             });
         }
     }
-    checks.insert(0, Check::new(Code::LimitsEnforced, parts.join(", ")));
+    checks.insert(0, Check::new(CheckCode::LimitsEnforced, parts.join(", ")));
     checks
 }
 
 /// Scope of a limit.
 #[derive(Clone, Copy)]
-enum Scope {
+enum LimitScope {
     Tree,
     Process,
 }
@@ -142,7 +147,7 @@ pub(super) fn exfiltration(agent: &AgentConfig) -> Option<Check> {
         .collect::<Vec<_>>()
         .join(", ");
     let check = Check::new(
-        Code::NetworkOpen,
+        CheckCode::NetworkOpen,
         format!("{what} and an open network: data that the agent reads can be sent out"),
     );
     Some(check.hint("add a `sandbox` with `allowed_domains`, or remove them"))
@@ -167,7 +172,7 @@ fn brought(config: &serde_json::Value) -> Vec<&'static str> {
 pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> Vec<Check> {
     let Some(sandbox) = &agent.sandbox else {
         return vec![Check::new(
-            Code::SandboxNone,
+            CheckCode::SandboxNone,
             "none: it has the access of the host's user to files and network",
         )];
     };
@@ -179,7 +184,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     let name = sandbox.backend.name();
     if let Some(problem) = support.problem {
         let check = Check::new(
-            Code::SandboxUnavailable,
+            CheckCode::SandboxUnavailable,
             format!("{name} cannot be used here"),
         )
         .detail(problem);
@@ -192,7 +197,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
     };
     let version = support.version.unwrap_or_else(|| name.to_owned());
     let mut checks = vec![Check::new(
-        Code::SandboxUsed,
+        CheckCode::SandboxUsed,
         format!("{version}; {network}"),
     )];
     if let (true, Backend::Podman { image, options } | Backend::Docker { image, options }) =
@@ -201,14 +206,14 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         let options = options.iter().map(String::as_str);
         let pull = shell_words::join([name].into_iter().chain(options).chain(["pull", image]));
         let missing = Check::new(
-            Code::SandboxImageMissing,
+            CheckCode::SandboxImageMissing,
             format!("{name} has no image {image} here"),
         );
         checks.push(missing.hint(format!("pull it before the start: `{pull}`")));
     }
     if let Err(refused) = inside {
         checks.push(Check::new(
-            Code::SandboxRefused,
+            CheckCode::SandboxRefused,
             format!("failed to {refused}"),
         ));
     }
@@ -216,7 +221,7 @@ pub(super) async fn sandbox(agent: &AgentConfig, inside: Result<(), String>) -> 
         support
             .weaker
             .iter()
-            .map(|weaker| Check::new(Code::SandboxWeaker, weaker)),
+            .map(|weaker| Check::new(CheckCode::SandboxWeaker, weaker)),
     );
     checks
 }

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
 use trunkline_process::{ChildSpec, program_candidates};
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 
 /// Limit of a script's first line, as in Linux, in bytes.
 const MAX_FIRST_LINE_BYTES: u64 = 256;
 
 /// Result of a search for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum ProgramSearch {
     /// It exists and is executable.
     At(PathBuf),
     /// It does not exist.
@@ -35,7 +35,7 @@ pub(super) fn work_dir(spec: &ChildSpec) -> PathBuf {
 }
 
 /// Searches as a start does: in the child's `PATH`, and from its working directory. Starts nothing.
-pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
+pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> ProgramSearch {
     let mut forbidden = None;
     for candidate in program_candidates(program, path, work_dir) {
         if !candidate.is_file() {
@@ -46,11 +46,11 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> Found {
             continue;
         }
         return match missing_interpreter(&candidate, path, work_dir) {
-            Some(interpreter) => Found::NoInterpreter(candidate, interpreter),
-            None => Found::At(candidate),
+            Some(interpreter) => ProgramSearch::NoInterpreter(candidate, interpreter),
+            None => ProgramSearch::At(candidate),
         };
     }
-    forbidden.map_or(Found::Nowhere, Found::NotExecutable)
+    forbidden.map_or(ProgramSearch::Nowhere, ProgramSearch::NotExecutable)
 }
 
 /// Returns the missing interpreter of a script: the program of its first line, or the one that
@@ -90,7 +90,7 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
 /// Reports a program that the image of a container must contain.
 pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
     Check::new(
-        Code::CommandInImage,
+        CheckCode::CommandInImage,
         format!(
             "`{}` must exist in the image {image}",
             program.to_string_lossy()
@@ -99,28 +99,28 @@ pub(super) fn in_image(program: &OsStr, image: &str) -> Check {
 }
 
 /// Reports the result of a search.
-pub(super) fn check(program: &OsStr, found: &Found, path: &OsStr) -> Check {
+pub(super) fn check(program: &OsStr, found: &ProgramSearch, path: &OsStr) -> Check {
     let shown = program.to_string_lossy();
     match found {
-        Found::At(at) => Check::new(Code::CommandFound, at.to_string_lossy()),
-        Found::Nowhere if program.as_bytes().contains(&b'/') => Check::new(
-            Code::CommandMissing,
+        ProgramSearch::At(at) => Check::new(CheckCode::CommandFound, at.to_string_lossy()),
+        ProgramSearch::Nowhere if program.as_bytes().contains(&b'/') => Check::new(
+            CheckCode::CommandMissing,
             format!("the file {shown} does not exist"),
         )
         .hint("correct the path; a relative path starts at the working directory"),
-        Found::Nowhere => Check::new(
-            Code::CommandMissing,
+        ProgramSearch::Nowhere => Check::new(
+            CheckCode::CommandMissing,
             format!("`{shown}` was not found in the agent's PATH"),
         )
         .detail(format!("PATH is {}", path.to_string_lossy()))
         .hint("install it, use its full path, or set PATH in the agent's `env`"),
-        Found::NotExecutable(at) => Check::new(
-            Code::CommandNotExecutable,
+        ProgramSearch::NotExecutable(at) => Check::new(
+            CheckCode::CommandNotExecutable,
             format!("{} is not executable", at.display()),
         )
         .hint(format!("chmod +x {}", at.display())),
-        Found::NoInterpreter(at, interpreter) => Check::new(
-            Code::CommandInterpreter,
+        ProgramSearch::NoInterpreter(at, interpreter) => Check::new(
+            CheckCode::CommandInterpreter,
             format!(
                 "{} is a script for `{}`, which does not exist",
                 at.display(),
@@ -172,26 +172,30 @@ mod tests {
         write(&at("bin/found"), "#!/usr/bin/env good\n", 0o755);
         let path = std::env::join_paths([at("nothing"), at("bin")]).unwrap();
         let find = |program: &str| find(program.as_ref(), &path, folder.path());
-        assert_eq!(find("good"), Found::At(at("bin/good")));
-        assert_eq!(find("found"), Found::At(at("bin/found")));
-        assert_eq!(find("bin/good"), Found::At(at("bin/good")));
-        assert_eq!(find("./good"), Found::Nowhere);
-        assert_eq!(find("folder"), Found::Nowhere);
-        assert_eq!(find(""), Found::Nowhere);
-        assert_eq!(find("plain"), Found::NotExecutable(at("bin/plain")));
+        assert_eq!(find("good"), ProgramSearch::At(at("bin/good")));
+        assert_eq!(find("found"), ProgramSearch::At(at("bin/found")));
+        assert_eq!(find("bin/good"), ProgramSearch::At(at("bin/good")));
+        assert_eq!(find("./good"), ProgramSearch::Nowhere);
+        assert_eq!(find("folder"), ProgramSearch::Nowhere);
+        assert_eq!(find(""), ProgramSearch::Nowhere);
+        assert_eq!(find("plain"), ProgramSearch::NotExecutable(at("bin/plain")));
         assert_eq!(
             find("lost"),
-            Found::NoInterpreter(at("bin/lost"), "/no/such/interpreter".into())
+            ProgramSearch::NoInterpreter(at("bin/lost"), "/no/such/interpreter".into())
         );
         assert_eq!(
             find("env"),
-            Found::NoInterpreter(at("bin/env"), "no-such-interpreter".into())
+            ProgramSearch::NoInterpreter(at("bin/env"), "no-such-interpreter".into())
         );
     }
 
     #[test]
     fn a_missing_program_is_told_with_the_path() {
-        let check = check("agent".as_ref(), &Found::Nowhere, "/usr/bin:/bin".as_ref());
+        let check = check(
+            "agent".as_ref(),
+            &ProgramSearch::Nowhere,
+            "/usr/bin:/bin".as_ref(),
+        );
         assert_eq!(check.detail.as_deref(), Some("PATH is /usr/bin:/bin"));
         assert!(reports_version("python3".as_ref()) && !reports_version("/opt/python3".as_ref()));
     }

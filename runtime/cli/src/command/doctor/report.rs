@@ -9,13 +9,13 @@ use crate::terminal::plain_line;
 /// Combined result of several checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Status {
+pub(super) enum CheckStatus {
     Pass,
     Warn,
     Fail,
 }
 
-impl Status {
+impl CheckStatus {
     /// Combines levels: an error fails, a warning warns.
     fn combine(levels: impl IntoIterator<Item = Level>) -> Self {
         levels
@@ -54,9 +54,9 @@ macro_rules! codes {
     ($($code:ident = $name:literal, $level:ident, $meaning:literal;)*) => {
         /// Code of a check. Stable, because scripts match on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(super) enum Code { $($code),* }
+        pub(super) enum CheckCode { $($code),* }
 
-        impl Code {
+        impl CheckCode {
             /// Every code, in the order of the table.
             pub(super) const ALL: &[Self] = &[$(Self::$code),*];
 
@@ -140,7 +140,7 @@ codes! {
 
 impl Check {
     /// Creates the result of a check of this program.
-    pub(super) fn new(code: Code, message: impl AsRef<str>) -> Self {
+    pub(super) fn new(code: CheckCode, message: impl AsRef<str>) -> Self {
         Self {
             code: code.name().to_owned(),
             level: code.level(),
@@ -196,15 +196,15 @@ pub(super) fn shown_foreign(text: &str) -> String {
 pub(super) struct AgentReport {
     pub(super) agent: String,
     pub(super) profile: String,
-    pub(super) status: Status,
+    pub(super) status: CheckStatus,
     pub(super) checks: Vec<Check>,
     pub(super) tested_at: String,
 }
 
 /// The whole report.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(super) struct Report {
-    pub(super) status: Status,
+pub(super) struct DoctorReport {
+    pub(super) status: CheckStatus,
     /// Source of the configuration.
     pub(super) configuration: String,
     /// Checks that concern every agent.
@@ -215,13 +215,13 @@ pub(super) struct Report {
 /// Checks that concern every agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct HostReport {
-    pub(super) status: Status,
+    pub(super) status: CheckStatus,
     pub(super) checks: Vec<Check>,
 }
 
 impl AgentReport {
     pub(super) fn new(agent: &str, profile: &str, checks: Vec<Check>, tested_at: String) -> Self {
-        let status = Status::combine(checks.iter().map(|check| check.level));
+        let status = CheckStatus::combine(checks.iter().map(|check| check.level));
         Self {
             agent: shown(agent),
             profile: profile.to_owned(),
@@ -232,10 +232,10 @@ impl AgentReport {
     }
 }
 
-impl Report {
+impl DoctorReport {
     pub(super) fn new(configuration: &str, host: Vec<Check>, agents: Vec<AgentReport>) -> Self {
         let host = HostReport {
-            status: Status::combine(host.iter().map(|check| check.level)),
+            status: CheckStatus::combine(host.iter().map(|check| check.level)),
             checks: host,
         };
         let worst = agents
@@ -244,7 +244,7 @@ impl Report {
             .chain([host.status])
             .max();
         Self {
-            status: worst.unwrap_or(Status::Pass),
+            status: worst.unwrap_or(CheckStatus::Pass),
             configuration: shown(configuration),
             host,
             agents,
@@ -262,39 +262,46 @@ mod tests {
     fn any_error_fails_and_any_warning_warns() {
         use Level::{Error, Info, Warn};
         for (levels, status) in [
-            (&[][..], Status::Pass),
-            (&[Info, Info], Status::Pass),
-            (&[Info, Warn], Status::Warn),
-            (&[Error, Warn, Info], Status::Fail),
+            (&[][..], CheckStatus::Pass),
+            (&[Info, Info], CheckStatus::Pass),
+            (&[Info, Warn], CheckStatus::Warn),
+            (&[Error, Warn, Info], CheckStatus::Fail),
         ] {
             assert_eq!(
-                Status::combine(levels.iter().copied()),
+                CheckStatus::combine(levels.iter().copied()),
                 status,
                 "{levels:?}"
             );
         }
         let agent =
             |code| AgentReport::new("a", "echo", vec![Check::new(code, "x")], String::new());
-        let status =
-            |host, code| Report::new("", vec![Check::new(host, "x")], vec![agent(code)]).status;
-        assert_eq!(status(Code::TempUsable, Code::CommandFound), Status::Pass);
+        let status = |host, code| {
+            DoctorReport::new("", vec![Check::new(host, "x")], vec![agent(code)]).status
+        };
         assert_eq!(
-            status(Code::StateUnusable, Code::CommandFound),
-            Status::Warn
+            status(CheckCode::TempUsable, CheckCode::CommandFound),
+            CheckStatus::Pass
         );
-        assert_eq!(status(Code::TempUsable, Code::CommandMissing), Status::Fail);
+        assert_eq!(
+            status(CheckCode::StateUnusable, CheckCode::CommandFound),
+            CheckStatus::Warn
+        );
+        assert_eq!(
+            status(CheckCode::TempUsable, CheckCode::CommandMissing),
+            CheckStatus::Fail
+        );
     }
 
     #[test]
     fn every_code_is_there_once() {
-        let names: BTreeSet<_> = Code::ALL.iter().map(|code| code.name()).collect();
-        assert_eq!(names.len(), Code::ALL.len());
-        assert!(Code::ALL.iter().all(|code| !code.meaning().is_empty()));
+        let names: BTreeSet<_> = CheckCode::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), CheckCode::ALL.len());
+        assert!(CheckCode::ALL.iter().all(|code| !code.meaning().is_empty()));
     }
 
     #[test]
     fn a_foreign_text_stays_a_line_of_bounded_length() {
-        let check = Check::new(Code::AdapterUnclear, "a\nb\u{1b}[2Jc")
+        let check = Check::new(CheckCode::AdapterUnclear, "a\nb\u{1b}[2Jc")
             .detail("x".repeat(5000))
             .hint(" h ");
         assert_eq!(check.message, "a b [2Jc");

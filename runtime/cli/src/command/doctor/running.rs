@@ -5,7 +5,7 @@ use std::{collections::HashMap, path::Path, time::Duration};
 use tokio::time::timeout;
 use trunkline_protocol::{HealthEntry, Severity};
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 use crate::{command::top, journal};
 
 /// Returns the health of each agent of the host, by its id. Empty if no host runs or it does not
@@ -29,8 +29,8 @@ pub(super) async fn health(
 pub(super) fn check(health: &HealthEntry) -> Option<Check> {
     let verdict = health.verdict.as_deref()?;
     let code = match health.severity {
-        None | Some(Severity::Ok | Severity::Note) => Code::HostHealthy,
-        Some(_) => Code::HostUnhealthy,
+        None | Some(Severity::Ok | Severity::Note) => CheckCode::HostHealthy,
+        Some(_) => CheckCode::HostUnhealthy,
     };
     Some(Check::new(code, format!("in the running host: {verdict}")))
 }

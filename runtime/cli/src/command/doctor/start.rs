@@ -9,7 +9,7 @@ use trunkline_host::config::AgentConfig;
 use trunkline_host::process::{ChildSpec, Exit, StderrTail, spawn, stop};
 use trunkline_host::protocol::Extensions;
 
-use super::report::{Check, Code};
+use super::report::{Check, CheckCode};
 use crate::command::drain_stderr;
 
 /// Session that is opened and closed.
@@ -30,7 +30,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     let mut child = match spawn(spec).await {
         Ok(child) => child,
         Err(error) => {
-            let check = Check::new(Code::StartFailed, format!("failed to {error}"));
+            let check = Check::new(CheckCode::StartFailed, format!("failed to {error}"));
             return vec![match std::error::Error::source(&error) {
                 Some(source) => check.detail(source.to_string()),
                 None => check,
@@ -38,7 +38,7 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
         }
     };
     let mut checks = vec![Check::new(
-        Code::StartStarted,
+        CheckCode::StartStarted,
         format!("after {}", millis(began)),
     )];
     let tail = StderrTail::new(MAX_STDERR_BYTES);
@@ -64,13 +64,13 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
     let waited = timeout(within, ready(&mut stdout)).await;
     match waited {
         Ok(true) => checks.push(Check::new(
-            Code::StartReady,
+            CheckCode::StartReady,
             format!("after {}", millis(began)),
         )),
         Ok(false) => {}
         Err(_) if child.exit().is_some() => {}
         Err(_) => checks.push(Check::new(
-            Code::StartQuiet,
+            CheckCode::StartQuiet,
             if offered.is_empty() {
                 "it is running; without extensions it sends nothing before its first input"
                     .to_owned()
@@ -119,15 +119,18 @@ pub(super) async fn start(agent: &AgentConfig, spec: ChildSpec, within: Duration
 
 fn judge(ended: Option<Exit>, exit: Exit, took: &str) -> Check {
     match ended {
-        Some(exit) => Check::new(Code::StartEnded, format!("it ended by itself, with {exit}"))
-            .hint("an adapter reads its stdin until that ends [process.1]"),
+        Some(exit) => Check::new(
+            CheckCode::StartEnded,
+            format!("it ended by itself, with {exit}"),
+        )
+        .hint("an adapter reads its stdin until that ends [process.1]"),
         None if exit.signal == Some(9) => Check::new(
-            Code::StartKilled,
+            CheckCode::StartKilled,
             format!("it had to be killed, {took} after the end of its stdin"),
         )
         .hint("an adapter ends at the end of its stdin, and at SIGTERM [process.1]"),
         None => Check::new(
-            Code::StartStopped,
+            CheckCode::StartStopped,
             format!("{took} after the end of its stdin, with {exit}"),
         ),
     }

@@ -4,21 +4,21 @@ use std::fmt::{self, Write as _};
 
 use anstyle::Style;
 
-use super::report::{Check, Level, Report, Status};
+use super::report::{Check, CheckStatus, DoctorReport, Level};
 use crate::paint;
 
 /// Width of the level before a code, in columns.
 const LEVEL_COLUMNS: usize = 5;
 
 /// Formats the whole report: one block for the host, one for each agent, and a summary line.
-pub(super) fn format_report(report: &Report) -> String {
+pub(super) fn format_report(report: &DoctorReport) -> String {
     let mut text = String::new();
     // A write to a `String` cannot fail.
     let _ = write(&mut text, report);
     text
 }
 
-fn write(text: &mut String, report: &Report) -> fmt::Result {
+fn write(text: &mut String, report: &DoctorReport) -> fmt::Result {
     let width = codes(report).map(str::len).max().unwrap_or(0);
     let dim = paint::DIM;
     let strong = paint::STRONG;
@@ -46,9 +46,9 @@ fn write(text: &mut String, report: &Report) -> fmt::Result {
             .filter(|agent| agent.status == status)
             .count()
     };
-    let pass = count(Status::Pass);
-    let warn = count(Status::Warn);
-    let fail = count(Status::Fail);
+    let pass = count(CheckStatus::Pass);
+    let warn = count(CheckStatus::Warn);
+    let fail = count(CheckStatus::Fail);
     let style = style(report.status);
     let all = report.status.name();
     writeln!(
@@ -57,7 +57,7 @@ fn write(text: &mut String, report: &Report) -> fmt::Result {
     )
 }
 
-fn codes(report: &Report) -> impl Iterator<Item = &str> {
+fn codes(report: &DoctorReport) -> impl Iterator<Item = &str> {
     let of_agents = report.agents.iter().flat_map(|agent| &agent.checks);
     report
         .host
@@ -91,32 +91,35 @@ fn checks(text: &mut String, checks: &[Check], width: usize) -> fmt::Result {
     Ok(())
 }
 
-fn style(status: Status) -> Style {
+fn style(status: CheckStatus) -> Style {
     match status {
-        Status::Pass => paint::GOOD,
-        Status::Warn => paint::CARE,
-        Status::Fail => paint::BAD,
+        CheckStatus::Pass => paint::GOOD,
+        CheckStatus::Warn => paint::CARE,
+        CheckStatus::Fail => paint::BAD,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::command::doctor::report::{AgentReport, Code};
+    use crate::command::doctor::report::{AgentReport, CheckCode};
 
-    fn sample() -> Report {
+    fn sample() -> DoctorReport {
         let time = "2026-01-02T03:04:05Z".to_owned();
-        let host = vec![Check::new(Code::TempUsable, "/tmp is writable")];
+        let host = vec![Check::new(CheckCode::TempUsable, "/tmp is writable")];
         let good = vec![
-            Check::new(Code::CommandFound, "/usr/bin/trunkline"),
-            Check::new(Code::EnvGiven, "3 variables").detail("HOME, PATH, TMPDIR"),
+            Check::new(CheckCode::CommandFound, "/usr/bin/trunkline"),
+            Check::new(CheckCode::EnvGiven, "3 variables").detail("HOME, PATH, TMPDIR"),
         ];
         let bad = vec![
-            Check::new(Code::CommandMissing, "`my-adapter` is in no folder of PATH")
-                .detail("PATH is /usr/bin:/bin")
-                .hint("install it, or name it by its full path"),
             Check::new(
-                Code::CredentialInFile,
+                CheckCode::CommandMissing,
+                "`my-adapter` is in no folder of PATH",
+            )
+            .detail("PATH is /usr/bin:/bin")
+            .hint("install it, or name it by its full path"),
+            Check::new(
+                CheckCode::CredentialInFile,
                 "API_KEY has its value in the configuration",
             ),
         ];
@@ -124,7 +127,7 @@ mod tests {
             AgentReport::new("echo", "echo", good, time.clone()),
             AgentReport::new("mine", "external", bad, time),
         ];
-        Report::new("./trunkline.json", host, agents)
+        DoctorReport::new("./trunkline.json", host, agents)
     }
 
     #[test]

@@ -10,7 +10,7 @@ use trunkline_protocol::{AgentEntry, HealthEntry, Liveness, SessionActivity, Sev
 
 use super::{
     figures::{bytes, count, flow, or_dash, time},
-    state::{Mode, Row, State, severity},
+    state::{ScreenMode, SessionRow, State, severity},
     transcript::Transcript,
 };
 use crate::terminal::{one_line, shown, wrapped};
@@ -50,7 +50,7 @@ const FILTER: usize = 4;
 
 /// Column of a table, with its widths in a wide and in a narrow window. A width of 0 fills the rest
 /// of the line.
-struct Column {
+struct TableColumn {
     title: &'static str,
     wide: u16,
     /// `None` if only a wide window has the column.
@@ -58,8 +58,8 @@ struct Column {
     is_right: bool,
 }
 
-const fn left(title: &'static str, wide: u16, narrow: Option<u16>) -> Column {
-    Column {
+const fn left(title: &'static str, wide: u16, narrow: Option<u16>) -> TableColumn {
+    TableColumn {
         title,
         wide,
         narrow,
@@ -67,14 +67,14 @@ const fn left(title: &'static str, wide: u16, narrow: Option<u16>) -> Column {
     }
 }
 
-const fn right(title: &'static str, wide: u16, narrow: Option<u16>) -> Column {
-    Column {
+const fn right(title: &'static str, wide: u16, narrow: Option<u16>) -> TableColumn {
+    TableColumn {
         is_right: true,
         ..left(title, wide, narrow)
     }
 }
 
-const AGENT_COLUMNS: [Column; 17] = [
+const AGENT_COLUMNS: [TableColumn; 17] = [
     left("AGENT", 14, Some(12)),
     left("LIFE", 11, Some(11)),
     right("PID", 8, None),
@@ -94,7 +94,7 @@ const AGENT_COLUMNS: [Column; 17] = [
     left("LAST END", 0, None),
 ];
 
-const SESSION_COLUMNS: [Column; 13] = [
+const SESSION_COLUMNS: [TableColumn; 13] = [
     left("SESSION", 36, Some(12)),
     left("AGENT", 14, Some(8)),
     left("STATE", 10, Some(9)),
@@ -119,7 +119,7 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
     header(state, line(area, 0), buffer);
     let last = line(area, area.height - 1);
-    if let Mode::Transcript(transcript) = &mut state.mode {
+    if let ScreenMode::Transcript(transcript) = &mut state.mode {
         draw_transcript(transcript, body(area, 1), buffer);
         return keys(
             &[("↑↓", "leaf"), ("g G", "begin, end"), ("Esc", "back")],
@@ -130,7 +130,7 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     let used = agents(state, body(area, 2), buffer);
     sessions(state, body(area, 2 + used), buffer);
     footer(state, last, buffer);
-    if let Mode::Help = state.mode {
+    if let ScreenMode::Help = state.mode {
         help(area, buffer);
     }
 }
@@ -428,7 +428,7 @@ fn sessions(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn session_cells(row: &Row) -> [(String, Style); SESSION_COLUMNS.len()] {
+fn session_cells(row: &SessionRow) -> [(String, Style); SESSION_COLUMNS.len()] {
     let session = &row.session;
     let asks = session.requests.unwrap_or(0);
     let state = match session.state {
@@ -466,7 +466,7 @@ fn session_cells(row: &Row) -> [(String, Style); SESSION_COLUMNS.len()] {
 }
 
 /// Draws the names of columns, with a mark at the sort column.
-fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
+fn head(columns: &[TableColumn], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
     let cells: Vec<_> = columns
         .iter()
         .map(|column| {
@@ -480,7 +480,7 @@ fn head(columns: &[Column], area: Rect, sorted_by: Option<&str>, buffer: &mut Bu
 
 /// Draws a line of cells, separated by a column and with free columns at both ends.
 fn row(
-    columns: &[Column],
+    columns: &[TableColumn],
     cells: &[(String, Style)],
     area: Rect,
     base: Style,
@@ -521,11 +521,11 @@ fn row(
 
 fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
     let text = match &state.mode {
-        Mode::Filter => Some((
+        ScreenMode::Filter => Some((
             format!("filter: {}▏  Enter applies it, Esc clears it", state.filter),
             PLAIN,
         )),
-        Mode::Confirm(id) => Some((
+        ScreenMode::Confirm(id) => Some((
             format!("stop the running turn of {}?  y / n", one_line(id)),
             care().add_modifier(Modifier::BOLD),
         )),

@@ -24,11 +24,11 @@ const MAX_SEQUENCE_BYTES: usize = 16;
 
 /// Parser of keys in the bytes of a terminal.
 #[derive(Debug, Default)]
-pub(super) struct Keys {
+pub(super) struct KeyParser {
     read: Vec<u8>,
 }
 
-impl Keys {
+impl KeyParser {
     /// Adds bytes, and returns the complete keys.
     pub(super) fn parse(&mut self, read: &[u8]) -> Vec<Key> {
         self.read.extend_from_slice(read);
@@ -100,15 +100,15 @@ mod tests {
             Key::Interrupt,
             Key::Char('q'),
         ];
-        assert_eq!(Keys::default().parse(typed), wanted);
-        let mut keys = Keys::default();
+        assert_eq!(KeyParser::default().parse(typed), wanted);
+        let mut keys = KeyParser::default();
         let by_byte: Vec<_> = typed.iter().flat_map(|byte| keys.parse(&[*byte])).collect();
         assert_eq!(by_byte, wanted);
     }
 
     #[test]
     fn an_escape_alone_is_a_key_and_what_is_no_key_does_no_harm() {
-        let mut keys = Keys::default();
+        let mut keys = KeyParser::default();
         assert_eq!(keys.parse(b"\x1b"), []);
         assert!(keys.is_in_sequence());
         assert_eq!(keys.give_up(), Some(Key::Escape));

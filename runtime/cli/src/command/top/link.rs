@@ -12,7 +12,7 @@ use crate::{error::CliError, journal};
 const MAX_SESSIONS: u32 = 1000;
 
 /// Connection to the host, and its pending calls.
-pub(super) struct Link {
+pub(super) struct HostConnection {
     client: Client,
     calls: JoinSet<Result<HostReport, ClientError>>,
 }
@@ -31,7 +31,7 @@ pub(super) enum HostReport {
     Refused { id: String, why: String },
 }
 
-impl Link {
+impl HostConnection {
     /// Connects to the host of a journal. `None` if no host listens.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use rustix::{
 };
 use tokio::{sync::mpsc, time::timeout};
 
-use super::keys::{Key, Keys};
+use super::keys::{Key, KeyParser};
 
 /// Alternate screen, hidden cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
@@ -42,9 +42,9 @@ static BEFORE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
 
 /// The terminal in raw mode.
 pub(super) struct Screen {
-    pub(super) terminal: Terminal<Canvas>,
+    pub(super) terminal: Terminal<TerminalBackend>,
     typed: mpsc::Receiver<Vec<u8>>,
-    keys: Keys,
+    keys: KeyParser,
     waiting: VecDeque<Key>,
     /// Its drop ends the reading thread.
     _open: PipeWriter,
@@ -74,12 +74,13 @@ impl Screen {
         let taken = (|| {
             tcsetattr(&input, OptionalActions::Now, &raw)?;
             write_out(ENTER.as_bytes())?;
-            let terminal = Terminal::new(Canvas::new(std::env::var_os("NO_COLOR").is_none()))?;
+            let terminal =
+                Terminal::new(TerminalBackend::new(std::env::var_os("NO_COLOR").is_none()))?;
             let (typed, _open) = read(input)?;
             Ok(Self {
                 terminal,
                 typed,
-                keys: Keys::default(),
+                keys: KeyParser::default(),
                 waiting: VecDeque::new(),
                 _open,
             })
@@ -184,12 +185,12 @@ fn write_out(bytes: &[u8]) -> io::Result<()> {
 }
 
 /// Backend that draws changes to stdout, in one write.
-pub(super) struct Canvas {
+pub(super) struct TerminalBackend {
     pending: String,
     has_colours: bool,
 }
 
-impl Canvas {
+impl TerminalBackend {
     fn new(has_colours: bool) -> Self {
         Self {
             pending: String::new(),
@@ -227,7 +228,7 @@ impl Canvas {
     }
 }
 
-impl Backend for Canvas {
+impl Backend for TerminalBackend {
     type Error = io::Error;
 
     fn draw<'a, I>(&mut self, content: I) -> io::Result<()>

@@ -17,13 +17,13 @@ pub(super) struct State {
     /// Agents, the worst first.
     pub(super) agents: Vec<AgentEntry>,
     /// All sessions of the host.
-    all: Vec<Row>,
+    all: Vec<SessionRow>,
     /// Sessions that match the filter, in order.
-    pub(super) rows: Vec<Row>,
+    pub(super) rows: Vec<SessionRow>,
     titles: HashMap<String, String>,
-    pub(super) sort: Sort,
+    pub(super) sort: SessionOrder,
     pub(super) filter: String,
-    pub(super) mode: Mode,
+    pub(super) mode: ScreenMode,
     /// Id of the selected session.
     selected: Option<String>,
     /// First visible row. The drawing keeps the selection visible.
@@ -38,7 +38,7 @@ pub(super) struct State {
 
 /// A session, with the rate between two reports.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Row {
+pub(super) struct SessionRow {
     pub(super) session: OpenSession,
     /// Bytes per second of its agent's messages.
     pub(super) rate: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) struct Row {
 
 /// Meaning of keys.
 #[derive(Debug, Default)]
-pub(super) enum Mode {
+pub(super) enum ScreenMode {
     /// The list of sessions.
     #[default]
     List,
@@ -61,7 +61,7 @@ pub(super) enum Mode {
 
 /// Order of the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Sort {
+pub(super) enum SessionOrder {
     /// Running turns, the longest first; then the other sessions, the youngest first.
     #[default]
     Turn,
@@ -74,7 +74,7 @@ pub(super) enum Sort {
 
 /// Action of the program for a key.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Action {
+pub(super) enum KeyAction {
     Quit,
     /// Open the transcript of this session.
     Open(String),
@@ -82,7 +82,7 @@ pub(super) enum Action {
     Stop(String),
 }
 
-impl Sort {
+impl SessionOrder {
     const fn next(self) -> Self {
         match self {
             Self::Turn => Self::Silent,
@@ -107,7 +107,7 @@ impl Sort {
     }
 }
 
-impl Row {
+impl SessionRow {
     fn passes(&self, filter: &str) -> bool {
         let has = |text: &str| text.to_lowercase().contains(filter);
         let state = self
@@ -158,7 +158,7 @@ impl State {
                 .saturating_sub((*before.get(&session.id)?)?);
             more.saturating_mul(1000).checked_div(elapsed_ms?)
         };
-        let row = |session: OpenSession| Row {
+        let row = |session: OpenSession| SessionRow {
             rate: rate(&session),
             title: self.titles.get(&session.id).cloned(),
             session,
@@ -213,9 +213,9 @@ impl State {
             .filter(|row| row.passes(&filter))
             .cloned()
             .collect();
-        let by_id = |row: &Row| row.session.id.clone();
+        let by_id = |row: &SessionRow| row.session.id.clone();
         match self.sort {
-            Sort::Turn => self.rows.sort_by_cached_key(|row| {
+            SessionOrder::Turn => self.rows.sort_by_cached_key(|row| {
                 (
                     !row.runs(),
                     Reverse(row.session.turn_ms),
@@ -223,19 +223,19 @@ impl State {
                     by_id(row),
                 )
             }),
-            Sort::Silent => self
+            SessionOrder::Silent => self
                 .rows
                 .sort_by_cached_key(|row| (Reverse(row.session.silent_ms), by_id(row))),
-            Sort::Unread => self
+            SessionOrder::Unread => self
                 .rows
                 .sort_by_cached_key(|row| (Reverse(row.session.unread_bytes), by_id(row))),
-            Sort::Rate => self
+            SessionOrder::Rate => self
                 .rows
                 .sort_by_cached_key(|row| (Reverse(row.rate), by_id(row))),
-            Sort::Agent => self
+            SessionOrder::Agent => self
                 .rows
                 .sort_by_cached_key(|row| (row.session.agent_id.clone(), by_id(row))),
-            Sort::Id => self.rows.sort_by_cached_key(by_id),
+            SessionOrder::Id => self.rows.sort_by_cached_key(by_id),
         }
         let is_there = |id: &String| self.rows.iter().any(|row| row.session.id == *id);
         if !self.selected.as_ref().is_some_and(is_there) {
@@ -256,35 +256,35 @@ impl State {
     }
 
     /// Handles a key. Returns the action of the program.
-    pub(super) fn handle_key(&mut self, key: Key) -> Option<Action> {
+    pub(super) fn handle_key(&mut self, key: Key) -> Option<KeyAction> {
         if key == Key::Interrupt {
-            return Some(Action::Quit);
+            return Some(KeyAction::Quit);
         }
         self.note = None;
         match &mut self.mode {
-            Mode::List => return self.list_key(key),
-            Mode::Filter => match key {
+            ScreenMode::List => return self.list_key(key),
+            ScreenMode::Filter => match key {
                 Key::Char(char) if self.filter.chars().count() < FILTER => self.filter.push(char),
                 Key::Backspace => drop(self.filter.pop()),
-                Key::Enter => self.mode = Mode::List,
+                Key::Enter => self.mode = ScreenMode::List,
                 Key::Escape => {
                     self.filter.clear();
-                    self.mode = Mode::List;
+                    self.mode = ScreenMode::List;
                 }
                 _ => {}
             },
-            Mode::Confirm(id) => {
+            ScreenMode::Confirm(id) => {
                 let id = std::mem::take(id);
-                self.mode = Mode::List;
+                self.mode = ScreenMode::List;
                 if key == Key::Char('y') {
-                    return Some(Action::Stop(id));
+                    return Some(KeyAction::Stop(id));
                 }
                 self.note = Some("nothing was stopped".to_owned());
             }
-            Mode::Help => self.mode = Mode::List,
-            Mode::Transcript(transcript) => {
+            ScreenMode::Help => self.mode = ScreenMode::List,
+            ScreenMode::Transcript(transcript) => {
                 if !transcript.handle_key(key) {
-                    self.mode = Mode::List;
+                    self.mode = ScreenMode::List;
                 }
             }
         }
@@ -292,15 +292,15 @@ impl State {
         None
     }
 
-    fn list_key(&mut self, key: Key) -> Option<Action> {
+    fn list_key(&mut self, key: Key) -> Option<KeyAction> {
         let place = self.selected_row();
         let at = place.unwrap_or(0);
         match key {
-            Key::Char('q') => return Some(Action::Quit),
+            Key::Char('q') => return Some(KeyAction::Quit),
             Key::Escape if self.filter.is_empty() => {}
             Key::Escape => self.filter.clear(),
-            Key::Char('?' | 'h') => self.mode = Mode::Help,
-            Key::Char('/') => self.mode = Mode::Filter,
+            Key::Char('?' | 'h') => self.mode = ScreenMode::Help,
+            Key::Char('/') => self.mode = ScreenMode::Filter,
             Key::Char('s') => self.sort = self.sort.next(),
             Key::Up | Key::Char('k') => self.select(at.saturating_sub(1)),
             Key::Down | Key::Char('j') => self.select(at + 1),
@@ -308,11 +308,11 @@ impl State {
             Key::PageDown => self.select(at + self.page.max(1)),
             Key::Home | Key::Char('g') => self.select(0),
             Key::End | Key::Char('G') => self.select(usize::MAX),
-            Key::Enter => return Some(Action::Open(self.rows.get(place?)?.session.id.clone())),
+            Key::Enter => return Some(KeyAction::Open(self.rows.get(place?)?.session.id.clone())),
             Key::Char('x') => {
                 let row = self.rows.get(place?)?;
                 if row.runs() {
-                    self.mode = Mode::Confirm(row.session.id.clone());
+                    self.mode = ScreenMode::Confirm(row.session.id.clone());
                 } else {
                     self.note = Some("this session has no running turn".to_owned());
                 }
@@ -400,7 +400,7 @@ pub(super) mod tests {
             .collect()
     }
 
-    fn type_in(state: &mut State, text: &str) -> Option<Action> {
+    fn type_in(state: &mut State, text: &str) -> Option<KeyAction> {
         text.chars()
             .map(|char| state.handle_key(Key::Char(char)))
             .last()
@@ -431,7 +431,7 @@ pub(super) mod tests {
             (of("session"), of("agent")),
             ("idle long short", "long idle short")
         );
-        assert_eq!(state.sort, Sort::Turn, "they come again");
+        assert_eq!(state.sort, SessionOrder::Turn, "they come again");
     }
 
     #[test]
@@ -476,7 +476,7 @@ pub(super) mod tests {
             assert_eq!(type_in(&mut state, filter), None);
             assert_eq!(ids(&state), found, "{filter}");
             state.handle_key(Key::Enter);
-            assert!(matches!(state.mode, Mode::List));
+            assert!(matches!(state.mode, ScreenMode::List));
             // Esc in the list lets the filter go.
             state.handle_key(Key::Escape);
             assert_eq!(ids(&state).len(), 3);
@@ -492,22 +492,22 @@ pub(super) mod tests {
     fn a_turn_is_stopped_after_a_yes_and_nothing_else() {
         let mut state = state();
         assert_eq!(type_in(&mut state, "x"), None);
-        assert!(matches!(&state.mode, Mode::Confirm(id) if id == "long"));
+        assert!(matches!(&state.mode, ScreenMode::Confirm(id) if id == "long"));
         for (answer, action) in [
             ("n", None),
             ("x", None),
-            ("y", Some(Action::Stop("long".to_owned()))),
+            ("y", Some(KeyAction::Stop("long".to_owned()))),
         ] {
-            state.mode = Mode::Confirm("long".to_owned());
+            state.mode = ScreenMode::Confirm("long".to_owned());
             assert_eq!(type_in(&mut state, answer), action, "{answer}");
-            assert!(matches!(state.mode, Mode::List));
+            assert!(matches!(state.mode, ScreenMode::List));
         }
         state.handle_key(Key::End);
         assert_eq!(
             (type_in(&mut state, "x"), state.note.as_deref()),
             (None, Some("this session has no running turn"))
         );
-        assert_eq!(type_in(&mut state, "q"), Some(Action::Quit));
+        assert_eq!(type_in(&mut state, "q"), Some(KeyAction::Quit));
     }
 
     #[test]

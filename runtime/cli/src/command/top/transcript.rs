@@ -33,7 +33,7 @@ pub(super) struct Transcript {
 
 /// Reader that resumes after the last entry.
 #[derive(Debug)]
-pub(super) struct Source {
+pub(super) struct TranscriptReader {
     folder: PathBuf,
     id: String,
     /// Next entry. `None` before the first read.
@@ -41,7 +41,7 @@ pub(super) struct Source {
     conversation: ConversationWriter,
 }
 
-impl Source {
+impl TranscriptReader {
     pub(super) fn new(folder: &Path, id: &str) -> Self {
         Self {
             folder: folder.to_owned(),

@@ -9,24 +9,24 @@ use serde_json::{Value, json};
 use trunkline_host::usage::{ModelPart, Tokens, UsageRecord};
 use trunkline_prices::Prices;
 
-use super::Key;
+use super::GroupingKey;
 
 /// Text for an unknown name.
 const UNKNOWN: &str = "-";
 
 /// Sums of turns, by keys.
-pub(super) struct Sums {
-    by: Vec<Key>,
+pub(super) struct UsageSums {
+    by: Vec<GroupingKey>,
     since: Option<SystemTime>,
     prices: Prices,
-    rows: BTreeMap<Vec<String>, Total>,
-    total: Total,
+    rows: BTreeMap<Vec<String>, UsageTotal>,
+    total: UsageTotal,
     bad: u64,
 }
 
 /// Usage of several turns. A number that no turn reported is unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub(super) struct Total {
+pub(super) struct UsageTotal {
     pub(super) turns: u64,
     /// Turns without reported tokens and cost.
     unknown_turns: u64,
@@ -38,14 +38,14 @@ pub(super) struct Total {
     pub(super) estimated: bool,
 }
 
-impl Sums {
-    pub(super) fn new(by: Vec<Key>, since: Option<SystemTime>, prices: Prices) -> Self {
+impl UsageSums {
+    pub(super) fn new(by: Vec<GroupingKey>, since: Option<SystemTime>, prices: Prices) -> Self {
         Self {
             by,
             since,
             prices,
             rows: BTreeMap::new(),
-            total: Total::default(),
+            total: UsageTotal::default(),
             bad: 0,
         }
     }
@@ -70,13 +70,13 @@ impl Sums {
         let mut seen = BTreeSet::new();
         for (model, part) in self.parts(record, whole) {
             let row = self.by.iter().map(|key| match key {
-                Key::Agent => record.agent.clone(),
-                Key::Session => record.session.clone(),
-                Key::User => named(&record.user),
-                Key::Task => named(&record.task),
-                Key::Run => named(&record.run),
-                Key::Model => model.to_owned(),
-                Key::Day => record.time.chars().take(10).collect(),
+                GroupingKey::Agent => record.agent.clone(),
+                GroupingKey::Session => record.session.clone(),
+                GroupingKey::User => named(&record.user),
+                GroupingKey::Task => named(&record.task),
+                GroupingKey::Run => named(&record.run),
+                GroupingKey::Model => model.to_owned(),
+                GroupingKey::Day => record.time.chars().take(10).collect(),
             });
             let row: Vec<_> = row.collect();
             let total = self.rows.entry(row.clone()).or_default();
@@ -92,7 +92,7 @@ impl Sums {
     /// known.
     fn parts<'r>(&self, record: &'r UsageRecord, whole: ModelPart) -> Vec<(&'r str, ModelPart)> {
         let main = record.model.as_deref().unwrap_or(UNKNOWN);
-        if !self.by.contains(&Key::Model) || record.models.is_empty() {
+        if !self.by.contains(&GroupingKey::Model) || record.models.is_empty() {
             return vec![(main, whole)];
         }
         let part = |(model, part): (&'r String, &ModelPart)| {
@@ -129,14 +129,14 @@ impl Sums {
     }
 
     /// Returns the rows, in the order of their keys.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&[String], &Total)> {
+    pub(super) fn rows(&self) -> impl Iterator<Item = (&[String], &UsageTotal)> {
         self.rows
             .iter()
             .map(|(names, total)| (names.as_slice(), total))
     }
 
     /// Returns the sum of all turns; each counts once, even with several models.
-    pub(super) fn total(&self) -> &Total {
+    pub(super) fn total(&self) -> &UsageTotal {
         &self.total
     }
 
@@ -149,7 +149,10 @@ impl Sums {
         let rows = self.rows().map(|(names, total)| {
             let mut row = total.json();
             for (key, name) in self.by.iter().zip(names) {
-                let may_be_unknown = !matches!(key, Key::Agent | Key::Session | Key::Day);
+                let may_be_unknown = !matches!(
+                    key,
+                    GroupingKey::Agent | GroupingKey::Session | GroupingKey::Day
+                );
                 row[key.name()] = if may_be_unknown && name == UNKNOWN {
                     Value::Null
                 } else {
@@ -162,7 +165,7 @@ impl Sums {
     }
 }
 
-impl Total {
+impl UsageTotal {
     fn add_turn(&mut self, part: &ModelPart, estimated: bool) {
         self.turns += 1;
         let is_unknown = part.cost_usd.is_none() && part.usage.is_unknown();
@@ -277,10 +280,10 @@ mod tests {
 
     /// The rows by `by` as `keys: turns/in/cost`, and the total.
     #[track_caller]
-    fn check(by: &[Key], records: &[Value], expected: &[&str], total: &str) {
-        let mut sums = Sums::new(by.to_vec(), None, Prices::built_in());
+    fn check(by: &[GroupingKey], records: &[Value], expected: &[&str], total: &str) {
+        let mut sums = UsageSums::new(by.to_vec(), None, Prices::built_in());
         records.iter().for_each(|value| sums.add(record(value)));
-        let shown = |total: &Total| {
+        let shown = |total: &UsageTotal| {
             let known = |number: Option<String>| number.unwrap_or_else(|| "-".to_owned());
             let tokens = known(total.tokens.input_tokens.map(|tokens| tokens.to_string()));
             format!(
@@ -311,19 +314,19 @@ mod tests {
             json!({ "time": "2026-03-02T23:59:59Z", "agent": "b" }),
         ];
         check(
-            &[Key::Agent],
+            &[GroupingKey::Agent],
             &records,
             &["a: 2/12/0.5", "b: 2/-/0.25"],
             "4/12/0.75",
         );
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &records,
             &["-: 2/-/0.25", "m: 2/12/0.5"],
             "4/12/0.75",
         );
         check(
-            &[Key::Day, Key::Model],
+            &[GroupingKey::Day, GroupingKey::Model],
             &records,
             &["2026-03-01 m: 2/12/0.5", "2026-03-02 -: 2/-/0.25"],
             "4/12/0.75",
@@ -335,16 +338,16 @@ mod tests {
         let models = json!({ "big": { "usage": { "input_tokens": 4 }, "cost_usd": 0.5 }, "small": { "usage": { "input_tokens": 1 }, "cost_usd": 0.25 } });
         let turn = json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": models });
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             std::slice::from_ref(&turn),
             &["big: 1/4/0.5", "small: 1/1/0.25"],
             "1/5/0.75",
         );
-        check(&[Key::Agent], &[turn], &["a: 1/5/0.75"], "1/5/0.75");
+        check(&[GroupingKey::Agent], &[turn], &["a: 1/5/0.75"], "1/5/0.75");
         let whole =
             json!({ "model": "big", "cost_usd": 0.75, "models": { "big": {}, "small": {} } });
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &[whole],
             &["big: 1/-/0.75", "small: 1/-/-"],
             "1/-/0.75",
@@ -352,7 +355,7 @@ mod tests {
         let parts = json!({ "big": { "cost_usd": 0.5 }, "small": { "cost_usd": 0.25 } });
         let whole = json!({ "model": "big", "usage": { "input_tokens": 5 }, "cost_usd": 0.75, "models": parts });
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &[whole],
             &["big: 1/5/0.5", "small: 1/-/0.25"],
             "1/5/0.75",
@@ -364,13 +367,13 @@ mod tests {
         let million = json!({ "input_tokens": 1_000_000, "output_tokens": 0 });
         let of = |model: &str| json!({ "model": model, "usage": million });
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &[of("gpt-5")],
             &["gpt-5: 1/1000000/1.25"],
             "1/1000000/1.25",
         );
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &[of("no such model")],
             &["no such model: 1/1000000/-"],
             "1/1000000/-",
@@ -378,7 +381,12 @@ mod tests {
         // The agent's value has precedence, even if it is zero.
         let mut said = of("gpt-5");
         said["cost_usd"] = json!(0.0);
-        check(&[Key::Session], &[said], &["s: 1/1000000/0"], "1/1000000/0");
+        check(
+            &[GroupingKey::Session],
+            &[said],
+            &["s: 1/1000000/0"],
+            "1/1000000/0",
+        );
         // Known prices replace an earlier estimate, which otherwise stays.
         let estimate = |model: &str| {
             let mut estimated = of(model);
@@ -387,13 +395,13 @@ mod tests {
             estimated
         };
         check(
-            &[Key::Session],
+            &[GroupingKey::Session],
             &[estimate("gpt-5")],
             &["s: 1/1000000/1.25"],
             "1/1000000/1.25",
         );
         check(
-            &[Key::Session],
+            &[GroupingKey::Session],
             &[estimate("no such model")],
             &["s: 1/1000000/9"],
             "1/1000000/9",
@@ -404,13 +412,13 @@ mod tests {
             json!({ "model": "gpt-5", "models": models })
         };
         check(
-            &[Key::Session],
+            &[GroupingKey::Session],
             &[parts("o3")],
             &["s: 1/-/3.25"],
             "1/-/3.25",
         );
         check(
-            &[Key::Model],
+            &[GroupingKey::Model],
             &[parts("new")],
             &["gpt-5: 1/1000000/1.25", "new: 1/1000000/-"],
             "1/-/-",
@@ -420,7 +428,7 @@ mod tests {
     #[test]
     fn only_what_was_estimated_is_marked() {
         let marked = |value: Value| {
-            let mut sums = Sums::new(vec![Key::Agent], None, Prices::built_in());
+            let mut sums = UsageSums::new(vec![GroupingKey::Agent], None, Prices::built_in());
             sums.add(record(&value));
             sums.total().estimated
         };
@@ -434,7 +442,7 @@ mod tests {
 
     #[test]
     fn turns_without_a_cost_are_told_of() {
-        let mut sums = Sums::new(vec![Key::Agent], None, Prices::built_in());
+        let mut sums = UsageSums::new(vec![GroupingKey::Agent], None, Prices::built_in());
         for value in [
             json!({ "cost_usd": 0.5 }),
             json!({ "usage": { "input_tokens": 5 } }),
@@ -456,7 +464,7 @@ mod tests {
     fn numbers_that_are_out_of_all_bounds_break_nothing() {
         let huge = json!({ "usage": { "input_tokens": u64::MAX }, "cost_usd": -1.0 });
         check(
-            &[Key::Agent],
+            &[GroupingKey::Agent],
             &[huge.clone(), huge],
             &[&format!("a: 2/{}/-", u64::MAX)],
             &format!("2/{}/-", u64::MAX),
@@ -465,8 +473,8 @@ mod tests {
 
     #[test]
     fn what_ended_too_early_or_at_no_time_is_left_out() {
-        let mut sums = Sums::new(
-            vec![Key::Agent],
+        let mut sums = UsageSums::new(
+            vec![GroupingKey::Agent],
             humantime::parse_rfc3339("2026-03-01T12:00:00Z").ok(),
             Prices::default(),
         );

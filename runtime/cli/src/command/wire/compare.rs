@@ -26,7 +26,7 @@ const MAX_DIFFERENCES: usize = 3;
 
 /// Differences: a line each, with the messages below it.
 #[derive(Debug, Default)]
-pub(super) struct Differences {
+pub(super) struct MessageDifferences {
     pub(super) said: Vec<String>,
     /// Number of equal messages.
     pub(super) same: usize,
@@ -35,10 +35,10 @@ pub(super) struct Differences {
 
 /// Compares messages by session, in order, with consecutive texts joined. If the log has no end,
 /// later messages are not differences.
-pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> Differences {
+pub(super) fn compare(then: &[Message], now: &[Message], has_end: bool) -> MessageDifferences {
     let then = by_session(then);
     let now = by_session(now);
-    let mut differences = Differences::default();
+    let mut differences = MessageDifferences::default();
     let sessions: std::collections::BTreeSet<_> = then.keys().chain(now.keys()).collect();
     differences.sessions = sessions.len();
     for id in sessions {

@@ -17,7 +17,7 @@ use trunkline_host::{
 
 use super::{
     compare::{OWN_IDS, compare},
-    script::{Message, Script, Step, kind, session},
+    script::{Message, ReplayScript, ReplayStep, kind, session},
 };
 use crate::{
     command::drain_stderr,
@@ -64,7 +64,7 @@ pub(super) struct Replay {
 
 impl Replay {
     pub(super) async fn run(self) -> CommandResult {
-        let script = Script::read(&self.file, self.process, self.partial)?;
+        let script = ReplayScript::read(&self.file, self.process, self.partial)?;
         let (program, args) = self
             .command
             .split_first()
@@ -76,7 +76,7 @@ impl Replay {
         let tail = StderrTail::new(MAX_STDERR_BYTES);
         let drain = drain_stderr(&mut child, &tail);
         let within = Duration::from_secs_f64(self.deadline.clamp(0.0, 3_600.0));
-        let mut dialogue = Dialogue::with(&mut child, within);
+        let mut dialogue = AdapterDialogue::with(&mut child, within);
         let then = dialogue.play(&script.steps).await;
         let said = std::mem::take(&mut dialogue.said);
         drop(dialogue);
@@ -93,7 +93,7 @@ impl Replay {
 }
 
 fn report(
-    script: &Script,
+    script: &ReplayScript,
     then: &[Message],
     now: &[Message],
     ended: &str,
@@ -111,7 +111,7 @@ fn report(
     };
     let same = differences.same;
     let sessions = differences.sessions;
-    let is_hidden = |step: &Step| matches!(step, Step::Host { line, .. } if line.windows(10).any(|it| it == b"[REDACTED:"));
+    let is_hidden = |step: &ReplayStep| matches!(step, ReplayStep::Host { line, .. } if line.windows(10).any(|it| it == b"[REDACTED:"));
     let hidden = script.steps.iter().filter(|step| is_hidden(step)).count();
     if hidden > 0 {
         eprintln!(
@@ -130,7 +130,7 @@ fn report(
 }
 
 /// Dialogue with the adapter.
-struct Dialogue {
+struct AdapterDialogue {
     stdin: Option<ChildStdin>,
     stdout: Option<ChildStdout>,
     lines: Lines,
@@ -142,7 +142,7 @@ struct Dialogue {
     within: Duration,
 }
 
-impl Dialogue {
+impl AdapterDialogue {
     fn with(child: &mut Child, within: Duration) -> Self {
         Self {
             stdin: child.take_stdin(),
@@ -157,21 +157,21 @@ impl Dialogue {
 
     /// Sends the host's messages, in step with the answers. Returns the logged messages of the
     /// adapter.
-    async fn play(&mut self, steps: &[Step]) -> Vec<Message> {
+    async fn play(&mut self, steps: &[ReplayStep]) -> Vec<Message> {
         let (mut then, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
         for step in steps {
             match step {
-                Step::Adapter(message) => {
+                ReplayStep::Adapter(message) => {
                     *counts.entry(session(message).to_owned()).or_default() += 1;
                     then.push(message.clone());
                 }
-                Step::Host { line, message } => {
+                ReplayStep::Host { line, message } => {
                     self.read_answers(&counts).await;
                     let line =
                         with_own_id(message, &then, &self.said).unwrap_or_else(|| line.clone());
                     self.write(&line).await;
                 }
-                Step::StdinClosed => {
+                ReplayStep::StdinClosed => {
                     self.read_answers(&counts).await;
                     self.stdin = None;
                 }

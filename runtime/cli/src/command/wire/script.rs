@@ -18,8 +18,8 @@ pub(super) type Message = Map<String, Value>;
 
 /// One run of an adapter.
 #[derive(Debug, Default)]
-pub(super) struct Script {
-    pub(super) steps: Vec<Step>,
+pub(super) struct ReplayScript {
+    pub(super) steps: Vec<ReplayStep>,
     /// True if the log has its end, after which nothing is missing.
     pub(super) is_ended: bool,
     /// Number of sessions that are omitted because parts are missing.
@@ -28,7 +28,7 @@ pub(super) struct Script {
 
 /// A logged message, in order.
 #[derive(Debug)]
-pub(super) enum Step {
+pub(super) enum ReplayStep {
     Host { line: Vec<u8>, message: Message },
     Adapter(Message),
     StdinClosed,
@@ -36,7 +36,7 @@ pub(super) enum Step {
 
 /// Missing parts of the log.
 #[derive(Debug, Default)]
-struct Missing {
+struct MissingParts {
     why: Option<String>,
     sessions: BTreeSet<String>,
     started: BTreeSet<String>,
@@ -44,7 +44,7 @@ struct Missing {
     has_gap: bool,
 }
 
-impl Missing {
+impl MissingParts {
     /// Records missing lines, which affect every open session.
     fn gap(&mut self, why: impl FnOnce() -> String) {
         self.why.get_or_insert_with(why);
@@ -103,7 +103,7 @@ pub(super) fn kind(message: &Message) -> &str {
         .unwrap_or_default()
 }
 
-impl Script {
+impl ReplayScript {
     /// Reads one run of an adapter from a log: this one, or the first. From an incomplete log, only
     /// the complete sessions.
     ///
@@ -115,7 +115,7 @@ impl Script {
         is_partial: bool,
     ) -> Result<Self, CliError> {
         let mut reader = Reader::new(BufReader::new(open(path)?));
-        let mut runs = BTreeMap::<u32, (Self, Missing)>::new();
+        let mut runs = BTreeMap::<u32, (Self, MissingParts)>::new();
         // Parts that every run misses, including later ones.
         let mut of_all = None;
         let mut cut_sessions = Vec::new();
@@ -166,17 +166,17 @@ impl Script {
                     let line = text.bytes();
                     let message: Message = serde_json::from_slice(&line).unwrap_or_default();
                     missing.follow(&message, true);
-                    script.steps.push(Step::Host { line, message });
+                    script.steps.push(ReplayStep::Host { line, message });
                 }
                 (RecordEvent::Adapter { text, .. }, Some((script, missing))) => {
                     // Invalid messages are not compared.
                     if let Ok(message) = serde_json::from_slice(&text.bytes()) {
                         missing.follow(&message, false);
-                        script.steps.push(Step::Adapter(message));
+                        script.steps.push(ReplayStep::Adapter(message));
                     }
                 }
                 (RecordEvent::StdinClosed, Some((script, _))) => {
-                    script.steps.push(Step::StdinClosed)
+                    script.steps.push(ReplayStep::StdinClosed)
                 }
                 (RecordEvent::StdoutEnded, Some((script, _))) => script.is_ended = true,
                 _ => {}
@@ -203,8 +203,10 @@ impl Script {
             return Err(CliError::usage(error).next("--partial replays only the complete sessions"));
         }
         script.steps.retain(|step| match step {
-            Step::Host { message, .. } | Step::Adapter(message) => !missing.is_left_out(message),
-            Step::StdinClosed => true,
+            ReplayStep::Host { message, .. } | ReplayStep::Adapter(message) => {
+                !missing.is_left_out(message)
+            }
+            ReplayStep::StdinClosed => true,
         });
         script.left_out = missing.sessions.len();
         Ok(script)

@@ -161,7 +161,7 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
         "> Delete the old logs\n\n{text}{}\n",
         "a long word ".repeat(20)
     ));
-    state.mode = Mode::Transcript(transcript);
+    state.mode = ScreenMode::Transcript(transcript);
     let seen = window(&mut state, 80, 24);
     assert!(
         seen.contains("session s-1") && seen.contains("line 99\n"),
@@ -175,7 +175,7 @@ fn a_transcript_follows_its_end_and_is_leafed_through() {
         "{seen}"
     );
     state.handle_key(Key::Escape);
-    assert!(matches!(state.mode, Mode::List));
+    assert!(matches!(state.mode, ScreenMode::List));
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn no_window_is_too_small_or_too_large() {
                 match mode {
                     0 => {}
                     1 => typed(&mut state, "?"),
-                    2 => state.mode = Mode::Transcript(Transcript::new("s")),
+                    2 => state.mode = ScreenMode::Transcript(Transcript::new("s")),
                     _ => state.update(Vec::new(), Vec::new(), None),
                 }
                 let seen = window(&mut state, columns, rows);
