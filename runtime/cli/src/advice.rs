@@ -46,7 +46,7 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
         Category::NotInstalled => wrapped_by(agent).map(Wrapped::install),
         Category::Auth => wrapped_by(agent).map(|wrapped| {
             format!(
-                "log in by {login} or `trunkline login {id}`; `trunkline doctor {id}` checks the credentials",
+                "log in with {login}, or by `trunkline login {id}`; `trunkline doctor {id}` checks the credentials",
                 login = wrapped.login(),
                 id = agent.id
             )

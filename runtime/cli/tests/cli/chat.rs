@@ -108,7 +108,7 @@ fn a_change_that_the_adapter_does_not_know_is_told() {
     let ran = Home::new().run_with_stdin(["chat", "--agent", "echo"], "one\n/model large\ntwo\n");
     assert_eq!(ran.must_end_with(0).stdout, "one\ntwo\n");
     assert!(
-        ran.stderr.contains("not changed") || ran.stderr.contains("does not say which model"),
+        ran.stderr.contains("not changed") || ran.stderr.contains("does not report its new model"),
         "{}",
         ran.stderr
     );

@@ -315,7 +315,7 @@ fn an_adapter_that_says_its_secret_is_not_quoted() {
     let ended = check(ran.must_end_with(1), "start.ended");
     assert_eq!(
         ended["detail"],
-        "its last words: the key is [REDACTED:PLAIN]"
+        "end of stderr: the key is [REDACTED:PLAIN]"
     );
     let ran = home.run(["run", "hello"]);
     ran.must_end_with(3).must_say("the key is");
@@ -400,7 +400,7 @@ fn a_diagnosis_that_hangs_is_cut() {
     let ran = home.run(["doctor", "--json", "--timeout", "1s"]);
     ran.must_end_with(1);
     let silent = check(&ran, "adapter.silent");
-    assert_eq!(silent["detail"], "its last words: on my way");
+    assert_eq!(silent["detail"], "end of stderr: on my way");
 }
 
 #[test]
@@ -442,7 +442,7 @@ fn a_start_is_timed_to_its_stop() {
     let ran = home.run(["doctor", "--json", "--start"]);
     let ended = check(ran.must_end_with(1), "start.ended");
     assert_eq!(ended["message"], "it ended by itself, with exit status 3");
-    assert_eq!(ended["detail"], "its last words: broken");
+    assert_eq!(ended["detail"], "end of stderr: broken");
 
     let home = home_with(
         r#""external": { "command": "sh", "args": ["-c", "trap '' TERM; while :; do sleep 1; done"] },

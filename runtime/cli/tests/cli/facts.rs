@@ -140,11 +140,11 @@ fn an_agent_that_is_not_installed_is_code_3_with_the_command_that_installs_it() 
     for (arguments, said) in [
         (
             &["run", "--agent", "codex", "hi"][..],
-            "next: `npm install -g @openai/codex`",
+            "next: install it by `npm install -g @openai/codex`",
         ),
         (
             &["run", "--json", "--agent", "opencode", "hi"],
-            "next: `npm install -g opencode-ai`",
+            "next: install it by `npm install -g opencode-ai`",
         ),
         (
             &["chat", "--agent", "claude-code"],
@@ -558,7 +558,7 @@ fn the_environment_names_the_model_where_the_command_line_does_not() {
         ran.stdout
     );
     assert!(
-        ran.stdout.contains("TRUNKLINE_MODEL names of-variable"),
+        ran.stdout.contains("TRUNKLINE_MODEL selects of-variable"),
         "{}",
         ran.stdout
     );

@@ -308,7 +308,7 @@ fn a_login_comes_from_a_file_or_a_variable_and_never_over_a_newer_one() {
         ),
         (
             &["login", "goose", "--auth-file", "one.json"],
-            "the login of goose is does not store its login in a JSON file",
+            "goose does not store its login in a JSON file",
         ),
         (
             &["login", "mistral-vibe", "--auth-file", "one.json"],

@@ -123,7 +123,7 @@ fn what_an_adapter_does_not_apply_is_refused_by_its_name() {
             &home,
             &[&target[..], &["-c", "start_timeout=2s", flag, "x"]].concat(),
         ) {
-            ran.must_end_with(2).must_say(&format!("leave out {flag}"));
+            ran.must_end_with(2).must_say(&format!("omit {flag}"));
             assert_eq!(ran.stdout, "");
         }
     }
@@ -175,7 +175,7 @@ fn a_wrong_key_is_named_with_the_one_that_was_meant() {
     }
     home.run(["run", "-c", "novalue", "hi"])
         .must_end_with(2)
-        .must_say("it has no `=`");
+        .must_say("expected KEY=VALUE");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn a_refusal_is_told_whenever_the_person_writes() {
         }
         let ran = Ran::of(child.wait_with_output().unwrap());
         ran.must_end_with(2)
-            .must_say("next: leave out --max-turns, which this adapter does not apply");
+            .must_say("next: omit --max-turns, which this adapter does not support");
         assert_eq!(
             ran.stderr.matches("does not enforce max_turns").count(),
             1,

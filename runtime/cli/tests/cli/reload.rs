@@ -168,7 +168,7 @@ fn a_file_that_is_wrong_is_refused_and_what_was_read_before_stays() {
         ("{", "line 1"),
         (
             r#"{ "agents": [ { "id": "b", "external": { "command": "cat" } } ] }"#,
-            r#"called "a""#,
+            r#"unknown agent "a""#,
         ),
         (
             r#"{ "agents": [ { "id": "a", "external": { "command": "cat" } } ], "runtime": { "policy": "none.json" } }"#,

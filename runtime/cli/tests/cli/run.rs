@@ -103,7 +103,7 @@ fn a_permission_is_denied_without_a_terminal() {
     let ran = home.run(["run", "/tool bash"]);
     ran.must_end_with(0)
         .must_say("denied: bash")
-        .must_say("no terminal to ask on")
+        .must_say("no terminal for the question")
         .must_say("--allow bash");
     assert_eq!(ran.stdout, "denied bash\n");
 
@@ -241,9 +241,7 @@ fn who_looks_at_a_configured_agent_that_does_not_start_is_the_doctor() {
         .must_say("next: `trunkline doctor a --start` shows the problem");
     home.run(["run", "--config", "my config.json", "hello"])
         .must_end_with(3)
-        .must_say(
-            "next: `trunkline --config 'my config.json' doctor a --start` says what is missing",
-        );
+        .must_say("next: `trunkline --config 'my config.json' doctor a --start` shows the problem");
 }
 
 #[test]
@@ -369,7 +367,7 @@ fn a_folder_or_a_source_file_is_no_adapter() {
     std::fs::create_dir(home.path().join("adapter")).unwrap();
     home.run(["run", "--adapter", "./adapter", "hello"])
         .must_end_with(3)
-        .must_say("name a program in it");
+        .must_say("name the program in it");
     home.run(["run", "--adapter", "./main.go", "hello"])
         .must_end_with(3)
         .must_say("if it is source, build it");
@@ -380,7 +378,7 @@ fn a_folder_or_a_source_file_is_no_adapter() {
     );
     ran.must_end_with(3)
         .must_say("./adapter is a folder")
-        .must_say("name a program in it");
+        .must_say("name the program in it");
 }
 
 #[test]
@@ -434,7 +432,7 @@ for line in sys.stdin:
         "hello",
     ])
     .must_end_with(1)
-    .must_say("failed to save it in out");
+    .must_say("failed to save the file in out");
 }
 
 #[test]

@@ -127,7 +127,7 @@ impl InstalledAgent {
         let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
         self.credentials = good.or_else(|| credentials.next()).map(message);
         if good.is_none() {
-            self.next = Some(format!("log in by {}", wrapped.login()));
+            self.next = Some(format!("log in with {}", wrapped.login()));
         }
     }
 }
