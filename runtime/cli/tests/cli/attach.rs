@@ -602,7 +602,7 @@ fn a_chat_beside_a_host_is_a_session_of_that_host() {
     );
     for option in [&["--allow", "ls"][..], &["--adapter", "true"]] {
         let refused = home.run([&["chat", "--journal", "journal"], option].concat());
-        refused.must_end_with(2).must_say("name another --journal");
+        refused.must_end_with(2).must_say("another --journal");
     }
     host.say(&input("s", "a", "both are there"));
     host.until("turn.complete");

@@ -458,7 +458,10 @@ fn a_start_is_timed_to_its_stop() {
     let ran = home.run(["doctor", "--json", "--start"]);
     let quiet = check(ran.must_end_with(0), "start.quiet");
     assert!(
-        quiet["message"].as_str().unwrap().starts_with("it runs; "),
+        quiet["message"]
+            .as_str()
+            .unwrap()
+            .starts_with("it is running; "),
         "{quiet}"
     );
 

@@ -90,7 +90,7 @@ fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliE
     let name = program.to_string_lossy();
     let place = program::work_dir(spec).join(program);
     if program.as_bytes().contains(&b'/') && place.is_dir() {
-        return CliError::not_started(anyhow!("{name} is a folder")).next("name a program in it");
+        return CliError::not_started(anyhow!("{name} is a folder")).next("name the program in it");
     }
     let fault = CliError::not_started(if program.as_bytes().contains(&b'/') {
         anyhow!("the program {name} does not exist")

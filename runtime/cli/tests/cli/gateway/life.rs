@@ -239,6 +239,6 @@ fn a_daemon_listens_on_this_machine_alone_and_tells_of_a_port_in_use() {
     assert!(
         String::from_utf8(none.stdout)
             .unwrap()
-            .starts_with("there is no token")
+            .starts_with("the daemon has no tokens")
     );
 }
