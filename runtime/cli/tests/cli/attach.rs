@@ -197,7 +197,7 @@ expect("go on")
 expect("go on")
 expect("› ")
 send("\x04")
-expect("the session is kept")
+expect("the session is stored")
 done()
 "#,
     );
