@@ -34,7 +34,7 @@ pub use self::{
     flow::Reader,
     key::Key,
     rate::OutputRate,
-    request::Answer,
+    request::{Answer, exact_rule},
     session::NewSession,
 };
 use self::{process::Process, request::PendingTotals, session::Session, timers::Timers};

@@ -37,8 +37,8 @@ pub enum UpdateError {
     Closed,
 }
 
-/// Reason that an approval with another input for the tool does not count; the texts are sentences.
-/// The request stays open.
+/// Reason that an approval with another input for the tool, or with a lasting rule, does not count;
+/// the texts are sentences. The request stays open.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum EditRejected {
     /// This pattern of the deny list matches the edited input, or could match it: the input does
@@ -50,6 +50,11 @@ pub enum EditRejected {
     /// The adapter does not know `control`, or has not listed `updated_input` among what it can.
     #[error("the adapter takes no edited calls; answer without `updated_input`")]
     Unsupported,
+    /// The lasting rule does not allow the request that it came with.
+    #[error(
+        "the rule `{0}` does not allow this request: it does not match it, a deny pattern rejects it, a link in its path leads elsewhere, or what the tool would act on is not clear"
+    )]
+    ByRule(String),
     /// The session has ended.
     #[error("the session has ended")]
     Closed,

@@ -50,7 +50,7 @@ mod supervise;
 
 pub use self::core::{
     Answer, Core, Counter, Effect, Figures, Key, NewSession, OutputRate, ProcessFigures,
-    ProcessPhase, Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed,
+    ProcessPhase, Reader, ReliedOn, Rules, SessionState, Ticket, WhyClosed, exact_rule,
 };
 pub use end::{
     Cause, Ended, ExitStatus, MAX_STDERR_LINE_BYTES, MAX_STDERR_LINES, ProcessEnd, SessionEnd,

@@ -37,6 +37,11 @@
 //! `env`, `sudo`, `xargs` and the like are words as any other, and a glob that begins with `*`
 //! names no program at all.
 //!
+//! # Lasting rules
+//!
+//! A [`LastingRule`] is a pattern that someone who may approve added while the host ran ("always
+//! allow"). It counts as a pattern of the allow list.
+//!
 //! # Links
 //!
 //! A file has more names than the one that an action gives: links lead to it. A path glob of the
@@ -150,7 +155,17 @@ impl<'a> Action<'a> {
 pub struct Policy {
     deny: Vec<Pattern>,
     allow: Vec<Pattern>,
+    lasting: Vec<LastingRule>,
     unmatched: Unmatched,
+}
+
+/// A pattern that allows like one of the allow list, with the id by which it is removed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastingRule {
+    /// The id.
+    pub id: String,
+    /// The pattern.
+    pub pattern: Pattern,
 }
 
 impl Policy {
@@ -172,11 +187,7 @@ impl Policy {
             .into_iter()
             .map(|p| p.as_ref().parse())
             .collect::<Result<_, _>>()?;
-        Ok(Self {
-            deny,
-            allow,
-            unmatched,
-        })
+        Ok(Self::from_patterns(unmatched, allow, deny))
     }
 
     /// A policy of patterns that are parsed already.
@@ -184,8 +195,15 @@ impl Policy {
         Self {
             deny,
             allow,
+            lasting: Vec::new(),
             unmatched,
         }
+    }
+
+    /// Replaces the lasting rules.
+    #[must_use]
+    pub fn with_lasting(self, lasting: Vec<LastingRule>) -> Self {
+        Self { lasting, ..self }
     }
 
     /// The patterns that deny.
@@ -224,11 +242,7 @@ impl Policy {
             (Unmatched::Ask, Unmatched::Ask) => Unmatched::Ask,
             (Unmatched::Deny, _) | (_, Unmatched::Deny) => Unmatched::Deny,
         };
-        Self {
-            deny,
-            allow,
-            unmatched,
-        }
+        Self::from_patterns(unmatched, allow, deny)
     }
 
     /// Decides one action by what it says of itself, and by [`Action::names`] if it has them: deny
@@ -244,7 +258,7 @@ impl Policy {
         let subject = Subject::of(action);
         let is_about_paths = |pattern: &Pattern| pattern.is_about_paths(&subject);
         let is_denied = || self.deny.iter().any(|pattern| pattern.denies(&subject));
-        let allowing = || self.allow.iter().filter(|pattern| pattern.allows(&subject));
+        let allowing = || self.allowing().filter(|pattern| pattern.allows(&subject));
         let depends_on_names = action.names.is_none()
             && (self.deny.iter().any(is_about_paths)
                 || (allowing().next().is_some() && allowing().all(is_about_paths)))
@@ -254,6 +268,24 @@ impl Policy {
         } else {
             Judgement::Decided(self.decide_subject(&subject))
         }
+    }
+
+    /// Judges one action as if `pattern` were the only one that allows.
+    pub fn judge_by(&self, pattern: &Pattern, action: &Action<'_>) -> Judgement {
+        let allow = vec![pattern.clone()];
+        Self::from_patterns(Unmatched::Ask, allow, self.deny.clone()).judge(action)
+    }
+
+    /// Returns the lasting rule that allows an action which no pattern of the allow list allows.
+    /// Looks at no pattern of the deny list.
+    pub fn allowing_rule(&self, action: &Action<'_>) -> Option<&LastingRule> {
+        let subject = Subject::of(action);
+        let mut allow = self.allow.iter();
+        if self.lasting.is_empty() || allow.any(|pattern| pattern.allows(&subject)) {
+            return None;
+        }
+        let mut lasting = self.lasting.iter();
+        lasting.find(|rule| rule.pattern.allows(&subject))
     }
 
     /// Returns the pattern of the deny list that rejects an action which someone wants to allow: it
@@ -276,13 +308,18 @@ impl Policy {
             .find(|pattern| pattern.might_deny(&subject)))
     }
 
+    fn allowing(&self) -> impl Iterator<Item = &Pattern> {
+        let lasting = self.lasting.iter().map(|rule| &rule.pattern);
+        self.allow.iter().chain(lasting)
+    }
+
     fn decide_subject(&self, subject: &Subject<'_>) -> Decision {
         if subject.tool.len() > MAX_TOOL || self.deny.iter().any(|pattern| pattern.denies(subject))
         {
             return Decision::Deny;
         }
         let past_every_denial = !self.deny.iter().any(|pattern| pattern.might_deny(subject));
-        if past_every_denial && self.allow.iter().any(|pattern| pattern.allows(subject)) {
+        if past_every_denial && self.allowing().any(|pattern| pattern.allows(subject)) {
             return Decision::Allow;
         }
         match self.unmatched {

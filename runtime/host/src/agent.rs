@@ -1,17 +1,21 @@
 //! One agent of a host: its configuration, its link, what others may read of it.
 
 use std::{
+    collections::BTreeMap,
     io,
     os::unix::ffi::OsStrExt,
     path::PathBuf,
     sync::{
-        Arc, PoisonError,
+        Arc, Mutex, PoisonError,
         atomic::{AtomicU8, AtomicUsize, Ordering},
     },
 };
 
 use serde_json::Value;
-use trunkline_core::{Backoff, OutputRate, ReliedOn, Rules};
+use trunkline_core::{
+    Backoff, OutputRate, ReliedOn, Rules,
+    policy::{LastingRule, Policy},
+};
 use trunkline_process::{ChildSpec, Inherit, ShownArguments};
 use trunkline_protocol::{AgentState, Extensions, SessionStart};
 use trunkline_redact::{self as redact, HeldSecrets, SecretInputs};
@@ -27,6 +31,9 @@ use crate::{
     orphans::HostFolder,
     usage::UsageLog,
 };
+
+/// The lasting rules of all agents, by the agents' ids.
+pub(crate) type LastingRules = Arc<Mutex<BTreeMap<String, Vec<LastingRule>>>>;
 
 /// What an agent's handles and its driver share.
 #[derive(Debug)]
@@ -46,6 +53,7 @@ pub(crate) struct AgentShared {
     pub(crate) opened: AtomicUsize,
     /// What its adapter says that it is and can.
     pub(crate) declaration: Declaration,
+    lasting_rules: LastingRules,
     state: AtomicU8,
     /// The host's private folder: exchange folders, copies of files. Removed with the last agent,
     /// driver and session.
@@ -60,6 +68,7 @@ impl AgentShared {
         usage: Option<Arc<UsageLog>>,
         taps: Option<Arc<Taps>>,
         folder: Arc<HostFolder>,
+        lasting_rules: LastingRules,
     ) -> Self {
         Self {
             id: config.id.as_str().into(),
@@ -72,6 +81,7 @@ impl AgentShared {
             taps,
             opened: AtomicUsize::new(0),
             declaration,
+            lasting_rules,
             state: AtomicU8::new(0),
             folder,
         }
@@ -83,6 +93,14 @@ impl AgentShared {
         let files = self.folder.make()?;
         self.exchanges.prepare()?;
         Ok(files)
+    }
+
+    /// The policy of its permissions, with the lasting rules that it has now.
+    pub(crate) fn policy(&self) -> Policy {
+        let rules = self.lasting_rules.lock();
+        let rules = rules.unwrap_or_else(PoisonError::into_inner);
+        let own = rules.get(&*self.id).cloned().unwrap_or_default();
+        self.config.permission.clone().with_lasting(own)
     }
 
     /// The state of the agent.

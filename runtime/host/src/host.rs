@@ -21,7 +21,7 @@ use tokio::{
     sync::oneshot,
 };
 use tracing::Instrument;
-use trunkline_core::{Core, Rules};
+use trunkline_core::{Core, Rules, policy::LastingRule};
 use trunkline_process::{ChildSpec, Deadline};
 use trunkline_protocol::{AgentState, Capabilities, Model, SessionId, SessionStart};
 use trunkline_wirelog::WireSink;
@@ -30,7 +30,7 @@ use self::agents::{Agent, Agents, Parts, Trusted, Wanted};
 pub use self::{native::NativeListError, reconfigure::Changes};
 use crate::{
     AgentHealth, Cause, Counters, Session, SessionOptions, SessionStatus,
-    agent::{self, AgentShared},
+    agent::{self, AgentShared, LastingRules},
     config::{
         self, AgentConfig, Buffers, Config, ConfigError, EnvValue, Organisation, Source, StopSteps,
     },
@@ -324,6 +324,7 @@ impl HostBuilder {
             profiles,
             covered: Covered::default(),
             deadline: self.deadline,
+            lasting_rules: LastingRules::default(),
             made: AtomicUsize::new(0),
         };
         parts.cover(self.agents.values().map(|(agent, _)| agent), self.journal);
@@ -543,6 +544,37 @@ impl Host {
         Ok(Session::new(session))
     }
 
+    /// Replaces the lasting rules: patterns by the ids of agents that allow like those of the
+    /// agent's allow list ("always allow"). What a deny list rejects stays rejected. They hold for
+    /// every configuration that an agent gets later, too. The future resolves when they count for
+    /// each request to come, also in sessions that are open.
+    ///
+    /// # Cancel safety
+    /// The rules are replaced by the call. The future only waits, so it may be dropped.
+    pub fn set_lasting_rules(
+        &self,
+        rules: BTreeMap<String, Vec<LastingRule>>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let current = self.inner.parts.lasting_rules.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = rules;
+        // A driver that starts later reads them when it does.
+        let agents = self.inner.agents();
+        let linked = agents.all().filter(|agent| agent.is_linked());
+        let waiting: Vec<_> = linked
+            .map(|agent| {
+                let (done, applied) = oneshot::channel();
+                agent.inbox.push(Command::RulesChanged(done));
+                applied
+            })
+            .collect();
+        async move {
+            for applied in waiting {
+                // A link that has ended judges nothing.
+                let _ = applied.await;
+            }
+        }
+    }
+
     /// Starts the process of each agent that is to stand by (`standby`), where it does not run yet.
     /// Each has one process at most, which [`Host::shutdown`] ends. An agent that may not run is
     /// left out, with a warning.
@@ -657,6 +689,7 @@ impl Host {
         self.inner.orphans.sweep(&runtime);
         let rules = Rules {
             is_in_cwd: agent.is_placed,
+            policy: shared.policy(),
             ..agent::rules(&shared.config)
         };
         let core = Core::new(rules, seed());

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use tokio::sync::oneshot;
-use trunkline_core::{Answer, EditRejected, Key};
+use trunkline_core::{Answer, EditRejected, Key, exact_rule, policy::Pattern};
 use trunkline_protocol::{
     InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
 };
@@ -19,6 +19,15 @@ pub(crate) trait Answers: fmt::Debug + Send + Sync {
         session: Key,
         tool: String,
         input: Json,
+        reply: oneshot::Sender<Option<EditRejected>>,
+    );
+
+    /// Judges a lasting rule by the request that it is for. The reply is empty if it allows it.
+    fn check_rule(
+        &self,
+        session: Key,
+        request: Box<PermissionRequest>,
+        rule: Pattern,
         reply: oneshot::Sender<Option<EditRejected>>,
     );
 }
@@ -94,13 +103,33 @@ impl Permission {
         if let Some(link) = &self.responder.link {
             link.check_edit(self.responder.session, tool, input, reply);
         }
-        Some(async move {
-            match rejected.await {
-                Ok(None) => Ok(()),
-                Ok(Some(rejected)) => Err(rejected),
-                Err(_) => Err(EditRejected::Closed),
-            }
-        })
+        Some(into_result(rejected))
+    }
+
+    /// The pattern that allows exactly this request, if one can. Whether a link in its path leads
+    /// elsewhere is looked up by [`Permission::check_rule`].
+    #[must_use]
+    pub fn exact_rule(&self) -> Option<Pattern> {
+        exact_rule(&self.request)
+    }
+
+    /// Judges a lasting rule ("always allow"): it has to allow this request, past the deny rules of
+    /// the agent, and by every name of the files that it names.
+    ///
+    /// # Errors
+    /// [`EditRejected`]; the request stays open.
+    ///
+    /// # Cancel safety
+    /// The future changes nothing, so it may be dropped.
+    pub fn check_rule(
+        &self,
+        rule: Pattern,
+    ) -> impl Future<Output = Result<(), EditRejected>> + Send + use<> {
+        let (reply, rejected) = oneshot::channel();
+        if let Some(link) = &self.responder.link {
+            link.check_rule(self.responder.session, self.request.clone(), rule, reply);
+        }
+        into_result(rejected)
     }
 
     /// Answers it with the protocol's own message, for relays. It answers this request, whichever it names.
@@ -114,6 +143,16 @@ impl Permission {
 
     fn send(mut self, response: PermissionResponse) {
         self.responder.send(Answer::Permission(Box::new(response)));
+    }
+}
+
+async fn into_result(
+    rejected: oneshot::Receiver<Option<EditRejected>>,
+) -> Result<(), EditRejected> {
+    match rejected.await {
+        Ok(None) => Ok(()),
+        Ok(Some(rejected)) => Err(rejected),
+        Err(_) => Err(EditRejected::Closed),
     }
 }
 

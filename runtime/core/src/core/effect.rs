@@ -74,6 +74,8 @@ pub enum Effect {
         serial: u64,
         query: PathQuery,
     },
+    /// Note that a lasting rule, and no pattern of the configuration, approved a permission.
+    AllowedByRule { key: Key, rule: String },
     /// Ask the session's user a question.
     AskInput {
         key: Key,

@@ -16,7 +16,7 @@ use trunkline_protocol::{
 use super::{Core, Counter, Effect, Key};
 use crate::{
     EditRejected, TurnNo, TurnScope,
-    policy::{Action, Decision, FoundNames, Judgement, PathQuery, Unmatched},
+    policy::{Action, Decision, FoundNames, Judgement, PathQuery, Pattern, Policy, Unmatched},
     share::may_take,
 };
 
@@ -75,6 +75,51 @@ struct UnjudgedPermission {
     meta: Option<Box<Meta>>,
 }
 
+/// Returns the pattern that allows exactly this request, if one can: a lasting rule for "always
+/// allow".
+#[must_use]
+pub fn exact_rule(request: &PermissionRequest) -> Option<Pattern> {
+    if request.truncated == Some(true) {
+        return None;
+    }
+    let rule = Pattern::exact(&request.tool, request.resource.as_deref()?)?;
+    let judge = |action: &Action<'_>| Policy::default().judge_by(&rule, action);
+    let judgement = with_action(request, &[], None, judge);
+    // Whether its path leads elsewhere is looked up when an answer has the rule.
+    let may_allow = !matches!(
+        judgement,
+        Judgement::Decided(Decision::Ask | Decision::Deny)
+    );
+    may_allow.then_some(rule)
+}
+
+/// Calls `judge` with the action of a request.
+fn with_action<R>(
+    request: &PermissionRequest,
+    dirs: &[&Path],
+    names: Option<&FoundNames>,
+    judge: impl FnOnce(&Action<'_>) -> R,
+) -> R {
+    let input = request.input.as_ref().map(read_input);
+    let diffs = request.diffs.iter().flatten();
+    let paths: Vec<_> = diffs.map(|diff| diff.path.as_str()).collect();
+    let resource = request.resource.as_deref().unwrap_or_default();
+    judge(&Action {
+        input: input.as_ref(),
+        paths: &paths,
+        work_dir: dirs.first().copied(),
+        deny_dirs: dirs,
+        names,
+        ..Action::new(&request.tool, resource)
+    })
+}
+
+/// Returns true if the request names its resource. A host in between writes an absent one as the
+/// empty text ([permission.6]).
+fn has_resource(request: &PermissionRequest) -> bool {
+    request.resource.as_ref().is_some_and(|it| !it.is_empty())
+}
+
 impl Core {
     /// The adapter asks for a permission.
     pub(super) fn ask(
@@ -112,7 +157,7 @@ impl Core {
         };
         match judgement {
             Judgement::Decided(decision) => {
-                if let Some(unjudged) = self.decide(index, decision, unjudged) {
+                if let Some(unjudged) = self.decide(index, decision, unjudged, None) {
                     let kind = unjudged.kind();
                     let serial = self.open_request(index, id, turn, kind, bytes, now);
                     self.ask_user(index, unjudged, serial);
@@ -146,7 +191,7 @@ impl Core {
             Judgement::Decided(decision) => decision,
             Judgement::NeedsNames(_) => Decision::Ask,
         };
-        if let Some(unjudged) = self.decide(index, decision, *unjudged) {
+        if let Some(unjudged) = self.decide(index, decision, *unjudged, Some(names)) {
             request.kind = unjudged.kind();
             self.push_request(index, request);
             self.ask_user(index, unjudged, serial);
@@ -194,19 +239,36 @@ impl Core {
         request: &PermissionRequest,
         names: Option<&FoundNames>,
     ) -> Judgement {
-        let input = request.input.as_ref().map(read_input);
-        let diffs = request.diffs.iter().flatten();
-        let paths: Vec<_> = diffs.map(|diff| diff.path.as_str()).collect();
-        let dirs = self.dirs_of(index);
-        let resource = request.resource.as_deref().unwrap_or_default();
-        self.rules.policy.judge(&Action {
-            input: input.as_ref(),
-            paths: &paths,
-            work_dir: dirs.first().copied(),
-            deny_dirs: &dirs,
-            names,
-            ..Action::new(&request.tool, resource)
-        })
+        let judge = |action: &Action<'_>| self.rules.policy.judge(action);
+        with_action(request, &self.dirs_of(index), names, judge)
+    }
+
+    /// Replaces the policy: it judges what comes from now on.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.rules.policy = policy;
+    }
+
+    /// Judges a lasting rule before an answer with it: it has to allow the request, past the deny
+    /// list. Returns `None` if it does.
+    ///
+    /// # Errors
+    /// The paths whose names are needed first.
+    pub fn judge_rule(
+        &self,
+        key: Key,
+        request: &PermissionRequest,
+        rule: &Pattern,
+        names: Option<&FoundNames>,
+    ) -> Result<Option<EditRejected>, PathQuery> {
+        let Some(index) = self.index_of(key) else {
+            return Ok(Some(EditRejected::Closed));
+        };
+        let judge = |action: &Action<'_>| self.rules.policy.judge_by(rule, action);
+        match with_action(request, &self.dirs_of(index), names, judge) {
+            Judgement::NeedsNames(query) => Err(query),
+            Judgement::Decided(Decision::Allow) if has_resource(request) => Ok(None),
+            Judgement::Decided(_) => Ok(Some(EditRejected::ByRule(rule.as_str().to_owned()))),
+        }
     }
 
     /// Answers a permission that the policy decides. Returns it if its user decides.
@@ -215,16 +277,25 @@ impl Core {
         index: u32,
         decision: Decision,
         unjudged: UnjudgedPermission,
+        names: Option<&FoundNames>,
     ) -> Option<UnjudgedPermission> {
         let request = &unjudged.request;
-        // A host in between writes an absent one as the empty text ([permission.6]).
-        let has_resource = request.resource.as_ref().is_some_and(|it| !it.is_empty());
         let approved = match decision {
             Decision::Deny => false,
-            Decision::Allow if has_resource => true,
+            Decision::Allow if has_resource(request) => true,
             Decision::Allow if self.rules.policy.unmatched() == Unmatched::Deny => false,
             Decision::Allow | Decision::Ask => return Some(unjudged),
         };
+        if approved {
+            let find = |action: &Action<'_>| {
+                let rule = self.rules.policy.allowing_rule(action);
+                rule.map(|rule| rule.id.clone())
+            };
+            if let Some(rule) = with_action(request, &self.dirs_of(index), names, find) {
+                let key = self.key_of(index);
+                self.effect(Effect::AllowedByRule { key, rule });
+            }
+        }
         self.respond(index, &request.request_id, approved, StopReason::Policy);
         None
     }

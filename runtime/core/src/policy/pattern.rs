@@ -91,6 +91,16 @@ impl FromStr for Pattern {
 }
 
 impl Pattern {
+    /// Returns the pattern that matches this resource of this tool and no other. `None` if there is
+    /// none: a text is absent or too long, or a pattern gives its characters another meaning.
+    pub fn exact(tool: &str, resource: &str) -> Option<Self> {
+        let has_meaning = |text: &str| text.contains(['*', '?', '[', '\\']);
+        if tool.contains('(') || has_meaning(tool) || has_meaning(resource) {
+            return None;
+        }
+        format!("{tool}({resource})").parse().ok()
+    }
+
     /// The pattern as it was written.
     pub fn as_str(&self) -> &str {
         &self.text

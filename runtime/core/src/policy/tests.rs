@@ -506,3 +506,70 @@ fn a_deny_glob_matches_any_name() {
         assert_eq!(decide_named(&policy, "Edit", path, target, others), Allow);
     }
 }
+
+#[test]
+fn a_lasting_rule_allows_past_no_denial_and_is_named_where_it_was_needed() {
+    let lasting = [("r1", "Bash(rm *)"), ("r2", "Bash(make *)")].map(|(id, pattern)| LastingRule {
+        id: id.to_owned(),
+        pattern: pattern.parse().unwrap(),
+    });
+    let policy = Policy::new(Unmatched::Ask, ["Bash(make a)"], ["Bash(rm -r*)"]).unwrap();
+    let policy = policy.with_lasting(lasting.into());
+    for (line, decision, rule) in [
+        ("rm x", Allow, Some("r1")),
+        ("rm -rf x", Deny, Some("r1")),
+        ("make a", Allow, None),
+        ("make b", Allow, Some("r2")),
+        ("make b; ls", Ask, None),
+        ("ls", Ask, None),
+    ] {
+        let action = Action::new("Bash", line);
+        assert_eq!(policy.decide(&action), decision, "{line}");
+        assert_eq!(
+            policy.judge(&action),
+            Judgement::Decided(decision),
+            "{line}"
+        );
+        let allowing = policy.allowing_rule(&action).map(|rule| &*rule.id);
+        assert_eq!(allowing, rule, "{line}");
+    }
+    let unmatched = policy.with_lasting(Vec::new());
+    assert_eq!(unmatched.decide(&Action::new("Bash", "make b")), Ask);
+}
+
+#[test]
+fn an_exact_pattern_matches_its_own_action_alone() {
+    for (tool, resource, others) in [
+        ("Bash", "ls -la | wc (a)", &["ls -la | wc (a))", "ls"][..]),
+        ("Bash", " a\nb ", &["a\nb", " a\nb"]),
+        ("Write", "a/b)", &["a/b", "b)", "a/b)/c"]),
+        ("WebFetch", "https://a.org/x", &["https://a.org/x/y"]),
+    ] {
+        let exact = Pattern::exact(tool, resource).unwrap();
+        let allows = |tool, resource| {
+            let action = Action::new(tool, resource);
+            Policy::from_patterns(Unmatched::Ask, vec![exact.clone()], vec![]).decide(&action)
+        };
+        assert_eq!(exact.as_str(), format!("{tool}({resource})"));
+        assert_eq!(allows(tool, resource), Allow, "{exact}");
+        assert_eq!(allows("Other", resource), Ask, "{exact}");
+        for other in others {
+            assert_eq!(allows(tool, other), Ask, "{exact}: {other}");
+        }
+    }
+    let long = "x".repeat(1024);
+    for (tool, resource) in [
+        ("Bash", ""),
+        ("Bash", "ls *"),
+        ("Bash", "ls ?"),
+        ("Bash", "ls [a]"),
+        ("Bash", "a\\b"),
+        ("*", "ls"),
+        ("a b", "ls"),
+        ("a(b", "ls"),
+        ("", "ls"),
+        ("Bash", &long),
+    ] {
+        assert_eq!(Pattern::exact(tool, resource), None, "{tool}({resource})");
+    }
+}

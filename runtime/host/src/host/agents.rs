@@ -16,7 +16,7 @@ use trunkline_protocol::AgentState;
 use super::{Covered, absolute};
 use crate::{
     AgentHealth, AgentStatus, PolicyRefusal, Rates,
-    agent::{self, AgentShared, Folders},
+    agent::{self, AgentShared, Folders, LastingRules},
     config::AgentConfig,
     declared::{Declaration, Declared},
     files::Exchanges,
@@ -97,6 +97,8 @@ pub(super) struct Parts {
     pub(super) covered: Covered,
     /// When all processes die, unless it is put off.
     pub(super) deadline: Option<Deadline>,
+    /// The patterns that allow beside those of the configurations.
+    pub(super) lasting_rules: LastingRules,
     /// How many were made; each has a folder by its number.
     pub(super) made: AtomicUsize,
 }
@@ -149,6 +151,7 @@ impl Parts {
             usage,
             taps,
             self.folder.clone(),
+            self.lasting_rules.clone(),
         ));
         if refusal.is_some() {
             shared.set_state(AgentState::Failed);

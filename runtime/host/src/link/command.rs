@@ -4,10 +4,13 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 use tracing::Span;
-use trunkline_core::{Answer, EditRejected, Key, SteerError, policy::FoundNames};
+use trunkline_core::{
+    Answer, EditRejected, Key, SteerError,
+    policy::{FoundNames, Pattern},
+};
 use trunkline_protocol::{
-    FileInput, Json, LargeMember, Meta, RequestId, SessionInfo, SessionStart, SessionUpdate,
-    SessionsList, SessionsListResult, StopReason, UserInput,
+    FileInput, Json, LargeMember, Meta, PermissionRequest, RequestId, SessionInfo, SessionStart,
+    SessionUpdate, SessionsList, SessionsListResult, StopReason, UserInput,
 };
 
 use crate::{
@@ -86,6 +89,16 @@ pub(crate) enum Command {
         names: Option<FoundNames>,
         reply: oneshot::Sender<Option<EditRejected>>,
     },
+    /// Judges a lasting rule by the request that it is for. The reply is empty if it allows it.
+    CheckRule {
+        session: Key,
+        request: Box<PermissionRequest>,
+        rule: Pattern,
+        names: Option<FoundNames>,
+        reply: oneshot::Sender<Option<EditRejected>>,
+    },
+    /// The lasting rules have changed. The reply is sent when they count.
+    RulesChanged(oneshot::Sender<()>),
     Pause(Arc<SessionShared>),
     Resume(Arc<SessionShared>),
     /// The reader of much unread output has caught up.
@@ -137,6 +150,8 @@ impl Command {
             | Self::Answer { .. }
             | Self::Names { .. }
             | Self::CheckEdit { .. }
+            | Self::CheckRule { .. }
+            | Self::RulesChanged(_)
             | Self::Pause(_)
             | Self::Resume(_)
             | Self::ReadDown(_)

@@ -11,8 +11,8 @@ use std::{
 
 use futures_util::task::AtomicWaker;
 use tokio::sync::oneshot;
-use trunkline_core::{Answer, EditRejected, Key};
-use trunkline_protocol::{Json, RequestId};
+use trunkline_core::{Answer, EditRejected, Key, policy::Pattern};
+use trunkline_protocol::{Json, PermissionRequest, RequestId};
 
 use super::Command;
 use crate::{TurnNo, error::SendError, files::Exchanges, request::Answers, spool::Store};
@@ -190,6 +190,22 @@ impl Answers for Inbox {
             session,
             tool,
             input,
+            names: None,
+            reply,
+        });
+    }
+
+    fn check_rule(
+        &self,
+        session: Key,
+        request: Box<PermissionRequest>,
+        rule: Pattern,
+        reply: oneshot::Sender<Option<EditRejected>>,
+    ) {
+        self.push(Command::CheckRule {
+            session,
+            request,
+            rule,
             names: None,
             reply,
         });

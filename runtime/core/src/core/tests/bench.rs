@@ -48,6 +48,8 @@ pub(super) struct Bench {
     pub(super) names: Option<fn(&PathQuery) -> FoundNames>,
     /// The lookups without an answer.
     pub(super) lookups: Vec<(Key, u64)>,
+    /// The lasting rules that approved something.
+    pub(super) used_rules: Vec<String>,
     turns: u64,
 }
 
@@ -94,6 +96,7 @@ impl Bench {
             serials: Vec::new(),
             names: Some(without_links),
             lookups: Vec::new(),
+            used_rules: Vec::new(),
             turns: 0,
         }
     }
@@ -208,6 +211,7 @@ impl Bench {
                     self.serials.push((key, request.request_id.clone(), serial));
                     self.did.push(Did::Reported(scope, "permission"));
                 }
+                Effect::AllowedByRule { rule, .. } => self.used_rules.push(rule),
                 Effect::FindNames { key, serial, query } => match self.names {
                     Some(find) => {
                         let names = find(&query);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use trunkline_protocol::{Extensions, Json};
+use trunkline_protocol::{AdapterBody, AdapterMessage, Extensions, Json};
 
 use super::{
     super::Key,
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     EditRejected, TurnNo, TurnScope,
-    policy::{FoundNames, PathNames, Policy, Unmatched},
+    policy::{FoundNames, LastingRule, PathNames, Policy, Unmatched},
 };
 
 const TURN: TurnNo = TurnNo(1);
@@ -226,4 +226,68 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
     bench.drain();
     let judged = bench.core.judge_edit(key, "Write", &input, None);
     assert_eq!(judged, Ok(Some(EditRejected::Closed)));
+}
+
+#[test]
+fn a_lasting_rule_counts_from_its_request_on_until_the_policy_has_it_no_longer() {
+    let (mut bench, key) = running(&[], &["Write(**/.env)"]);
+    let request = |resource: &str| {
+        let line = format!(
+            r#"{{"type":"permission.request","session_id":"s","request_id":"r","tool":"Write","resource":"{resource}"}}"#
+        );
+        match AdapterMessage::parse(&line).unwrap().body {
+            AdapterBody::PermissionRequest(request) => request,
+            other => panic!("{other:?}"),
+        }
+    };
+    let judge = |bench: &Bench, rule: &str, resource: &str, names: Option<&FoundNames>| {
+        let rule = rule.parse().unwrap();
+        bench.core.judge_rule(key, &request(resource), &rule, names)
+    };
+    let found = |target: &str| FoundNames {
+        work_dir: Some("/w".to_owned()),
+        paths: [(
+            "a".to_owned(),
+            PathNames {
+                target: Some(target.to_owned()),
+                others: Vec::new(),
+            },
+        )]
+        .into(),
+    };
+    let query = judge(&bench, "Write(a)", "a", None).unwrap_err();
+    assert_eq!(query.paths, ["a"]);
+    for (rule, target, allows) in [
+        ("Write(a)", "/w/a", true),
+        ("Write", "/w/a", true),
+        ("Write(a)", "/etc/passwd", false),
+        ("Write(a)", "/w/.env", false),
+        ("Write", "/w/.env", false),
+        ("Write(b)", "/w/a", false),
+    ] {
+        let names = found(target);
+        let judged = judge(&bench, rule, "a", Some(&names));
+        let rejected = (!allows).then(|| EditRejected::ByRule(rule.to_owned()));
+        assert_eq!(judged, Ok(rejected), "{rule} -> {target}");
+    }
+    let unresolved = FoundNames::default();
+    let unclear = judge(&bench, "Write", "", Some(&unresolved));
+    assert_eq!(unclear, Ok(Some(EditRejected::ByRule("Write".to_owned()))));
+
+    let policy = Policy::new(Unmatched::Ask, [""; 0], ["Write(**/.env)"]).unwrap();
+    let rule = LastingRule {
+        id: "r1".to_owned(),
+        pattern: "Write(a)".parse().unwrap(),
+    };
+    for (lasting, expected, used) in [
+        (vec![rule], response("r", true, "policy"), &["r1"][..]),
+        (vec![], ASKED, &[]),
+    ] {
+        // Also for a request whose paths are looked up while the rules change.
+        ask(&mut bench, "r", "Write", "a");
+        bench.core.set_policy(policy.clone().with_lasting(lasting));
+        answer(&mut bench, "a", Some("/w/a"));
+        assert_eq!(bench.take(), [expected]);
+        assert_eq!(std::mem::take(&mut bench.used_rules), used);
+    }
 }

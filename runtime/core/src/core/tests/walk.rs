@@ -433,6 +433,7 @@ fn check(bench: &mut Bench, model: &mut Model) {
                     .serials
                     .push((key, request.request_id.clone(), serial));
             }
+            Effect::AllowedByRule { .. } => {}
             Effect::FindNames { key, serial, .. } => bench.lookups.push((key, serial)),
             Effect::AskInput { key, scope, .. } => check_scope(model, key, scope),
             Effect::WritePipe(message) => {

@@ -166,6 +166,31 @@ impl Driver {
                     reply,
                 }),
             },
+            Command::CheckRule {
+                session,
+                request,
+                rule,
+                names,
+                reply,
+            } => match self
+                .core
+                .judge_rule(session, &request, &rule, names.as_ref())
+            {
+                // As above.
+                Ok(rejected) => drop(reply.send(rejected)),
+                Err(query) => self.find_names(session, query, move |names| Command::CheckRule {
+                    session,
+                    request,
+                    rule,
+                    names: Some(names),
+                    reply,
+                }),
+            },
+            Command::RulesChanged(done) => {
+                self.core.set_policy(self.agent.policy());
+                // As above.
+                let _ = done.send(());
+            }
             Command::Pause(session) => self.core.handle_pause(key_of(&session), now),
             Command::Resume(session) => self.core.handle_resume(key_of(&session), now),
             Command::ReadDown(session) => self.core.handle_read_down(key_of(&session), now),

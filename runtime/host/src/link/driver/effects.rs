@@ -281,6 +281,10 @@ impl Driver {
                         let _ = reply.send(result.map(|info| *info).map_err(Into::into));
                     }
                 }
+                Effect::AllowedByRule { key, rule } => {
+                    let session = self.entry(key).map(|entry| entry.shared.id.to_string());
+                    tracing::info!(session, rule, "a lasting rule approved a permission");
+                }
                 Effect::Count(counter, key) => {
                     self.count(counter);
                     if let Some(entry) = key.and_then(|key| self.entry(key)) {
