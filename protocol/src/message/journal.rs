@@ -281,8 +281,12 @@ objects! {
         pub cancelled: Option<bool>,
         /// Why it was settled; absent: an answer came.
         pub reason: Option<StopReason>,
+        /// The pattern that approves such requests from now on.
+        pub always: Option<String>,
         /// The listener that answered.
         pub by: Option<String>,
+        /// A name of the person who answered, as the listener gave it. No rights follow from it.
+        pub name: Option<String>,
     }
 
     /// Entry: the running turn, or the one named, is to stop.

@@ -41,14 +41,14 @@ use tokio::{
 use tracing::Span;
 use trunkline_host::{
     EditRejected, Event, EventDelivery, FileError, Host, Input, OpenError, Permission, PlacedFile,
-    Question, Session, SessionOptions, SteerError, TurnNo, UpdateError,
+    Question, Session, SessionOptions, SteerError, TurnNo, UpdateError, policy::Pattern,
 };
 use trunkline_journal::{Journal, NotStored, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, Body, Category, ClosedReason, CopiedContext, Delivered, Fact, Failure, HostFact,
-    HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody, RequestDecided,
-    RequestId, Role, SessionClosed, SessionEdit, SessionId, SessionInfo, SessionStart,
-    SessionState, SteerResult, StopReason, TurnComplete, TurnId,
+    AdapterBody, Body, Category, ClosedReason, CopiedContext, Delivered, Fact, Failure, HostBody,
+    HostFact, HostMessage, InputResponse, MessageId, Meta, PermissionResponse, RelayBody,
+    RequestDecided, RequestId, Role, SessionClosed, SessionEdit, SessionId, SessionInfo,
+    SessionStart, SessionState, SteerResult, StopReason, TurnComplete, TurnId,
 };
 
 use self::{
@@ -56,7 +56,7 @@ use self::{
     inputs::{FilePlacing, GivenTurn, InputLookup, QueuedInput, QueuedItem, UnannouncedFile},
     stall::{JournalStall, LOOK},
 };
-pub use self::{inputs::Submission, memory::serve_in_memory};
+pub use self::{inputs::Submission, memory::serve_in_memory, requests::AnswerNote};
 use crate::{
     activity::ActivityCell,
     changes::{ChangeAnnouncer, SessionChange},
@@ -124,6 +124,10 @@ pub(crate) enum SessionCommand {
     Message(ListenerNo, HostMessage, Span),
     /// A listener sends an input with its files, in a span.
     Submit(ListenerNo, Submission, Span),
+    /// A listener answers a permission or a question, with a note.
+    Answer(ListenerNo, HostBody, AnswerNote),
+    /// Returns the patterns that allow exactly the open permissions.
+    ExactRules(oneshot::Sender<Vec<(RequestId, Pattern)>>),
     /// Changes the title or archives the session.
     Edit(EditSender, SessionEdit),
     /// Ends the session with the host. The sender is notified when it has ended.
@@ -224,7 +228,7 @@ pub(crate) enum HostReply {
     Updated(ListenerNo, Result<Box<SessionInfo>, UpdateError>),
     EditChecked(
         ListenerNo,
-        Box<PermissionResponse>,
+        Box<(PermissionResponse, AnswerNote)>,
         Result<(), EditRejected>,
     ),
 }

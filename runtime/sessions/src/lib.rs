@@ -61,7 +61,7 @@ mod tail;
 mod transcript;
 mod visitor;
 
-pub use actor::{Submission, serve_in_memory};
+pub use actor::{AnswerNote, Submission, serve_in_memory};
 pub use archive::Archive;
 pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
 pub use conversation::ConversationWriter;

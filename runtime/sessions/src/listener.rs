@@ -3,19 +3,23 @@
 use std::{collections::VecDeque, future::Future, sync::Arc};
 
 use bytes::Bytes;
-use tokio::sync::mpsc::{
-    self,
-    error::{TryRecvError, TrySendError},
+use tokio::sync::{
+    mpsc::{
+        self,
+        error::{TryRecvError, TrySendError},
+    },
+    oneshot,
 };
 use tracing::Span;
+use trunkline_host::policy::Pattern;
 use trunkline_journal::{Journal, ReadBatch, ReadError, Reader, SessionKey};
 use trunkline_protocol::{
-    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostMessage, Lag, OnSlow,
-    RelayMessage, Role, SessionEdit, SessionId,
+    AdapterBody, AdapterMessage, AttachRefusal, Category, ErrorEvent, HostBody, HostMessage, Lag,
+    OnSlow, RelayMessage, RequestId, Role, SessionEdit, SessionId,
 };
 
 use crate::{
-    actor::{CommandSender, EditSender, SessionCommand, Submission},
+    actor::{AnswerNote, CommandSender, EditSender, SessionCommand, Submission},
     ends,
     entry::{Entry, Reply, split_lines},
     tail::{EntryChunk, EntryTail, ListenerNo, ReadOutcome, StreamEnd},
@@ -421,6 +425,27 @@ impl SessionSender {
     /// If the future is dropped, the input may or may not have been submitted.
     pub fn submit(&self, submission: Submission) -> impl Future<Output = bool> + Send {
         self.command(SessionCommand::Submit(self.no, submission, Span::current()))
+    }
+
+    /// Answers a permission or a question with a note, as [`SessionSender::send`] sends a message.
+    /// A lasting rule that does not allow the request is replied to with an `error` of category
+    /// `protocol`, and the request stays open. Any other message is ignored.
+    ///
+    /// # Cancel safety
+    /// If the future is dropped, the answer may or may not have been sent.
+    pub fn answer(&self, body: HostBody, note: AnswerNote) -> impl Future<Output = bool> + Send {
+        self.command(SessionCommand::Answer(self.no, body, note))
+    }
+
+    /// Returns the pattern that allows exactly it for each open permission that has one; nothing if
+    /// the session has left the memory.
+    ///
+    /// # Cancel safety
+    /// The future only reads, so it may be dropped.
+    pub async fn exact_rules(&self) -> Vec<(RequestId, Pattern)> {
+        let (reply, rules) = oneshot::channel();
+        self.command(SessionCommand::ExactRules(reply)).await;
+        rules.await.unwrap_or_default()
     }
 
     /// Sends an edit of the title or the archive, as [`SessionSender::send`] sends a message. The

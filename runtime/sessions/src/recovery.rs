@@ -129,7 +129,9 @@ pub(crate) fn close(
             values: None,
             cancelled: Some(true),
             reason: Some(StopReason::Shutdown),
+            always: None,
             by: None,
+            name: None,
         };
         entries.entry(
             request.turn.map(|turn| turn.0),

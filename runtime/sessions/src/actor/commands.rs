@@ -7,8 +7,8 @@ use trunkline_protocol::{
 };
 
 use super::{
-    EditSender, GivenTurn, InputLookup, JoinRequest, OnStored, QueuedItem, SessionActor,
-    SessionCommand, Submission, Subscriber,
+    AnswerNote, EditSender, GivenTurn, InputLookup, JoinRequest, OnStored, QueuedItem,
+    SessionActor, SessionCommand, Submission, Subscriber,
 };
 use crate::{ends, entry::Reply, facts::is_hidden, recovery, tail::ListenerNo};
 
@@ -80,6 +80,13 @@ impl SessionActor {
                     self.submit_input(listener, submission, from, found);
                 }
             }
+            SessionCommand::Answer(listener, body, note) => {
+                if self.may_control(listener) {
+                    self.handle_answer(listener, body, note);
+                }
+            }
+            // Fails only if the caller no longer waits.
+            SessionCommand::ExactRules(reply) => drop(reply.send(self.exact_rules())),
             SessionCommand::Edit(by, edit) => self.edit_session(by, &edit),
             SessionCommand::End(done) => self.ending.push(done),
             SessionCommand::HandOver(done) => {
@@ -150,6 +157,14 @@ impl SessionActor {
         self.log.obstacle().map(|(_, why)| why)
     }
 
+    fn handle_answer(&mut self, by: ListenerNo, body: HostBody, note: AnswerNote) {
+        match body {
+            HostBody::PermissionResponse(response) => self.answer_permission(by, response, note),
+            HostBody::InputResponse(response) => self.answer_question(by, response, note),
+            _ => {}
+        }
+    }
+
     fn handle_message(
         &mut self,
         by: ListenerNo,
@@ -179,8 +194,9 @@ impl SessionActor {
             HostBody::Stop(Stop { reason }) => {
                 self.stop_turn(by, turn_id, reason.unwrap_or(StopReason::User))
             }
-            HostBody::PermissionResponse(response) => self.answer_permission(by, response),
-            HostBody::InputResponse(response) => self.answer_question(by, response),
+            HostBody::PermissionResponse(_) | HostBody::InputResponse(_) => {
+                self.handle_answer(by, body, AnswerNote::default());
+            }
             HostBody::SessionClose(_) => self.close_session(),
             // In a journal, a pause only concerns the pipe of its listener.
             HostBody::FlowPause(_) => self.pause_in_memory(),

@@ -658,8 +658,8 @@ impl SessionActor {
                 };
                 self.refuse_update(by, category, &why.to_string());
             }
-            HostReply::EditChecked(by, response, checked) => {
-                self.edit_checked(by, *response, checked);
+            HostReply::EditChecked(by, answer, checked) => {
+                self.edit_checked(by, *answer, checked);
             }
             HostReply::Updated(by, _) => {
                 self.send_body(by, None, AdapterBody::from(SessionInfo::default()));

@@ -1,14 +1,14 @@
 //! Requests of the agent. The first answer decides; the sender of a later one receives that
 //! decision ([journal.6]).
 //!
-//! An answer with another input for the tool is judged by the agent's deny rules first. If they
-//! reject it, the sender learns why, and the request stays open.
+//! An answer with another input for the tool is judged by the agent's deny rules first, and a lasting
+//! rule that comes with an answer by the request. If they reject it, the sender learns why, and the request stays open.
 //!
 //! An answer is stored before the agent gets it. If the request is settled in between, for example
 //! by a stop, the agent does not get the answer, and a further decision in the journal records
 //! that.
 
-use trunkline_host::{EditRejected, Permission};
+use trunkline_host::{EditRejected, Permission, policy::Pattern};
 use trunkline_protocol::{
     AdapterBody, Category, FieldKind, InputRequest, InputResponse, Json, Meta, PermissionResponse,
     RelayBody, RequestDecided, RequestId, StopReason, TurnId, rules::approves,
@@ -22,6 +22,26 @@ const MAX_REQUEST_IDS: usize = 1024;
 
 /// Maximum number of edited calls that the host checks for a session at once, with its other calls.
 const MAX_EDIT_CHECKS: usize = 64;
+
+/// What a client adds to an answer for the record.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerNote {
+    /// A name of the person who answers. No rights follow from it.
+    pub name: Option<String>,
+    /// The lasting rule that the approval comes with. It has to allow the request, otherwise the
+    /// request stays open. The sender of the answer keeps it.
+    pub always: Option<Pattern>,
+}
+
+impl AnswerNote {
+    fn decided(self, request: &RequestId, by: String) -> RequestDecided {
+        RequestDecided {
+            by: Some(by),
+            name: self.name,
+            ..bare(request)
+        }
+    }
+}
 
 impl SessionActor {
     /// Returns `true` if an answer of this listener to a request counts. Otherwise the listener
@@ -50,55 +70,77 @@ impl SessionActor {
         false
     }
 
-    pub(super) fn answer_permission(&mut self, by: ListenerNo, response: PermissionResponse) {
-        if !self.may_answer(by, &response.request_id) {
-            return;
-        }
-        let pending = self.pending.get(&response.request_id);
-        let check = match pending {
-            Some(PendingRequest::Permission(permission)) => permission.check_edit(&response),
-            Some(PendingRequest::Question(_)) | None => None,
-        };
-        match check {
-            None => self.settle_permission(by, response),
-            Some(_) if self.replies.len() >= MAX_EDIT_CHECKS => {
-                let why = "too many edited calls are checked; answer later";
-                self.reject_edit(by, &response.request_id, Category::Busy, why);
-            }
-            Some(check) => self.await_host(Box::pin(async move {
-                HostReply::EditChecked(by, Box::new(response), check.await)
-            })),
-        }
-    }
-
-    /// Settles a permission by an answer whose edit was checked, if it has one: unless the request
-    /// was settled meanwhile.
-    pub(super) fn edit_checked(
+    pub(super) fn answer_permission(
         &mut self,
         by: ListenerNo,
         response: PermissionResponse,
+        note: AnswerNote,
+    ) {
+        if !self.may_answer(by, &response.request_id) {
+            return;
+        }
+        let Some(PendingRequest::Permission(permission)) = self.pending.get(&response.request_id)
+        else {
+            return self.settle_permission(by, response, note);
+        };
+        let edit = permission.check_edit(&response);
+        let rule = note.always.clone();
+        let rule = rule.map(|rule| permission.check_rule(rule));
+        if edit.is_none() && rule.is_none() {
+            return self.settle_permission(by, response, note);
+        }
+        if self.replies.len() >= MAX_EDIT_CHECKS {
+            let why = "too many edited calls and rules are checked; answer later";
+            return self.reject_edit(by, &response.request_id, Category::Busy, why);
+        }
+        self.await_host(Box::pin(async move {
+            let mut checked = match edit {
+                Some(edit) => edit.await,
+                None => Ok(()),
+            };
+            if let (Ok(()), Some(rule)) = (&checked, rule) {
+                checked = rule.await;
+            }
+            HostReply::EditChecked(by, Box::new((response, note)), checked)
+        }));
+    }
+
+    /// Settles a permission by an answer whose edit and rule were checked: unless the request was
+    /// settled meanwhile.
+    pub(super) fn edit_checked(
+        &mut self,
+        by: ListenerNo,
+        (response, note): (PermissionResponse, AnswerNote),
         checked: Result<(), EditRejected>,
     ) {
         match checked {
             Ok(()) if self.may_answer(by, &response.request_id) => {
-                self.settle_permission(by, response);
+                self.settle_permission(by, response, note);
             }
             Ok(()) => {}
             Err(why) => {
-                let category = Category::PermissionDenied;
+                let category = match why {
+                    EditRejected::ByRule(_) => Category::Protocol,
+                    _ => Category::PermissionDenied,
+                };
                 self.reject_edit(by, &response.request_id, category, &why.to_string());
             }
         }
     }
 
-    /// Reports to a listener that its answer does not count because of its edit.
+    /// Reports to a listener that its answer does not count because of its edit or rule.
     fn reject_edit(&mut self, by: ListenerNo, id: &RequestId, category: Category, why: &str) {
         let error = error_event(category, &format!("{why}; the permission {id} stays open"));
         let turn = self.asked_in(id);
         self.send_body(by, turn, AdapterBody::from(error));
     }
 
-    fn settle_permission(&mut self, by: ListenerNo, response: PermissionResponse) {
+    fn settle_permission(
+        &mut self,
+        by: ListenerNo,
+        response: PermissionResponse,
+        mut note: AnswerNote,
+    ) {
         match self.pending.remove(&response.request_id) {
             Some(PendingRequest::Permission(permission)) => {
                 // Same rule as in the host: an option that contradicts the approval denies
@@ -110,7 +152,12 @@ impl SessionActor {
                     option_id: response.option_id.clone(),
                     updated_input: response.updated_input.clone().filter(|_| approved),
                     reason: response.reason,
-                    ..decided(&response.request_id, self.listener_name(by))
+                    always: note
+                        .always
+                        .take()
+                        .filter(|_| approved)
+                        .map(|rule| rule.as_str().to_owned()),
+                    ..note.decided(&response.request_id, self.listener_name(by))
                 };
                 self.decide(decided, permission, response);
             }
@@ -118,7 +165,7 @@ impl SessionActor {
             Some(PendingRequest::Question(question)) => {
                 let decided = RequestDecided {
                     cancelled: Some(true),
-                    ..decided(&response.request_id, self.listener_name(by))
+                    ..note.decided(&response.request_id, self.listener_name(by))
                 };
                 self.write_note(self.running_turn().cloned(), decided, None);
                 question.cancel();
@@ -146,7 +193,12 @@ impl SessionActor {
         }
     }
 
-    pub(super) fn answer_question(&mut self, by: ListenerNo, response: InputResponse) {
+    pub(super) fn answer_question(
+        &mut self,
+        by: ListenerNo,
+        response: InputResponse,
+        note: AnswerNote,
+    ) {
         if !self.may_answer(by, &response.request_id) {
             return;
         }
@@ -166,7 +218,7 @@ impl SessionActor {
                 let decided = RequestDecided {
                     values,
                     cancelled: response.cancelled,
-                    ..decided(&response.request_id, self.listener_name(by))
+                    ..note.decided(&response.request_id, self.listener_name(by))
                 };
                 let id = decided.request_id.clone();
                 let turn = self.asked_in(&id);
@@ -177,7 +229,7 @@ impl SessionActor {
             Some(PendingRequest::Permission(permission)) => {
                 let decided = RequestDecided {
                     approved: Some(false),
-                    ..decided(&response.request_id, self.listener_name(by))
+                    ..note.decided(&response.request_id, self.listener_name(by))
                 };
                 self.write_note(self.running_turn().cloned(), decided, None);
                 permission.deny();
@@ -202,6 +254,20 @@ impl SessionActor {
             .iter()
             .rev()
             .find(|decided| decided.request_id == *request_id)
+    }
+
+    /// Returns the pattern that allows exactly it for each open permission that has one.
+    pub(super) fn exact_rules(&self) -> Vec<(RequestId, Pattern)> {
+        let rules = self
+            .pending
+            .iter()
+            .filter_map(|(id, pending)| match pending {
+                PendingRequest::Permission(permission) => {
+                    Some((id.clone(), permission.exact_rule()?))
+                }
+                PendingRequest::Question(_) => None,
+            });
+        rules.collect()
     }
 
     /// Returns the turn to which an open request belongs.
@@ -366,14 +432,9 @@ fn bare(request: &RequestId) -> RequestDecided {
         values: None,
         cancelled: None,
         reason: None,
+        always: None,
         by: None,
-    }
-}
-
-fn decided(request: &RequestId, by: String) -> RequestDecided {
-    RequestDecided {
-        by: Some(by),
-        ..bare(request)
+        name: None,
     }
 }
 
