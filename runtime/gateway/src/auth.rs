@@ -4,5 +4,6 @@ pub(crate) mod authentication;
 pub(crate) mod authorizer;
 pub(crate) mod caller;
 pub(crate) mod handover;
+pub(crate) mod lasting_rules;
 pub(crate) mod principal;
 pub(crate) mod token;

@@ -25,6 +25,7 @@ use crate::{
     auth::{
         authorizer::{Folders, PrincipalAuthorizer},
         handover::HandoverCodes,
+        lasting_rules::LastingRules,
         principal::{KnownTokens, Principal},
         token::TokenFile,
     },
@@ -106,6 +107,7 @@ pub(crate) struct Shared {
     pub(crate) sessions: Sessions,
     pub(crate) known_tokens: KnownTokens,
     pub(crate) tokens: TokenFile,
+    pub(crate) rules: LastingRules,
     pub(crate) codes: HandoverCodes,
     pub(crate) uploads: Uploads,
     pub(crate) answers: AnswerStore,
@@ -148,6 +150,7 @@ impl Gateway {
         let shared = Shared {
             known_tokens: KnownTokens::new(tokens.clone()),
             tokens,
+            rules: LastingRules::open(&options.state, &host)?,
             codes: HandoverCodes::default(),
             uploads: Uploads::open(&options.state)?,
             answers: AnswerStore::default(),

@@ -24,6 +24,7 @@ mod life;
 mod may;
 mod network;
 mod pipe;
+mod rules;
 mod sessions;
 mod tls;
 mod tree;

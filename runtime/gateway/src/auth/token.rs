@@ -391,7 +391,7 @@ fn drop_orphans(tokens: &mut Vec<Token>) {
 }
 
 /// Replaces a file atomically, with mode 0600.
-fn write_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+pub(crate) fn write_private_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     let mut new = tempfile::NamedTempFile::new_in(folder)?;
     new.write_all(bytes)?;

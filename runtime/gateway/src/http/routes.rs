@@ -11,6 +11,7 @@ mod inputs;
 mod operate;
 mod pipe;
 mod requests;
+mod rules;
 mod search;
 mod sessions;
 mod socket;
@@ -125,6 +126,8 @@ fn authenticated_routes() -> Routes {
         .get("/v1/tokens", tokens::list)
         .post("/v1/tokens", tokens::make)
         .delete("/v1/tokens/{id}", tokens::revoke)
+        .get("/v1/rules", rules::list)
+        .delete("/v1/rules/{id}", rules::remove)
         .post("/v1/drain", hosts::drain)
         .post("/v1/reload", operate::reload)
         .post("/v1/stop", operate::stop)

@@ -1,7 +1,7 @@
 //! A client of a session for the time of one request: it joins, sends something, and waits for what
 //! follows.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use tokio::time::timeout;
 use trunkline_protocol::{
@@ -9,7 +9,8 @@ use trunkline_protocol::{
     TurnId,
 };
 use trunkline_sessions::{
-    Entry, EntryBody, EntryItem, EntryListener, Listener, Sessions, StreamEnd, Submission,
+    AnswerNote, Entry, EntryBody, EntryItem, EntryListener, Listener, Sessions, StreamEnd,
+    Submission,
 };
 
 use crate::http::problem::{Answer, Problem};
@@ -95,6 +96,27 @@ impl SessionClient {
             true => Ok(()),
             false => Err(Problem::unavailable(LEFT)),
         }
+    }
+
+    /// Answers a permission or a question.
+    pub(crate) async fn answer(&self, body: HostBody, note: AnswerNote) -> Answer<()> {
+        match self.entries.listener().sender().answer(body, note).await {
+            true => Ok(()),
+            false => Err(Problem::unavailable(LEFT)),
+        }
+    }
+
+    /// Returns the pattern that allows exactly it for each open permission that has one, by the
+    /// request's id.
+    pub(crate) async fn exact_rules(&self) -> BTreeMap<String, String> {
+        if self.attached.requests.is_none() {
+            return BTreeMap::new();
+        }
+        let rules = self.entries.listener().sender().exact_rules().await;
+        let texts = rules.into_iter();
+        texts
+            .map(|(id, rule)| (id.to_string(), rule.to_string()))
+            .collect()
     }
 
     /// Submits an input with its files.

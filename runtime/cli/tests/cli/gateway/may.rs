@@ -440,11 +440,12 @@ fn open_requests(client: &Client, id: &str) -> Value {
 
 /// All forms of an answer to a permission: a decision, a lasting rule, an edited call, and the
 /// answer to a question, which would deny it.
-fn answers() -> [Value; 7] {
+fn answers() -> [Value; 8] {
     [
         json!({ "approved": true }),
         json!({ "approved": false }),
         json!({ "approved": true, "always_allow": true }),
+        json!({ "approved": true, "always": "*" }),
         json!({ "approved": true, "option_id": "always" }),
         json!({ "approved": true, "updated_input": {} }),
         json!({ "cancelled": true }),

@@ -1,6 +1,6 @@
 //! What is said in a session beside inputs: a stop, answers to requests, changes of settings.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension, Json as Body,
@@ -10,10 +10,11 @@ use axum::{
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
+use trunkline_host::policy::Pattern;
 use trunkline_protocol::{
     AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionId, SessionUpdate, Stop,
 };
-use trunkline_sessions::EntryBody;
+use trunkline_sessions::{AnswerNote, EntryBody};
 
 use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id, with_short_names};
 use crate::{
@@ -27,6 +28,9 @@ use crate::{
         session_client::{Received, SessionClient},
     },
 };
+
+/// Limit for the display name of an answer, in characters.
+const MAX_DISPLAY_NAME: usize = 64;
 
 /// How long a session may take to say who decided a request that is not open.
 const REMEMBERS: Duration = Duration::from_secs(1);
@@ -93,27 +97,93 @@ pub(super) async fn answer(
             return Err(Problem::unprocessable(detail));
         }
     };
+    let note = take_note(&mut members)?;
     members.insert("request_id".to_owned(), json!(request));
     let message = message(&id, kind, members)?;
     authorize(&shared, &principal, &message, None)?;
-    let mut client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
-    let (own, request) = (client.name().map(str::to_owned), request.as_str());
-    client.send(None, message.body).await?;
+    if note.always.is_some() {
+        if shared.options.peers.is_some() {
+            let detail = "hosts of a cluster keep no lasting rules; answer without `always`, or add the pattern to `permission.allow` of the agent";
+            return Err(Problem::conflict(detail));
+        }
+        shared.rules.require_room().await?;
+    }
+    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
+    let decided = decide(shared, principal, client, request, message.body, note);
+    // A task, since a client that leaves must not separate a rule from its answer.
+    let decided = tokio::spawn(decided).await;
+    decided.map_err(|_| Problem::unavailable("the daemon ends"))?
+}
+
+/// Takes what an answer has for the record out of its members.
+fn take_note(members: &mut Map<String, Value>) -> Answer<AnswerNote> {
+    let mut take = |name: &str| match members.remove(name) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(Problem::unprocessable(format!("`{name}` is a text"))),
+    };
+    let (name, always) = (take("name")?, take("always")?);
+    if let Some(name) = &name
+        && (name.is_empty()
+            || name.chars().count() > MAX_DISPLAY_NAME
+            || name.contains(|char: char| char.is_control() || is_bidirectional(char)))
+    {
+        return Err(Problem::unprocessable(format!(
+            "`name` has 1 to {MAX_DISPLAY_NAME} characters, and none that controls the display"
+        )));
+    }
+    let always: Option<Pattern> = always
+        .map(|text| text.parse())
+        .transpose()
+        .map_err(|error| Problem::unprocessable(format!("`always`: failed to {error}")))?;
+    let is_plain_approval =
+        members.get("approved") == Some(&json!(true)) && !members.contains_key("updated_input");
+    if always.is_some() && !is_plain_approval {
+        return Err(Problem::unprocessable(
+            "`always` comes with `approved: true`, without `updated_input`",
+        ));
+    }
+    Ok(AnswerNote { name, always })
+}
+
+/// Returns true if a character changes the direction of text.
+fn is_bidirectional(char: char) -> bool {
+    matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// Sends an answer, waits for the decision, and saves the rule that it came with.
+async fn decide(
+    shared: Arc<Shared>,
+    principal: Principal,
+    mut client: SessionClient,
+    request: String,
+    body: HostBody,
+    note: AnswerNote,
+) -> Answer<Body<Value>> {
+    let own = client.name().map(str::to_owned);
+    let has_rule = note.always.is_some();
+    client.answer(body, note).await?;
     let decision = |received: Received<'_>| match received.body {
         EntryBody::Relay(RelayBody::RequestDecided(decided))
             if decided.request_id.as_str() == request =>
         {
             Some(Ok(decided.clone()))
         }
-        // The reply to an answer of a question's form to a permission, or to an edited call that the
-        // agent's rules deny.
-        EntryBody::Adapter(AdapterBody::Error(error))
-            if received.entry.is_none() && error.category == Some(Category::PermissionDenied) =>
-        {
-            Some(Err(Problem::forbidden(match principal.may_approve() {
-                true => error.message.clone(),
-                false => no_approval(&principal).to_owned(),
-            })))
+        // The reply to an answer of a question's form to a permission, to an edited call that the
+        // agent's rules deny, or to a rule that does not allow the request.
+        EntryBody::Adapter(AdapterBody::Error(error)) if received.entry.is_none() => {
+            match error.category? {
+                Category::PermissionDenied => {
+                    Some(Err(Problem::forbidden(match principal.may_approve() {
+                        true => error.message.clone(),
+                        false => no_approval(&principal).to_owned(),
+                    })))
+                }
+                Category::Protocol if has_rule => {
+                    Some(Err(Problem::unprocessable(error.message.clone())))
+                }
+                _ => None,
+            }
         }
         _ => None,
     };
@@ -130,16 +200,28 @@ pub(super) async fn answer(
             .await
             .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
     }?;
-    if decided.by == own {
-        let decided = serde_json::to_value(&decided).unwrap_or_default();
-        return Ok(Body(with_short_names(decided, &[("id", "request_id")])));
+    if decided.by != own {
+        let by = decided
+            .by
+            .map_or_else(String::new, |by| format!(" by {by}"));
+        return Err(Problem::conflict(format!(
+            "the request was decided{by} before, or is not open"
+        )));
     }
-    let by = decided
-        .by
-        .map_or_else(String::new, |by| format!(" by {by}"));
-    Err(Problem::conflict(format!(
-        "the request was decided{by} before, or is not open"
-    )))
+    let shown = serde_json::to_value(&decided).unwrap_or_default();
+    let mut shown = with_short_names(shown, &[("id", "request_id")]);
+    if let Some(pattern) = &decided.always {
+        let by = own.as_deref().unwrap_or_default();
+        let saved = shared.rules.add(&client.attached.agent_id, pattern, by);
+        let approved_only = |problem: Problem| {
+            let why = problem.into_detail();
+            Problem::failed(format!(
+                "the request was approved, but no rule saved: {why}"
+            ))
+        };
+        shown["rule"] = json!(saved.await.map_err(approved_only)?);
+    }
+    Ok(Body(shown))
 }
 
 #[derive(Debug, Deserialize)]

@@ -316,6 +316,10 @@ pub(super) async fn show(
     let shown = serde_json::to_value(&client.attached).unwrap_or_default();
     let mut shown = with_short_names(shown, SHORT_NAMES);
     shown["id"] = json!(id);
+    let patterns = client.exact_rules().await;
+    if !patterns.is_empty() {
+        shown["always_patterns"] = json!(patterns);
+    }
     if let Some(own) = own_host(&shared) {
         shown["host"] = json!(own);
     }
