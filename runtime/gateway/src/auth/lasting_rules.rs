@@ -96,7 +96,7 @@ impl LastingRules {
 
     /// Returns an error if there are as many rules as there may be.
     pub(crate) async fn require_room(&self) -> Answer<()> {
-        has_room(&*self.rules.lock().await)
+        has_room(&self.rules.lock().await)
     }
 
     /// Saves a rule, which then counts. An equal one of the agent is returned as it is.

@@ -21,13 +21,18 @@ trunkline.serve(answer, name="tools", version="1.0.0")
 /// A home with the agent `tools`, which works in `work`.
 fn home_with(permission: &Value) -> Home {
     let home = Home::new();
-    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../adapters-sdk/python/src");
-    let script = home.file("tools.py", TOOLS);
+    home.file("tools.py", TOOLS);
     std::fs::create_dir(home.path().join("work")).unwrap();
+    configure(&home, permission);
+    home
+}
+
+fn configure(home: &Home, permission: &Value) {
+    let package = concat!(env!("CARGO_MANIFEST_DIR"), "/../../adapters-sdk/python/src");
+    let script = home.path().join("tools.py");
     let agent = json!({"id": "tools", "external": {"command": "python3", "args": [script, package],
         "work_dir": home.path().join("work")}, "permission": permission});
     home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
-    home
 }
 
 /// Sends an input whose tool is not approved, and returns the path of the request that waits.
@@ -125,12 +130,15 @@ fn a_rule_approves_what_it_shows_in_every_session_until_it_is_removed() {
     must_be(&client, &id, "Write notes", "denied");
     assert_eq!(rules(&client).len(), 3);
 
-    // They survive a reload and the daemon.
-    daemon
-        .token(&["admin"])
-        .post("/v1/reload", &json!({}))
-        .must_be(200);
-    must_be(&client, &client.open(), "Bash make b", "allowed");
+    // They survive another configuration of the agent, whose denials win, and the daemon.
+    let deny = ["Bash(*secret*)", "Write(**/.env)", "Bash(make c)"];
+    configure(&home, &json!({ "deny": deny }));
+    let admin = daemon.token(&["admin"]);
+    admin.post("/v1/reload", &json!({})).must_be(200);
+    let changed = client.open();
+    must_be(&client, &changed, "Bash make b", "allowed");
+    must_be(&client, &changed, "Bash make c", "denied");
+    must_be(&client, &id, "Bash make c", "allowed");
     daemon.down();
     let file = home.path().join("state/rules.json");
     let mode = std::os::unix::fs::PermissionsExt::mode(&file.metadata().unwrap().permissions());
