@@ -409,14 +409,18 @@ impl SessionFacts {
 
 /// Makes a title of a text that is no hub's.
 fn cut_title(text: &str) -> String {
-    let mut title: String = text.chars().filter(|char| !is_hidden(*char)).collect();
+    let mut title: String = text
+        .chars()
+        .filter(|char| !controls_display(*char))
+        .collect();
     title.truncate(title.floor_char_boundary(MAX_TITLE));
     title
 }
 
-/// Returns `true` for a character that controls how text is shown, which no title has: control
-/// characters, separators of lines, and all that Unicode calls Bidi_Control.
-pub(crate) fn is_hidden(char: char) -> bool {
+/// Returns `true` for a character that controls how text is shown, which no title or name has:
+/// control characters, line separators, and those with the Unicode property Bidi_Control.
+#[must_use]
+pub fn controls_display(char: char) -> bool {
     char.is_control()
         || matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }

@@ -67,6 +67,7 @@ pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
 pub use conversation::ConversationWriter;
 pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path, without_paths};
 pub use export::{EntryPrinter, ExportFormat, SessionExport};
+pub use facts::controls_display;
 pub use history::{HistoryError, HistoryPage, HistoryRange};
 pub use list::{OverviewPage, SessionOverview};
 pub use listener::{EntryItem, EntryListener, Listener, SessionSender, StreamItem};

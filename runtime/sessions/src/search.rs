@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use trunkline_journal::{Journal, ListPosition, ReadError, Reader, SessionListing};
 
 use crate::{
-    facts::is_hidden,
+    facts::controls_display,
     history::EntryLines,
     list::{InMemory, ListCandidates, format_time, read_session},
     visitor::Visitor,
@@ -522,7 +522,7 @@ fn snippet(text: &str, at: usize, length: usize) -> String {
     text[begin.map_or(at, |(begin, _)| begin)..]
         .chars()
         .take(SNIPPET)
-        .map(|char| if is_hidden(char) { ' ' } else { char })
+        .map(|char| if controls_display(char) { ' ' } else { char })
         .collect()
 }
 

@@ -1,6 +1,6 @@
-//! What may be said over a network: one total table, of messages, scopes and agents. A network peer
-//! is not the operator: it names no path of this machine, and sets of a session only what the
-//! agent's configuration leaves to it.
+//! Authorization of messages over a network, by one total table of messages, scopes and agents. A
+//! network client is not the operator: it names no path of this machine, and sets only those options
+//! of a session that the agent's configuration allows.
 
 use std::path::Path;
 
@@ -36,26 +36,25 @@ pub(crate) fn no_approval(principal: &Principal) -> &'static str {
 pub(crate) struct PrincipalAuthorizer {
     scope: Scope,
     may_approve: Result<(), &'static str>,
-    /// Whose agents say what may be set.
+    /// Host with the agents whose configuration allows options.
     host: Host,
     folders: Folders,
-    /// True if the client sees the sessions of all.
+    /// True if the client sees the sessions of other clients.
     sees_all: bool,
 }
 
-/// Whether a session may name the folders that it works in.
+/// Rule for folders that a session names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Folders {
-    /// None.
+    /// A session names no folder.
     Refused,
-    /// Folders that its agent's configuration allows to every session: `work_dir`, `allowed_dirs`,
-    /// and folders in them. ACP has no session without a folder. The hub is this daemon's own agent
-    /// of ACP, so the files that it names are taken, too: it wrote them itself.
+    /// Folders within `work_dir` and `allowed_dirs` of the agent's configuration: each session of
+    /// ACP names one. Files are allowed, too, since the hub is this daemon's own ACP agent.
     Allowed,
 }
 
 impl PrincipalAuthorizer {
-    /// The table for who asks. `None`: this user may say all.
+    /// Creates the rules for a principal; `None` for this user, who may send everything.
     pub(crate) fn of(principal: &Principal, host: &Host, folders: Folders) -> Option<Self> {
         match principal {
             Principal::User => None,
@@ -72,7 +71,7 @@ impl PrincipalAuthorizer {
         }
     }
 
-    /// Refuses a message of this type whose scope the token does not have.
+    /// Refuses a type of message whose scope the token lacks.
     fn require_scope(&self, needed: Scope, kind: &str) -> Result<(), String> {
         if self.scope >= needed {
             return Ok(());
@@ -83,8 +82,9 @@ impl PrincipalAuthorizer {
         ))
     }
 
-    /// Returns a start without the folders and the conversation that it may name. A client that may
-    /// list an agent's own conversations continues one by its id, in a folder that is allowed.
+    /// Removes the folders and the conversation that a start may name, so that the rest can be
+    /// checked. A client that may list an agent's own conversations continues one by its id, in an
+    /// allowed folder.
     fn without_allowed(
         &self,
         start: &SessionStart,
@@ -120,8 +120,7 @@ impl PrincipalAuthorizer {
         Ok(start)
     }
 
-    /// What may be set of sessions of an agent, as it is configured now. Of one that is not there
-    /// it is nothing.
+    /// Returns the options of an agent's sessions that may be set now; none for an unknown agent.
     fn settings(&self, agent: Option<&str>) -> Settings {
         let listed = agent
             .and_then(|id| self.host.agent(id))
@@ -130,7 +129,7 @@ impl PrincipalAuthorizer {
     }
 }
 
-/// Whether who asks may say a message. Of a session's start or update its agent is to be named.
+/// Checks that a principal may send a message. A start or an update needs the agent of the session.
 pub(crate) fn authorize(
     shared: &Shared,
     principal: &Principal,
@@ -153,8 +152,8 @@ pub(crate) fn authorize_hub_message(
     judged.map_err(Problem::forbidden)
 }
 
-/// Whether who asks may set an option of this name: also a title, which is no option of the
-/// protocol, and what the protocol does not read.
+/// Returns `true` if a principal may set the option of this name. The title counts as one, and so
+/// does a name that the protocol does not know.
 pub(crate) fn may_set(
     shared: &Shared,
     principal: &Principal,
@@ -233,14 +232,14 @@ impl MessageAuthorizer for PrincipalAuthorizer {
             HubBody::SessionEdit(_) => {
                 self.require_scope(Scope::Control, HubKind::SessionEdit.as_str())
             }
-            // The visitor's rights bound what is read, and an observer reads, whatever role it asks for.
+            // The rights of the visitor limit what is read, whatever role the client requests.
             HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
         }
     }
 }
 
-/// What of a session may be set. Each field is named: one that is added to the protocol has to be
-/// decided on here, and is refused unless it can be listed.
+/// Options of a session that may be set. Each field is named, so that a new one of the protocol is
+/// decided here; it is refused unless it can be listed.
 struct Settings(NetworkOptions);
 
 impl Settings {
@@ -330,7 +329,7 @@ impl Settings {
         ])
     }
 
-    /// Refuses the first that is set and not listed, by its name.
+    /// Refuses the first option that is set and not listed.
     fn refuse<const N: usize>(&self, options: [(&str, bool); N]) -> Result<(), String> {
         let Some((name, _)) = options
             .into_iter()
@@ -358,7 +357,7 @@ mod tests {
 
     use super::*;
 
-    /// Agents that leave to a network what they do without a word, nothing, and all that can be listed.
+    /// Agents that allow the default options to a network, none, and all that can be listed.
     fn table(scope: Scope) -> PrincipalAuthorizer {
         let mut host = Host::builder().agent(AgentConfig::external("usual", "none"));
         for (id, options) in [("strict", &[][..]), ("open", &NetworkOption::ALL)] {
@@ -564,8 +563,8 @@ mod tests {
         }
     }
 
-    /// What no agent's configuration allows is refused: a folder beside it, above it, and behind a
-    /// link that leads out.
+    /// Folders that no configuration allows are refused: a sibling, a parent, and a link that leads
+    /// out.
     #[tokio::test]
     async fn folders_are_those_that_the_agent_may_work_in_and_only_where_they_may_be_named() {
         let place = tempfile::tempdir().unwrap();
@@ -629,7 +628,7 @@ mod tests {
         table.scope = Scope::Observe;
         assert!(table.hear_host(&file, Some("a")).is_err());
         table.scope = Scope::Control;
-        // A conversation of the agent's own is named by its id, by a client that may list them.
+        // A client that may list an agent's own conversations names one by its id.
         let by_id = serde_json::json!({"native_session_id": "n", "history": true});
         assert!(says(&table, Some("a"), "resume", by_id.clone()).is_err());
         table.sees_all = true;
@@ -648,8 +647,7 @@ mod tests {
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());
     }
 
-    /// Every option of a session, with what each agent leaves to a network. What none does can be
-    /// listed nowhere.
+    /// Every option of a session, by agent. An option that no agent allows cannot be listed.
     #[tokio::test]
     async fn what_may_be_set_differs_between_agents_and_some_is_never() {
         let table = table(Scope::Control);

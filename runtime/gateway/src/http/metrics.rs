@@ -1,4 +1,4 @@
-//! Figures for Prometheus: of each agent, of requests, of streams.
+//! Metrics for Prometheus: agents, requests, streams, webhooks.
 
 use std::collections::BTreeMap;
 
@@ -11,18 +11,18 @@ use trunkline_protocol::Liveness;
 
 use crate::peers::{HostPhase, HostState};
 
-/// How many hosts have a figure of their own; the number of all says how many more there are.
+/// Maximum number of hosts with a metric of their own; a further metric counts all hosts.
 const HOSTS: usize = 256;
 
-/// The gateway's own figures, which live as long as it does.
+/// Metrics of the gateway itself.
 #[derive(Debug)]
 pub(crate) struct Metrics {
     registry: Registry,
     /// Requests by route, method and status.
     pub(crate) requests: IntCounterVec,
-    /// How long they took until their answer began, in seconds.
+    /// Time until the answer began, in seconds.
     pub(crate) took: HistogramVec,
-    /// Streams that are open.
+    /// Open streams.
     pub(crate) streams: IntGauge,
     /// Deliveries of webhooks, by webhook and result.
     pub(crate) deliveries: IntCounterVec,
@@ -74,7 +74,7 @@ impl Metrics {
         }
     }
 
-    /// All figures, in the text format of Prometheus.
+    /// Renders all metrics in the text format of Prometheus.
     pub(crate) fn text(
         &self,
         version: &str,
@@ -179,14 +179,14 @@ impl Metrics {
         let mut families = self.registry.gather();
         families.extend(now.gather());
         let mut text = Vec::new();
-        // Families without a figure are left out; a Vec takes all.
+        // Empty families are left out.
         families.retain(|family| !family.get_metric().is_empty());
         let _ = TextEncoder::new().encode(&families, &mut text);
         text
     }
 }
 
-/// The hosts of a cluster, as this daemon sees them.
+/// Adds the hosts of a cluster, as this daemon sees them.
 fn count_hosts(now: &Registry, hosts: &[HostState]) {
     if hosts.is_empty() {
         return;

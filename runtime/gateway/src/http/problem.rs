@@ -1,4 +1,4 @@
-//! Errors, as RFC 9457 has them: what happened, in the protocol's categories where it has one.
+//! Errors by RFC 9457, with the protocol's category if there is one.
 
 use std::io;
 
@@ -17,7 +17,7 @@ use trunkline_sessions::{
 
 use crate::http::uploads::UploadError;
 
-/// Why a request was not done.
+/// Reason for the failure of a request.
 #[derive(Debug)]
 pub(crate) struct Problem {
     status: StatusCode,
@@ -25,7 +25,7 @@ pub(crate) struct Problem {
     category: Option<Category>,
 }
 
-/// What a route gives.
+/// Result of a route.
 pub(crate) type Answer<T> = Result<T, Problem>;
 
 #[derive(Serialize)]
@@ -54,17 +54,17 @@ impl Problem {
         }
     }
 
-    /// What happened, for a person.
+    /// Returns the description for people.
     pub(crate) fn into_detail(self) -> String {
         self.detail
     }
 
-    /// Unknown, another's, and removed look the same.
+    /// Unknown, invisible and removed sessions look the same.
     pub(crate) fn no_session() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is no session of this id")
     }
 
-    /// An agent that is unknown, or that the token is not for.
+    /// An unknown agent, or one that the token is not for.
     pub(crate) fn no_agent(agent: &str) -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -72,7 +72,7 @@ impl Problem {
         )
     }
 
-    /// Likewise.
+    /// The same for an ACP connection.
     pub(crate) fn no_connection() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is no connection of this id")
     }

@@ -1,4 +1,4 @@
-//! The paths. Each is thin: what it does, a session or the host does.
+//! Routes. Each handler is thin: the work is done by a session or the host.
 
 mod acp;
 mod agents;
@@ -52,7 +52,7 @@ use crate::{
     peers::{forward, inbound},
 };
 
-/// The longest body that is JSON, in bytes.
+/// Maximum length of a JSON body, in bytes.
 pub(crate) const BODY: usize = 1024 * 1024;
 
 /// Creates the router of all routes.
@@ -200,7 +200,7 @@ impl Routes {
     }
 }
 
-/// Counts a request, by its route and not by its path, of which there are too many.
+/// Counts a request by its route; paths are too many for a metric.
 async fn counted(
     State(shared): State<Arc<Shared>>,
     path: MatchedPath,
@@ -225,7 +225,7 @@ async fn counted(
     response
 }
 
-/// Runs a request in a span, which ends with the head of the answer: a stream goes on without it.
+/// Runs a request in a span, which ends with the head of the answer, before a stream.
 async fn traced(adopt: fn(&str, &Span), route: &str, mut request: Request, next: Next) -> Response {
     let span = tracing::info_span!(
         target: "trunkline_gateway::request",
@@ -247,14 +247,14 @@ async fn traced(adopt: fn(&str, &Span), route: &str, mut request: Request, next:
     let response = next.run(request).instrument(span.clone()).await;
     let status = response.status();
     span.record("http.response.status_code", status.as_u16());
-    // What a stranger calls a session is no name of one.
+    // The name that an unauthenticated client sends is not recorded.
     if let Some(SessionPath(id)) = named.filter(|_| status != StatusCode::UNAUTHORIZED) {
         span.record("session", &*redact::text(id.as_str()));
     }
     response
 }
 
-/// Errors that the router itself makes have no body: they get one as the others have.
+/// Adds a body to the errors of the router itself, which have none.
 async fn plain_errors(request: Request, next: Next) -> Response {
     let response = next.run(request).await;
     let is_bare = response.status().is_client_error()
@@ -267,7 +267,7 @@ async fn plain_errors(request: Request, next: Next) -> Response {
     }
 }
 
-/// The session that a path names. What is no id names none.
+/// Session of a path. An invalid id counts as unknown.
 #[derive(Debug)]
 pub(crate) struct SessionPath(pub(crate) SessionId);
 
@@ -290,7 +290,7 @@ impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     }
 }
 
-/// Another part of a path, by its name.
+/// Returns another part of a path by its name.
 pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
     let names: Path<Vec<(String, String)>> = Path::from_request_parts(parts, &())
         .await
@@ -303,13 +303,13 @@ pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
     found.ok_or_else(Problem::not_found)
 }
 
-/// The id of a turn.
+/// Parses the id of a turn.
 pub(crate) fn turn_id(text: Option<String>) -> Answer<Option<TurnId>> {
     let id = text.map(TurnId::new).transpose();
     id.map_err(|error| Problem::unprocessable(format!("the id of a turn: {error}")))
 }
 
-/// Adds the names that answers use beside those of the protocol, which answers had before.
+/// Adds the short names of members; the protocol's names stay for one version.
 fn with_short_names(mut answer: Value, names: &[(&str, &str)]) -> Value {
     for (short, protocol) in names {
         if let Some(value) = answer.get(protocol).cloned() {
@@ -319,7 +319,7 @@ fn with_short_names(mut answer: Value, names: &[(&str, &str)]) -> Value {
     answer
 }
 
-/// The message of these members.
+/// Builds a message of these members.
 fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answer<HostMessage> {
     for (name, value) in [("type", json!(kind)), ("session_id", json!(id))] {
         if members.insert(name.to_owned(), value).is_some() {
@@ -330,8 +330,8 @@ fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answe
     message.map_err(|error| Problem::unprocessable(error.to_string()))
 }
 
-/// Refuses options that the protocol, which is lenient, has not read: a restriction that is not
-/// there restricts nothing.
+/// Refuses options that the lenient reader of the protocol has dropped: a dropped restriction would
+/// restrict nothing.
 fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     let read: Map<String, Value> = serde_json::from_slice(&message.to_line()).unwrap_or_default();
     let is_lost = |(name, value): &(&String, &Value)| !value.is_null() && !read.contains_key(*name);
@@ -343,7 +343,7 @@ fn all_read(options: &Map<String, Value>, message: &HostMessage) -> Answer<()> {
     }
 }
 
-/// A body in JSON; an empty one counts as `{}`.
+/// JSON body; an empty one counts as `{}`.
 #[derive(Debug)]
 pub(crate) struct Json<T>(pub(crate) T);
 
@@ -385,10 +385,10 @@ async fn bytes_of(body: Body, most: usize) -> Answer<Vec<u8>> {
     Ok(bytes)
 }
 
-/// How long a body may take.
+/// Timeout for a body.
 const BODY_TIME: Duration = Duration::from_secs(30);
 
-/// The query of an address.
+/// Query of a URL.
 #[derive(Debug)]
 pub(crate) struct Query<T>(pub(crate) T);
 
@@ -396,7 +396,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
-        // The reader would replace what is not UTF-8.
+        // The parser would replace bytes that are not UTF-8.
         percent_decode_str(parts.uri.query().unwrap_or_default())
             .decode_utf8()
             .map_err(|error| Problem::bad_request(format!("the query: {error}")))?;
@@ -406,7 +406,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-/// Does what blocks where that may be.
+/// Runs blocking work on a thread for it.
 pub(crate) async fn blocking<T, E>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Answer<T>

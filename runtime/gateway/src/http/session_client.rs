@@ -1,5 +1,5 @@
-//! A client of a session for the time of one request: it joins, sends something, and waits for what
-//! follows.
+//! Client of a session for the duration of one request: joins, sends a message, and waits for the
+//! result.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -21,7 +21,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
 /// Text for a message that the session cannot take.
 const LEFT: &str = "the session has just left the memory; try again";
 
-/// An entry, or a reply to this client.
+/// Received entry, or reply to this client.
 #[derive(Debug)]
 pub(crate) struct Received<'a> {
     pub(crate) turn_id: Option<&'a TurnId>,
@@ -30,7 +30,7 @@ pub(crate) struct Received<'a> {
     pub(crate) entry: Option<&'a Entry>,
 }
 
-/// A session that a request has joined.
+/// Session that a request has joined.
 #[derive(Debug)]
 pub(crate) struct SessionClient {
     pub(crate) attached: SessionAttached,
@@ -80,7 +80,7 @@ impl SessionClient {
         }
     }
 
-    /// The name of this client in entries.
+    /// Returns the name of this client in entries.
     pub(crate) fn name(&self) -> Option<&str> {
         self.attached.listener.as_deref()
     }
@@ -163,7 +163,7 @@ impl SessionClient {
         }
     }
 
-    /// As [`SessionClient::wait_for`], for what should follow at once.
+    /// Waits like [`SessionClient::wait_for`] for a reply that should be immediate.
     pub(crate) async fn wait_for_reply<T>(
         &mut self,
         find: impl FnMut(Received<'_>) -> Option<T>,

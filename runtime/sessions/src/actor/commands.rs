@@ -10,7 +10,7 @@ use super::{
     AnswerNote, EditSender, GivenTurn, InputLookup, JoinRequest, OnStored, QueuedItem,
     SessionActor, SessionCommand, Submission, Subscriber,
 };
-use crate::{ends, entry::Reply, facts::is_hidden, recovery, tail::ListenerNo};
+use crate::{ends, entry::Reply, facts::controls_display, recovery, tail::ListenerNo};
 
 impl SessionActor {
     /// Handles a command, after looking up its input in the journal.
@@ -147,7 +147,7 @@ impl SessionActor {
             ));
         }
         if let Some(title) = &edit.title
-            && let Some(char) = title.chars().find(|char| is_hidden(*char))
+            && let Some(char) = title.chars().find(|char| controls_display(*char))
         {
             let code = u32::from(char);
             return Some(format!(

@@ -1,4 +1,4 @@
-//! The agents, their health, and the conversations that they keep.
+//! Agents, their health, and their own conversations.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -105,7 +105,7 @@ pub(super) async fn continue_conversation(
     Ok(())
 }
 
-/// The folder of each agent, by its id. One whose path is not UTF-8 is left out.
+/// Returns the folder of each agent by its id, except paths that are not UTF-8.
 pub(super) fn work_dirs(shared: &Shared, principal: &Principal) -> BTreeMap<String, String> {
     let agents = shared.host.agents().into_iter();
     let work_dirs = agents.filter_map(|agent| {

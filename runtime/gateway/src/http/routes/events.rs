@@ -1,4 +1,4 @@
-//! The entries of a session as Server-Sent Events: each once, from where a client left off.
+//! Server-Sent Events: the entries of a session, each once, after the last one that a client has.
 
 use std::{
     borrow::Cow,
@@ -30,19 +30,19 @@ use crate::{
     http::problem::{Answer, Problem},
 };
 
-/// How often something is said where nothing happens: a proxy that cuts idle connections finds none.
+/// Interval of comments on an idle stream, so that no proxy closes it.
 pub(super) const HEARTBEAT: Duration = Duration::from_secs(15);
 
-/// The least time between two writes to one of many: what happens meanwhile goes out together.
+/// Minimum time between two writes to one of many listeners; events in between are sent together.
 pub(super) const GATHER: Duration = Duration::from_millis(10);
 
-/// How many of a session's listeners are few: they hear all at once.
+/// Number of listeners of a session up to which each gets its events at once.
 const FEW: usize = 16;
 
-/// How much padding the first bytes have: a proxy that gathers some before it passes them on does so at once.
+/// Padding of the first bytes, so that a buffering proxy forwards them at once.
 const PADDING: usize = 2048;
 
-/// The first bytes: how soon to come back, and the padding.
+/// First bytes of a stream: the time until a reconnect, and the padding.
 pub(super) static BEGINNING: LazyLock<Bytes> =
     LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
@@ -78,7 +78,7 @@ pub(super) async fn stream_entries(
     };
     let (attached, listener) = shared.sessions_for(&principal).attach(&id, &attach).await?;
     if attached.state == Some(SessionState::Closed) && attach.after >= attached.last_seq {
-        // Nothing will come: a browser that gets this does not connect again.
+        // The session is closed: a browser does not reconnect after this.
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
     let reader = EntryReader {
@@ -124,7 +124,7 @@ pub(super) fn answer_events(
     Ok(sent(Body::from_stream(begin.chain(events))))
 }
 
-/// An answer that is events.
+/// Creates an answer with events.
 pub(super) fn sent(events: Body) -> Response {
     let mut response = events.into_response();
     for (name, value) in [
@@ -147,7 +147,7 @@ struct EntryReader {
     again: Instant,
 }
 
-/// A stream that is open, in the figures.
+/// Open stream, counted in the metrics.
 pub(super) struct Open(IntGauge);
 
 impl Open {

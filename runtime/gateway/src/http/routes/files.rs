@@ -1,4 +1,4 @@
-//! Files by handle, which is their SHA-256: in by PUT, out by GET. No path of this machine goes either way.
+//! Files by their SHA-256: uploads by PUT, downloads by GET. No path of this machine is sent.
 
 use std::{fmt, time::Duration};
 
@@ -31,13 +31,13 @@ use crate::{
     },
 };
 
-/// The time for a whole upload: 64 MiB at 75 kB/s.
+/// Timeout for a whole upload: 64 MiB at 75 kB/s.
 const UPLOAD_TIME: Duration = Duration::from_secs(15 * 60);
 
-/// The time that a client may let pass between two parts of an upload.
+/// Timeout between two parts of an upload.
 const UPLOAD_PAUSE: Duration = Duration::from_secs(30);
 
-/// The part of a file that is read and sent at once, in bytes.
+/// Size of the chunks of a download, in bytes.
 const CHUNK: usize = 64 * 1024;
 
 #[derive(Debug, Deserialize)]
@@ -64,7 +64,7 @@ pub(super) async fn take(
     Query(new): Query<NewFile>,
     request: Request,
 ) -> Answer<Response> {
-    // A file is of use only to those who may send an input.
+    // Only a client that may send inputs can use a file.
     authorize(
         &shared,
         &principal,

@@ -1,4 +1,4 @@
-//! The hosts that have sessions.
+//! Hosts of a cluster.
 
 use std::time::Duration;
 
@@ -15,10 +15,10 @@ use crate::{
     peers::{Peers, SessionLocation, forward::PEER_TIMEOUT},
 };
 
-/// For how long a host hands its sessions over, unless the request says otherwise.
+/// Default time for a host to hand its sessions over.
 const DEADLINE: u64 = 5 * 60 * 1000;
 
-/// Which host is to be empty, and by when.
+/// Body of a request to drain a host.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Drain {
@@ -26,7 +26,7 @@ pub(super) struct Drain {
     deadline_ms: Option<u64>,
 }
 
-/// Has a host hand its sessions to others.
+/// Makes a host hand its sessions to others.
 pub(super) async fn drain(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -42,16 +42,18 @@ pub(super) async fn drain(
     Ok(StatusCode::ACCEPTED)
 }
 
-/// The other hosts.
+/// Returns the other hosts of the cluster.
 fn others(shared: &Shared) -> Answer<&dyn Peers> {
     let alone =
         || Problem::unprocessable("this daemon is alone: there is no host to take its sessions");
     shared.options.peers.as_deref().ok_or_else(alone)
 }
 
-/// Has a host take over a session whose files are on a storage that no host has. Its agent begins anew there.
+/// Makes a host take over a session whose files are on a storage that no host has. Its agent starts
+/// anew there.
 ///
-/// Whose session it is its record says, which no host has open: so this is for those who see all.
+/// No host has the session's record open, so its owner is unknown: the principal must see all
+/// sessions.
 pub(super) async fn relocate(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -87,8 +89,8 @@ pub(super) async fn relocate(
     }
 }
 
-/// What is known of each host, by the agents that who asks may have. What all sessions make up is
-/// for those who see all.
+/// Lists the hosts with the agents that the principal may use. Load and number of sessions are
+/// visible only to a principal that sees all sessions.
 pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Json<Value> {
     let mut hosts = shared
         .options

@@ -1,4 +1,5 @@
-//! An input: taken when the journal has it, and answered with where to read on, or with the end of its turn.
+//! Inputs: accepted when the journal has them, answered with the entry to read from or with the end
+//! of the turn.
 
 use std::path::PathBuf;
 
@@ -28,23 +29,23 @@ use crate::{
     },
 };
 
-/// How much of a turn's text an answer holds, in bytes. The rest is in the events.
+/// Maximum text of a turn in an answer, in bytes. The rest is in the events.
 const TEXT: usize = 1024 * 1024;
 
-/// How many files one input may name.
+/// Maximum number of files of an input.
 const FILES: usize = 16;
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Given {
     content: String,
-    /// What was given by PUT, by SHA-256.
+    /// SHA-256 of each uploaded file.
     #[serde(default)]
     files: Vec<GivenFile>,
-    /// Adds to the running turn, which this names.
+    /// Running turn that the input steers.
     steer: Option<String>,
     message_id: Option<String>,
-    /// Limits of the turn, which narrow those of the session.
+    /// Limits of the turn; the stricter one of these and the session's counts.
     limits: Option<Map<String, Value>>,
     /// Settings that change with the input, from its turn on.
     options: Option<Map<String, Value>>,
@@ -67,7 +68,7 @@ pub(super) struct How {
     wait: Option<String>,
 }
 
-/// An input that the journal has.
+/// Accepted input, stored in the journal.
 struct AcceptedInput {
     turn: Option<TurnId>,
     seq: u64,

@@ -1,4 +1,4 @@
-//! The daemon itself: who asks, whether it is ready, figures, a changed configuration, its end.
+//! The daemon itself: the principal, readiness, metrics, usage, reload and stop.
 
 use std::time::{Duration, SystemTime};
 
@@ -26,13 +26,13 @@ use crate::{
     },
 };
 
-/// What may be asked, as OpenAPI has it.
+/// Description of the API, as OpenAPI.
 pub(super) const CONTRACT: &str = include_str!("../../../openapi.json");
 
-/// For how long the token of a console is good.
+/// Lifetime of a console's token.
 const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 
-/// For how many days usage is summed up, unless the request says otherwise, and at most.
+/// Default and maximum number of days of a usage report.
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 366;
 
@@ -110,7 +110,7 @@ pub(super) struct Span {
     days: Option<u32>,
 }
 
-/// What turns used, of the agents that who asks may have.
+/// Returns the usage of the agents that the principal may use.
 pub(super) async fn usage(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -142,7 +142,7 @@ pub(super) async fn stop(State(shared): Gate, Extension(principal): Asks) -> Ans
     Ok(StatusCode::ACCEPTED)
 }
 
-/// A code for a browser: this user alone gets one.
+/// Creates a code for a browser. Only this user gets one, over the socket.
 pub(super) async fn handover(
     State(shared): Gate,
     Extension(principal): Asks,
@@ -160,7 +160,7 @@ struct Given {
     code: String,
 }
 
-/// Gives the console a token for a code. The page's own address bears nothing.
+/// Exchanges a code for the console with a token. The page's address contains no secret.
 pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
     let is_proven = match cors::peer(request.extensions()) {
         Ok(Peer::Network(_, caller, _)) => caller.is_proven().await,

@@ -1,4 +1,4 @@
-//! What is said in a session beside inputs: a stop, answers to requests, changes of settings.
+//! Messages to a session besides inputs: stops, answers to requests, changes of settings.
 
 use std::{sync::Arc, time::Duration};
 
@@ -14,7 +14,7 @@ use trunkline_host::policy::Pattern;
 use trunkline_protocol::{
     AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionId, SessionUpdate, Stop,
 };
-use trunkline_sessions::{AnswerNote, EntryBody};
+use trunkline_sessions::{AnswerNote, EntryBody, controls_display};
 
 use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id, with_short_names};
 use crate::{
@@ -32,7 +32,7 @@ use crate::{
 /// Limit for the display name of an answer, in characters.
 const MAX_DISPLAY_NAME: usize = 64;
 
-/// How long a session may take to say who decided a request that is not open.
+/// Timeout for the decision of a request that is no longer open.
 const REMEMBERS: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, Deserialize)]
@@ -126,7 +126,7 @@ fn take_note(members: &mut Map<String, Value>) -> Answer<AnswerNote> {
     if let Some(name) = &name
         && (name.is_empty()
             || name.chars().count() > MAX_DISPLAY_NAME
-            || name.contains(|char: char| char.is_control() || is_bidirectional(char)))
+            || name.contains(controls_display))
     {
         return Err(Problem::unprocessable(format!(
             "`name` has 1 to {MAX_DISPLAY_NAME} characters, and none that controls the display"
@@ -144,11 +144,6 @@ fn take_note(members: &mut Map<String, Value>) -> Answer<AnswerNote> {
         ));
     }
     Ok(AnswerNote { name, always })
-}
-
-/// Returns true if a character changes the direction of text.
-fn is_bidirectional(char: char) -> bool {
-    matches!(char, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Sends an answer, waits for the decision, and saves the rule that it came with.
@@ -195,7 +190,7 @@ async fn decide(
         .any(|open| open.as_str() == request);
     let decided = match was_open {
         true => client.wait_for_reply(decision).await?,
-        // Of one that never was, nothing is said.
+        // A request that never existed has no decision.
         false => timeout(REMEMBERS, client.wait_for(decision))
             .await
             .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,

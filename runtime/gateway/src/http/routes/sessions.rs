@@ -1,4 +1,4 @@
-//! Sessions: opened, listed, shown, read, closed.
+//! Sessions: open, list, show, read, copy, edit and close.
 
 use std::time::Duration;
 
@@ -39,20 +39,20 @@ use crate::{
     },
 };
 
-/// How long the store of a new session's first entry is waited for.
+/// Timeout for the first entry of a new session to be stored.
 const STORED: Duration = Duration::from_secs(5);
 
-/// How long a session that is removed may need to leave the memory.
+/// Timeout for a removed session to leave the memory.
 const LEAVES: Duration = Duration::from_secs(10);
 
-/// How often it is looked at.
+/// Interval of checks whether a removed session has left the memory.
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct New {
     pub(crate) agent: Option<String>,
-    /// The conversation of the agent's own that the session continues.
+    /// The agent's own conversation that the session continues.
     #[serde(skip_serializing_if = "Option::is_none")]
     native_session_id: Option<String>,
     #[serde(default)]
@@ -151,7 +151,7 @@ fn opened_before(id: &SessionId, session: &SessionAttached, agent: &str) -> Answ
     Ok(created(id, &json!({ "id": id, "agent": agent })))
 }
 
-/// The answer to a request that has made a session.
+/// Answer to a request that has created a session.
 fn created(id: &SessionId, body: &Value) -> Response {
     let mut response = (StatusCode::CREATED, Body(body)).into_response();
     if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
@@ -160,11 +160,11 @@ fn created(id: &SessionId, body: &Value) -> Response {
     response
 }
 
-/// The body of a request for a fork.
+/// Body of a request for a fork.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkBody {
-    /// The last entry that is copied. `None`: all.
+    /// Last entry of the copy; `None` for all.
     seq: Option<u64>,
 }
 
@@ -201,7 +201,7 @@ pub(super) async fn fork(
     Ok(created(&id, &body))
 }
 
-/// The body of a request for an edit.
+/// Body of a request for an edit.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditBody {
@@ -227,7 +227,7 @@ pub(super) async fn edit(
         &HubMessage::new(id.clone(), edit.clone()),
     )?;
     let sessions = shared.sessions_for(&principal);
-    // The refusal of a session that is not there has a status of its own.
+    // An unknown session has a status of its own.
     drop(SessionClient::join(&sessions, &id).await?);
     match sessions.edit(&id, edit).await.error {
         Some(why) => Err(Problem::unprocessable(why)),
@@ -266,7 +266,7 @@ pub(super) async fn listed(
         ..SessionsList::new(request()?)
     };
     let mut answer = match (&shared.options.peers, peer) {
-        // Another host puts it together with others.
+        // The other host merges it with further lists.
         (_, Peer::OtherHost(_)) => {
             json!(list::list_own_sessions(&shared, &principal, asked).await?)
         }
@@ -436,7 +436,7 @@ pub(super) async fn end(
     loop {
         match sessions.remove(id).await {
             Ok(()) => break,
-            // It leaves the memory when no one has listened for a while.
+            // It leaves the memory a while after its last listener.
             Err(RemoveError::InUse) if Instant::now() < until => sleep(LOOK).await,
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! Tokens: made, listed without their text, revoked.
+//! Tokens: create, list without their text, revoke.
 
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) struct Wanted {
     agents: Option<Vec<String>>,
     #[serde(default)]
     all_sessions: bool,
-    /// For how long, as `30d`.
+    /// Lifetime, such as `30d`.
     expires: Option<String>,
 }
 
@@ -46,7 +46,7 @@ pub(super) async fn make(
         .map(|text| humantime::parse_duration(&text))
         .transpose()
         .map_err(|error| Problem::unprocessable(format!("expires: {error}; `30d` is 30 days")))?;
-    // No one gives what they do not have.
+    // A token cannot give rights that it lacks.
     let agents = match (
         wanted.agents,
         principal
