@@ -117,19 +117,22 @@ pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSe
     Ok(list(folder, asked, 1).await?.0.pop())
 }
 
-/// Returns the id that a text names: itself, or the only id that begins with it. A text that names
-/// none is returned as it is.
+/// Returns the id that a text names in the journal on this disk: itself, or the only id that begins
+/// with it. A text that names none is returned as it is.
 ///
 /// # Errors
-/// Several ids begin with it, or there is no list.
+/// Several ids begin with it, or the journal cannot be listed.
 pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, CliError> {
     const SHOWN: usize = 5;
-    if let Ok(id) = SessionId::new(&text)
-        && one(folder, &id).await?.is_some()
-    {
+    let Ok(archive) = block_in_place(|| journal::look(folder)) else {
+        return Ok(text);
+    };
+    let is_known =
+        |id: &SessionId| block_in_place(|| archive.show(id)).is_ok_and(|it| it.is_some());
+    if SessionId::new(&text).is_ok_and(|id| is_known(&id)) {
         return Ok(text);
     }
-    let (sessions, _) = list(folder, all(), usize::MAX).await?;
+    let (sessions, _) = Source::Folder(archive).collect(all(), usize::MAX).await?;
     let mut found: Vec<_> = sessions
         .into_iter()
         .map(|session| session.session_id)

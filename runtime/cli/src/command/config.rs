@@ -3,7 +3,7 @@
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Write},
-    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -226,17 +226,12 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
             CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
         }
     };
-    let path_mode = force
-        .then(|| path.metadata().ok())
-        .flatten()
-        .map(|file| file.permissions().mode() & 0o777);
     let create = |path: &Path| -> io::Result<()> {
-        // A configuration may hold secrets; a replaced file keeps its mode.
-        let mode = path_mode.unwrap_or(0o600);
+        // A configuration may hold secrets.
         let mut file = OpenOptions::new()
             .write(true)
             .create_new(true)
-            .mode(mode)
+            .mode(0o600)
             .open(path)?;
         file.write_all(text.as_bytes())?;
         file.sync_all()

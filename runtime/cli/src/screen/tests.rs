@@ -206,10 +206,10 @@ fn a_stall_is_one_line_beside_the_answer() {
     assert_eq!(answer, "ab\n");
     let stalls: Vec<_> = aside
         .lines()
-        .filter(|line| line.contains("said nothing"))
+        .filter(|line| line.contains("no output"))
         .collect();
     assert_eq!(
         stalls,
-        ["  ! the agent has said nothing for 1 min 30 s; the turn is stopped in 30.0 s"]
+        ["  ! no output from the agent for 1 min 30 s; the turn is stopped in 30.0 s"]
     );
 }

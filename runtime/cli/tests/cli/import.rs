@@ -126,7 +126,7 @@ fn what_is_no_manifest_is_code_2() {
         .must_say("next: name the manifest");
     home.run(["--config", "nowhere.json", "config", "check"])
         .must_end_with(2)
-        .must_say("next: name a file that is there");
+        .must_say("next: set --config to an existing, readable file");
 }
 
 #[test]

@@ -229,7 +229,7 @@ fn without_a_host_it_says_what_to_start() {
     let refused = home.run(["top", "--journal", "journal", "--once"]);
     refused
         .must_end_with(2)
-        .must_say("no host has the journal journal");
+        .must_say("no host serves the journal journal");
     refused.must_say("`trunkline serve --journal journal`");
     let host = serving(&home);
     let piped = home.run(["top", "--journal", "journal"]);
@@ -255,13 +255,13 @@ until(lambda seen: "/ filter: juniper" in seen)
 send("\x1b")
 until(lambda seen: "s-one" in seen)
 send("\x1b[Hx")
-until(lambda seen: "stop the turn that runs in s-one?  y / n" in seen)
+until(lambda seen: "stop the running turn of s-one?  y / n" in seen)
 send("n")
 until(lambda seen: "nothing was stopped" in seen)
 send("xy")
 until(lambda seen: "fine: no turn runs" in seen)
 send("?")
-until(lambda seen: "how long the turn has said nothing" in seen)
+until(lambda seen: "time without output of the turn" in seen)
 send("qq")
 done(0)
 "#,
@@ -287,7 +287,7 @@ fn it_waits_for_the_next_host_and_ends_by_a_signal() {
                 r#"
 until(lambda seen: "s-one" in seen)
 os.kill({pid}, signal.SIGKILL)
-until(lambda seen: "NO HOST" in seen and "waiting for the next one" in seen)
+until(lambda seen: "NO HOST" in seen and "waiting for another one" in seen)
 open("next", "w").close()
 until(lambda seen: "NO HOST" not in seen and "no session is open" in seen)
 os.kill(child, signal.SIGTERM)

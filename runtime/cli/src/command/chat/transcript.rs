@@ -98,7 +98,7 @@ mod tests {
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(
             text,
-            "# A conversation with echo\n\n## You\n\nhello\n\n## echo\n\nhello\n"
+            "# Conversation with echo\n\n## You\n\nhello\n\n## echo\n\nhello\n"
         );
         assert_eq!(
             transcript.export(&path).unwrap_err().kind(),

@@ -133,7 +133,11 @@ impl Add {
             &Profile::BuiltIn(self.profile),
             &self.set,
         )?;
+        let permissions = path.metadata().ok().map(|found| found.permissions());
         write(&path, &text(&document.value)?, exists)?;
+        if let Some(permissions) = permissions {
+            std::fs::set_permissions(&path, permissions)?;
+        }
         writeln!(
             anstream::stdout().lock(),
             "added {id} to {}\n next: `trunkline doctor {id}` checks it, `trunkline reload` gives it to a daemon",

@@ -241,7 +241,7 @@ mod tests {
         ] {
             let checks = judged(stdout, exit(2));
             assert_eq!(checks[0].code, "adapter.unclear", "{stdout}");
-            assert_eq!(checks[0].detail.as_deref(), Some("its last words: oh no"));
+            assert_eq!(checks[0].detail.as_deref(), Some("end of stderr: oh no"));
         }
         assert_eq!(judged("", None)[0].code, "adapter.silent");
     }

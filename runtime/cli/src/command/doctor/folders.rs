@@ -143,12 +143,12 @@ mod tests {
         assert!(
             usable(folder.path(), MissingFolder::IsWrong)
                 .unwrap()
-                .ends_with("can be written")
+                .ends_with("is writable")
         );
         assert!(
             usable(&missing, MissingFolder::IsMade)
                 .unwrap()
-                .ends_with("can be made")
+                .ends_with("can be created")
         );
         assert!(
             usable(&missing, MissingFolder::IsWrong)

@@ -348,7 +348,7 @@ mod tests {
         assert_eq!(weaker.code, "containment.weaker");
         assert_eq!(
             weaker.detail.as_deref(),
-            Some("nothing better works here: no")
+            Some("no stronger containment works here: no")
         );
         agent.containment = Containment::Namespace;
         assert_eq!(

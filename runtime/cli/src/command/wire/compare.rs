@@ -205,7 +205,7 @@ mod tests {
         );
         assert!(
             said(&[output("a", "one"), end.clone(), end.clone()])
-                .contains("message 3 of the adapter is more")
+                .contains("message 3 of the adapter is additional")
         );
     }
 

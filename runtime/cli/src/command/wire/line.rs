@@ -254,10 +254,10 @@ mod tests {
 12:00:00.253 #1 ←              not understood: not a JSON object starting ␛[31mup
 12:00:00.254 #1 ← s            not understood: unknown type \"bogus\" bogus content=7
 12:00:00.255 #1 ← s            turn.complete (without a line feed)
-12:00:00.256 #1 !              oh no … 9 bytes left out
+12:00:00.256 #1 !              oh no … 9 bytes omitted
 12:00:00.256 #1 ⇒              agent process 1 {\"method\":\"initialize\"}
 12:00:00.256 #1 ⇐              agent process 1 loading ␛[31mplugins
-12:00:00.257 #1 ✗              3 lines are missing here, 99 bytes
+12:00:00.257 #1 ✗              3 lines are missing, 99 bytes
 12:00:01.750 #1 ·              exited with status 3
 ";
         assert_eq!(plain, expected);
@@ -271,7 +271,7 @@ mod tests {
             "\u{1b}[32m←\u{1b}[0m",
             "\u{1b}[33m!\u{1b}[0m",
             "\u{1b}[33mnot understood: not a JSON object\u{1b}[0m",
-            "\u{1b}[31m3 lines are missing here\u{1b}[0m",
+            "\u{1b}[31m3 lines are missing\u{1b}[0m",
             "\u{1b}[1muser.input\u{1b}[0m",
         ] {
             assert!(printed.contains(part), "{part:?} is not in {printed:?}");

@@ -52,7 +52,7 @@ const REQUESTS: [(&str, &str, &str, u16, bool); 14] = [
     ),
     ("PUT", "/files?name=a", "a", 409, false),
     ("POST", "/fork", "{}", 201, false),
-    ("POST", "/edit", r#"{"title":"t"}"#, 204, false),
+    ("PATCH", "", r#"{"title":"t"}"#, 204, false),
 ];
 
 impl SessionRequest {
@@ -177,12 +177,6 @@ fn a_repeated_request_has_one_effect_and_one_answer() {
             200,
         ),
         (of_session("/fork"), json!({}), json!({ "seq": 1 }), 201),
-        (
-            of_session("/edit"),
-            json!({ "title": "one" }),
-            json!({ "title": "two" }),
-            204,
-        ),
         (
             of_session("/settings"),
             json!({ "options": { "model": "a" } }),

@@ -138,18 +138,14 @@ fn a_filter_a_question_and_a_lost_host_are_said_in_the_last_line() {
     typed(&mut state, "x");
     assert_eq!(
         lines(&mut state)[23],
-        " stop the turn that runs in s-1?  y / n"
+        " stop the running turn of s-1?  y / n"
     );
     typed(&mut state, "n");
     assert_eq!(lines(&mut state)[23], " nothing was stopped");
     state.lose_host();
     let seen = lines(&mut state);
     assert!(seen[0].ends_with("NO HOST"), "{}", seen[0]);
-    assert!(
-        seen[23].contains("waiting for the next one"),
-        "{}",
-        seen[23]
-    );
+    assert!(seen[23].contains("waiting for another one"), "{}", seen[23]);
 }
 
 #[test]
