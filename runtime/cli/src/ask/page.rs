@@ -10,7 +10,7 @@ use crate::{
     terminal::{one_line, shown},
 };
 
-/// Limit of a text that is shown whole if it has at most [`MAX_LINES`], in bytes.
+/// Limit of a text that is shown whole if it has at most [`LINES`], in bytes.
 const TEXT: usize = 8 * 1024;
 /// Limit of the shown lines of a longer text, most of them from its beginning.
 const LINES: usize = 40;

@@ -380,7 +380,7 @@ fn a_silent_turn_is_noted_with_a_daemon_and_without() {
         let run = [&["run", "--agent", "quiet", "wait"], more].concat();
         let mut child = at(&home, &run).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
-        let is_note = |line: String| line.contains("the agent has said nothing for");
+        let is_note = |line: String| line.contains("no output from the agent for");
         assert!(stderr.any(|line| is_note(line.unwrap())), "{more:?}");
         kill_process(Pid::from_child(&child), Signal::INT).unwrap();
         assert_eq!(child.wait().unwrap().code(), Some(130));
