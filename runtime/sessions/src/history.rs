@@ -8,7 +8,8 @@ use trunkline_protocol::Json;
 
 use crate::entry::line_ranges;
 
-/// Maximum size of the entries on a page, in bytes, unless a single block of the journal is larger.
+/// Maximum size of the entries on a page, in bytes, unless a single entry is larger, or a block of
+/// the journal at the end of a page that is read [from its end](HistoryRange::Before).
 const PAGE_BYTES: usize = 1024 * 1024;
 
 /// Number of bytes of the journal to read at once.
@@ -75,7 +76,8 @@ pub(crate) fn read_page(
         }
     };
     let from = reader.position();
-    let lines = EntryLines::read_to(&mut reader, end, most)?;
+    let mut lines = EntryLines::read_to(&mut reader, end, most)?;
+    let cut = lines.cut(most);
     let entries = lines
         .iter()
         .filter_map(|(_, line)| serde_json::from_slice::<&RawValue>(line).ok())
@@ -84,7 +86,7 @@ pub(crate) fn read_page(
     Ok(HistoryPage {
         entries: entries.collect(),
         previous: (from > 1).then_some(from),
-        next: Some(reader.position().min(end)).filter(|next| *next <= last),
+        next: Some(cut.unwrap_or(reader.position().min(end))).filter(|next| *next <= last),
         last,
     })
 }
@@ -121,6 +123,16 @@ impl EntryLines {
             ReadBatch::Missing(_) => Ok(true),
             ReadBatch::End => Ok(false),
         }
+    }
+
+    /// Drops the lines behind the first `most` bytes, except the first line. Returns the number of
+    /// the first one that was dropped.
+    fn cut(&mut self, most: usize) -> Option<u64> {
+        let kept = self.lines.iter().position(|(_, line)| line.end > most)?;
+        let kept = kept.max(1);
+        let dropped = self.lines.get(kept)?.0;
+        self.lines.truncate(kept);
+        Some(dropped)
     }
 
     /// Returns the size of everything that was read, in bytes.
@@ -223,6 +235,32 @@ mod tests {
         let none = read_page(&journal, key, HistoryRange::Before(1), 5).unwrap();
         assert!(none.entries.is_empty() && none.previous.is_none());
         assert_eq!(none.next, Some(1));
+    }
+
+    #[test]
+    fn a_large_block_is_cut_at_the_end_of_a_page_and_read_on_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let (journal, _) = Journal::open(folder.path(), Options::default()).unwrap();
+        let (key, _) = journal.create("s", b"{}").unwrap();
+        let content = "x".repeat(100_000);
+        // The second block begins below the limit of a page and ends far above it.
+        for (first, count) in [(1, 9), (10, 12)] {
+            let lines: String = (first..first + count)
+                .map(|seq| format!("{{\"seq\":{seq},\"content\":\"{content}\"}}\n"))
+                .collect();
+            let count = u32::try_from(count).unwrap();
+            let stored = journal.put_entries(key, 1, first, count, lines.as_bytes());
+            journal.wait(&stored).unwrap();
+        }
+        let (mut read, mut next) = (Vec::new(), Some(1));
+        while let Some(from) = next {
+            let page = read_page(&journal, key, HistoryRange::From(from), u64::MAX).unwrap();
+            let bytes: usize = page.entries.iter().map(|entry| entry.get().len()).sum();
+            assert!(bytes <= PAGE_BYTES, "{bytes} bytes");
+            read.extend(numbers(&page));
+            next = page.next;
+        }
+        assert_eq!(read, (1..=21).collect::<Vec<_>>());
     }
 
     #[test]
