@@ -1154,12 +1154,16 @@ export interface RequestDecidedMessage {
   session_id: string;
   type: "request.decided";
   _meta?: { [name: string]: unknown };
+  /** The pattern that approves such requests from now on. */
+  always?: string;
   /** Whether a permission was given. */
   approved?: boolean;
   /** The listener that answered. */
   by?: string;
   /** True if a question has no answer. */
   cancelled?: boolean;
+  /** A name of the person who answered, as the listener gave it. No rights follow from it. */
+  name?: string;
   /** The option that was chosen. */
   option_id?: string;
   /** Why it was settled; absent: an answer came. */
@@ -1739,7 +1743,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["pong", ["_meta","nonce","session_id","turn_id","type"]],
   ["progress", ["_meta","history","message","message_id","parent_tool_call_id","session_id","turn_id","type"]],
   ["rate_limit", ["_meta","resets_at","session_id","status","turn_id","type","utilization","window"]],
-  ["request.decided", ["_meta","approved","by","cancelled","option_id","reason","request_id","session_id","turn_id","type","updated_input","values"]],
+  ["request.decided", ["_meta","always","approved","by","cancelled","name","option_id","reason","request_id","session_id","turn_id","type","updated_input","values"]],
   ["session.attach", ["_meta","after","env","epoch","extensions","mcp_servers","on_slow","protocol","role","session_id","turn_id","type"]],
   ["session.attached", ["_meta","agent_id","archived","copied","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
   ["session.close", ["_meta","session_id","turn_id","type"]],

@@ -922,9 +922,11 @@ class RequestDecided(Stored):
     session_id: str
     type: Literal["request.decided"]
     _meta: NotRequired[dict[str, Any]]
+    always: NotRequired[str]
     approved: NotRequired[bool]
     by: NotRequired[str]
     cancelled: NotRequired[bool]
+    name: NotRequired[str]
     option_id: NotRequired[str]
     reason: NotRequired[StopReason]
     turn_id: NotRequired[str]
@@ -1210,7 +1212,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "pong": frozenset(["_meta", "nonce", "session_id", "turn_id", "type"]),
     "progress": frozenset(["_meta", "history", "message", "message_id", "parent_tool_call_id", "session_id", "turn_id", "type"]),
     "rate_limit": frozenset(["_meta", "resets_at", "session_id", "status", "turn_id", "type", "utilization", "window"]),
-    "request.decided": frozenset(["_meta", "approved", "by", "cancelled", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "updated_input", "values"]),
+    "request.decided": frozenset(["_meta", "always", "approved", "by", "cancelled", "name", "option_id", "reason", "request_id", "session_id", "turn_id", "type", "updated_input", "values"]),
     "session.attach": frozenset(["_meta", "after", "env", "epoch", "extensions", "mcp_servers", "on_slow", "protocol", "role", "session_id", "turn_id", "type"]),
     "session.attached": frozenset(["_meta", "agent_id", "archived", "copied", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
     "session.close": frozenset(["_meta", "session_id", "turn_id", "type"]),
