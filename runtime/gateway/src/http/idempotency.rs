@@ -18,7 +18,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
-use tokio::{sync::OwnedMutexGuard, time::Instant};
+use tokio::time::Instant;
 use tracing::Instrument;
 use trunkline_protocol::{MessageId, SessionId};
 
@@ -40,7 +40,7 @@ const ANSWER_LIFETIME: Duration = Duration::from_secs(24 * 60 * 60);
 /// Largest body of an answer that is kept, in bytes.
 const MAX_ANSWER: usize = 16 * 1024;
 
-/// Marks an answer as that of an earlier request.
+/// Marks the repeated answer of an earlier request.
 const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 
 /// Returns the key of a request, which has the form of an input's id.
@@ -102,7 +102,8 @@ pub(crate) async fn answer_once(
     let (head, body) = request.into_parts();
     let body = read(body, BODY).await?;
     let fingerprint = hash(&[head.uri.to_string().as_bytes(), &body]);
-    let mut slot = shared.answers.lock(principal.token_id(), key).await;
+    let owner = AnswerOwner::from_principal(&principal);
+    let mut slot = shared.answers.slot(owner, key).lock_owned().await;
     if let Some(kept) = &*slot {
         return kept.repeat(&fingerprint);
     }
@@ -170,22 +171,30 @@ struct KeyedSlot {
     slot: AnswerSlot,
 }
 
+/// Principal whose requests have an answer. A caller that was not found gets no answer of one that
+/// was, which may contain a token.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct AnswerOwner {
+    token: Option<String>,
+    is_unproven: bool,
+}
+
+impl AnswerOwner {
+    fn from_principal(principal: &Principal) -> Self {
+        Self {
+            token: principal.token_id().map(str::to_owned),
+            is_unproven: principal.is_unproven(),
+        }
+    }
+}
+
 /// Answers by principal and key: [`MAX_ANSWERS`] for each principal, for [`ANSWER_LIFETIME`].
 #[derive(Debug, Default)]
-pub(crate) struct AnswerStore(Mutex<HashMap<Option<String>, VecDeque<KeyedSlot>>>);
+pub(crate) struct AnswerStore(Mutex<HashMap<AnswerOwner, VecDeque<KeyedSlot>>>);
 
 impl AnswerStore {
-    /// Locks the slot of a key, when no other request of this key runs.
-    async fn lock(
-        &self,
-        token: Option<&str>,
-        key: MessageId,
-    ) -> OwnedMutexGuard<Option<KeptAnswer>> {
-        let slot = self.slot(token, key);
-        slot.lock_owned().await
-    }
-
-    fn slot(&self, token: Option<&str>, key: MessageId) -> AnswerSlot {
+    /// Returns the slot of a key, which a running request of this key has locked.
+    fn slot(&self, owner: AnswerOwner, key: MessageId) -> AnswerSlot {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         // Also the answers for tokens that are no longer used.
         all.retain(|_, slots| {
@@ -197,7 +206,7 @@ impl AnswerStore {
             }
             !slots.is_empty()
         });
-        let slots = all.entry(token.map(str::to_owned)).or_default();
+        let slots = all.entry(owner).or_default();
         if let Some(known) = slots.iter().find(|slot| slot.key == key) {
             return known.slot.clone();
         }
@@ -217,26 +226,49 @@ impl AnswerStore {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::{
+        principal::KnownTokens,
+        token::{NewToken, Scope, TokenFile},
+    };
 
     fn key(number: usize) -> MessageId {
         MessageId::new(format!("k-{number}")).unwrap()
     }
 
+    fn owner(token: Option<&str>) -> AnswerOwner {
+        AnswerOwner {
+            token: token.map(str::to_owned),
+            is_unproven: false,
+        }
+    }
+
+    #[test]
+    fn a_caller_that_was_not_found_gets_no_answer_of_one_that_was() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let text = file.add(NewToken::with_scope(Scope::Admin)).unwrap().1;
+        let proven = KnownTokens::new(file).find(&text).unwrap();
+        let store = AnswerStore::default();
+        let slot = |principal| store.slot(AnswerOwner::from_principal(principal), key(0));
+        assert!(Arc::ptr_eq(&slot(&proven), &slot(&proven)));
+        assert!(!Arc::ptr_eq(&slot(&proven), &slot(&proven.unproven())));
+    }
+
     #[tokio::test(start_paused = true)]
     async fn answers_are_bounded_by_number_and_time_for_each_principal() {
         let store = AnswerStore::default();
-        let other = store.slot(None, key(0));
-        let first = store.slot(Some("t"), key(0));
+        let other = store.slot(owner(None), key(0));
+        let first = store.slot(owner(Some("t")), key(0));
         assert!(!Arc::ptr_eq(&other, &first));
         for number in 1..MAX_ANSWERS {
-            store.slot(Some("t"), key(number));
+            store.slot(owner(Some("t")), key(number));
         }
-        assert!(Arc::ptr_eq(&first, &store.slot(Some("t"), key(0))));
-        store.slot(Some("t"), key(MAX_ANSWERS));
-        assert!(!Arc::ptr_eq(&first, &store.slot(Some("t"), key(0))));
-        assert!(Arc::ptr_eq(&other, &store.slot(None, key(0))));
+        assert!(Arc::ptr_eq(&first, &store.slot(owner(Some("t")), key(0))));
+        store.slot(owner(Some("t")), key(MAX_ANSWERS));
+        assert!(!Arc::ptr_eq(&first, &store.slot(owner(Some("t")), key(0))));
+        assert!(Arc::ptr_eq(&other, &store.slot(owner(None), key(0))));
         tokio::time::advance(ANSWER_LIFETIME + Duration::from_secs(1)).await;
-        assert!(!Arc::ptr_eq(&other, &store.slot(None, key(0))));
+        assert!(!Arc::ptr_eq(&other, &store.slot(owner(None), key(0))));
         assert_eq!(store.0.lock().unwrap().len(), 1);
     }
 
