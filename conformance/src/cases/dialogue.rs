@@ -14,7 +14,7 @@
 //! - A step is a verb and its operands: names, types of messages, JSON, and options such as
 //!   `from $place`, `within 2`. `player::VERBS` has the verbs.
 //! - Behind ` | ` are the texts of a failure: what was expected, then what came instead.
-//! - `$name` stands for a result, also within JSON and texts, and `$name.member` for a part of it. Of
+//! - `$name` is replaced by a result, also within JSON and texts, and `$name.member` for a part of it. Of
 //!   several messages `$name.0`, `$name.last` and `$name.all` are some, and `$name.member` is of the
 //!   first. `#index` and `#at` are the place and the time of a message, `#count` is a length.
 //! - The members of a message that is waited for or counted are patterns, as in
@@ -28,7 +28,7 @@ mod player;
 
 pub(crate) use player::play;
 
-/// One line of a dialogue, with the lines indented below it.
+/// Line of a dialogue, with the lines indented below it.
 #[derive(Debug)]
 struct Step {
     /// The name of its result.

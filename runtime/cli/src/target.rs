@@ -242,7 +242,7 @@ pub(crate) fn built_in(profile: &config::Profile) -> Option<&'static Profile> {
     PROFILES.iter().find(|known| known.name == name)
 }
 
-/// Returns the builder of a host whose built-in adapters are those of this program.
+/// Returns the builder of a host that runs the built-in adapters of this program.
 pub(crate) fn host(config: Config) -> HostBuilder {
     let builder = Host::builder().config(config);
     match std::env::current_exe() {
@@ -483,7 +483,7 @@ impl Target {
 
     /// Returns the selected agent without changes by the command line, and a text that is equal for
     /// equal configurations. `None` if no other host can have the same configuration, or if its own
-    /// host must report an error. Notices are reported only by [`tell`].
+    /// host must report an error. Notices need a call of [`tell`].
     pub(crate) fn effective(
         &self,
         file: Option<&Path>,

@@ -245,7 +245,7 @@ impl Policy {
         Self::from_patterns(unmatched, allow, deny)
     }
 
-    /// Decides one action by what it says of itself, and by [`Action::names`] if it has them: deny
+    /// Decides one action by its own description, and by [`Action::names`] if it has them: deny
     /// list, allow list, otherwise. A tool whose name is above 256 bytes is denied.
     pub fn decide(&self, action: &Action<'_>) -> Decision {
         self.decide_subject(&Subject::of(action))

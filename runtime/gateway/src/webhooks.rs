@@ -195,7 +195,7 @@ struct Hook {
     /// Path and query of the address.
     path: String,
     secret: Secret,
-    /// How servers are verified, if the address has TLS.
+    /// Verification of the server, if the address has TLS.
     tls: Option<Arc<ClientConfig>>,
     waiting: Mutex<WaitingNotices>,
     wake: Notify,
@@ -339,9 +339,9 @@ impl Drop for HookWorker {
 /// Outcome of an attempt.
 enum AttemptOutcome {
     Delivered,
-    /// It may be tried again, after this time at the earliest.
+    /// A retry is possible, after this time at the earliest.
     Failed(String, Option<Duration>),
-    /// It is not tried again.
+    /// A retry is useless.
     Refused(String),
 }
 

@@ -44,7 +44,7 @@ impl EntryPrinter {
     /// Writes the heading of a document.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn begin(&self, session: &ListedSession, out: &mut impl Write) -> io::Result<()> {
         if self.format != ExportFormat::Markdown {
             return Ok(());
@@ -62,7 +62,7 @@ impl EntryPrinter {
     /// Writes an entry: a line of the journal, without its LF.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn entry(&mut self, line: &[u8], out: &mut impl Write) -> io::Result<()> {
         if self.format == ExportFormat::Json {
             return out.write_all(line).and_then(|()| out.write_all(b"\n"));
@@ -76,7 +76,7 @@ impl EntryPrinter {
     /// Ends the last line.
     ///
     /// # Errors
-    /// Those of `out`.
+    /// Errors of `out`.
     pub fn end(&mut self, out: &mut impl Write) -> io::Result<()> {
         out.write_all(self.conversation.end().as_bytes())
     }
@@ -95,7 +95,7 @@ impl EntryPrinter {
 }
 
 /// A session that is written out piece by piece, up to the last entry that it had at the beginning.
-/// Its entries name no path of this machine. While it exists, retention keeps the session.
+/// Entries name no path of this machine. While it exists, retention keeps the session.
 #[derive(Debug)]
 pub struct SessionExport {
     id: SessionId,
@@ -130,7 +130,7 @@ impl SessionExport {
     /// and one at least. Blocks for reads of the disk.
     ///
     /// # Errors
-    /// Those of the file system.
+    /// Errors of the file system.
     pub fn next_piece(&mut self) -> Result<Option<Vec<u8>>, ReadError> {
         if self.is_over {
             return Ok(None);

@@ -70,7 +70,7 @@ pub struct SearchPage {
     pub next: Option<String>,
     /// `true` if everything was searched.
     pub complete: bool,
-    /// Number of sessions searched so far, with those of the answers before.
+    /// Number of sessions searched so far, with the earlier answers.
     pub sessions_searched: u64,
     /// Number of sessions in the journal. Only for a visitor that sees them all.
     pub sessions_total: Option<usize>,

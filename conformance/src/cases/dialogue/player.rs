@@ -53,7 +53,7 @@ impl Bound {
         }
     }
 
-    /// What a path into it leads to; null if it leads to nothing.
+    /// Returns the value at a path within it, or null.
     fn value(&self, path: &[&str]) -> Option<Value> {
         let (message, rest) = self.message(path);
         let (mut value, rest) = match (self, path) {
@@ -111,7 +111,7 @@ pub(super) struct Player<'t> {
 ///
 /// # Errors
 ///
-/// What its steps find, and when it cannot be read.
+/// Findings of its steps. An error means that the dialogue cannot be read.
 pub(crate) fn play(t: &mut Trial) -> Outcome {
     let text = t.dialogue().unwrap_or_default();
     let steps =
@@ -146,7 +146,7 @@ impl Step {
         }
     }
 
-    /// The count that stands first, if one does.
+    /// Takes a leading count, if there is one.
     fn wanted_count(&self) -> Option<String> {
         match self.operands.first()? {
             Operand::Value(Value::Number(count)) => Some(count.to_string()),
@@ -290,7 +290,7 @@ impl Player<'_> {
         value.as_array().cloned().unwrap_or_default()
     }
 
-    /// What a value stands for: a result, if it names one, else data.
+    /// Resolves a value: the result that it names, or the value as data.
     fn resolve_value(&self, value: &Value) -> Bound {
         let name = value.as_str().and_then(|text| text.strip_prefix('$'));
         let bound = name.and_then(|name| self.names.get(name));
@@ -311,7 +311,7 @@ impl Player<'_> {
             .map_or_else(|| value.to_string(), str::to_owned)
     }
 
-    /// A value with what its references stand for.
+    /// Returns a value with its references resolved.
     fn fill_references(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => match find_reference(text) {
@@ -334,7 +334,7 @@ impl Player<'_> {
         }
     }
 
-    /// A text with what its references stand for.
+    /// Returns a text with its references resolved.
     fn render_text(&self, text: &str) -> String {
         let (mut all, mut rest) = (String::new(), text);
         while let Some(place) = rest.find('$') {
@@ -351,7 +351,7 @@ impl Player<'_> {
         all + rest
     }
 
-    /// What `$name.member`, `$name.0.member` or `$name#index` stands for.
+    /// Resolves `$name.member`, `$name.0.member` or `$name#index`.
     fn look_up(&self, reference: &str) -> Option<Value> {
         let (path, property) = reference.split_once('#').unwrap_or((reference, ""));
         let path: Vec<&str> = path.strip_prefix('$')?.split('.').collect();
@@ -397,7 +397,7 @@ impl Player<'_> {
         usize::try_from(self.read_number(step, "from")?.as_u64()?).ok()
     }
 
-    /// The place from which on a step looks: that of `from`, else that of the session's last input.
+    /// Returns the place where a step begins to search: `from`, or the session's last input.
     fn start_place(&self, step: &Step, session: &Session) -> usize {
         let last = || self.last.get(session.id()).copied();
         self.named_place(step).or_else(last).unwrap_or_default()
@@ -428,7 +428,7 @@ impl Player<'_> {
         }
     }
 
-    /// Remembers an input whose end is to come.
+    /// Remembers an input that has not ended.
     fn remember_input(&mut self, session: &Session, place: usize) -> Bound {
         let id = session.id().to_owned();
         self.inputs.entry(id.clone()).or_default().push_back(place);
@@ -526,7 +526,7 @@ impl Player<'_> {
     }
 
     /// Selects the messages of a type that have these members, and demands how many there are if
-    /// a count stands first: `2`, `1..` or `1..2`.
+    /// a count comes first: `2`, `1..` or `1..2`.
     fn select_messages(
         &mut self,
         step: &Step,
@@ -560,7 +560,7 @@ impl Player<'_> {
         Ok(found)
     }
 
-    /// What came: in a session, in one of a hub, in all (`any`), in a turn or among messages.
+    /// Finds received messages: in a session, in one of a hub, in all (`any`), in a turn or among messages.
     fn find_came(&mut self, step: &Step) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
         let from = self.named_place(step).unwrap_or_default();
@@ -577,7 +577,7 @@ impl Player<'_> {
         self.select_messages(step, place + 1, found, "")
     }
 
-    /// What reached the adapter: in a session, or in all (`any`).
+    /// Finds messages that reached the adapter: in a session, or in all (`any`).
     fn find_reached(&mut self, step: &Step) -> Outcome<Bound> {
         let place = usize::from(step.wanted_count().is_some());
         let found = if step.read_word(place)? == "any" {
@@ -644,7 +644,7 @@ impl Player<'_> {
         Ok((true, first.unwrap_or_default()))
     }
 
-    /// Whether the program has what a step names: extensions, operations of the probe, abilities.
+    /// Returns `true` if the program has what a step names: extensions, operations of the probe, abilities.
     fn has_all(&self, step: &Step) -> Outcome<bool> {
         let names: Vec<&str> = step.words().skip(1).collect();
         let subject = &self.t.subject;
@@ -675,7 +675,7 @@ pub(super) fn find_reference(text: &str) -> Option<&str> {
     (length > 0).then(|| &text[..=length])
 }
 
-/// Whether a message is of a type, of one of several, of `any`, or an `entry` of a journal.
+/// Returns `true` if a message is of a type, of one of several, of `any`, or an `entry` of a journal.
 fn is_of(seen: &Seen, kinds: &str) -> bool {
     match kinds {
         "any" => true,
@@ -684,7 +684,7 @@ fn is_of(seen: &Seen, kinds: &str) -> bool {
     }
 }
 
-/// Whether a list has an element, or a text a part; of other values the JSON is the text.
+/// Returns `true` if a list has an element, or a text a part; of other values the JSON is the text.
 fn contains_value(left: &Value, right: &Value) -> bool {
     match (left, right.as_str()) {
         (Value::Array(values), _) => values.contains(right),
@@ -694,7 +694,7 @@ fn contains_value(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Whether a message has these members: `null` for none, `"*"` for any, `"**"` for any text,
+/// Returns `true` if a message has these members: `null` for none, `"*"` for any, `"**"` for any text,
 /// `"*part*"` for one with a part, a list of values of which it is one, an object whose members it
 /// has; a name with `!` wants the contrary. An absent member is the empty text.
 fn has_members(message: &wire::Message, members: &Value) -> bool {
@@ -905,7 +905,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
             Ok(Bound::Session(Session::named(id)))
         }),
     ),
-    // Inputs, whose turn goes on.
+    // Inputs whose turn continues.
     (
         "input",
         Find(|p, step| p.begin_turn(step, |t, s, content| t.input(s, content))),

@@ -84,7 +84,7 @@ enum LinkAction {
     Current,
     /// Another file has its name.
     Stays,
-    /// Its skill does not exist.
+    /// A link whose skill does not exist.
     Remove,
 }
 

@@ -14,7 +14,7 @@ pub struct PathQuery {
     pub paths: Vec<String>,
 }
 
-/// The answer to a [`PathQuery`]. The default is that of a file system that does not answer.
+/// The answer to a [`PathQuery`]. By default, the file system did not answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundNames {
     /// The action's `work_dir` without links.
@@ -23,10 +23,10 @@ pub struct FoundNames {
     pub paths: HashMap<String, PathNames>,
 }
 
-/// The names of one path. The default is that of a path that cannot be resolved.
+/// The names of one path. By default, the path cannot be resolved.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct PathNames {
-    /// The absolute path of its target, without links: that of its nearest existing folder and the
+    /// The absolute path of its target, without links: its nearest existing folder and the
     /// rest of the path if it does not exist. `None`: it could not be resolved, so no glob allows
     /// the action.
     pub target: Option<String>,

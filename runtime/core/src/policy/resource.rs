@@ -54,7 +54,7 @@ enum Resource<'a> {
         text: &'a str,
         /// The part below the working directory, where `text` is a path in it.
         below_work_dir: Option<&'a str>,
-        /// Its names, if they were looked up.
+        /// Names of the path, if they were looked up.
         names: Option<PlaceNames<'a>>,
     },
 }

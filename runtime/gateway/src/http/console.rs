@@ -46,7 +46,7 @@ impl Asset {
     }
 
     /// Answers with the file, compressed if the client accepts that. A browser asks each time
-    /// whether its copy is that of this version.
+    /// whether its copy is current.
     pub(crate) fn respond(&self, headers: &HeaderMap) -> Response {
         let cache = (header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
         let vary = (header::VARY, HeaderValue::from_static("accept-encoding"));

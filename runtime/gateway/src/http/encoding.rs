@@ -134,7 +134,7 @@ pub(crate) fn accepts_gzip(headers: &HeaderMap) -> bool {
     })
 }
 
-/// Compares a tag with those of `If-None-Match`, weakly.
+/// Compares a tag with the tags of `If-None-Match`, weakly.
 fn matches_tag(known: Option<&HeaderValue>, tag: Option<&HeaderValue>) -> bool {
     let (Some(known), Some(tag)) = (known, tag) else {
         return false;

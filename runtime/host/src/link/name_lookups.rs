@@ -106,7 +106,7 @@ fn find_names(query: &PathQuery, deadline: Instant) -> FoundNames {
 /// Follows links as the file system would, and notes each name on the way.
 struct LinkWalk {
     deadline: Instant,
-    /// What the names may still take, in bytes.
+    /// Bytes left for further names.
     left: usize,
 }
 
@@ -142,7 +142,7 @@ impl LinkWalk {
         }
     }
 
-    /// Returns the target of an absolute path: the path without links, or that of its nearest
+    /// Returns the target of an absolute path: the path without links, or its nearest
     /// existing folder with the rest. `None` if the file system does not show it.
     fn follow(&mut self, path: &Path, names: &mut Vec<String>) -> Option<PathBuf> {
         let mut target = PathBuf::from("/");

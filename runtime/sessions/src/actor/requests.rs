@@ -23,7 +23,7 @@ const MAX_REQUEST_IDS: usize = 1024;
 /// Maximum number of edited calls that the host checks for a session at once, with its other calls.
 const MAX_EDIT_CHECKS: usize = 64;
 
-/// What a client adds to an answer for the record.
+/// Additions of a client to an answer, for the record.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerNote {
     /// A name of the person who answers. No rights follow from it.

@@ -16,13 +16,13 @@ const MAX_FIRST_LINE_BYTES: u64 = 256;
 /// Result of a search for a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum ProgramSearch {
-    /// It exists and is executable.
+    /// An executable file.
     At(PathBuf),
-    /// It does not exist.
+    /// No such file.
     Nowhere,
-    /// It exists and is not executable.
+    /// A file that is not executable.
     NotExecutable(PathBuf),
-    /// It is a script whose interpreter does not exist.
+    /// A script whose interpreter does not exist.
     NoInterpreter(PathBuf, OsString),
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Screen {
     typed: mpsc::Receiver<Vec<u8>>,
     keys: KeyParser,
     waiting: VecDeque<Key>,
-    /// Its drop ends the reading thread.
+    /// Ends the reading thread when dropped.
     _open: PipeWriter,
 }
 

@@ -33,7 +33,7 @@ use crate::{
 const MAX_DISPLAY_NAME: usize = 64;
 
 /// Timeout for the decision of a request that is no longer open.
-const REMEMBERS: Duration = Duration::from_secs(1);
+const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -85,17 +85,15 @@ pub(super) async fn answer(
     let request = part(&mut parts, "request").await?;
     let Json(mut members): Json<Map<String, Value>> =
         Json::from_request(Request::from_parts(parts, body), &()).await?;
-    let kind = match ["values", "cancelled"]
-        .iter()
-        .any(|name| members.contains_key(*name))
-    {
-        true => "input.response",
-        false if members.get("approved").is_some_and(Value::is_boolean) => "permission.response",
-        false => {
-            let detail =
-                "a permission is answered by `approved`, a question by `values` or `cancelled`";
-            return Err(Problem::unprocessable(detail));
-        }
+    let has = |name: &str| members.contains_key(name);
+    let kind = if has("values") || has("cancelled") {
+        "input.response"
+    } else if members.get("approved").is_some_and(Value::is_boolean) {
+        "permission.response"
+    } else {
+        return Err(Problem::unprocessable(
+            "a permission is answered by `approved`, a question by `values` or `cancelled`",
+        ));
     };
     let note = take_note(&mut members)?;
     members.insert("request_id".to_owned(), json!(request));
@@ -122,7 +120,8 @@ fn take_note(members: &mut Map<String, Value>) -> Answer<AnswerNote> {
         Some(Value::String(text)) => Ok(Some(text)),
         Some(_) => Err(Problem::unprocessable(format!("`{name}` is a text"))),
     };
-    let (name, always) = (take("name")?, take("always")?);
+    let name = take("name")?;
+    let always = take("always")?;
     if let Some(name) = &name
         && (name.is_empty()
             || name.chars().count() > MAX_DISPLAY_NAME
@@ -169,10 +168,12 @@ async fn decide(
         EntryBody::Adapter(AdapterBody::Error(error)) if received.entry.is_none() => {
             match error.category? {
                 Category::PermissionDenied => {
-                    Some(Err(Problem::forbidden(match principal.may_approve() {
-                        true => error.message.clone(),
-                        false => no_approval(&principal).to_owned(),
-                    })))
+                    let reason = if principal.may_approve() {
+                        &error.message
+                    } else {
+                        no_approval(&principal)
+                    };
+                    Some(Err(Problem::forbidden(reason)))
                 }
                 Category::Protocol if has_rule => {
                     Some(Err(Problem::unprocessable(error.message.clone())))
@@ -188,12 +189,13 @@ async fn decide(
         .iter()
         .flatten()
         .any(|open| open.as_str() == request);
-    let decided = match was_open {
-        true => client.wait_for_reply(decision).await?,
+    let decided = if was_open {
+        client.wait_for_reply(decision).await?
+    } else {
         // A request that never existed has no decision.
-        false => timeout(REMEMBERS, client.wait_for(decision))
+        timeout(DECISION_TIMEOUT, client.wait_for(decision))
             .await
-            .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?,
+            .unwrap_or_else(|_| Err(Problem::conflict("the request is not open")))?
     }?;
     if decided.by != own {
         let by = decided
