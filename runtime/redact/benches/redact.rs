@@ -1,4 +1,4 @@
-//! What redaction costs: of clean lines, of dirty ones, of a stream.
+//! Cost of redaction: clean lines, lines with secrets, a stream.
 
 #![allow(missing_docs, reason = "criterion's macros make items without")]
 

@@ -7,7 +7,7 @@ use aho_corasick::{AhoCorasick, MatchKind};
 use crate::span::{Label, Span};
 use crate::{field, token, url};
 
-/// What may begin, or stand, at a literal.
+/// A shape of secret that a literal can begin, or be part of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Lead {
     /// A part of a secret name.
@@ -68,13 +68,13 @@ const ANCHORS: [(Lead, &[&str]); 3] = [
 
 /// Text is looked at in windows of this many bytes, in lower case.
 const WINDOW: usize = 1024;
-/// By which windows overlap; no anchor is longer.
+/// Overlap of windows, in bytes; no anchor is longer.
 const OVERLAP: usize = 32;
 
-/// How often a byte may be read on average behind anchors, beside [`ALLOWANCE`]. A text that wants
-/// more was made to be slow, and is hidden.
+/// Limit of reads per byte behind anchors, beside [`ALLOWANCE`]. A text that exceeds it was made to
+/// be slow and is hidden.
 const READS: usize = 8;
-/// What any text may cost, in bytes.
+/// Bytes that may be read for any text.
 const ALLOWANCE: usize = 16 * 1024;
 
 struct Searcher {
@@ -105,7 +105,7 @@ pub(super) enum Shapes {
     Unambiguous,
 }
 
-/// Finds what looks like a secret in `text`, in time that grows with its length alone.
+/// Finds what looks like a secret in `text`, in time linear in its length.
 pub(super) fn find(text: &[u8], shapes: Shapes, spans: &mut Vec<Span>) {
     let searcher = &*SEARCHER;
     let mut lower = [0; WINDOW];

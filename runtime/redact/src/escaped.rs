@@ -2,14 +2,14 @@
 
 use std::ops::Range;
 
-/// What a text says once its escapes are read.
+/// A text with its escapes decoded.
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) text: Vec<u8>,
     escapes: Vec<Escape>,
 }
 
-/// One escape: the bytes that it stands for, and where it stood. Both end at the given places.
+/// An escape: the ends of the decoded bytes and of the original ones.
 #[derive(Debug)]
 struct Escape {
     end: usize,
@@ -19,7 +19,7 @@ struct Escape {
 }
 
 impl View {
-    /// Where a part stood, with the whole of escapes that it begins or ends within.
+    /// Returns the original range of a part, including the whole of an escape at either end.
     pub(super) fn original(&self, part: Range<usize>) -> Range<usize> {
         let start = match self.place(part.start) {
             Ok(plain) => plain,
@@ -32,7 +32,7 @@ impl View {
         start..end
     }
 
-    /// Where a place of the view was, or the escape that it lies within.
+    /// Returns the original position of a decoded one, or the escape that contains it.
     fn place(&self, at: usize) -> Result<usize, &Escape> {
         let before = self.escapes.partition_point(|escape| escape.end <= at);
         match self.escapes.get(before) {

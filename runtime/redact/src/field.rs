@@ -1,4 +1,4 @@
-//! Values that stand beside a secret name: options, assignments, headers, JSON fields, bearer tokens.
+//! Values beside a secret name: options, assignments, headers, JSON fields, bearer tokens.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use crate::placeholder::is_hidden;
 use crate::span::{Label, Span};
 use crate::value::{self, Quote, blank, quote};
 
-/// How a name and its value are joined.
+/// The separator between a name and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Join {
     /// `--name value`, `["--name", "value"]`
@@ -84,7 +84,7 @@ fn name_around(text: &[u8], anchor: Range<usize>) -> Option<Range<usize>> {
     (end - start <= LONGEST && !text[..start].ends_with(b"::")).then_some(start..end)
 }
 
-/// How a name goes on to a value, and where that begins.
+/// Finds the separator behind a name, and the beginning of the value.
 fn join(text: &[u8], name: &Range<usize>) -> Option<(Join, usize)> {
     let closing = quote(text, name.end);
     let after_name = closing.map_or(name.end, |quote| quote.end);
@@ -115,7 +115,7 @@ fn join(text: &[u8], name: &Range<usize>) -> Option<(Join, usize)> {
     }
 }
 
-/// What is to be hidden of the value that begins at `at`.
+/// Returns the range to hide of the value that begins at `at`.
 fn hidden(text: &[u8], at: usize, join: Join, meaning: Meaning) -> Option<Range<usize>> {
     let (range, quoted) = match value::opening(text, at) {
         Some(quote) => (quote.end..value::closing(text, quote), Some(quote)),

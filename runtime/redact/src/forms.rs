@@ -1,4 +1,4 @@
-//! What of a value is looked for: its parts, and the forms in which they travel.
+//! The parts of a value that are searched for, and their encodings.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
@@ -6,11 +6,11 @@ use base64::engine::general_purpose::{STANDARD_NO_PAD, URL_SAFE_NO_PAD};
 use crate::grams::SHORTEST;
 use crate::wrapped::HEAD;
 
-/// A longer value is looked for in pieces of this many bytes. A multiple of 3, so that the base64
-/// text of the whole is that of the pieces.
+/// Length of the pieces of a long value, in bytes. A multiple of 3, so that the base64 text of the
+/// whole consists of the base64 texts of its pieces.
 const PIECE: usize = 510;
 
-/// How a pattern came from its value.
+/// The encoding of a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Form {
     /// The bytes themselves, or a text from which they can be read one by one.
@@ -19,8 +19,9 @@ pub(super) enum Form {
     Base64,
 }
 
-/// What is looked for of a value: the whole, the keys of a comma-separated pool, and the lines of
-/// one with several. What is shorter than 12 bytes is not: it may be anything.
+/// Returns the parts of a value to search for: the whole, the keys of a comma-separated pool, the
+/// lines of a multi-line text. Parts below 12 bytes are left out, because ordinary text would
+/// match.
 pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
     let value = value.trim_ascii();
     let mut parts: Vec<&[u8]> = pieces(value);
@@ -38,8 +39,8 @@ pub(super) fn parts(value: &[u8]) -> Vec<&[u8]> {
     parts
 }
 
-/// Whether a part of a value is secret by itself: not prose, not JSON, not the first or last line
-/// of a PEM text.
+/// Returns true if a part of a value is a secret by itself: not prose, not JSON, not the first or
+/// last line of a PEM text.
 fn is_key(part: &[u8]) -> bool {
     !part
         .iter()
@@ -81,14 +82,14 @@ pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
             .map(|byte| if *byte == b' ' { b'+' } else { *byte })
             .collect(),
     );
-    // Whatever stands before it, the value begins at the first, second or third byte of a group of three.
+    // The value can begin at the first, second or third byte of a group of three.
     for skipped in 0..3 {
         let whole = &part[skipped.min(part.len())..];
         for engine in [STANDARD_NO_PAD, URL_SAFE_NO_PAD] {
             let mut encoded = engine.encode(whole).into_bytes();
-            // The last character has bits of what stands behind the value.
+            // The last character contains bits of the text that follows the value.
             encoded.truncate(whole.len() * 8 / 6);
-            // Of one whose first characters stand on the line before.
+            // The form whose first characters are on the previous line.
             add(
                 Form::Base64,
                 encoded.get(HEAD..).unwrap_or_default().to_vec(),
@@ -99,7 +100,7 @@ pub(super) fn forms(part: &[u8]) -> Vec<(Form, Vec<u8>)> {
     forms
 }
 
-/// As it stands inside a JSON string, or in Rust's `Debug` text.
+/// Escapes a value as a JSON string or Rust's `Debug` text does.
 fn escape(value: &[u8]) -> Vec<u8> {
     let mut escaped = Vec::with_capacity(value.len());
     for byte in value {

@@ -8,8 +8,8 @@ pub(super) const SHORTEST: usize = 12;
 /// The bytes that are looked at together.
 const GRAM: usize = 8;
 
-/// Every value has `STEP` grams among its first `SHORTEST` bytes, so one of them lies at a multiple of `STEP`
-/// wherever it stands: the others need not be looked at.
+/// Every value has `STEP` grams in its first `SHORTEST` bytes, so one of them is at a multiple of
+/// `STEP` at any position of the value. The others can be skipped.
 pub(super) const STEP: usize = SHORTEST - GRAM + 1;
 
 /// The size of the table of bits: 64 for each gram, within what the nearer caches hold.
@@ -71,7 +71,8 @@ impl Grams {
         self.bits[word] |= bit;
     }
 
-    /// Where in `text` a value may begin, or have begun up to [`STEP`] - 1 bytes before.
+    /// Returns the positions in `text` at which a value may begin, or up to [`STEP`] - 1 bytes
+    /// before which it may have begun.
     pub(super) fn hits(&self, text: &[u8]) -> impl Iterator<Item = usize> {
         let end = if self.counts.is_empty() {
             0

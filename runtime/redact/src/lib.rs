@@ -1,37 +1,38 @@
-//! Keeps secrets out of what people and files get to see: logs, errors, stderr, reports.
+//! Hides secrets in what people and files receive: logs, errors, stderr, reports.
 //!
 //! # Theory of operation
 //!
-//! A secret is found in two ways. **By value**: what [`register`] was given, and what the host's
-//! own sensitive variables hold ([`is_sensitive`]), from 12 bytes on; also as it stands inside JSON
-//! or Rust's `Debug` text (escaped, once or twice, its letters as `\uXXXX` too), in lower case as a
-//! host's name, percent-encoded, and in base64 at any alignment and over several lines. A value is
-//! known by its parts too: the keys of a comma-separated pool, the lines of a PEM text, the pieces
-//! of a very long one. **By shape**: tokens of well-known form, and values that stand beside a
-//! secret name, as an option, an assignment, a header, a JSON field (escaped or not), a bearer
-//! token or the password of a URL. A hidden part reads `[REDACTED:name]`: the name of the variable,
-//! or that of the shape.
+//! A secret is found in two ways.
 //!
-//! A [`Redactor`] holds the known values. One is [`shared`] by the whole program; nothing runs
-//! behind it, no thread and no task, and any thread may use it. What a program is given for good is
-//! registered, and counts against [`MAX_VALUES`]; nothing takes it back. The secrets of a session
-//! are [held](SecretInputs::hold) instead, within bounds of their own: dropping the last
-//! [`HeldSecrets`] releases them, and the latest [`MAX_RELEASED`] stay hidden for what is still on
-//! its way to a log.
+//! - **By value**: registered values ([`register`]) and the values of the host's own sensitive
+//!   variables ([`is_sensitive`]), if they have 12 bytes or more. They are also found escaped in
+//!   JSON or in Rust's `Debug` text (once or twice, including `\uXXXX`), in lower case as a host
+//!   name, percent-encoded, and in base64 at any alignment and over several lines. Parts of a value
+//!   count as well: the keys of a comma-separated pool, the lines of a PEM text, the pieces of a
+//!   very long value.
+//! - **By shape**: tokens of well-known form, and values beside a secret name: an option, an
+//!   assignment, a header, a JSON field (escaped or not), a bearer token, the password of a URL.
 //!
-//! Sinks hide; the way to the adapter and to the consumer of its output does not. [`text`] and
-//! [`bytes`] hide in what is at hand, [`Stream`] in what comes in chunks, [`Writer`] in what is
-//! written; dropping a writer writes its unfinished last line, hidden too. What is read from a
-//! child's stderr has passed here. A program that embeds the runtime gives the subscriber of its
-//! logs a [`Writer`]: a program's path or the name of a folder, which are logged as they are, may
-//! hold a secret, too.
+//! A hidden part is replaced by `[REDACTED:name]` with the name of the variable or of the shape.
 //!
-//! What is not found: secrets below 12 bytes that nothing names, other encodings (hexadecimal,
-//! compressed), a value behind three layers of escapes, JSON Web Tokens longer than 8 KiB on a line
-//! longer than 64 KiB.
+//! A [`Redactor`] holds the known values. The program has one that is [`shared`]; it has no thread
+//! and no task, and any thread may use it. Permanent secrets of the program are registered, up to
+//! [`MAX_VALUES`], and never removed. The secrets of a session are [held](SecretInputs::hold)
+//! within bounds of their own: dropping the last [`HeldSecrets`] releases them, and the latest
+//! [`MAX_RELEASED`] stay hidden, because output of the session may still be on its way to a log.
 //!
-//! A text without a secret is searched once for literal anchors (and, with values registered, once
-//! more in steps of five bytes) and returned as it came.
+//! Sinks redact; the path to the adapter and to the reader of its output does not. [`text`] and
+//! [`bytes`] redact a complete text, [`Stream`] redacts chunks, and [`Writer`] redacts what is
+//! written; dropping a writer writes its unfinished last line, redacted. The stderr of children
+//! passes through here. A program that embeds the runtime passes a [`Writer`] to its log
+//! subscriber, because logged paths can contain a secret, too.
+//!
+//! Not found are secrets below 12 bytes without a name beside them, other encodings (hexadecimal,
+//! compressed), a value behind three layers of escapes, and JSON Web Tokens longer than 8 KiB on a
+//! line longer than 64 KiB.
+//!
+//! A text without a secret is searched once for literal anchors (with registered values once more,
+//! in steps of five bytes) and returned unchanged.
 //!
 //! # Example
 //!

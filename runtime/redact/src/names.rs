@@ -1,9 +1,9 @@
-//! Which names stand for secrets.
+//! Names of secrets.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What the name of a sensitive variable contains, in lower case.
+/// Substrings of the names of sensitive variables, in lower case.
 const SENSITIVE: [&[u8]; 10] = [
     b"key",
     b"token",
@@ -17,7 +17,7 @@ const SENSITIVE: [&[u8]; 10] = [
     b"oauth",
 ];
 
-/// What it ends in.
+/// Ends of such names.
 const SENSITIVE_ENDS: [&[u8]; 7] = [
     b"_pat",
     b"_pwd",
@@ -48,16 +48,16 @@ const HARMLESS: [&[u8]; 7] = [
     b"askpass",
 ];
 
-/// The last word of names that contain one of those words and say where a secret is: a path, a
-/// variable, an address.
+/// Last words of names that contain one of these substrings and give the place of a secret: a path,
+/// a variable, an address.
 const PLACES: [&[u8]; 6] = [b"path", b"file", b"dir", b"env", b"name", b"url"];
 
-/// Whether a variable of this name holds a secret, whatever the case of its letters: its name
-/// contains `key`, `token`, `secret`, `password`, `passwd`, `passphrase`, `authorization`,
-/// `cookie`, `credential` or `oauth`, or is a known one such as `SENTRY_DSN`.
+/// Returns true if a variable of this name holds a secret, in any letter case: its name contains
+/// `key`, `token`, `secret`, `password`, `passwd`, `passphrase`, `authorization`, `cookie`,
+/// `credential` or `oauth`, or is a known one such as `SENTRY_DSN`.
 ///
-/// Addresses such as `API_URL` are none, nor is what only says where one is: `SSH_KEY_PATH`,
-/// `api_key_env`.
+/// Addresses such as `API_URL` and names of places such as `SSH_KEY_PATH` or `api_key_env` are not
+/// sensitive.
 #[must_use]
 pub fn is_sensitive(name: impl AsRef<OsStr>) -> bool {
     let as_written = name.as_ref().as_bytes();
@@ -67,7 +67,7 @@ pub fn is_sensitive(name: impl AsRef<OsStr>) -> bool {
         || SENSITIVE_NAMES.contains(&name.as_slice())
 }
 
-/// Whether the last word of a name says that its value is a place: `KEY_PATH`, `keyPath`.
+/// Returns true if the last word of a name is that of a place: `KEY_PATH`, `keyPath`.
 fn names_place(name: &[u8]) -> bool {
     PLACES.iter().any(|word| {
         let (before, end) = name.split_at(name.len().saturating_sub(word.len()));
@@ -78,7 +78,7 @@ fn names_place(name: &[u8]) -> bool {
     })
 }
 
-/// What the value beside a name in a text is.
+/// The meaning of a value beside a name in a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// A secret.
@@ -109,7 +109,7 @@ const SECRETS: [&[u8]; 10] = [
     b"connectionstring",
 ];
 
-/// What a name in a text means, `None` where nothing secret. Separators in it do not count:
+/// Returns the meaning of a name in a text, or `None` if it is not secret. Separators do not count:
 /// `api-key` is `api_key`.
 pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     let mut flat = [0; LONGEST];
@@ -145,7 +145,7 @@ pub(super) fn meaning(name: &[u8]) -> Option<Meaning> {
     }
 }
 
-/// Whether a name is written as those of variables are.
+/// Returns true if a name is written as names of variables are.
 fn is_variable(name: &[u8]) -> bool {
     name.iter()
         .all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || *byte == b'_')
@@ -159,7 +159,8 @@ fn contains_any(name: &[u8], words: &[&[u8]]) -> bool {
     words.iter().any(|word| contains(name, word))
 }
 
-/// Whether a name has a word of its own: `x-auth` and `authKey` have `auth`, `author` has not.
+/// Returns true if a name contains a word as a word of its own: `x-auth` and `authKey` contain
+/// `auth`, `author` does not.
 fn has_word(name: &[u8], word: &[u8]) -> bool {
     name.windows(word.len()).enumerate().any(|(at, window)| {
         let before = at.checked_sub(1).map(|before| name[before]);

@@ -1,14 +1,14 @@
-//! What stands for a hidden part: `[REDACTED:name]`.
+//! The replacement for a hidden part: `[REDACTED:name]`.
 
 use std::sync::Arc;
 
-/// What a hidden part begins with.
+/// The beginning of a replacement.
 pub(super) const PLACEHOLDER: &[u8] = b"[REDACTED:";
 
 /// The longest name in one.
 const LONGEST_NAME: usize = 64;
 
-/// A name as it stands in one.
+/// Returns a name in the form that replacements use.
 pub(super) fn clean_name(name: &str) -> Arc<str> {
     let clean = |letter: char| {
         if letter.is_ascii() && is_name(letter as u8) {
@@ -24,7 +24,7 @@ pub(super) fn clean_name(name: &str) -> Arc<str> {
         .into()
 }
 
-/// Whether a value is one hidden part and nothing else.
+/// Returns true if a value is one replacement and nothing else.
 pub(super) fn is_hidden(value: &[u8]) -> bool {
     let Some(name) = value
         .strip_prefix(PLACEHOLDER)

@@ -75,7 +75,7 @@ impl Redactor {
         into_text(text, shown(text.as_bytes(), &spans))
     }
 
-    /// What is to be hidden, in order, none overlapping another.
+    /// Returns the parts to hide, in order and without overlap.
     pub(super) fn spans(&self, text: &[u8]) -> Vec<Span> {
         self.find(text, Shapes::All)
     }
@@ -88,7 +88,8 @@ impl Redactor {
         spans
     }
 
-    /// Where the last lines begin that are better shown with the next: a value may go on there.
+    /// Returns the beginning of the last lines that should wait for the next line, because a value
+    /// may continue there.
     pub(super) fn complete(&self, lines: &[u8]) -> usize {
         let Some(mut open) = self.values().open_from(lines) else {
             return lines.len();

@@ -1,4 +1,4 @@
-//! Which of what a child or a session is given are secrets.
+//! The secrets among the inputs of a child or a session.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -9,7 +9,7 @@ use crate::names::{is_sensitive, meaning};
 use crate::sessions::{HeldSecrets, TooManySecrets};
 use crate::shared::register_unheld;
 
-/// The secrets among variables, options and JSON values, by the names that they stand beside.
+/// The secrets among variables, options and JSON values, found by the names beside them.
 #[derive(Default)]
 pub struct SecretInputs(Vec<(String, Vec<u8>)>);
 
@@ -106,11 +106,11 @@ impl SecretInputs {
         register_unheld(self.0);
     }
 
-    /// Makes them known for as long as a session lives.
+    /// Makes the secrets known while the session lives.
     ///
     /// # Errors
-    /// Where the session, or all of them together, would have more than can be hidden. Nothing of
-    /// it is known then.
+    /// The session, or all sessions together, would hold too many secrets. None of these is known
+    /// then.
     pub fn hold(self) -> Result<HeldSecrets, TooManySecrets> {
         HeldSecrets::new(self.0)
     }

@@ -15,8 +15,8 @@ const MAX_HELD_BY_ALL: usize = 16 * 1024;
 const MAX_BYTES: usize = 128 * 1024;
 const MAX_BYTES_OF_ALL: usize = 4 * 1024 * 1024;
 
-/// How many parts stay known after their session's close, until others are released: what an
-/// adapter says of the session meanwhile is on its way.
+/// Limit of parts that stay known after the close of their session, because output of the adapter
+/// may still be on its way. The oldest are released first.
 pub const MAX_RELEASED: usize = 512;
 
 /// A session was given more secrets than can be hidden.
@@ -54,11 +54,11 @@ impl Drop for HeldSecrets {
     }
 }
 
-/// What all sessions hold.
+/// The secrets of all sessions.
 #[derive(Default)]
 pub(super) struct Sessions {
     held: HashMap<Arc<[u8]>, Holding>,
-    /// What none holds any more, the oldest first; some may be held again.
+    /// Parts without a holder, the oldest first; some may have a holder again.
     released: VecDeque<Arc<[u8]>>,
     bytes: usize,
 }
@@ -69,7 +69,7 @@ struct Holding {
 }
 
 impl Sessions {
-    /// Whether a session holds this part of a secret.
+    /// Returns true if a session holds this part of a secret.
     pub(super) fn holds(&self, part: &[u8]) -> bool {
         self.held
             .get(part)

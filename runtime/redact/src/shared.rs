@@ -13,8 +13,8 @@ use crate::redactor::Redactor;
 use crate::sessions::{Sessions, TooManySecrets};
 use crate::values::{Secret, Values};
 
-/// How many values that were registered at run time are known, keys of a pool and the like counted
-/// each; for more, the oldest are forgotten. What the host's own variables hold is never forgotten.
+/// Limit of values registered at run time; each key of a pool counts. Beyond it the oldest are
+/// forgotten. Values of the host's own variables are never forgotten.
 pub const MAX_VALUES: usize = 2048;
 
 static SHARED: LazyLock<Shared> = LazyLock::new(|| {
@@ -54,10 +54,10 @@ pub fn message(text: &str) -> Cow<'_, str> {
     shared().message(text)
 }
 
-/// Makes a secret known to the [`shared`] redactor, whatever its name says. One that is known
-/// already costs a look-up.
+/// Adds a secret to the [`shared`] redactor, whatever its name is. Registering a known value costs
+/// one lookup.
 ///
-/// It stays known; what is a session's is [held](crate::SecretInputs::hold) instead.
+/// The value stays known; secrets of a session are [held](crate::SecretInputs::hold) instead.
 pub fn register(name: impl AsRef<str>, value: impl AsRef<[u8]>) {
     register_all([(name, value)]);
 }
@@ -89,7 +89,8 @@ pub(super) struct Shared {
     redactor: Arc<Redactor>,
 }
 
-/// The operator's secrets and those of sessions are counted apart, so neither takes the other's room.
+/// Counters. The operator's secrets and those of sessions are counted apart, so that neither takes
+/// the room of the other.
 #[derive(Default)]
 struct Known {
     parts: HashSet<Arc<[u8]>>,
@@ -100,7 +101,7 @@ struct Known {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Skip {
     Nothing,
-    /// What a session holds.
+    /// Held by a session.
     Held,
 }
 

@@ -1,18 +1,19 @@
-//! What is to be hidden of a text.
+//! The parts of a text to hide.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-/// One hidden part.
+/// A part to hide.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Span {
-    /// Where the words begin that make it a secret; a text that is cut is not cut between here and the end.
+    /// The beginning of the words that make it a secret. A text is not cut between here and the
+    /// end.
     pub(super) from: usize,
     pub(super) hidden: Range<usize>,
     pub(super) label: Label,
 }
 
-/// What stands in its place.
+/// The replacement of a hidden part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Label {
     /// A registered value: its name.
@@ -56,7 +57,7 @@ pub(super) fn merge(spans: &mut Vec<Span>) {
     *spans = merged;
 }
 
-/// Whether the second is the next piece of the same value.
+/// Returns true if the second part continues the same value.
 fn continues(last: &Span, next: &Span) -> bool {
     last.hidden.end == next.hidden.start && last.is_value() && last.label == next.label
 }

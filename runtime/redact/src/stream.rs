@@ -6,18 +6,18 @@ use std::sync::Arc;
 use crate::redactor::{Redactor, write};
 use crate::shared::shared;
 
-/// How much of an unfinished line is kept, in bytes, before its beginning goes on without its end.
+/// Limit of a held unfinished line, in bytes. Beyond it the beginning is passed on.
 pub const MAX_PENDING: usize = 64 * 1024;
 
-/// What is kept then. No pattern of a registered value is as long, nor is a name with what joins it
-/// to its value.
+/// Bytes that stay held then. No pattern of a registered value is as long, nor is a name with its
+/// separator.
 const TAIL: usize = 8 * 1024;
 
-/// Hides secrets in a stream of bytes: on whole lines, so that one which is split over chunks is
-/// found. A line that ends within the base64 text of a value waits for the next one.
+/// Redacts a stream of bytes by whole lines, so that a secret split over chunks is found. A line
+/// that ends within the base64 text of a value waits for the next one.
 ///
-/// What is longer than [`MAX_PENDING`] without a line's end goes on in parts, none of which ends
-/// within a secret; a secret that is itself as long is hidden together with the rest of its line.
+/// A line longer than [`MAX_PENDING`] is passed on in parts, none of which ends within a secret. If
+/// a secret is itself as long, the rest of its line is hidden with it.
 #[derive(Debug, Default)]
 pub struct Stream {
     /// `None` is the shared one, as it is when a line is complete.
@@ -91,7 +91,8 @@ impl Stream {
             .map_or_else(|| Cow::Owned(shared()), Cow::Borrowed)
     }
 
-    /// Shows whole lines, but for those at their end that the next may go on with. Returns where these begin.
+    /// Passes on whole lines, except the last ones if the next line may continue them. Returns
+    /// where these begin.
     fn show(&self, lines: &[u8], shown: &mut impl FnMut(&[u8])) -> usize {
         let redactor = self.redactor();
         let complete = redactor.complete(lines);

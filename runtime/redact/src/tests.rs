@@ -1,4 +1,4 @@
-//! What is hidden, and what is not.
+//! Tests: hidden and unhidden texts.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ fn knows(secrets: &[(&str, &str)]) -> Redactor {
     Redactor::new(secrets.iter().copied())
 }
 
-/// Each text with what is shown of it, where nothing is registered. Twice hidden is as once.
+/// Checks each text against its redacted form, without registered values. Redacting twice changes
+/// nothing.
 fn check(table: &[(&str, &str)]) {
     let redactor = nothing_known();
     for (text, shown) in table {
@@ -428,7 +429,7 @@ fn base64_of_a_value_is_hidden_over_any_lines() {
                     text.as_bytes().split_inclusive(|byte| *byte == b'\n'),
                 );
                 for shown in [whole, String::from_utf8(parts).unwrap()] {
-                    // What stands beside the value makes a few characters.
+                    // The text beside the value adds a few characters.
                     let left = shown.len() - " [REDACTED:KEY] and more, too".len();
                     assert!(
                         left <= 8 + before.len() * 2 + behind.len() * 2 + 3 * end.len(),
@@ -482,7 +483,8 @@ fn characters_of_base64_beside_a_value_are_hidden_with_it() {
             .encode(format!("{before}a-value-of-18-chars:x"));
         let shown = redactor.text(&encoded).into_owned();
         let (left, right) = shown.split_once("[REDACTED:KEY]").unwrap();
-        // Four characters hold what stands before the value alone, and four what stands behind it.
+        // Up to four characters contain only what precedes the value, and up to four what follows
+        // it.
         assert!(left.len() <= 4 && right.len() <= 4, "{shown} of {encoded}");
     }
 }
@@ -607,7 +609,7 @@ fn a_name_in_a_placeholder_is_plain_and_short() {
     assert_eq!(redactor.text("a-secret-value"), "[REDACTED:we_ird___n_me]");
 }
 
-/// What a stream shows of a text that comes in chunks.
+/// Returns the redacted form of a text that arrives in chunks.
 fn streamed<'a>(redactor: &Arc<Redactor>, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<u8> {
     let mut stream = Stream::with(redactor.clone());
     let mut shown = Vec::new();

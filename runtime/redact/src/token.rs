@@ -52,7 +52,7 @@ pub(super) fn find(text: &[u8], at: usize, spans: &mut Vec<Span>) -> usize {
         return 0;
     }
     let run = text[at..].iter().take_while(|byte| is_part(**byte)).count();
-    // The byte behind it tells whether the word ends there.
+    // The next byte decides whether the word ends here.
     let looked_at = &text[at..text.len().min(at + run.min(LONGEST) + 1)];
     if let Some(found) = FORM.captures(looked_at) {
         for (index, (name, _)) in TOKENS.iter().enumerate() {
@@ -77,7 +77,8 @@ fn is_part(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.=".contains(&byte)
 }
 
-/// Whether a word may begin here: after anything but a word character, or right after a JSON escape.
+/// Returns true if a word may begin here: after any character but a word character, or right after
+/// a JSON escape.
 fn begins(text: &[u8], at: usize) -> bool {
     let word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
     match text[..at] {

@@ -3,7 +3,7 @@
 use crate::placeholder::is_hidden;
 use crate::span::{Label, Span};
 
-/// What is looked at of a URL, in bytes: names of users and passwords are shorter.
+/// Bytes of a URL that are searched; user names and passwords are shorter.
 const AUTHORITY: usize = 512;
 
 /// Takes the password of the URL whose `://` ends at `at`, if it has one. Returns how many bytes were read.

@@ -1,4 +1,4 @@
-//! Where a value in a text begins and ends, and whether there is anything to hide in it.
+//! The bounds of a value in a text, and whether it contains anything to hide.
 
 use std::ops::Range;
 
@@ -12,7 +12,7 @@ const BLANK: usize = 64;
 pub(super) struct Quote {
     mark: u8,
     backslashes: usize,
-    /// Where the quoted text begins.
+    /// The beginning of the quoted text.
     pub(super) end: usize,
 }
 
@@ -77,7 +77,8 @@ pub(super) fn blank(text: &[u8], from: usize) -> usize {
     at.min(text.len())
 }
 
-/// Where the text ends that `quote` opened: at its like, at the end of the line, or of all.
+/// Returns the end of the text that `quote` opened: the matching quote, the end of the line, or the
+/// end of the text.
 ///
 /// Of `2n + 1` backslashes before a quote, at a depth where `n` belong to the quote, an escaped
 /// quote has more.
@@ -100,8 +101,8 @@ pub(super) fn closing(text: &[u8], quote: Quote) -> usize {
     text.len()
 }
 
-/// Where a value without quotes ends: at a blank, a quote, or the escape of one inside a JSON
-/// string. A quote behind `=` or a bracket belongs to it, with what it encloses.
+/// Returns the end of a value without quotes: a blank, a quote, or an escaped quote inside a JSON
+/// string. A quote behind `=` or a bracket belongs to the value with its content.
 pub(super) fn bare(text: &[u8], from: usize) -> usize {
     let mut at = from;
     while let Some(byte) = text.get(at) {
@@ -151,7 +152,7 @@ pub(super) fn rest_of_line(text: &[u8], from: usize) -> usize {
     at
 }
 
-/// Where the line ends, whatever is in it.
+/// Returns the end of the line, whatever it contains.
 pub(super) fn line_end(text: &[u8], from: usize) -> usize {
     text[from..]
         .iter()
@@ -159,7 +160,7 @@ pub(super) fn line_end(text: &[u8], from: usize) -> usize {
         .map_or(text.len(), |length| from + length)
 }
 
-/// Whether a text begins with what stands for a hidden list, and goes on as after one.
+/// Returns true if a text begins with the replacement of a list and continues as after one.
 pub(super) fn is_hidden_list(text: &[u8]) -> bool {
     let end = list(text, 0).end;
     is_hidden(&text[..end])
@@ -168,7 +169,7 @@ pub(super) fn is_hidden_list(text: &[u8]) -> bool {
             .is_none_or(|byte| b",}] \\\r\n".contains(byte))
 }
 
-/// Whether there is nothing in a value.
+/// Returns true if a value is empty, or a word for "nothing".
 pub(super) fn is_nothing(value: &[u8]) -> bool {
     let plain = value.strip_suffix(b",").unwrap_or(value);
     plain.iter().all(|byte| *byte == b'*')
@@ -184,7 +185,7 @@ pub(super) fn is_nothing(value: &[u8]) -> bool {
         .any(|word| plain.eq_ignore_ascii_case(word))
 }
 
-/// Whether a value counts something.
+/// Returns true if a value is a count.
 pub(super) fn is_count(value: &[u8]) -> bool {
     value.len() <= 24
         && value
@@ -211,7 +212,7 @@ pub(super) fn is_in_sentence(text: &[u8], range: &Range<usize>) -> bool {
     is_word && next > range.end && text.get(next).is_some_and(u8::is_ascii_alphanumeric)
 }
 
-/// Whether a word is not a word of a language.
+/// Returns true if a word does not look like a word of a language.
 pub(super) fn looks_random(value: &[u8]) -> bool {
     value.len() >= 8 && (value.len() >= 20 || value.iter().any(u8::is_ascii_digit))
 }

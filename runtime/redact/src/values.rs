@@ -1,4 +1,4 @@
-//! Registered values, found wherever they stand.
+//! Registered values, found anywhere in a text.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,14 +12,14 @@ use crate::grams::{Grams, SHORTEST, STEP};
 use crate::span::{Label, Span};
 use crate::wrapped::{EDGE, Heads, is_base64};
 
-/// How many layers of escapes are read: a JSON text in a JSON text, an address in an address.
+/// Layers of escapes that are decoded: a JSON text in a JSON text, an address in an address.
 const MAX_ESCAPES: usize = 2;
 
 /// A secret and what it is called.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Secret {
     pub(super) name: Arc<str>,
-    /// One of its parts; at least 12 bytes.
+    /// A part of it; at least 12 bytes.
     pub(super) part: Arc<[u8]>,
 }
 
@@ -29,16 +29,16 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// What is looked for: one form of a value.
+/// A pattern to search for: one form of a value.
 struct Pattern {
     name: Arc<str>,
     form: Form,
-    /// How many secrets have it.
+    /// Number of secrets that have this form.
     holders: usize,
 }
 
-/// What finds registered values. Adding and removing one costs what its own length costs, however
-/// many are known.
+/// The searcher for registered values. The cost of adding or removing a value depends on its
+/// length, not on the number of values.
 #[derive(Default)]
 pub(super) struct Values {
     patterns: BTreeMap<Box<[u8]>, Pattern>,
@@ -48,7 +48,7 @@ pub(super) struct Values {
 }
 
 impl Values {
-    /// How many secrets are known, each part of a value counted.
+    /// Returns the number of known secrets; each part of a value counts.
     pub(super) const fn count(&self) -> usize {
         self.secrets
     }
@@ -92,7 +92,7 @@ impl Values {
         }
     }
 
-    /// Finds every value in `text`: as it stands, broken over lines, and behind escapes.
+    /// Finds every value in `text`: plain, broken over lines, and behind escapes.
     pub(super) fn find(&self, text: &[u8], spans: &mut Vec<Span>) {
         if !self.patterns.is_empty() {
             self.find_to(MAX_ESCAPES, text, spans);
@@ -155,9 +155,9 @@ impl Values {
     fn longest(&self, text: &[u8]) -> Option<(usize, &Pattern)> {
         let mut most = text.len();
         while most >= SHORTEST {
-            // What a text begins with sorts before it, and the longest such pattern last, unless
-            // others lie between. Those differ from it somewhere, and no pattern that is longer
-            // than up to there can match.
+            // A prefix of the text sorts before the text, the longest such pattern last, unless
+            // other patterns are in between. Those differ from the text somewhere, and no pattern
+            // longer than that position can match.
             let before = (Unbounded, Included(&text[..most]));
             let (pattern, of) = self.patterns.range::<[u8], _>(before).next_back()?;
             let common = pattern
@@ -173,7 +173,8 @@ impl Values {
         None
     }
 
-    /// Where, in whole lines, the base64 text of a value may begin that the next line goes on with.
+    /// Returns where, in whole lines, the base64 text of a value may begin that continues on the
+    /// next line.
     pub(super) fn open_from(&self, lines: &[u8]) -> Option<usize> {
         self.heads.open_from(lines, |begun| {
             let behind = (Excluded(begun), Unbounded);

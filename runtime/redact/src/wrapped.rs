@@ -65,8 +65,8 @@ impl Heads {
         })
     }
 
-    /// Finds values that go on behind the end of a line; `longest` tells the value that a text
-    /// without such ends begins with.
+    /// Finds values that continue behind the end of a line; `longest` returns the value at the
+    /// beginning of a text without line ends.
     pub(super) fn find(
         &self,
         text: &[u8],
@@ -110,13 +110,13 @@ impl Heads {
         }
     }
 
-    /// Where a value may begin whose rest has not come yet; `lines` are whole, and `is_open` tells
-    /// whether a value is longer than a text and begins with it.
+    /// Returns where a value may begin whose rest has not arrived; `lines` are whole, and `is_open`
+    /// returns true if a longer value begins with a text.
     pub(super) fn open_from(&self, lines: &[u8], is_open: impl Fn(&[u8]) -> bool) -> Option<usize> {
         if self.counts.is_empty() {
             return None;
         }
-        // The characters up to the end, backwards, and where each stands.
+        // The characters up to the end, backwards, with their positions.
         let (mut text, mut places): (Vec<u8>, Vec<usize>) = (Vec::new(), Vec::new());
         let mut rest = lines
             .strip_suffix(b"\n")
@@ -146,12 +146,13 @@ impl Heads {
 /// Base64 with the ends of lines taken out.
 struct Joined {
     text: Vec<u8>,
-    /// Where in it each line begins, and where that is in the original.
+    /// The beginning of each line here, and in the original.
     lines: Vec<(usize, usize)>,
 }
 
 impl Joined {
-    /// What begins at `from` and breaks at `at`; `None` where the next line does not go on with it.
+    /// Joins the lines of a text that begins at `from` and breaks at `at`; `None` if the next line
+    /// does not continue it.
     fn from(text: &[u8], from: usize, at: usize) -> Option<Self> {
         let mut joined = Self {
             text: text[from..at].to_vec(),
@@ -177,7 +178,7 @@ impl Joined {
         (joined.lines.len() > 1).then_some(joined)
     }
 
-    /// Where in the original the first `length` characters end.
+    /// Returns the original end of the first `length` characters.
     fn end_of(&self, length: usize) -> usize {
         let line = self
             .lines
@@ -188,7 +189,7 @@ impl Joined {
     }
 }
 
-/// Where the next line's text begins, if a line ends here: by the end itself, or by the escape of one.
+/// Returns the beginning of the next line's text if a line ends here, by a line end or its escape.
 fn break_at(text: &[u8], at: usize) -> Option<usize> {
     let after = |from: usize, plain: u8, letter: u8| match text.get(from)? {
         byte if *byte == plain => Some(from + 1),
@@ -213,7 +214,7 @@ fn break_at(text: &[u8], at: usize) -> Option<usize> {
     )
 }
 
-/// What stands before the end of the line whose text begins behind `text`.
+/// Returns the text before the end of the line whose text begins behind `text`.
 fn before_break(text: &[u8]) -> Option<&[u8]> {
     let indent = text
         .iter()

@@ -1,12 +1,11 @@
-//! How much of a line is kept.
+//! The logged part of a line.
 
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-/// The members that say what a message is and where it belongs. None of them is what a person or an
-/// agent said.
+/// Members that identify a message and its place. None of them is text of a person or an agent.
 const HEAD: [&str; 11] = [
     "type",
     "session_id",
@@ -21,7 +20,7 @@ const HEAD: [&str; 11] = [
     "delivered",
 ];
 
-/// How much of each line a log keeps.
+/// The part of each line that a log keeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Content {
@@ -30,7 +29,7 @@ pub enum Content {
     Full,
     /// The type and the ids of messages. Of other lines and of stderr only the length.
     Head,
-    /// The length alone.
+    /// Only the length.
     None,
 }
 
@@ -47,7 +46,7 @@ impl FromStr for Content {
     }
 }
 
-/// The line with its head alone. `None` where it is not a message.
+/// Returns the head of a line, or `None` if it is not a message.
 pub(crate) fn head(line: &[u8]) -> Option<Vec<u8>> {
     let mut message: Map<String, Value> = serde_json::from_slice(line).ok()?;
     message.retain(|name, value| {

@@ -15,10 +15,10 @@ use rustix::{
     io::Errno,
 };
 
-/// How much of a file is looked at to tell whether it is a log.
+/// Bytes of a file that are read to find out whether it is a log.
 const FIRST_BYTES: u64 = 64;
 
-/// Why a log cannot be begun; the text reads after "failed to".
+/// Error of a log that cannot be started; the text reads after "failed to".
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -27,7 +27,7 @@ pub enum OpenError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         why: io::Error,
     },
@@ -42,7 +42,7 @@ pub enum OpenError {
     Thread(#[source] io::Error),
 }
 
-/// A file for its owner alone, in a folder that is held open.
+/// A file that only its owner can read, in a folder that is held open.
 #[derive(Debug)]
 pub(crate) struct LogFile {
     folder: OwnedFd,
@@ -50,7 +50,7 @@ pub(crate) struct LogFile {
     file: File,
     size: u64,
     limit: u64,
-    /// Whether the last write ended within a line.
+    /// True if the last write ended within a line.
     is_torn: bool,
 }
 
@@ -112,12 +112,12 @@ impl LogFile {
         }
     }
 
-    /// Whether so many bytes more belong into the next file.
+    /// Returns true if this many more bytes belong in the next file.
     pub(crate) fn is_full_with(&self, more: usize) -> bool {
         self.size > 0 && self.size + more as u64 > self.limit
     }
 
-    /// Whether it has grown to twice its limit, since it could not be rotated.
+    /// Returns true if the file has twice its maximum size, because it could not be rotated.
     pub(crate) fn is_far_too_full(&self) -> bool {
         self.size > self.limit.saturating_mul(2)
     }
@@ -143,10 +143,10 @@ impl LogFile {
         Ok(())
     }
 
-    /// Keeps the file as the older one, and gives an empty one of its name.
+    /// Renames the file to the older one and returns an empty file under its name.
     ///
-    /// With an older one that is there it changes names. In a sandbox what lies over a file goes
-    /// where the file goes, so both stay covered; a new file would not be.
+    /// If there is an older one, the two exchange their names. A mount over a file in a sandbox
+    /// moves with the file, so both stay covered; a new file would not be.
     fn keep(&self) -> Result<File, Errno> {
         let (folder, name, older) = (&self.folder, &self.name, older(&self.name));
         if let Some(next) = spare(folder, &older) {
@@ -204,7 +204,7 @@ fn older(name: &str) -> String {
     format!("{name}.1")
 }
 
-/// Whether a file is a log that no one writes, or empty.
+/// Returns true if a file is empty, or a log without a writer.
 fn is_log(folder: &OwnedFd, name: &str) -> Result<bool, Errno> {
     // NONBLOCK: a FIFO would wait for a writer. NOCTTY: a terminal would become ours.
     let flags =

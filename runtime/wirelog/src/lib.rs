@@ -1,26 +1,24 @@
-//! Keeps every line between a host and its adapters in a file: an adapter author's first tool.
+//! Logs every line between a host and its adapters to a file: the first tool of an adapter author.
 //!
 //! # Theory of operation
 //!
-//! A host hands all that passes between it and its adapters to a [`WireSink`]: bytes in both
-//! directions, stderr, and the start and end of processes. An embedder may give its own. A
-//! [`WireLog`] is one that writes a file: [`WireSink::take`] copies the bytes into a bounded queue
-//! and returns; a thread splits them into lines, hides secrets, and writes records ([`Record`]).
-//! What finds no room in the queue, or on the disk, is counted, and a record says how much is
-//! missing and where. The file is bounded: at its limit it becomes `FILE.1`, and a new one begins
-//! with a header of its own.
+//! A host passes all traffic with its adapters to a [`WireSink`]: bytes in both directions, stderr,
+//! and the start and end of processes. An embedder may supply its own. A [`WireLog`] writes a file:
+//! [`WireSink::take`] copies the bytes into a bounded queue and returns; a thread splits them into
+//! lines, hides secrets, and writes records ([`Record`]). If the queue or the disk is full, lines
+//! are dropped and counted, and a record gives their number and place. The file is bounded: at its
+//! limit it becomes `FILE.1`, and a new one begins with its own header.
 //!
 //! The records are those of the recordings that `trunkline-conformance check` reads, with a few
-//! more members and kinds.
-//! [`Reader`] reads them back.
+//! more members and kinds. [`Reader`] reads them.
 //!
 //! # Secrets
 //!
-//! The thread hides what [`trunkline_redact`] knows, and besides: every value of `env` and
-//! `variables` in a `session.start`, those of `env` and `headers` below its `mcp_servers`, and the
-//! answers to `secret` fields. These are hidden wherever they stand from then on, up to the
-//! session's end, if they have 12 bytes or more. What says which values are secret is never dropped
-//! unnoticed: where it is, lines of that process are logged without their content.
+//! The thread hides what [`trunkline_redact`] knows, and in addition every value of `env` and
+//! `variables` in a `session.start`, the values of `env` and `headers` below its `mcp_servers`, and
+//! the answers to `secret` fields. Values of 12 bytes or more are hidden everywhere from then on
+//! until the session's end. A message that declares secrets is never dropped unnoticed: if one is,
+//! lines of that process are logged without their content.
 
 #![forbid(unsafe_code)]
 

@@ -3,20 +3,20 @@
 /// The longest part of a line that is kept, in bytes: what every reader of the protocol accepts.
 pub const LONGEST: usize = 1024 * 1024;
 
-/// How much more is held until secrets are hidden: one that is cut by the end of what is held lies
-/// within this. No pattern of a registered value is as long.
+/// Additional bytes that are held until secrets are hidden. A secret that is cut by the end of the
+/// held bytes is within this margin. No pattern of a registered value is as long.
 pub(crate) const MARGIN: usize = 8 * 1024;
 
 /// A line, or what was found of it.
 #[derive(Debug, Clone, Copy)]
 pub struct Piece<'a> {
-    /// Its bytes without the LF; where some were left out, its first ones.
+    /// The bytes without the LF; only the first ones if some were omitted.
     pub line: &'a [u8],
-    /// How many bytes were left out.
+    /// Number of omitted bytes.
     pub omitted: u64,
-    /// Whether an LF ended it.
+    /// True if an LF ended it.
     pub is_ended: bool,
-    /// Whether it came in one chunk.
+    /// True if it arrived in one chunk.
     pub is_whole: bool,
 }
 
@@ -61,7 +61,7 @@ impl Lines {
         self.is_broken = true;
     }
 
-    /// Hands over what stands behind the last LF, once.
+    /// Passes on the text behind the last LF, once.
     pub fn finish(&mut self, each: impl FnOnce(Piece<'_>)) {
         if !self.rest.is_empty() {
             each(self.piece(false));

@@ -16,19 +16,19 @@ use crate::{
     writer::Writer,
 };
 
-/// How many bytes may wait to be written. What comes then is dropped, and counted.
+/// Limit of queued bytes. Lines beyond it are dropped and counted.
 pub const QUEUE: usize = 8 * 1024 * 1024;
 
-/// How many more may be taken by messages that say which values are secret.
+/// Additional room for messages that declare secrets, in bytes.
 const RESERVE: usize = QUEUE;
 
-/// What an entry counts for besides its bytes.
+/// Overhead that is counted for each entry, in bytes.
 const ENTRY: usize = 64;
 
 /// Between the bytes of entries, so that a search for secrets finds no word that two of them make.
 const SEPARATOR: u8 = b'\n';
 
-/// What is kept of the room for a batch, in bytes.
+/// Capacity of a batch that is kept for reuse, in bytes.
 const KEPT: usize = 512 * 1024;
 
 /// The size at which a file becomes the older one, unless it is set: 64 MiB.
@@ -37,7 +37,7 @@ const FILE_BYTES: u64 = 64 * 1024 * 1024;
 /// The least size: smaller files would hold little but headers.
 const LEAST_FILE_BYTES: u64 = 64 * 1024;
 
-/// Where a log goes, and what is in it.
+/// Path and content of a log.
 #[derive(Debug, Clone)]
 pub struct WireLogOptions {
     path: PathBuf,
@@ -109,9 +109,9 @@ pub(crate) struct Entry {
     /// Nanoseconds since the log began.
     pub(crate) t: u64,
     pub(crate) process: u32,
-    /// How many bytes of the batch are its own.
+    /// Number of its bytes in the batch.
     pub(crate) length: usize,
-    /// How many more were left out.
+    /// Number of omitted bytes.
     pub(crate) omitted: u64,
     pub(crate) what: What,
 }
@@ -121,7 +121,7 @@ pub(crate) enum What {
         agent: Box<str>,
         pid: Option<u32>,
     },
-    /// Why, in the batch's bytes.
+    /// The start failed; the cause is in the batch's bytes.
     NotStarted,
     ToAdapter,
     FromAdapter,
@@ -141,15 +141,15 @@ pub(crate) enum What {
     Lost(Lost),
 }
 
-/// What is missing of one run of an adapter.
+/// Missing lines of one run of an adapter.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Lost {
     pub(crate) process: u32,
     pub(crate) lines: u64,
     pub(crate) bytes: u64,
-    /// Whether the adapter's output has a gap, so that a line under way is broken.
+    /// True if the adapter's output has a gap, which breaks an unfinished line.
     pub(crate) of_output: bool,
-    /// Whether a message is among it that may have said what is secret.
+    /// True if a missing message may have declared secrets.
     pub(crate) of_secrets: bool,
 }
 

@@ -7,28 +7,28 @@ use crate::Record;
 /// The longest line of a log that is read. No log has a longer one.
 const LONGEST_RECORD: usize = 16 * 1024 * 1024;
 
-/// What stands on one line of a log.
+/// A line of a log.
 #[derive(Debug, Clone)]
 pub enum Entry {
     /// A record.
     Record(Record),
-    /// What is not a record: a line that was cut by the end of the process or a full disk, or of
-    /// another file.
+    /// A line that is not a record: cut by the end of the process or a full disk, or of another
+    /// file.
     Unreadable {
-        /// Which line, counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// Why it is none.
+        /// Cause.
         reason: String,
-        /// Its text, or the first 200 bytes.
+        /// The text, at most 200 bytes.
         text: String,
     },
 }
 
 /// Reads a log line by line.
 ///
-/// A last line without an LF is kept until the rest of it is there, so a log can be followed while
-/// it is written:
-/// [`Reader::next`] goes on where it was. [`Reader::finish`] hands over what is left.
+/// A last line without an LF is held until it is complete, so that a log can be followed while it
+/// is written: [`Reader::next`] continues at the same position. [`Reader::finish`] returns the
+/// rest.
 #[derive(Debug)]
 pub struct Reader<R> {
     from: R,
@@ -49,10 +49,10 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// The next entry that is whole. `None` at the end of what is there; blank lines are passed over.
+    /// Returns the next complete entry, or `None` at the end of the file. Blank lines are skipped.
     ///
     /// # Errors
-    /// When it cannot be read.
+    /// The log cannot be read.
     #[expect(
         clippy::should_implement_trait,
         reason = "the end is not the end of a log that is still written"
@@ -79,7 +79,7 @@ impl<R: BufRead> Reader<R> {
         }
     }
 
-    /// What stands behind the last LF.
+    /// Returns the text behind the last LF.
     pub fn finish(&mut self) -> Option<Entry> {
         self.entry()
     }

@@ -11,23 +11,23 @@ use crate::Content;
 /// The version of the format that a header names.
 pub const VERSION: u32 = 1;
 
-/// One line of a log.
+/// A line of a log.
 #[derive(Debug, Clone, Deserialize)]
 pub struct Record {
     /// Nanoseconds since the log began.
     pub t: u64,
-    /// Which run of which adapter, counted from 1.
+    /// Number of the adapter's run, from 1.
     #[serde(default)]
     pub process: Option<u32>,
     /// The session that a message names.
     #[serde(default)]
     pub session: Option<String>,
-    /// What happened.
+    /// The event.
     #[serde(flatten)]
     pub event: RecordEvent,
 }
 
-/// What a record says.
+/// The event of a record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "ev", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -39,7 +39,7 @@ pub enum RecordEvent {
         /// The agent's id.
         #[serde(default)]
         agent: Option<String>,
-        /// Its process id.
+        /// Process id.
         #[serde(default)]
         pid: Option<u32>,
     },
@@ -54,7 +54,7 @@ pub enum RecordEvent {
         /// The line without its LF.
         #[serde(flatten)]
         text: Text,
-        /// Whether no LF ended it.
+        /// True if no LF ended it.
         #[serde(default)]
         cut: bool,
     },
@@ -88,7 +88,7 @@ pub enum RecordEvent {
     StdoutEnded,
     /// The process has ended.
     Exited {
-        /// Its exit status.
+        /// Exit status.
         #[serde(default)]
         code: Option<i32>,
         /// The signal that ended it.
@@ -97,12 +97,12 @@ pub enum RecordEvent {
     },
     /// Lines are missing here: the log was behind, or the file could not be written.
     Dropped {
-        /// How many lines, or parts of lines.
+        /// Number of lines, or parts of lines.
         lines: u64,
         /// Their bytes.
         bytes: u64,
     },
-    /// The last record of a full file: the log goes on in the next one.
+    /// The last record of a full file: the log continues in the next one.
     Rotated {
         /// The number of the next file of this log.
         file: u64,
@@ -124,25 +124,25 @@ pub struct Text {
     line: Option<String>,
     #[serde(default)]
     base64: Option<String>,
-    /// How many bytes were left out; what is there is the beginning, or the head.
+    /// Number of omitted bytes; the rest is the beginning of the line, or its head.
     #[serde(default)]
     pub omitted: u64,
 }
 
-/// What the first record of a file says of it.
+/// The content of a file's first record.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Header {
     /// The version of the format.
     pub version: u32,
     /// When the log began, as RFC 3339.
     pub began: String,
-    /// Which file of the log this is, counted from 1.
+    /// Number of this file, from 1.
     pub file: u64,
-    /// Whether nothing before this record is missing from this file, and lines are kept in full.
+    /// True if nothing before this record is missing from this file, and lines are kept in full.
     pub complete: bool,
-    /// Whether secrets are hidden.
+    /// True if secrets are hidden.
     pub redacted: bool,
-    /// How much of each line is kept.
+    /// Logged part of each line.
     pub content: Content,
     /// The adapters that run at this point.
     #[serde(default)]
@@ -150,7 +150,7 @@ pub struct Header {
     /// The sessions that are open at this point.
     #[serde(default)]
     pub sessions: Vec<OpenSession>,
-    /// How many more sessions are open.
+    /// Number of open sessions that are not listed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub more_sessions: u64,
 }
@@ -158,7 +158,7 @@ pub struct Header {
 /// An adapter that runs where a file begins.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RunningProcess {
-    /// Its number.
+    /// Number of the run.
     pub process: u32,
     /// The agent's id.
     pub agent: String,
@@ -169,7 +169,7 @@ pub struct RunningProcess {
 pub struct OpenSession {
     /// The number of its adapter's run.
     pub process: u32,
-    /// Its id on the wire.
+    /// Id on the wire.
     pub session: String,
 }
 
@@ -200,8 +200,8 @@ impl Text {
     }
 }
 
-/// Why a whole line of the adapter, or of the host, is not a message that this version understands.
-/// `None` if it is one, or blank.
+/// Returns the reason why a whole line of the adapter or the host is not a message that this
+/// version understands, or `None` if it is one or blank.
 #[must_use]
 pub fn not_understood(line: &[u8], from_host: bool) -> Option<String> {
     let Ok(text) = std::str::from_utf8(line) else {
@@ -236,7 +236,7 @@ impl LineOf {
     }
 }
 
-/// Appends the record of a line. Nothing of `kept` is there where its content is left out.
+/// Appends the record of a line. `kept` is empty if the content is not logged.
 pub(crate) fn line(
     out: &mut Vec<u8>,
     (t, process): (u64, u32),

@@ -16,31 +16,32 @@ const TELLING: [&[u8]; 3] = [
     b"{\"type\":\"input.response\"",
 ];
 
-/// How many values of variables without a sensitive name are looked for at a time. The host's
-/// sessions need the room that is left for their own.
+/// Limit of known values of variables without a sensitive name. The host's sessions need the
+/// remaining room.
 const ORDINARY: usize = 1024;
 
-/// What the value of a secret field is called.
+/// Name under which the value of a secret field is hidden.
 const ANSWER: &str = "answer";
 
-/// What is shorter is hidden where it is handed over, and nowhere else.
+/// Minimum length of values that are hidden everywhere, in bytes. Shorter ones are hidden only in
+/// the message that passes them.
 const SHORTEST: usize = 12;
 
-/// How many open questions with `secret` fields are remembered. Of the answer to another one every
-/// value is hidden.
+/// Limit of remembered open questions with `secret` fields. In the answer to any other question
+/// every value is hidden.
 const QUESTIONS: usize = 4096;
 
-/// Whether a message of the host may hand over secrets. The host writes the type first.
+/// Returns true if a message of the host may contain secrets. The host writes the type first.
 pub(crate) fn may_tell(line: &[u8]) -> bool {
     TELLING.iter().any(|beginning| line.starts_with(beginning))
 }
 
-/// What is known from messages.
+/// Secrets that messages declared.
 #[derive(Debug, Default)]
 pub(crate) struct Secrets {
     /// By the run of an adapter and the session.
     held: HashMap<(u32, String), Vec<HeldSecrets>>,
-    /// How many values without a sensitive name are held.
+    /// Number of holders of each value without a sensitive name.
     ordinary: HashMap<(u32, String), usize>,
     questions: HashMap<(u32, String, String), Vec<String>>,
     /// Runs of which a message that may have handed over secrets is missing.
@@ -53,7 +54,7 @@ impl Secrets {
         self.blind.insert(process);
     }
 
-    /// Whether lines of this run may have secrets that are not known.
+    /// Returns true if lines of this run may contain unknown secrets.
     pub(crate) fn is_blind(&self, process: u32) -> bool {
         self.blind.contains(&process)
     }
@@ -96,8 +97,8 @@ impl Secrets {
         }
     }
 
-    /// Hides what a message of the host hands over in secret, and remembers it. `None` where that
-    /// cannot be told.
+    /// Hides and remembers the secrets in a message of the host. Returns `None` if they cannot be
+    /// determined.
     pub(crate) fn told<'a>(
         &mut self,
         process: u32,
@@ -179,7 +180,7 @@ impl Secrets {
     }
 }
 
-/// What one message hands over.
+/// The secrets of one message.
 #[derive(Default)]
 struct Found {
     secret: SecretInputs,

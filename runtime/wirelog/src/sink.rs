@@ -1,4 +1,4 @@
-//! What passes between a host and its adapters, and who takes it.
+//! The traffic between a host and its adapters, and its receiver.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
@@ -23,9 +23,9 @@ pub trait WireSink: fmt::Debug + Send + Sync {
         let _ = within;
     }
 
-    /// The files that it writes, which nothing in a sandbox may see. A host asks before its
-    /// adapters start. Each has to be there then, and what has its name later has to be one of them
-    /// still: what lies over a file goes where the file goes.
+    /// The files that it writes, which must be hidden in a sandbox. A host calls this before its
+    /// adapters start. Each file must exist then, and a later file of the same name must be one of
+    /// them, because a mount over a file moves with the file.
     fn files(&self) -> Vec<PathBuf> {
         Vec::new()
     }
@@ -36,9 +36,9 @@ pub trait WireSink: fmt::Debug + Send + Sync {
 pub struct Wire<'a> {
     /// The agent's id.
     pub agent: &'a str,
-    /// Which run of which adapter: counted from 1 over all adapters of a host.
+    /// Number of the adapter's run, from 1, over all adapters of a host.
     pub process: u32,
-    /// What it is.
+    /// The event.
     pub event: WireEvent<'a>,
 }
 
@@ -56,7 +56,7 @@ pub enum WireDirection {
     ToAgent,
     /// [`WireEvent::FromAgent`].
     FromAgent,
-    /// What happens to the adapter's process and its pipes, and lines that are missing.
+    /// Events of the adapter's process and its pipes, and missing lines.
     Process,
 }
 
@@ -86,18 +86,18 @@ impl WireEvent<'_> {
 pub enum WireEvent<'a> {
     /// The adapter runs.
     Started {
-        /// Its process id; none for an adapter that is reached over streams.
+        /// Process id; `None` for an adapter that is reached over streams.
         pid: Option<u32>,
     },
-    /// It did not start.
+    /// The start failed.
     NotStarted {
-        /// Why, without secrets.
+        /// The cause, without secrets.
         why: &'a str,
     },
-    /// One message of the host with its LF, before it is written.
+    /// A message of the host with its LF, before it is written.
     ToAdapter(&'a [u8]),
-    /// What was read of the adapter's output: any number of lines, which may begin and end within
-    /// one. [`Lines`] splits it.
+    /// A read of the adapter's output: any number of lines, the first and last possibly incomplete.
+    /// [`Lines`] splits it.
     ///
     /// [`Lines`]: crate::Lines
     FromAdapter(&'a [u8]),
@@ -105,7 +105,7 @@ pub enum WireEvent<'a> {
     Stderr {
         /// The line.
         line: &'a str,
-        /// How many bytes of its end were left out.
+        /// Number of bytes omitted from its end.
         omitted: u64,
     },
     /// A line of a built-in adapter to the agent that it wraps, without its LF.
@@ -139,7 +139,7 @@ pub enum WireEvent<'a> {
     StdoutEnded,
     /// The process has ended.
     Exited {
-        /// Its exit status.
+        /// Exit status.
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,

@@ -278,7 +278,7 @@ fn a_log_that_is_behind_drops_counts_and_says_where() {
     for _ in 0..fit + 10 {
         take(WireEvent::FromAdapter(&line));
     }
-    // What says which values are secret finds room still.
+    // A message that declares secrets still has room.
     take(WireEvent::ToAdapter(
         b"{\"type\":\"session.start\",\"session_id\":\"s\",\"env\":{\"K\":\"a-late-secret\"}}\n",
     ));
@@ -500,7 +500,7 @@ fn a_long_line_is_cut_and_says_by_how_much_and_no_half_of_a_secret_is_left() {
     logged.host(
         &json!({"type": "session.start", "session_id": "s", "env": {"TOKEN": "half-of-a-secret"}}),
     );
-    // The end of what is held lies within the secret.
+    // The held bytes end within the secret.
     let held = LONGEST + crate::lines::MARGIN;
     let line = [
         vec![b'x'; held - 8],

@@ -23,10 +23,10 @@ use crate::{
     secrets::{self, Secrets},
 };
 
-/// How many bytes of records go to the file in one write, or a little more.
+/// Bytes of records per write, approximately.
 const BLOCK: usize = 64 * 1024;
 
-/// How many open sessions a header names; more are counted.
+/// Limit of open sessions that a header lists; others are counted.
 const SESSIONS: usize = 1000;
 
 /// Makes records of batches.
@@ -35,7 +35,7 @@ pub(crate) struct Writer {
     path: std::path::PathBuf,
     content: Content,
     began: String,
-    /// Which file of the log is written, counted from 1.
+    /// Number of the current file, from 1.
     number: u64,
     block: Vec<u8>,
     processes: BTreeMap<u32, Process>,
@@ -62,7 +62,7 @@ struct Line<'a> {
     of: LineOf,
     bytes: &'a [u8],
     omitted: u64,
-    /// Whether it was searched for secrets already, and has none.
+    /// True if it was searched and contains no secrets.
     is_clean: bool,
 }
 
@@ -290,7 +290,8 @@ impl Writer {
             self.content
         };
         let kept = match (hidden, content) {
-            // Where the line was cut, a secret may be. Of stderr they were hidden before the cut.
+            // A secret may be cut at the end of the line. In stderr, secrets were hidden before the
+            // cut.
             (Some(bytes), Content::Full) if line.omitted > 0 && line.of != LineOf::Stderr => {
                 Some(Cow::Borrowed(&bytes[..bytes.len().saturating_sub(MARGIN)]))
             }
@@ -381,7 +382,8 @@ impl Writer {
         }
     }
 
-    /// Writes the records that have gathered, behind one that says how many before them could not be written.
+    /// Writes the gathered records, preceded by one with the number of records that could not be
+    /// written.
     fn flush(&mut self) {
         if self.block.is_empty() {
             return;
