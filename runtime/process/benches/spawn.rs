@@ -1,5 +1,5 @@
-//! What a start costs: until the first line has come back, and until the end is known, for each
-//! containment beside a bare `std::process::Command`.
+//! Cost of a start: until the first line has come back, and until the end is known, for each
+//! containment and for a bare `std::process::Command`.
 #![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
 
 use std::io::{BufRead, BufReader, Write};

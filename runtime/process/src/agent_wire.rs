@@ -1,13 +1,13 @@
-//! Lines between a built-in adapter and the agents that it wraps, handed to the adapter's host for
-//! its wire log.
+//! Passes the lines between a built-in adapter and its agents to the adapter's host, for the wire
+//! log.
 //!
-//! The host listens on a socket in the adapter's private folder ([`AgentWireListener`]), before the
-//! adapter gets its first message. An adapter that finds the socket connects once for each agent
-//! process ([`AgentWire`]). Neither side ever waits for the other: what finds no room is left out,
-//! and counted.
+//! The host listens on a socket in the adapter's private folder ([`AgentWireListener`]) before the
+//! adapter receives its first message. An adapter that finds the socket connects once for each
+//! agent process ([`AgentWire`]). Neither side waits for the other: lines that do not fit are
+//! dropped and counted.
 //!
-//! A frame is a kind (1 byte), the bytes that were left out of its line (8 bytes), the length of
-//! what is there (4 bytes), both in little endian, and the bytes.
+//! A frame consists of a kind (1 byte), the number of bytes omitted from the line (8 bytes), the
+//! length of the rest (4 bytes), both little endian, and the bytes.
 
 use std::io;
 use std::path::Path;
@@ -39,7 +39,7 @@ const MAX_UNSENT_FRAMES: usize = 16 * 1024;
 /// Limit for the agents of one adapter that are seen at a time.
 const MAX_AGENTS: usize = 1024;
 
-/// Bytes of a frame before those of its line.
+/// Length of a frame's header, in bytes.
 const HEAD: usize = 13;
 
 /// Timeout for what is still in the sockets when the adapter has ended.
@@ -59,9 +59,9 @@ pub enum AgentDirection {
 pub enum AgentWireEvent<'a> {
     /// A line.
     Line {
-        /// Its direction.
+        /// Direction.
         direction: AgentDirection,
-        /// Its bytes, without an LF at its end.
+        /// Bytes without a final LF.
         line: &'a [u8],
         /// Bytes of its end that were left out.
         omitted: u64,

@@ -25,7 +25,7 @@ use crate::tree::Tree;
 pub struct Child {
     tree: Tree,
     end: EndWatch,
-    /// What its sandbox keeps for it, such as a proxy and its connections.
+    /// Resources of its sandbox, such as a proxy and its connections.
     attachment: Attachment,
     private_dir: PathBuf,
     temp_dir: PathBuf,
@@ -60,9 +60,9 @@ impl Child {
         })
     }
 
-    /// The number of the process that was started, the program's own or its [init](crate::init)'s,
-    /// which is that of its group and session too. For people: once the child is reaped the number
-    /// may belong to somebody else.
+    /// Returns the id of the started process: the program's, or its [init](crate::init)'s. It is
+    /// also the id of its group and session. For display only: after the child is reaped, the id
+    /// may belong to another process.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.tree.leader()
@@ -76,7 +76,8 @@ impl Child {
         self.tree.suspended()
     }
 
-    /// The child's private folder (0700). Its configuration lies here, and its [`Child::temp_dir`].
+    /// Returns the child's private folder (0700), which contains its configuration and its
+    /// [`Child::temp_dir`].
     #[must_use]
     pub fn private_dir(&self) -> &Path {
         &self.private_dir
@@ -89,35 +90,34 @@ impl Child {
         &self.temp_dir
     }
 
-    /// Its standard input, once; dropping it is the child's end of input ([process.1]).
+    /// Returns its standard input, once. Dropping it is the child's end of input ([process.1]).
     pub fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// Its standard output, once.
+    /// Returns its standard output, once.
     pub fn take_stdout(&mut self) -> Option<ChildStdout> {
         self.stdout.take()
     }
 
-    /// Its standard error, once; give it to a [`StderrDrain`](crate::StderrDrain), or the child
-    /// blocks some day.
+    /// Returns its standard error, once. Pass it to a [`StderrDrain`](crate::StderrDrain),
+    /// otherwise the child blocks when the pipe is full.
     pub fn take_stderr(&mut self) -> Option<ChildStderr> {
         self.stderr.take()
     }
 
-    /// Waits until the child has ended, kills what is left of its tree, and reaps it.
+    /// Waits until the child has ended, kills the rest of its tree, and reaps it.
     ///
-    /// When this returns the configuration file is gone, every process of the tree has ended (of a
-    /// mere group: SIGKILL is on its way to it), and no signal can reach a recycled process number.
-    /// The pipes may still hold bytes ([`read_held`](crate::read_held)). Later calls return the
-    /// same at once.
+    /// When this returns, the configuration file is removed, every process of the tree has ended
+    /// (in a group: was sent SIGKILL), and no signal can reach a recycled process id. The pipes may
+    /// still hold bytes ([`read_held`](crate::read_held)). Later calls return the same at once.
     ///
-    /// Does not close standard input: a child that waits for its end while the caller holds the
-    /// pipe is waited for until it ends.
+    /// Standard input stays open: a child that reads until its end runs as long as the caller holds
+    /// the pipe.
     ///
     /// # Cancel safety
     ///
-    /// Nothing is lost when the future is dropped; the next call goes on.
+    /// Cancel safe: nothing is lost, and the next call continues.
     pub async fn wait(&mut self) -> Exit {
         if let Some(exit) = self.tree.exit() {
             return exit;
@@ -136,16 +136,16 @@ impl Child {
         }
     }
 
-    /// What [`Child::wait`] waits for, if the child has ended already. Asks the system: a busy
-    /// runtime may not have noticed yet, so that a [`Child::wait`] polled once would not say so.
+    /// Returns the exit if the child has ended. Asks the system, because a busy runtime may not
+    /// have noticed yet, and one poll of [`Child::wait`] would be pending.
     pub fn try_wait(&mut self) -> Option<Exit> {
         self.tree.try_reap()
     }
 
-    /// Polls for what [`Child::wait`] waits for. Of several tasks that poll, the last is woken.
+    /// Polls for the exit that [`Child::wait`] returns. If several tasks poll, the last is woken.
     ///
-    /// For a driver that polls many sources by hand: a [`Child::wait`] that is dropped between
-    /// polls wakes no one.
+    /// For a driver that polls many sources by hand; a [`Child::wait`] that is dropped between
+    /// polls wakes no task.
     pub fn poll_wait(&mut self, cx: &mut Context<'_>) -> Poll<Exit> {
         if let Some(exit) = self.tree.exit() {
             return Poll::Ready(exit);
@@ -161,14 +161,14 @@ impl Child {
         }
     }
 
-    /// Waits like [`Child::wait`], then removes the private folder, and returns when it is gone.
+    /// Waits like [`Child::wait`], then removes the private folder.
     ///
-    /// Closes standard input first if no one took it.
+    /// Closes standard input first if it was not taken.
     ///
     /// # Cancel safety
     ///
-    /// Dropping the future drops the child: a process that still runs is killed, and the folder is removed by
-    /// the reaper thread.
+    /// Dropping the future drops the child: a running process is killed, and the reaper thread
+    /// removes the folder.
     pub async fn finish(mut self) -> Exit {
         self.stdin = None;
         let exit = self.wait().await;
@@ -180,33 +180,32 @@ impl Child {
 
     /// Signals the child's tree: SIGKILL all of it, another signal the program's process group.
     ///
-    /// Having no one left to signal is a success, and so is a child that is reaped: no signal ever
-    /// goes to a recycled number. A descendant that left the group is reached by SIGKILL, unless
-    /// the group is all that holds it.
+    /// A tree without processes and a reaped child are successes: no signal ever reaches a recycled
+    /// id. A descendant that left the group receives SIGKILL, unless only the group contains it.
     ///
     /// # Errors
     ///
-    /// When the system refuses: every member of the group runs as another user.
+    /// The system refuses: every member of the group runs as another user.
     pub fn signal_tree(&self, signal: Signal) -> io::Result<()> {
         self.tree.signal(signal)
     }
 
-    /// How many processes of its tree the kernel has killed because
-    /// [`Limits::memory`](crate::Limits::memory) was used up. Known when [`Child::wait`] has
-    /// returned, and only where a cgroup counts the memory.
+    /// Returns the number of processes of its tree that the kernel killed at
+    /// [`Limits::memory`](crate::Limits::memory). Known after [`Child::wait`], and only if a cgroup
+    /// counts the memory.
     #[must_use]
     pub fn memory_kills(&self) -> u64 {
         self.tree.memory_kills()
     }
 
-    /// What its [sandbox](crate::Isolation) keeps for it, where that is a `T`: of one that may
-    /// reach some of the network, the proxy, which counts.
+    /// Returns a resource of its [sandbox](crate::Isolation) if it is a `T`: the proxy, for a
+    /// sandbox that reaches part of the network.
     #[must_use]
     pub fn attachment<T: Any>(&self) -> Option<&T> {
         self.attachment.get()
     }
 
-    /// How it ended, if [`Child::wait`] has told that before.
+    /// Returns its exit if [`Child::wait`] has returned it before.
     #[must_use]
     pub fn exit(&self) -> Option<Exit> {
         self.tree.exit()

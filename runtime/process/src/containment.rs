@@ -1,4 +1,4 @@
-//! How a child's descendants are kept from outliving it.
+//! Containment of a child's descendants.
 
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
@@ -7,7 +7,7 @@ use crate::init::Keep;
 
 mod trial;
 
-/// How a child's descendants are kept from outliving it.
+/// Method that keeps a child's descendants from outliving it.
 ///
 /// | | after the child's end | after SIGKILL of the host | needs |
 /// |---|---|---|---|
@@ -29,7 +29,7 @@ pub enum Containment {
 }
 
 impl Containment {
-    /// Its name in a configuration.
+    /// Returns its name in a configuration.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -40,7 +40,7 @@ impl Containment {
         }
     }
 
-    /// How much it holds; `Auto` promises nothing by itself.
+    /// Returns its strength; `Auto` guarantees nothing by itself.
     #[must_use]
     pub fn strength(self) -> u8 {
         match self {
@@ -58,30 +58,31 @@ impl fmt::Display for Containment {
     }
 }
 
-/// Which containments work here, and why the others do not.
+/// Containments that work on this system, with the reasons of those that do not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Support {
-    /// Why there are no PID namespaces, if there are none.
+    /// Availability of PID namespaces, or the reason against.
     pub namespace: Result<(), String>,
-    /// Why there is no reaper, if there is none.
+    /// Availability of a reaper, or the reason against.
     pub reaper: Result<(), String>,
 }
 
-/// What [`Containment::Auto`] comes to, or what was asked for by name.
+/// Choice for [`Containment::Auto`], or the containment that was named.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
-    /// What is used; never `Auto`.
+    /// Containment in use; never `Auto`.
     pub used: Containment,
-    /// Why it is not a better one, where `Auto` was asked for.
+    /// Reason why `Auto` did not choose a stronger one.
     pub why_not_better: Option<String>,
 }
 
 impl Support {
-    /// What is used when this is asked for and nothing weaker than `at_least` will do; `Auto` is any.
+    /// Chooses the containment for a request that accepts nothing weaker than `at_least`; `Auto`
+    /// accepts any.
     ///
     /// # Errors
     ///
-    /// Why a containment that was asked for by name does not work here, or why there is none that will do.
+    /// The named containment does not work here, or none is strong enough; the text is the reason.
     pub fn choose(&self, asked: Containment, at_least: Containment) -> Result<Choice, String> {
         let choice = self.best(asked)?;
         if choice.used.strength() < at_least.strength() {

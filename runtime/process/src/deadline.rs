@@ -1,4 +1,4 @@
-//! Deadlines of children: a moment that comes even while their host stands still.
+//! Deadlines of children, which also hold while their host is stopped.
 
 use std::io;
 use std::ops::Add;
@@ -13,13 +13,13 @@ use crate::system::lifeline::{self, Sent};
 /// The length of a deadline on its way to an init, in bytes.
 pub(crate) const RECORD: usize = 8;
 
-/// The clock of all deadlines. It goes on while the machine sleeps, and no one sets it.
+/// The clock of all deadlines. It continues while the machine sleeps and cannot be set.
 const CLOCK: ClockId = ClockId::Boottime;
 
 const NANOS: u64 = 1_000_000_000;
 
-/// A moment of this boot, in nanoseconds since its begin, by `CLOCK_BOOTTIME`: a clock that goes on
-/// while the machine sleeps, and that all processes of a time namespace share.
+/// A time since boot, in nanoseconds, by `CLOCK_BOOTTIME`. The clock continues while the machine
+/// sleeps, and all processes of a time namespace share it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BootInstant(u64);
 
@@ -48,13 +48,14 @@ impl BootInstant {
         self.0
     }
 
-    /// How much later it is than another moment; zero when it is not.
+    /// Returns the time since an earlier moment; zero if that is later.
     #[must_use]
     pub const fn saturating_duration_since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// Whether a deadline at this moment has passed by `now`: at the moment itself it has.
+    /// Returns true if a deadline at this moment has passed by `now`, including at the moment
+    /// itself.
     #[must_use]
     pub const fn has_passed_by(self, now: Self) -> bool {
         self.0 <= now.0
@@ -72,7 +73,7 @@ impl BootInstant {
 impl Add<Duration> for BootInstant {
     type Output = Self;
 
-    /// Later by `time`; the last moment that there is, when that is too late to be told.
+    /// Adds a time; the maximum on overflow.
     fn add(self, time: Duration) -> Self {
         Self(
             self.0
@@ -81,19 +82,17 @@ impl Add<Duration> for BootInstant {
     }
 }
 
-/// Until when children may live: a promise that is kept while their host is stopped, starved or
-/// asleep.
+/// Deadline of children, which holds while their host is stopped, starved or asleep.
 ///
-/// The [init](crate::init) of each child that has it ([`ChildSpec::deadline`](crate::ChildSpec))
-/// kills the child's tree by itself when the moment comes, with SIGKILL and at once. The host puts
-/// it off by [`Deadline::extend`], for all that run and all that start. A container is removed
-/// then, which takes its engine a moment.
+/// The [init](crate::init) of each child with a deadline
+/// ([`ChildSpec::deadline`](crate::ChildSpec)) kills the child's tree with SIGKILL at that time,
+/// without the host. [`Deadline::extend`] postpones it for all running children and all future
+/// ones. A container is removed at the deadline, which takes its engine a moment.
 ///
-/// What it cannot promise: an init that is itself stopped or starved kills late, and so does one on
-/// a machine that stands still as a whole. Of time that the machine sleeps it knows.
+/// An init that is itself stopped or starved kills late, as does one on a machine that stands still
+/// as a whole. Time in which the machine sleeps is counted.
 ///
-/// Clones are the same deadline. The default has passed already: nothing starts before it is
-/// extended.
+/// Clones are the same deadline. The default has passed: nothing starts before it is extended.
 #[derive(Debug, Clone, Default)]
 pub struct Deadline(Arc<Mutex<State>>);
 

@@ -10,7 +10,7 @@ pub(crate) const ADAPTER_CONFIG: &str = "ADAPTER_CONFIG";
 /// Names the child's private temporary folder ([process.6]).
 pub(crate) const TMPDIR: &str = "TMPDIR";
 
-/// Begins the name of a variable that is meant for the program alone, not for the init before it.
+/// Prefix of variables that are for the program and not for the init before it.
 const SHIELD: &str = "TRUNKLINE_FOR_PROGRAM_";
 
 /// Inherited by every child, beside `LC_*`.
@@ -82,7 +82,7 @@ const CODE: [&[u8]; 39] = [
     b"R_PROFILE_USER",
 ];
 
-/// Which part of the host's environment a child inherits ([process.6]).
+/// Part of the host's environment that a child inherits ([process.6]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Inherit {
     /// `HOME`, `PATH`, `TERM`, `LANG`, `LC_*`, `USER`, `LOGNAME` and `SHELL`; nothing else.
@@ -103,9 +103,9 @@ pub struct Environment {
     pub withheld: Vec<OsString>,
 }
 
-/// Computes the environment of a child; later sources win: the host's, by `inherit`; `private`,
-/// made for this process alone (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration.
-/// Without a `TERM` of these it is `xterm-256color`.
+/// Computes the environment of a child. Later sources win: the host's, by `inherit`; `private`,
+/// made for this process only (`TMPDIR`, `ADAPTER_CONFIG`); `declared` by the configuration.
+/// Without a `TERM` in these it is `xterm-256color`.
 ///
 /// The host's own `ADAPTER_CONFIG` is never passed on: it was meant for the host.
 pub fn child_environment(
@@ -145,7 +145,7 @@ pub fn child_environment(
     environment
 }
 
-/// Why `name` and `value` cannot be a variable, if they cannot.
+/// Returns the problem of a variable with this `name` and `value`, if there is one.
 pub(crate) fn problem(name: &OsStr, value: &OsStr) -> Option<&'static str> {
     let name = name.as_bytes();
     if name.is_empty() {
@@ -163,19 +163,19 @@ fn is_curated(name: &OsStr) -> bool {
     CURATED.iter().any(|curated| name == *curated) || name.as_bytes().starts_with(b"LC_")
 }
 
-/// Whether a variable makes a program run code *inside itself* that neither the program nor its
-/// arguments name: it moves the loader's or an interpreter's search path, or names something to be
-/// loaded first. Such a variable of the host was not meant for an adapter.
+/// Returns true if a variable makes a program run code *inside itself* that neither the program nor
+/// its arguments name: it changes the search path of the loader or an interpreter, or names
+/// something to load first. The host's variables of this kind were not meant for an adapter.
 ///
-/// What names a program to be *started* (`EDITOR`, `PAGER`, `GIT_SSH_COMMAND`) is not among them:
-/// that is a process of its own, contained like any other.
+/// Variables that name a program to *start* (`EDITOR`, `PAGER`, `GIT_SSH_COMMAND`) are not among
+/// them: such a program is a process of its own, contained like any other.
 #[must_use]
 pub fn loads_code(name: &OsStr) -> bool {
     let name = name.as_bytes();
     CODE_FAMILIES.iter().any(|family| name.starts_with(family)) || CODE.contains(&name)
 }
 
-/// Whether a variable makes the loader or the C library of any program load code or data.
+/// Returns true if a variable makes the loader or the C library of any program load code or data.
 #[must_use]
 pub fn loads_natively(name: &OsStr) -> bool {
     let name = name.as_bytes();

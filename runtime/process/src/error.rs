@@ -1,4 +1,4 @@
-//! Why a child did not start.
+//! Errors of a start.
 
 use std::ffi::OsString;
 use std::io;
@@ -8,9 +8,9 @@ use rustix::io::Errno;
 
 use crate::limits::{Limits, shown_size};
 
-/// Why a child did not start; the texts read after "failed to".
+/// Error of a child's start; the texts read after "failed to".
 ///
-/// Nothing is left behind in any case: no process, no folder.
+/// No process and no folder is left behind.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SpawnError {
@@ -35,13 +35,13 @@ pub enum SpawnError {
     WorkDir {
         /// The directory that was asked for.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The program is a folder.
     #[error("start {program:?}: it is a folder; name the program in it")]
     Folder {
-        /// The folder, where it was found.
+        /// The folder that was found.
         program: PathBuf,
     },
     /// The program exists and may not be run.
@@ -49,9 +49,9 @@ pub enum SpawnError {
         "start {program:?}: permission denied; if it is source, build it or name its interpreter, else make it executable for this user"
     )]
     PermissionDenied {
-        /// The program, where it was found.
+        /// The program that was found.
         program: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The system is short of processes, memory, threads or descriptors. Trying again later may work.
@@ -62,25 +62,25 @@ pub enum SpawnError {
     Resources {
         /// The program as it was asked for.
         program: OsString,
-        /// What its tree may take.
+        /// Limits of its tree.
         limits: Limits,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A declared variable cannot be given to a process.
     #[error("set the variable {name:?}: {problem}")]
     Environment {
-        /// Its name.
+        /// Name of the variable.
         name: OsString,
-        /// What is wrong with it.
+        /// The problem.
         problem: &'static str,
     },
     /// The private folder could not be made.
     #[error("make a private folder in {root:?}")]
     PrivateDir {
-        /// Where it was to be made.
+        /// Parent of the folder.
         root: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The sandbox that was asked for cannot be made.
@@ -88,7 +88,7 @@ pub enum SpawnError {
     Sandbox {
         /// The program as it was asked for.
         program: OsString,
-        /// What stood in the way.
+        /// The cause.
         refusal: Box<dyn std::error::Error + Send + Sync>,
     },
     /// The containment that was asked for could not be made, or what makes the sandbox failed.
@@ -96,10 +96,11 @@ pub enum SpawnError {
     Containment {
         /// The program as it was asked for.
         program: OsString,
-        /// What stood in the way.
+        /// The cause.
         reason: String,
     },
-    /// Its deadline has passed. It starts when that is [extended](crate::Deadline::extend).
+    /// Its deadline has passed. It can start after the deadline is
+    /// [extended](crate::Deadline::extend).
     #[error(
         "start {program:?}: the deadline of this host's children has passed, and was not extended"
     )]
@@ -112,12 +113,12 @@ pub enum SpawnError {
     Other {
         /// The program as it was asked for.
         program: OsString,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Whether an error may pass by itself.
+/// Returns true if the cause may disappear without a change.
 pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
     matches!(
         errno,
@@ -125,7 +126,7 @@ pub(crate) fn is_shortage(errno: Option<Errno>) -> bool {
     )
 }
 
-/// What to do about a shortage: a limit of ours that may be its cause is named.
+/// Returns the next step after a shortage; names one of our limits if it may be the cause.
 fn after_shortage(source: &io::Error, limits: &Limits) -> String {
     let processes = limits
         .processes

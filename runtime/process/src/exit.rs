@@ -1,4 +1,4 @@
-//! How a process ended.
+//! Exit of a process.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use rustix::process::WaitIdStatus;
 
 use crate::signal;
 
-/// How a process ended: by an exit code, by a signal, or in a way that no one could tell us.
+/// Exit of a process: an exit code, a signal, or unknown.
 ///
 /// Its text reads `exit status 3`, `signal 9 (SIGKILL)` or `unknown exit status`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -18,14 +18,14 @@ pub struct Exit {
 }
 
 impl Exit {
-    /// The status was taken by somebody else: the embedder reaps every child (`waitpid(-1)`), or
-    /// ignores SIGCHLD.
+    /// Other code took the status: the embedder reaps every child (`waitpid(-1)`), or ignores
+    /// SIGCHLD.
     pub const UNKNOWN: Self = Self {
         code: None,
         signal: None,
     };
 
-    /// Whether it ended by itself with code 0.
+    /// Returns true if it ended by itself with code 0.
     #[must_use]
     pub fn success(self) -> bool {
         self.code == Some(0)

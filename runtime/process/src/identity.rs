@@ -1,4 +1,4 @@
-//! Which process a number means.
+//! Identity of a process beyond its id.
 
 use std::fmt;
 
@@ -51,7 +51,7 @@ impl ProcessIdentity {
         })
     }
 
-    /// Whether it is certain that it runs no longer: numbers of another namespace say nothing here.
+    /// Returns true if it certainly no longer runs. Ids of another namespace prove nothing here.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         let Some(this) = Self::of_this() else {

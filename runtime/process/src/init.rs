@@ -3,10 +3,10 @@
 //! # Theory of operation
 //!
 //! A child of a [`Namespace`](crate::Containment::Namespace) or
-//! [`Reaper`](crate::Containment::Reaper) is started by way of a small process that stands between
-//! it and the host for as long as it lives. That process is this crate again: a program whose
-//! `main` begins with [`hook`], or the program `trunkline-init` of this crate ([`use_program`]).
-//! Without either, `Auto` means [`Group`](crate::Containment::Group).
+//! [`Reaper`](crate::Containment::Reaper) has a small process between itself and the host while it
+//! lives. That process is this crate: a program whose `main` begins with [`hook`], or the program
+//! `trunkline-init` of this crate ([`use_program`]). Without either, `Auto` means
+//! [`Group`](crate::Containment::Group).
 //!
 //! ```text
 //!  namespace   host ── init ─┤ init (process 1 of the namespace) ── program ── …
@@ -16,12 +16,12 @@
 //!  container   host ── init ── client of the engine; then the removal of the container
 //! ```
 //!
-//! It forwards SIGTERM and the like to the program's process group, reaps what is orphaned, and
-//! ends as the program ended, with the same code or signal. It keeps no pipe of the program open.
-//! What it cannot start it tells over a descriptor, so that "not found" stays "not found". When the
-//! host closes its end of a pipe, on purpose or by its own end, an init kills all that descends
-//! from it, and ends when all of it has. So it does at a [deadline](crate::Deadline) that comes
-//! over the same way, which is a socket then: the host stands still, and the init does not.
+//! It forwards SIGTERM and similar signals to the program's process group, reaps orphans, and ends
+//! as the program ended, with the same code or signal. It keeps no pipe of the program open. It
+//! reports a failed start over a descriptor, so that "not found" stays "not found". When the host
+//! closes its end of a pipe, on purpose or because it ended, an init kills all descendants of the
+//! program and ends after them. It does the same at a [deadline](crate::Deadline). Deadlines arrive
+//! over the same connection, which is a socket then, so they also hold while the host is stopped.
 //!
 //! Command line, private to this crate: `PROGRAM trunkline-init [--namespace | --reaper]
 //! [--lifeline FD [--deadline]] [--status FD [--holder]] [--bridge PORT=SOCKET] [--after N WORDS…]
@@ -51,11 +51,11 @@ use crate::system::init as system;
 /// The first argument of a program that is asked to be an init.
 pub(crate) const MARKER: &str = "trunkline-init";
 
-/// What is said where an init is needed and there is none.
+/// Error text if an init is needed and none is available.
 pub(crate) const MISSING: &str =
     "this program has no init: its `main` does not begin with `trunkline_process::init::hook()`";
 
-/// What it ends with when its command line is wrong or its program could not be started.
+/// Exit code if its command line is wrong or its program could not be started.
 const NOT_STARTED: i32 = 125;
 
 static PROGRAM: OnceLock<Init> = OnceLock::new();
@@ -103,7 +103,8 @@ pub fn program() -> Option<&'static Path> {
     })
 }
 
-/// How it is executed by a child of this process: the running program even when its file was replaced since.
+/// Returns the path by which a child of this process executes it: the running program, even if its
+/// file was replaced.
 pub(crate) fn executable() -> Option<&'static Path> {
     PROGRAM.get().map(|init| match init {
         Init::Itself(_) => Path::new("/proc/self/exe"),
@@ -126,13 +127,14 @@ fn run(args: impl Iterator<Item = OsString>) -> i32 {
     }
 }
 
-/// What every init holds while its program runs.
+/// Resources of an init while its program runs.
 #[derive(Debug)]
 struct Ties {
     report: Reporter,
-    /// When the host closes its end of it, or a deadline that came over it passes, everything is to end.
+    /// Everything ends when the host closes its end, or when a deadline that arrived over it
+    /// passes.
     lifeline: Option<Lifeline>,
-    /// Where the signals come in that this process has blocked.
+    /// Signals that this process has blocked.
     signals: OwnedFd,
 }
 
@@ -165,6 +167,6 @@ impl Ties {
 /// Says something on the stderr that init shares with its program until that has started.
 fn complain(problem: &str) {
     use std::io::Write;
-    // No one is left to tell when that fails.
+    // A failure cannot be reported anywhere.
     let _ = writeln!(std::io::stderr(), "{MARKER}: {problem}");
 }

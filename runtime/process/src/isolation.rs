@@ -12,10 +12,9 @@ use std::path::{Path, PathBuf};
 use crate::init::{Keep, Options};
 use crate::limits::Limits;
 
-/// What keeps a child from the host's files, processes and network: a sandbox.
+/// A sandbox: keeps a child from the host's files, processes and network.
 ///
-/// It has a PID namespace: whatever runs inside ends with the process that was started, or with its
-/// container.
+/// It has a PID namespace: everything inside ends with the started process, or with its container.
 pub trait Isolation: fmt::Debug + Send + Sync {
     /// The command line that runs a program inside; the [init program](crate::init) runs first, by
     /// [`Inside::init_line`].
@@ -28,22 +27,22 @@ pub trait Isolation: fmt::Debug + Send + Sync {
     fn isolate(&self, inside: &Inside<'_>) -> Result<Isolated, IsolationError>;
 }
 
-/// How a program is started inside.
+/// Command line that starts a program inside.
 #[derive(Debug)]
 pub struct Isolated {
     /// The program that makes the sandbox.
     pub program: OsString,
     /// Its arguments.
     pub args: Vec<OsString>,
-    /// Its whole environment.
+    /// The whole environment.
     pub environment: BTreeMap<OsString, OsString>,
-    /// What ends the sandbox.
+    /// Owner of the sandbox's end.
     pub holder: Holder,
-    /// What lives as long as the child, such as a proxy.
+    /// Resource that lives as long as the child, such as a proxy.
     pub attachment: Attachment,
 }
 
-/// What holds a sandbox, and ends all that runs in it.
+/// Owner of a sandbox, whose end ends everything inside.
 #[derive(Debug)]
 pub enum Holder {
     /// The process that is started.
@@ -55,7 +54,7 @@ pub enum Holder {
     },
 }
 
-/// What lives as long as a child: dropping the [`Child`](crate::Child) drops it.
+/// Resource that lives as long as a child: dropping the [`Child`](crate::Child) drops it.
 #[derive(Default)]
 pub struct Attachment(Option<Box<dyn Any + Send + Sync>>);
 
@@ -78,10 +77,10 @@ impl fmt::Debug for Attachment {
     }
 }
 
-/// Why a sandbox could not be made.
+/// Error of a sandbox that could not be made.
 #[derive(Debug)]
 pub enum IsolationError {
-    /// It cannot be made here, or not as it was asked for; the text reads after "failed to".
+    /// It cannot be made here, or not as requested; the text reads after "failed to".
     Refused(Box<dyn Error + Send + Sync>),
     /// There is no such program, inside or outside.
     NotFound {
@@ -94,48 +93,47 @@ pub enum IsolationError {
     System(io::Error),
 }
 
-/// What is to run in a sandbox. All paths are absolute.
+/// A program for a sandbox. All paths are absolute.
 #[derive(Clone, Copy)]
 pub struct Inside<'a> {
-    /// What logs of it say.
+    /// Name in logs.
     pub label: &'a str,
     /// The program. Without a slash it is searched in the child's `PATH`, with one it counts from `work_dir`.
     pub program: &'a OsStr,
-    /// Its arguments, without the program's own name.
+    /// Arguments without the program's own name.
     pub args: &'a [OsString],
     /// The child's whole environment.
     pub environment: &'a BTreeMap<OsString, OsString>,
-    /// What of it the configuration declared.
+    /// Variables that the configuration declared.
     pub declared: &'a BTreeMap<OsString, OsString>,
-    /// Where it runs.
+    /// Working directory.
     pub work_dir: &'a Path,
-    /// Its private folder, whose parent holds those of others.
+    /// Private folder, whose parent holds those of other children.
     pub private: &'a Path,
     /// The temporary folder, within the private one.
     pub temp: &'a Path,
-    /// The folder by which host and child hand files over: the host's to grant, whatever a policy says.
+    /// Folder in which host and child exchange files. The host grants it, whatever the policy is.
     pub exchange: Option<&'a Path>,
     /// The init program, which runs first.
     pub init: &'a Path,
     /// The descriptor on which the init program reports a failed start.
     pub status: Option<RawFd>,
-    /// The way to a proxy. A start knows none: the sandbox that makes one says it.
+    /// Route to a proxy. Unknown at a start: the sandbox that makes a proxy sets it.
     pub outlet: Option<&'a Outlet>,
-    /// What the tree may take; a container is started with it.
+    /// Limits of the tree; a container is started with them.
     pub limits: Limits,
-    /// Further folders of the host that nothing inside may see: an empty one lies over each that is
-    /// there and lies in something that may be read. A grant to write around one, or within, is
-    /// refused.
+    /// Further folders of the host that are invisible inside: an empty folder covers each that
+    /// exists within a readable one. A grant to write around or within one is refused.
     pub hidden: &'a [PathBuf],
-    /// Files and folders of the host that nothing inside may see, write or connect to, although it
-    /// may read or write around them: something empty lies over each that is there, and nothing
-    /// takes its place. A grant within one is refused.
+    /// Files and folders of the host that cannot be read, written or connected to inside, even if
+    /// the folder around them can: something empty covers each that exists and cannot be replaced.
+    /// A grant within one is refused.
     pub covered: &'a [PathBuf],
-    /// Files that the host reads and trusts: read-only inside, wherever they lie. One that is
-    /// absent where the child could make it is refused.
+    /// Files that the host reads and trusts: read-only inside, in any folder. A missing one that
+    /// the child could make is refused.
     pub unwritable: &'a [PathBuf],
-    /// Files that the host would read and trust if they were there: as `unwritable`, but where the
-    /// child could make one, an empty one is made before it starts.
+    /// Files that the host would read and trust if they existed: as `unwritable`, but a missing one
+    /// that the child could make is made empty before it starts.
     pub reserved: &'a [PathBuf],
 }
 
@@ -148,12 +146,12 @@ pub struct Outlet {
     pub socket: PathBuf,
 }
 
-/// Whether descriptors of the host are open inside.
+/// Visibility of the host's descriptors inside.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Descriptors {
-    /// They are, under their own numbers.
+    /// Open, under their own numbers.
     Passed,
-    /// They are not.
+    /// Closed.
     Lost,
 }
 
@@ -172,7 +170,8 @@ impl fmt::Debug for Inside<'_> {
 }
 
 impl Inside<'_> {
-    /// The command line of the init program, seen from inside, where the proxy's socket is `socket`.
+    /// Returns the command line of the init program, as seen inside, with the proxy's socket at
+    /// `socket`.
     #[must_use]
     pub fn init_line(&self, descriptors: Descriptors, socket: &Path) -> Vec<OsString> {
         let status = match descriptors {

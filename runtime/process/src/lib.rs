@@ -2,42 +2,36 @@
 //!
 //! # Theory of operation
 //!
-//! [`spawn`] prepares a [`ChildSpec`] (private folder, environment, checks) on the runtime's blocking pool and
-//! hands the start itself to one permanent thread, the *spawner*. The child's parent-death signal
-//! belongs to the thread that forked it, so that thread never ends: a child dies with the host, and
-//! not with a worker thread that happened to start it.
+//! [`spawn`] prepares a [`ChildSpec`] (private folder, environment, checks) on the runtime's blocking pool and leaves the start itself to one permanent thread, the *spawner*. The child's parent-death signal belongs to the thread that forked it. That thread never ends, so a child dies with the host and not with a worker thread that happened to start it.
 //!
-//! A [`Child`] is the only owner of its tree of processes. How the tree is held together is its
-//! [`Containment`]: by a PID namespace, by a reaper, or by no more than a process group. The first
-//! two put an [init program](init) between host and child, which kills the tree when the host
-//! closes one end of a pipe. When the host is killed, the kernel closes it.
+//! A [`Child`] is the only owner of its tree of processes. Its [`Containment`] holds the tree
+//! together: a PID namespace, a reaper, or only a process group. The first two put an [init
+//! program](init) between host and child, which kills the tree when the host closes one end of a
+//! pipe. When the host is killed, the kernel closes it.
 //!
-//! A pidfd tells when the process that the host started has ended. Only then, in this order: what
-//! is left of its tree is killed, its configuration file removed, and it is reaped. While it is not
-//! reaped the kernel keeps its number from being used again, so a signal to its group cannot reach
-//! a stranger.
+//! A pidfd reports the end of the process that the host started. Only then, in this order: the rest
+//! of its tree is killed, its configuration file is removed, and it is reaped. Until it is reaped,
+//! the kernel does not reuse its id, so a signal to its group cannot reach another process.
 //!
 //! Dropping a [`Child`] kills its tree; a second permanent thread, the *reaper*, waits for the dead
 //! and removes their folders. An orderly end is [`stop()`], or an [`Escalation`] driven by a host
-//! that goes on reading and answering meanwhile; then [`Child::finish`]. A program that ends right
-//! after it dropped children waits with
-//! [`settle`].
+//! that continues to read and answer meanwhile; then [`Child::finish`]. A program that ends right
+//! after it dropped children waits with [`settle`].
 //!
-//! What holds and what does not: in a PID namespace and under a reaper, nothing outlives the child,
-//! its [`Child`], or the host, however either ends. A reaper can be killed by a program of the same
-//! user, and its promise with it; the process that holds a namespace cannot be seen from inside. A
-//! group holds what stays in it, and only while the host lives: a descendant that makes a session
-//! of its own leaves the group. Where a cgroup can be made, which
-//! [`limit_support`] tells, it is met there when the child ends.
+//! In a PID namespace and under a reaper, nothing outlives the child, its [`Child`], or the host,
+//! however either ends. A reaper can be killed by a program of the same user, and then guarantees
+//! nothing; the process that holds a namespace is invisible inside. A group contains the processes
+//! that stay in it, and only while the host lives: a descendant that makes its own session leaves
+//! the group. If a cgroup can be made, which [`limit_support`] reports, such a descendant is killed
+//! when the child ends.
 //!
-//! Time in which this process itself did not run is measured by a [`StandstillMeter`].
+//! A [`StandstillMeter`] measures time in which this process itself did not run.
 //!
-//! This crate makes no sandbox. [`ChildSpec::sandbox`] takes one, an [`Isolation`], which turns
-//! what is to run into a command line of its own; what it keeps for the child is dropped with the
-//! [`Child`].
+//! This crate makes no sandbox. [`ChildSpec::sandbox`] takes one, an [`Isolation`], which turns a
+//! program into a command line of its own. Its resources are dropped with the [`Child`].
 //!
-//! What a host that was killed could not end or remove is in its records
-//! ([`ChildSpec::record_dir`]), by which the next one does ([`sweep`]).
+//! A host that is killed leaves records ([`ChildSpec::record_dir`]) by which the next one ends and
+//! removes what is left ([`sweep`]).
 //!
 //! Linux 5.4 or later.
 //!

@@ -1,19 +1,18 @@
-//! How much of the machine a child's tree may take, and what here makes it so.
+//! Limits of a child's tree, and their enforcement on this system.
 //!
 //! A cgroup counts a whole tree, whatever its processes do to themselves; a resource limit counts
-//! one process, or everything of one user. What works is found once, at the first start, by trying
-//! it:
+//! one process, or everything of one user. The first start finds out what works, by trying it:
 //!
 //! | | cgroup v2 | cgroup v1 | resource limits |
 //! |---|---|---|---|
-//! | processes | `pids.max` | `pids.max` | `RLIMIT_NPROC`: counts *all* processes of the user, root is exempt; only for a number that was asked for |
+//! | processes | `pids.max` | `pids.max` | `RLIMIT_NPROC`: counts *all* processes of the user, root is exempt; only for an explicit number |
 //! | open files | | | `RLIMIT_NOFILE`, for each process |
 //! | memory | `memory.max` | `memory.limit_in_bytes` | `RLIMIT_DATA`, for each process: private memory that can be written |
 //!
 //! `RLIMIT_DATA` and not `RLIMIT_AS`: runtimes such as V8 reserve far more addresses than they ever
 //! use.
 //!
-//! A limit that nothing here can enforce is never a failure. [`support`] says which, and why.
+//! A limit that cannot be enforced here is never a failure. [`support`] names it with the reason.
 
 use std::fmt;
 use std::io;
@@ -29,13 +28,14 @@ pub(crate) use self::cgroup::{Cgroup, is_cgroup_of};
 use self::hierarchy::Backend;
 use crate::system::before_exec::Confinement;
 
-/// How much of the machine a child's tree may take. `None` is no limit of ours.
+/// Limits of a child's tree. `None` sets no limit.
 ///
-/// What stands between host and child, such as an [init program](crate::init), counts as part of the tree.
+/// Processes between host and child, such as an [init program](crate::init), count as part of the
+/// tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Limits {
-    /// Processes and threads at a time. Where no cgroup can count them, only a number other than
-    /// [`Limits::PROCESSES`] counts as asked for.
+    /// Maximum of simultaneous processes and threads. If no cgroup can count them, only a number
+    /// other than [`Limits::PROCESSES`] is enforced.
     pub processes: Option<u64>,
     /// Open files of each process. More than the host's own hard limit is that limit.
     pub open_files: Option<u64>,
@@ -44,8 +44,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Processes and threads of a tree, where nothing else is said: above what a build with many
-    /// jobs needs, far below what fills a process table.
+    /// Default maximum of processes and threads of a tree: above the need of a build with many
+    /// jobs, far below the size of a process table.
     pub const PROCESSES: u64 = 4096;
 
     /// No limit of ours.
@@ -81,7 +81,7 @@ pub fn shown_size(bytes: u64) -> String {
     )
 }
 
-/// What makes each limit hold here.
+/// Enforcement of each limit on this system.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LimitSupport {
     /// [`Limits::processes`].
@@ -92,16 +92,16 @@ pub struct LimitSupport {
     pub memory: Enforcement,
 }
 
-/// What makes one limit hold.
+/// Enforcement of a limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enforcement {
-    /// Who enforces it.
+    /// The enforcer.
     pub by: Enforcer,
-    /// Why nothing better does, and what to change; `None` when there is nothing better.
+    /// Reason why no better one works, and the change to make; `None` if there is no better one.
     pub not_better: Option<String>,
 }
 
-/// Who enforces a limit.
+/// Enforcer of a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Enforcer {
     /// The unified hierarchy, for the whole tree.
@@ -115,7 +115,7 @@ pub enum Enforcer {
 }
 
 impl Enforcer {
-    /// Its name for people.
+    /// Returns its name for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -133,12 +133,13 @@ impl fmt::Display for Enforcer {
     }
 }
 
-/// What makes each limit hold here. Looked up once, by making and removing an empty cgroup; blocks for that.
+/// Returns the enforcement of each limit. Determined once, by making and removing an empty cgroup,
+/// which blocks.
 #[must_use]
 pub fn support() -> LimitSupport {
     let backend = backend();
-    // The kernel looks at the user in the outermost namespace. Root of a user namespace is not exempt, which
-    // cannot be known here; it then has more than this says.
+    // The kernel checks the user in the outermost namespace. Root of a user namespace is not
+    // exempt, which cannot be known here; it has more than is reported then.
     let without_pids = if geteuid().is_root() {
         Enforcer::Nothing
     } else {
@@ -191,16 +192,16 @@ pub(crate) fn prepare(limits: &Limits) -> io::Result<(Option<Cgroup>, Confinemen
     Ok((cgroup, confinement))
 }
 
-/// What the soft limit of open files was before it was raised.
+/// Soft limit of open files before it was raised.
 static OPEN_FILES: OnceLock<Option<u64>> = OnceLock::new();
 
-/// Lets this process have as many open files as its hard limit allows, and says how many; `None`:
-/// any number. Its children are started with the soft limit that it had: a program that calls
-/// `select` breaks with more than 1,024.
+/// Raises this process's limit of open files to its hard limit and returns it; `None` is unlimited.
+/// Children are started with the previous soft limit, because a program that calls `select` breaks
+/// with more than 1,024.
 ///
 /// # Errors
 ///
-/// When the system refuses.
+/// The system refuses.
 pub fn raise_open_files() -> io::Result<Option<u64>> {
     let limit = getrlimit(Resource::Nofile);
     OPEN_FILES.get_or_init(|| limit.current);

@@ -1,4 +1,4 @@
-//! What belongs to one child beside its processes, and goes after them.
+//! Resources of a child besides its processes, which are removed after them.
 
 use std::thread;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use crate::reaper;
 use crate::record::Record;
 use crate::settle::Mark;
 
-/// How long [`OwnedResources::clear`] waits between looks: longer each time, a quarter of a second in all.
+/// Waits of [`OwnedResources::clear`] between checks: each longer, a quarter of a second in total.
 const LOOK_AGAIN: [Duration; 8] = {
     let milliseconds = Duration::from_millis;
     [
@@ -24,12 +24,12 @@ const LOOK_AGAIN: [Duration; 8] = {
     ]
 };
 
-/// What belongs to one child beside its processes. Given up in this order: what still runs in its
-/// cgroup is killed, the cgroup removed, then the folder, which no one writes to any more, then the
-/// record that names them, which stays as long as one of them does.
+/// Resources of a child besides its processes. They are released in this order: processes in its
+/// cgroup are killed, the cgroup is removed, then the folder, which has no writers any longer, then
+/// the record that names them.
 ///
-/// Dropping removes what can be removed at once, and blocks meanwhile; the rest is left to the
-/// reaper thread.
+/// Dropping removes what can be removed at once, and blocks meanwhile; the reaper thread removes
+/// the rest.
 #[derive(Debug, Default)]
 pub(crate) struct OwnedResources {
     pub(crate) cgroup: Option<Cgroup>,

@@ -1,4 +1,4 @@
-//! What a pipe holds at this moment ([process.3]).
+//! Bytes that a pipe holds at this moment ([process.3]).
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::pipe::{PipeFlags, pipe_with};
 /// Bytes taken by one read.
 const CHUNK: usize = 16 * 1024;
 
-/// Whether any process can still write into a pipe.
+/// State of a pipe's writers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PipeEnd {
     /// All writers are gone, and everything was read.
@@ -56,7 +56,7 @@ pub fn read_held(pipe: impl AsFd, mut on_bytes: impl FnMut(&[u8])) -> io::Result
     }
 }
 
-/// Whether a read would return at once, with bytes or with the end.
+/// Returns true if a read would return at once, with bytes or with the end.
 fn is_readable(pipe: &impl AsFd) -> io::Result<bool> {
     let mut watched = [PollFd::new(pipe, PollFlags::IN)];
     let now = Timespec {

@@ -7,21 +7,20 @@ use std::path::{Path, PathBuf};
 
 use crate::remove::remove_tree;
 
-/// What its name begins with.
+/// Prefix of its name.
 pub(crate) const PREFIX: &str = "trunkline-";
 
-/// A folder (0700) for one process: `tmp/`, which is its `TMPDIR`, and beside it, not within,
-/// `config.json` (0600).
+/// A folder (0700) for one process: `tmp/`, its `TMPDIR`, and beside it `config.json` (0600).
 ///
 /// Files that the child announces may come from its `TMPDIR`; the configuration may hold secrets,
-/// so it lies outside. Dropping removes everything and blocks meanwhile, so it is dropped where
-/// blocking is allowed, and after the process has ended.
+/// so it is outside. Dropping removes everything and blocks meanwhile, so it is dropped where
+/// blocking is allowed, after the process has ended.
 #[derive(Debug)]
 pub(crate) struct PrivateDir {
     path: PathBuf,
     temp: PathBuf,
     config: Option<PathBuf>,
-    /// It is removed, or left to the next host.
+    /// True if it is removed, or left to the next host.
     is_settled: bool,
 }
 
@@ -53,7 +52,7 @@ impl PrivateDir {
         Ok(made)
     }
 
-    /// Its inode: of all folders that ever have its name, this one.
+    /// Returns its inode, which identifies it among all folders of the same name.
     pub(crate) fn inode(&self) -> io::Result<u64> {
         Ok(fs::symlink_metadata(&self.path)?.ino())
     }

@@ -1,4 +1,5 @@
-//! Running a program for what it says of itself: stdin at its end, output bounded, a deadline, nothing left.
+//! Runs a program for a description of itself: empty stdin, bounded output, a deadline, nothing
+//! left behind.
 
 use std::time::Duration;
 
@@ -7,23 +8,23 @@ use tokio::time::timeout;
 
 use crate::{ChildSpec, Exit, Signal, SpawnError, StderrDrain, StderrTail, spawn};
 
-/// The most that is read of what it says, in bytes; a description with a long schema fits.
+/// Maximum of output that is read, in bytes; a description with a long schema fits.
 const MOST: usize = 1024 * 1024;
 
-/// How much of the end of its stderr is kept, in bytes.
+/// Kept end of stderr, in bytes.
 const TAIL: usize = 2048;
 
-/// How long output is read on after the program has ended: a descendant may hold the pipe.
+/// Time to read output after the program has ended, because a descendant may hold the pipe.
 const REST: Duration = Duration::from_millis(200);
 
-/// What a program said.
+/// Output of a program.
 #[derive(Debug)]
 pub struct QueryOutput {
-    /// Its output, at most a mebibyte of it.
+    /// Its stdout, at most 1 MiB.
     pub stdout: Vec<u8>,
     /// The end of its stderr.
     pub stderr: String,
-    /// How it ended; nothing when it did not end in time and was killed.
+    /// Its exit; `None` if it did not end in time and was killed.
     pub exit: Option<Exit>,
 }
 
@@ -53,7 +54,7 @@ pub async fn query(mut spec: ChildSpec, within: Duration) -> Result<QueryOutput,
         };
         let errors = async {
             if let Some(stderr) = stderr {
-                // What cannot be read was not said.
+                // Output that cannot be read is ignored.
                 let _ = StderrDrain::new(stderr, tail.clone()).run(|_| {}).await;
             }
         };

@@ -12,21 +12,21 @@ use rustix::io::Errno;
 use crate::owned::OwnedResources;
 use crate::tree::reap;
 
-/// How long the thread rests when the kernel cannot serve a `poll`, which only a lack of memory explains.
+/// Pause of the thread if the kernel cannot serve a `poll`, which only a lack of memory explains.
 const REST: Duration = Duration::from_millis(50);
 
-/// How long it waits between looks at a cgroup whose processes are dying: at first, and at most.
+/// First and maximum wait between checks of a cgroup whose processes are dying.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(1), Duration::from_secs(1));
 
 /// When it gives up on processes that SIGKILL does not end: the kernel itself waits, for a dead disk perhaps.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// What a dropped child leaves behind.
+/// Remains of a dropped child.
 #[derive(Debug)]
 pub(crate) struct Orphan {
-    /// A process that has been killed and is to be reaped.
+    /// A killed process that must be reaped.
     pub(crate) dying: Option<Arc<OwnedFd>>,
-    /// What is removed after that.
+    /// Resources to remove after that.
     pub(crate) owned: OwnedResources,
 }
 

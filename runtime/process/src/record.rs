@@ -17,7 +17,7 @@ pub use self::kept::FolderRecord;
 pub(crate) use self::kept::Record;
 pub use self::orphans::sweep;
 
-/// What a sweep found.
+/// Result of a sweep.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Swept {
     /// Trees whose host is gone, and which are gone too by now.
@@ -29,7 +29,7 @@ pub struct Swept {
     /// Trees that could not be ended: a process that SIGKILL does not end yet, a folder that cannot
     /// be removed. Their records stay for the next sweep.
     pub unfinished: Vec<PathBuf>,
-    /// Files that are not records, or that name what no host of ours has made. Left alone, and
-    /// nothing they name was touched.
+    /// Files that are not records, or that name things which no host has made. They and what they
+    /// name are left untouched.
     pub refused: Vec<(PathBuf, String)>,
 }

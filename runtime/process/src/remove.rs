@@ -1,9 +1,9 @@
-//! Removing a tree of folders, however a hostile program has made it.
+//! Removes a tree of folders, however a hostile program made it.
 //!
-//! What goes level by level, like [`std::fs::remove_dir_all`], holds a stack frame and a descriptor
-//! for each: some thousand levels end the program. Here no folder is entered that lies deeper than
-//! one below the top. Folders found in such a one are moved up, under fresh names, and emptied in
-//! their turn. That takes five descriptors and the same stack for any tree.
+//! A removal level by level, like [`std::fs::remove_dir_all`], holds a stack frame and a descriptor
+//! for each level, so some thousand levels end the program. Here no folder is entered that is
+//! deeper than one level below the top. Folders found there are moved up under new names and
+//! emptied in turn. This takes five descriptors and the same stack for any tree.
 
 use std::ffi::{CStr, CString};
 use std::fmt::Debug;
@@ -16,27 +16,27 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-/// How often all is looked through, where somebody writes meanwhile or the file system does not
-/// list all at once.
+/// Limit of passes, for a file system that does not list everything at once, or a program that
+/// writes meanwhile.
 const ROUNDS: usize = 16;
 
-/// How many taken names are passed over for one folder that moves up. Later rounds find the names free.
+/// Limit of names that are tried for one folder that moves up. Later rounds find free names.
 const NAMES_TRIED: usize = 1000;
 
-/// What the names of folders that moved up begin with.
+/// Name prefix of folders that moved up.
 const MOVED: &str = ".trunkline-removed-";
 
-/// Removes a folder and all it holds. One that is gone already is not an error; what is not a
-/// folder, a link for example, is removed itself. Blocks.
+/// Removes a folder with its content. A missing folder is not an error; anything else, a link for
+/// example, is removed itself. Blocks.
 ///
 /// Links are not followed, mount points not entered, and every name is resolved in a folder that is
-/// held open, so a program that swaps names meanwhile leads nowhere. Folders below that are closed
-/// to their owner are opened to it, and to no one else. What cannot be removed keeps nothing else
-/// from going.
+/// held open, so a program that swaps names meanwhile has no effect. Nested folders that deny
+/// access to their owner are opened to the owner only. One entry that cannot be removed does not
+/// stop the others.
 ///
 /// # Errors
 ///
-/// The first failure of the last attempt, when the folder is still there.
+/// The first failure of the last attempt, if the folder still exists.
 pub fn remove_tree(path: &Path) -> io::Result<()> {
     let Some(name) = path.file_name() else {
         return Err(io::Error::new(
@@ -94,10 +94,10 @@ pub fn remove_tree(path: &Path) -> io::Result<()> {
 
 struct Removal {
     top: OwnedFd,
-    /// How many names have been given to folders that moved up, and how many of those have been emptied.
+    /// Number of names given to folders that moved up, and of those emptied.
     moved: u64,
     taken: u64,
-    /// Whether this round has removed something.
+    /// True if this round has removed something.
     has_removed: bool,
     /// The first of this round.
     failure: Option<io::Error>,
@@ -152,9 +152,9 @@ impl Removal {
         }
     }
 
-    /// Whether nothing is to be done about an entry any more: it is gone, or has failed. Else it is
-    /// a folder that holds something, and no mount point, which the kernel finds busy before it
-    /// finds it full.
+    /// Returns true if an entry needs no more work: it is removed, or has failed. Otherwise it is a
+    /// folder with content and no mount point, which the kernel reports as busy before it reports
+    /// it as full.
     fn is_gone(&mut self, unlinked: Result<(), Errno>, name: &CStr) -> bool {
         match unlinked {
             Ok(()) => self.has_removed = true,
@@ -210,7 +210,7 @@ fn open_folder(at: impl AsFd, name: impl rustix::path::Arg + Copy) -> Result<Own
         opened => opened?,
     };
     if !Mode::from_raw_mode(fstat(&folder)?.st_mode).contains(Mode::RWXU) {
-        // Another user's: what it holds says whether it matters.
+        // A folder of another user: a failure matters only if it has content.
         let _ = fchmod(&folder, Mode::RWXU);
     }
     Ok(folder)

@@ -1,14 +1,14 @@
-//! Where a program may lie, by the rules of `execvp`.
+//! Candidate paths of a program, by the rules of `execvp`.
 
 use std::env;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-/// Where the C library looks when the child's environment has no `PATH`.
+/// Search path of the C library if the child's environment has no `PATH`.
 pub const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
-/// Whether a program is given as a path, which no `PATH` is searched for.
+/// Returns true if a program is given as a path, for which `PATH` is not searched.
 pub(crate) fn is_path(program: &OsStr) -> bool {
     program.as_bytes().contains(&b'/')
 }

@@ -3,13 +3,14 @@
 use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-/// How many children, from the first preparation of their start, still have something of theirs.
+/// Number of children, from the first preparation of their start, whose resources are not all
+/// released.
 static LEFT: Mutex<usize> = Mutex::new(0);
 
 /// Rung when there are none.
 static NONE_LEFT: Condvar = Condvar::new();
 
-/// Something of a child is there.
+/// Counts a child until it is dropped.
 #[derive(Debug)]
 pub(crate) struct Mark(());
 

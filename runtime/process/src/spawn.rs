@@ -36,14 +36,14 @@ use crate::spawner::{self, Launched, Start};
 use crate::spec::ChildSpec;
 use crate::wrap::{Limiter, Scene, WrapError, wrap};
 
-/// How long it may take until the program runs: a folder on a dead network mount must not hold its
-/// start forever.
+/// Timeout until the program runs: a folder on a dead network mount must not hold its start
+/// forever.
 const START: Duration = Duration::from_secs(60);
 
-/// How long a process that gave its program up may take to end.
+/// Timeout for the end of a process that could not start its program.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// How much of what it said is reported, in bytes.
+/// Bytes of its output that are reported.
 const MOST_WORDS: usize = 4096;
 
 /// Starts a child with three pipes, as the leader of its own session and process group.
@@ -54,12 +54,12 @@ const MOST_WORDS: usize = 4096;
 ///
 /// # Errors
 ///
-/// [`SpawnError`] tells apart what a caller can act on. Nothing is left behind.
+/// [`SpawnError`] distinguishes the causes that a caller can act on. Nothing is left behind.
 ///
 /// # Cancel safety
 ///
-/// Dropping the future abandons the start: a child that exists by then is killed and reaped, its
-/// folder removed.
+/// Dropping the future abandons the start: a child that exists by then is killed and reaped, and
+/// its folder removed.
 ///
 /// # Panics
 ///
@@ -103,17 +103,17 @@ async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
     })
 }
 
-/// Why a process that was started runs no program.
+/// Reason why a started process runs no program.
 #[derive(Debug)]
 enum Refused {
     /// The program itself was refused.
     Start(io::Error),
-    /// What was to contain it could not be made.
+    /// Its containment could not be made.
     Containment(String),
 }
 
-/// Makes a started process known to the runtime, and waits until an init has told that the program
-/// runs. Whatever was started is killed when it does not, or when no one waits any more.
+/// Registers a started process with the runtime, and waits until an init has reported that the
+/// program runs. If it does not, or if the caller no longer waits, everything started is killed.
 async fn begin(
     launched: Launched,
     status: Option<OwnedFd>,
@@ -143,13 +143,13 @@ async fn begin(
         }
         None => Refused::Containment(last_words(&mut child).await),
     };
-    // An error means that no one is left to kill.
+    // An error means that nothing is left to kill.
     let _ = child.signal_tree(Signal::Kill);
     child.finish().await;
     Err(refused)
 }
 
-/// What a process that ended before its program ran has said.
+/// Returns the output of a process that ended before its program ran.
 async fn last_words(child: &mut Child) -> String {
     let stderr = child.take_stderr();
     let ended = match timeout(LAST_WORDS, child.wait()).await {
@@ -157,7 +157,7 @@ async fn last_words(child: &mut Child) -> String {
         Err(_) => "it let go of the program before it ran".to_owned(),
     };
     let mut said = Vec::new();
-    // What cannot be read was not said.
+    // Output that cannot be read is ignored.
     let _ = stderr.map(|stderr| read_held(&stderr, |bytes| said.extend_from_slice(bytes)));
     said.truncate(MOST_WORDS);
     let said = String::from_utf8_lossy(&said);
@@ -169,17 +169,17 @@ async fn last_words(child: &mut Child) -> String {
     }
 }
 
-/// What is needed to start a child, made where blocking is allowed: a directory on a dead network mount then
-/// holds up neither the runtime nor the start of other children.
+/// Resources for a child's start, made where blocking is allowed: a directory on a dead network
+/// mount then delays neither the runtime nor the start of other children.
 struct Prepared {
     start: Start,
-    /// Where an init tells whether the program runs.
+    /// Descriptor of an init's report whether the program runs.
     status: Option<OwnedFd>,
     attachment: Attachment,
     attempt: Attempt,
 }
 
-/// What an error is judged by.
+/// Facts by which an error is classified.
 struct Attempt {
     program: OsString,
     path: OsString,
@@ -379,7 +379,7 @@ fn check_work_dir(asked: Option<&Path>) -> Result<PathBuf, SpawnError> {
     }
     match accessat(CWD, &dir, Access::EXEC_OK, AtFlags::EACCESS) {
         Err(error @ Errno::ACCESS) => Err(refused(&dir, error.into())),
-        // Other failures come from kernels that cannot tell; the start will.
+        // Other failures come from kernels without this check; the start reports the error.
         Ok(()) | Err(_) => Ok(dir),
     }
 }

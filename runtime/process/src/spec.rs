@@ -1,4 +1,4 @@
-//! What to run: program, directory, environment, configuration.
+//! Description of a child: program, directory, environment, configuration.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -22,46 +22,46 @@ use crate::limits::Limits;
 /// secret.
 #[derive(Clone)]
 pub struct ChildSpec {
-    /// What logs of it say, such as those of denials: an agent's id.
+    /// Name in logs, such as an agent's id.
     pub label: String,
     /// The program. Without a slash it is searched in the *child's* `PATH`; a relative path with a
     /// slash counts from the child's working directory, as after `cd`.
     pub program: OsString,
-    /// Its arguments, without the program's own name.
+    /// Arguments without the program's own name.
     pub args: Vec<OsString>,
-    /// What a log shows of them.
+    /// Arguments in logs.
     pub shown: ShownArguments,
-    /// Where it runs. `None` is the host's current directory. A directory that is missing is an error, never
-    /// replaced by another one.
+    /// Working directory. `None` is the host's current directory. A missing directory is an error,
+    /// never replaced by another one.
     pub work_dir: Option<PathBuf>,
     /// Variables that the configuration names; they win over inherited ones and over the private `TMPDIR`.
     pub env: BTreeMap<OsString, OsString>,
-    /// What it takes over from the host's environment ([process.6]).
+    /// Inherited part of the host's environment ([process.6]).
     pub inherit: Inherit,
     /// JSON text that is written to a file of mode 0600 in the child's private folder; the variable
     /// `ADAPTER_CONFIG` names the file ([process.7]).
     pub config: Option<Vec<u8>>,
-    /// Where the child's private folder is made. `None` is the host's temporary directory.
+    /// Parent of the child's private folder. `None` is the host's temporary directory.
     pub private_root: Option<PathBuf>,
-    /// How its descendants are kept from outliving it.
+    /// Containment of its descendants.
     pub containment: Containment,
     /// The weakest containment that will do: where only a weaker one works, it is not started. `Auto` is any.
     pub at_least: Containment,
-    /// How much of the machine its tree may take.
+    /// Limits of its tree.
     pub limits: Limits,
     /// When its init kills its tree, unless that is put off; one whose containment has no init does
     /// not start with it. `None` is never.
     pub deadline: Option<Deadline>,
-    /// What it may see and reach. `None` is what the host itself may.
+    /// Sandbox. `None` gives it the rights of the host.
     pub sandbox: Option<Arc<dyn Isolation>>,
     /// A folder that the host and the child both write, absolute; a sandbox grants it at the same path.
     pub exchange: Option<PathBuf>,
-    /// Where the tree is recorded while it lives, so that [`sweep`](crate::sweep) finds what a
-    /// power cut left. `None` records nothing.
+    /// Folder for the record of the tree while it lives, so that [`sweep`](crate::sweep) finds the
+    /// remains after a power cut. `None` records nothing.
     pub record_dir: Option<PathBuf>,
     /// Folders that nothing in a sandbox sees, beside `record_dir`; see [`Inside::hidden`](crate::Inside).
     pub hidden: Vec<PathBuf>,
-    /// Files and folders that something empty lies over in a sandbox; see [`Inside::covered`](crate::Inside).
+    /// Files and folders that are covered in a sandbox; see [`Inside::covered`](crate::Inside).
     pub covered: Vec<PathBuf>,
     /// Files that nothing in a sandbox changes; see [`Inside::unwritable`](crate::Inside).
     pub unwritable: Vec<PathBuf>,
@@ -69,13 +69,13 @@ pub struct ChildSpec {
     pub reserved: Vec<PathBuf>,
 }
 
-/// What a log shows of a child's arguments.
+/// Arguments of a child in logs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ShownArguments {
-    /// The names of options, and `_` for all else: arguments may be what a user or an agent says.
+    /// Names of options, and `_` for the rest: arguments may be text of a user or an agent.
     #[default]
     Options,
-    /// All, secrets hidden: they stand in a configuration.
+    /// All, with secrets hidden: they come from a configuration.
     All,
 }
 

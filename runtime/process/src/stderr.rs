@@ -78,15 +78,15 @@ impl<R> StderrDrain<R> {
 }
 
 impl<R: AsyncRead + Unpin> StderrDrain<R> {
-    /// Reads to the very end: until every process that holds the pipe has closed it.
+    /// Reads until every process that holds the pipe has closed it.
     ///
     /// # Errors
     ///
-    /// When the pipe cannot be read; that ends it as well.
+    /// The pipe cannot be read; this ends it as well.
     ///
     /// # Cancel safety
     ///
-    /// No byte is lost when the future is dropped; the next call goes on.
+    /// Cancel safe: no byte is lost, and the next call continues.
     pub async fn run(&mut self, mut on_line: impl FnMut(StderrLine<'_>)) -> io::Result<()> {
         while self.state == State::Open {
             match self.reader.read(&mut self.chunk).await {
@@ -185,7 +185,8 @@ mod tests {
         let (mut child, host) = tokio::io::duplex(8192);
         let mut drain = StderrDrain::new(host, StderrTail::default());
         let mut lines = Vec::new();
-        // The second stands where a long line is cut, and would leave its beginning there.
+        // The second secret is at the position of a long line's cut, which would leave its
+        // beginning.
         let long = "x".repeat(MAX_STDERR_LINE - 5);
         let text = format!("key {secret}\n{long}{secret}\n{secret}");
         let writer = tokio::spawn(async move {

@@ -11,7 +11,7 @@ use crate::child::Child;
 use crate::exit::Exit;
 use crate::signal::Signal;
 
-/// How long each step of a stop is given before the next one is taken.
+/// Grace time of each step of a stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct StopSteps {
     /// After the sessions were closed.
@@ -38,7 +38,7 @@ impl Default for StopSteps {
     }
 }
 
-/// One step of a stop, to be taken by the driver.
+/// A step of a stop, for the driver to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Step {
     /// Tell the child that its sessions are closed.
@@ -51,7 +51,7 @@ pub enum Step {
     Kill,
 }
 
-/// Whether a call to [`Escalation::begin`] began the stop.
+/// Result of [`Escalation::begin`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Begun {
     /// This call did.
@@ -60,17 +60,16 @@ pub enum Begun {
     Before,
 }
 
-/// The course of a stop as data: which step is due when. Its driver goes on reading and answering
+/// The course of a stop as data: the steps and their times. Its driver continues to read and answer
 /// meanwhile.
 ///
 /// ```text
 ///  Idle ── begin ──► CloseSessions ── close ──► CloseStdin ── eof ──► Terminate ── term ──► Kill ──► Done
 /// ```
 ///
-/// Each step is given out once. A wait counts from the moment its step was given out, not from when
-/// it was due: a host that was suspended does not skip the child's grace. A second stop neither
-/// shortens nor restarts the first. The end of the process is the driver's to notice; it then drops
-/// this value.
+/// Each step is returned once. A wait counts from the return of its step, not from its due time: a
+/// host that was suspended does not skip the child's grace. A second stop neither shortens nor
+/// restarts the first. The driver notices the end of the process and then drops this value.
 #[derive(Debug, Clone, Default)]
 pub struct Escalation {
     phase: Phase,
@@ -83,7 +82,7 @@ enum Phase {
     Waiting {
         steps: StopSteps,
         upcoming: Step,
-        /// `None` when the wait is longer than the clock can say.
+        /// `None` if the wait exceeds the range of the clock.
         due: Option<Instant>,
     },
     Done,
@@ -111,7 +110,7 @@ impl Escalation {
         }
     }
 
-    /// Whether a stop was asked for.
+    /// Returns true if a stop was requested.
     #[must_use]
     pub fn has_begun(&self) -> bool {
         match self.phase {
@@ -175,9 +174,9 @@ impl Escalation {
 /// Stops a child that has no sessions to close: closes its standard input, waits, sends SIGTERM to
 /// its group, waits, sends SIGKILL, reaps it and removes its folder.
 ///
-/// `steps.close` is not waited for. A caller who took standard input drops it first. Output that no
-/// one took is read and thrown away, so that a child which says good-bye is not stuck on a full
-/// pipe; who took it goes on reading.
+/// `steps.close` is ignored. A caller who took standard input drops it first. Output that was not
+/// taken is read and discarded, so that a child which still writes does not block on a full pipe; a
+/// caller who took it continues to read.
 ///
 /// # Cancel safety
 ///

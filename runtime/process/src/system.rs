@@ -1,5 +1,5 @@
-//! The edge to the system: a folder for each that this crate runs on. Of other systems,
-//! docs/portability.md says what such a folder has to do.
+//! System interface: a folder for each system that this crate supports. docs/portability.md lists
+//! the duties of such a folder for other systems.
 
 #[cfg(target_os = "linux")]
 mod linux;

@@ -22,15 +22,14 @@ use crate::system::proc;
 ///  Running ── the leader ends ──► Ended (a zombie, its number still taken) ── group killed, reaped ──► Reaped
 /// ```
 ///
-/// The group is signalled by number. A number cannot mean another process while its zombie is not
-/// reaped, and reaping is done here and nowhere else, so the group is signalled in the first two
-/// states and never in the third. (An embedder that reaps every child of the program itself, or
-/// ignores SIGCHLD, takes this away.) A signal to a group reaches all its members at once: the
-/// kernel lets no fork slip between.
+/// The group is signalled by id. An id cannot belong to another process while its zombie is not
+/// reaped, and only this type reaps it, so the group is signalled in the first two states and never
+/// in the third. (An embedder that reaps every child of the program itself, or ignores SIGCHLD,
+/// breaks this.) A signal to a group reaches all its members at once: the kernel lets no fork slip
+/// between.
 ///
-/// Where an [init](crate::init) stands between host and child, the leader is that init. SIGKILL is
-/// not for it: it is told to kill, by the end of its lifeline, and it ends when every process of
-/// the tree has.
+/// If an [init](crate::init) is between host and child, it is the leader. It is never sent SIGKILL:
+/// the end of its lifeline makes it kill the tree, and it ends after every process of the tree.
 ///
 /// Dropping it kills the tree and leaves the reaping and the folder to the reaper thread.
 #[derive(Debug)]
@@ -100,7 +99,8 @@ impl Tree {
         std::mem::take(&mut self.owned)
     }
 
-    /// How many processes of the tree the kernel has killed for using up its memory; known once it is reaped.
+    /// Returns the number of processes of the tree that the kernel killed because of their memory;
+    /// known once it is reaped.
     pub(crate) fn memory_kills(&self) -> u64 {
         self.memory_kills
     }
@@ -109,7 +109,7 @@ impl Tree {
         self.exit
     }
 
-    /// Signals every process of the tree; one whose members are all gone, or that is reaped, is left alone.
+    /// Signals every process of the tree; does nothing if its members have ended or it is reaped.
     pub(crate) fn signal(&self, signal: Signal) -> io::Result<()> {
         if self.exit.is_some() {
             return Ok(());
@@ -127,7 +127,7 @@ impl Tree {
             }
             (Signal::Terminate, _) => {
                 self.send(signal.to_rustix())?;
-                // A stopped process would hear of the end only when somebody continues it.
+                // A stopped process would receive the signal only after it is continued.
                 self.send(rustix::process::Signal::CONT)
             }
         }
@@ -166,8 +166,8 @@ impl Tree {
         self.exit
     }
 
-    /// Kills what left the group, where a cgroup knows of it. Those that are made meanwhile are met
-    /// when the cgroup is removed.
+    /// Kills processes that left the group, if a cgroup knows them. New ones are killed when the
+    /// cgroup is removed.
     fn kill_cgroup(&self) {
         if let Some(cgroup) = &self.owned.cgroup {
             cgroup.kill();
@@ -212,7 +212,7 @@ impl Drop for Tree {
     }
 }
 
-/// How the process ended, leaving it to be reaped; `None` while it runs.
+/// Returns the exit of the process and leaves it to be reaped; `None` while it runs.
 fn peek(pidfd: &OwnedFd) -> io::Result<Option<Exit>> {
     wait(pidfd, WaitIdOptions::NOWAIT)
 }
@@ -221,7 +221,7 @@ fn peek(pidfd: &OwnedFd) -> io::Result<Option<Exit>> {
 ///
 /// # Errors
 ///
-/// When there is nothing to reap: somebody else did.
+/// Other code has reaped it.
 pub(crate) fn reap(pidfd: &OwnedFd) -> io::Result<Option<Exit>> {
     wait(pidfd, WaitIdOptions::empty())
 }

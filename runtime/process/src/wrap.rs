@@ -1,4 +1,4 @@
-//! How the command line of a child becomes that of the process which contains it.
+//! Turns the command line of a child into that of the process that contains it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,51 +18,51 @@ use crate::private_dir::PrivateDir;
 use crate::spec::ChildSpec;
 use crate::system::before_exec::{Death, Keys, Manner, Privileges, StopSignals};
 
-/// What is known of a child by the time that its command line is made.
+/// Facts of a child that its command line is made from.
 #[derive(Debug)]
 pub(crate) struct Scene<'a> {
     pub(crate) spec: &'a ChildSpec,
-    /// Its whole environment.
+    /// The whole environment.
     pub(crate) environment: BTreeMap<OsString, OsString>,
-    /// Where it runs, absolute.
+    /// Working directory, absolute.
     pub(crate) work_dir: &'a Path,
     pub(crate) private: &'a PrivateDir,
 }
 
-/// What is executed, and what ties it to the host.
+/// The executed command and its ties to the host.
 #[derive(Debug)]
 pub(crate) struct Wrapped {
     pub(crate) program: OsString,
-    /// What it is called instead of `program`.
+    /// Name of the process instead of `program`.
     pub(crate) name: Option<&'static str>,
     pub(crate) args: Vec<OsString>,
     pub(crate) environment: BTreeMap<OsString, OsString>,
     pub(crate) manner: Manner,
     /// The child's ends of the pipes.
     pub(crate) lent: Vec<OwnedFd>,
-    /// Where an init reports whether the program has started.
+    /// Descriptor for an init's report whether the program has started.
     pub(crate) status: Option<OwnedFd>,
-    /// What an init holds on by.
+    /// Lifeline of an init.
     pub(crate) lifeline: Option<Arc<OwnedFd>>,
-    /// Who else holds the tree to its limits, if somebody does.
+    /// Enforcer of the tree's limits.
     pub(crate) limiter: Limiter,
-    /// What its sandbox keeps for it.
+    /// Resources of its sandbox.
     pub(crate) attachment: Attachment,
 }
 
-/// Who holds a tree to its limits.
+/// Enforcer of a tree's limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Limiter {
-    /// What the host makes for it.
+    /// The host, by a cgroup or resource limits.
     Host,
     /// The engine of its container; they are not meant for the engine's client.
     Engine,
 }
 
-/// Why a child cannot be contained.
+/// Error of a child that cannot be contained.
 #[derive(Debug)]
 pub(crate) enum WrapError {
-    /// What was asked for does not work here.
+    /// The requested containment does not work here.
     Refused(String),
     /// The sandbox that was asked for cannot be made.
     Isolation(IsolationError),
@@ -138,7 +138,7 @@ fn plain(
     }
 }
 
-/// Why a child that only a group contains cannot have a deadline.
+/// Returns the error text for a deadline of a child that only a group contains.
 fn no_deadline(why_not_better: Option<String>) -> String {
     let todo = match why_not_better {
         Some(why) => format!("only `group` works here: {why}"),
@@ -147,7 +147,7 @@ fn no_deadline(why_not_better: Option<String>) -> String {
     format!("a deadline is kept by an init, and the containment `group` has none; {todo}")
 }
 
-/// What an init holds on by: its end, and the host's.
+/// Returns both ends of a lifeline: the init's, and the host's.
 fn tie(spec: &ChildSpec) -> Result<(OwnedFd, Arc<OwnedFd>), WrapError> {
     match &spec.deadline {
         Some(deadline) => deadline.tie()?.ok_or(WrapError::Late),
@@ -268,8 +268,8 @@ fn isolated(sandbox: &dyn Isolation, scene: &Scene<'_>) -> Result<Wrapped, WrapE
             attachment,
         });
     }
-    // An init outside. The end of its client does not end a container: it is removed, even when the
-    // host is gone. A sandbox has one for its deadline, where nothing inside can reach it.
+    // An init outside. A container does not end with its client: the init removes it, even if the
+    // host is gone. A sandbox has one for its deadline, out of reach of everything inside.
     let (held, lifeline) = tie(spec)?;
     let is_engine = removal.is_some();
     let options = Options {

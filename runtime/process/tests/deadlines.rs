@@ -1,7 +1,7 @@
-//! A host stands still, or forgets its children: their trees die at their deadline, and no later.
+//! Trees die at their deadline, and not later, when their host is stopped or forgets them.
 //!
-//! The host is a process of its own, so that it can be stopped. What it starts writes the machine's
-//! clock to a FIFO every 10 ms; the end of that FIFO is the end of the last process of the tree.
+//! The host is a process of its own, so that it can be stopped. A tree writes the machine's clock
+//! to a FIFO every 10 ms; the end of that FIFO is the end of the last process of the tree.
 //!
 //! The scene is shared with the tests of `trunkline-sandbox`.
 #![allow(
@@ -98,7 +98,7 @@ mod deadlines {
         scene("reaper").into_iter().for_each(Scene::let_pass);
     }
 
-    /// Which takes its engine a moment.
+    /// The removal takes its engine a moment.
     #[test]
     fn a_container_is_removed_at_its_deadline_while_its_host_stands_still() {
         Scene::new("engine", Duration::from_secs(2)).stop_host_of("start");

@@ -27,10 +27,10 @@ use trunkline_testing::skipped;
 )]
 mod watch;
 
-/// What the shared functions contain a child by; here each child says it itself.
+/// Containment for the shared functions; here each child sets its own.
 const CONTAINMENT: Containment = Containment::Group;
 
-/// How many in each containment, where nothing else is said.
+/// Default number of children in each containment.
 const CYCLES: usize = 100;
 
 #[derive(Debug, PartialEq, Eq)]
@@ -44,15 +44,15 @@ struct Held {
     records: usize,
 }
 
-/// Where children leave something, if they do.
+/// Places in which children can leave something.
 #[derive(Debug)]
 struct Places {
     containment: Containment,
     root: tempfile::TempDir,
     records: PathBuf,
-    /// The cgroups that those of children are made in.
+    /// Parents of the children's cgroups.
     cgroups: Vec<PathBuf>,
-    /// What a killed program that had this one's process number left there.
+    /// Remains of an earlier, killed program with this one's process id.
     older: BTreeSet<PathBuf>,
 }
 
@@ -135,7 +135,7 @@ impl Places {
         }
     }
 
-    /// Those that have this program's process number in their name.
+    /// Returns the cgroups with this program's process id in their name.
     fn own_cgroups(&self) -> impl Iterator<Item = PathBuf> {
         let own = format!("trunkline-{}-", std::process::id());
         let all = self
@@ -151,7 +151,7 @@ impl Places {
         .map(|entry| entry.path())
     }
 
-    /// One of each way to end.
+    /// Runs one child for each way to end.
     async fn cycle(&self, round: usize) {
         let mut child = self.begin().await;
         match round % 4 {

@@ -1,5 +1,5 @@
-//! The end of a program that has dropped its children. Alone in its file: it waits for those of the
-//! whole program.
+//! The end of a program that has dropped its children. It has its own file, because it waits for
+//! the children of the whole program.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::runtime::Builder;
 use trunkline_process::{ChildSpec, settle, spawn};
 
-/// How long a busy machine may take.
+/// Timeout for a busy machine.
 const LIMIT: Duration = Duration::from_secs(60);
 
 #[test]

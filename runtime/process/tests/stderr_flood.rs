@@ -20,7 +20,7 @@ mod watch;
 
 const FLOOD: u64 = 64 * 1024 * 1024;
 
-/// What the program may grow by while it drains a flood, in KiB.
+/// Maximum growth of the program while it drains a flood, in KiB.
 const GROWTH: u64 = 4 * 1024;
 
 fn status_kib(field: &str) -> u64 {

@@ -1,9 +1,9 @@
 //! Containment × way of dying × kind of tree: nothing is left.
 //!
-//! Every cell runs in a *chamber*: a PID namespace of its own with a cap on processes, whose end is
-//! the end of whatever a failing cell leaves. In it a *host*, a process of its own, starts a tree
-//! and lets it die or dies; then `/proc` is searched. Without PID namespaces there is no chamber,
-//! and the tests say so and do nothing.
+//! Every cell runs in a *chamber*: a PID namespace with a cap on processes, whose end is the end of
+//! everything that a failing cell leaves. In it a *host*, a process of its own, starts a tree and
+//! lets it die or dies itself; then `/proc` is searched. Without PID namespaces there is no
+//! chamber, and the tests report that and do nothing.
 //!
 //! Cell, chamber and host are shared with the tests of `trunkline-sandbox`, whose holder is a
 //! sandbox.

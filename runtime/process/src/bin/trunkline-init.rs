@@ -1,4 +1,5 @@
-//! The init program alone, for embedders whose own `main` cannot begin with `trunkline_process::init::hook`.
+//! The init program, for embedders whose own `main` cannot begin with
+//! `trunkline_process::init::hook`.
 
 fn main() {
     trunkline_process::init::hook();

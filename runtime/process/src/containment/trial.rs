@@ -14,14 +14,14 @@ use crate::init::{self, Keep, Options, RECORD, Report};
 use crate::pipe::pair;
 use crate::system::before_exec::{self, Manner};
 
-/// How long a trial may take: a busy machine is not a reason for less containment.
+/// Timeout of a trial. It is long, because a busy machine is no reason for weaker containment.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Why something does not work here.
+/// Reason of a failed trial.
 #[derive(Debug)]
 pub(super) struct Refusal {
     pub(super) text: String,
-    /// Whether it may work later.
+    /// True if it may work later.
     pub(super) is_passing: bool,
 }
 

@@ -19,11 +19,11 @@ use self::socket::connect;
 
 pub use self::socket::SocketFile;
 
-/// Connections at the same time; those beyond it wait to be accepted. More than a proxy takes by
-/// default, so that the proxy gets to say that there are too many.
+/// Limit of simultaneous connections; further ones wait to be accepted. It is higher than a proxy's
+/// default, so that the proxy can refuse connections with a reason.
 const MAX_LINKS: usize = 320;
 
-/// How long nothing is accepted after the system was short of descriptors or memory.
+/// Pause before the next accept after the system had no descriptors or memory.
 const ACCEPT_PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -48,21 +48,21 @@ pub fn listen(port: u16) -> io::Result<Bridge> {
 }
 
 impl Bridge {
-    /// The port that programs connect to.
+    /// Returns the port that programs connect to.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// The system's error.
     pub fn port(&self) -> io::Result<u16> {
         Ok(self.listener.local_addr()?.port())
     }
 
-    /// Copies every connection to the unix socket at `socket`, both ways, forever; to be run on a
-    /// thread of its own. A connection whose other side is not there is closed.
+    /// Copies every connection to the Unix socket at `socket`, in both directions, forever; run it
+    /// on its own thread. A connection is closed if the socket cannot be reached.
     ///
     /// # Errors
     ///
-    /// The system no longer tells what is ready, which is a bug or the end.
+    /// The system can no longer poll, which is a bug or the end.
     pub fn run(self, socket: impl AsRef<Path>) -> io::Result<Infallible> {
         let mut links: Vec<Link> = Vec::new();
         let mut paused = false;

@@ -1,4 +1,5 @@
-//! What an init holds on by: the end of a pipe or a socket from its host, over which deadlines may come.
+//! The lifeline of an init: the end of a pipe or a socket from its host, over which deadlines may
+//! arrive.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -12,10 +13,11 @@ use rustix::time::{
 
 use crate::deadline::{BootInstant, RECORD};
 
-/// How many deadlines one look reads; the rest is read by the next.
+/// Maximum of deadlines per read; the next read gets the rest.
 const ONE_LOOK: usize = 64;
 
-/// An init's end of it. When the host closes the other end, or a deadline passes, everything is to end.
+/// An init's end of its lifeline. Everything ends when the host closes the other end, or when a
+/// deadline passes.
 #[derive(Debug)]
 pub(super) struct Lifeline {
     end: OwnedFd,
@@ -30,11 +32,11 @@ struct Countdown {
 }
 
 impl Lifeline {
-    /// Takes an end over; with `counts`, the first deadline is read from it.
+    /// Takes ownership of an end; with `counts`, reads the first deadline from it.
     ///
     /// # Errors
     ///
-    /// `ETIME` when that has passed, else what the system said.
+    /// `ETIME` if that has passed, otherwise the system's error.
     pub(super) fn new(end: OwnedFd, counts: bool) -> io::Result<Self> {
         let mut lifeline = Self {
             end,
@@ -51,9 +53,9 @@ impl Lifeline {
         Ok(lifeline)
     }
 
-    /// What a `poll` is to watch for it: its end, and the timer of its deadline.
+    /// Returns the descriptors to poll: its end, and the timer of its deadline.
     pub(super) fn watched(&self) -> impl Iterator<Item = PollFd<'_>> {
-        // Without a deadline no one writes to it; only its end is news.
+        // Without a deadline nothing is written to it; only its end is an event.
         let news = if self.deadline.is_some() {
             PollFlags::IN
         } else {
@@ -64,7 +66,7 @@ impl Lifeline {
             .chain(timer.map(|count| PollFd::from_borrowed_fd(count.timer.as_fd(), PollFlags::IN)))
     }
 
-    /// Whether everything is to end, after a `poll` that found this of its end.
+    /// Returns true if everything must end, after a poll that returned these events for its end.
     pub(super) fn is_over(&mut self, found: PollFlags) -> bool {
         if found.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) {
             return true;
@@ -98,7 +100,7 @@ impl Lifeline {
 
 impl Countdown {
     fn new(until: BootInstant) -> io::Result<Self> {
-        // A `poll` with a timeout stands still while the machine sleeps.
+        // A `poll` with a timeout pauses while the machine sleeps.
         let timer = timerfd_create(
             TimerfdClockId::Boottime,
             TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK,
@@ -138,7 +140,7 @@ mod tests {
 
     const FAR: Duration = Duration::from_secs(600);
 
-    /// What a look at it finds, waiting for at most this long.
+    /// Returns the result of a check that waits at most this long.
     fn look(lifeline: &mut Lifeline, wait: Duration) -> bool {
         let mut watched: Vec<PollFd<'_>> = lifeline.watched().collect();
         let wait = Timespec::try_from(wait).unwrap();

@@ -47,7 +47,7 @@ pub(super) fn run(
                 News::Ended(status) => status,
                 News::HostGone => {
                     program::pass_on_to(inner)(Signal::KILL);
-                    // The kernel tells its end when every process of the namespace has ended.
+                    // The kernel reports its end when every process of the namespace has ended.
                     program::wait_for(inner)
                 }
             };
@@ -63,12 +63,12 @@ pub(super) fn run(
 
 type Pipe = (OwnedFd, OwnedFd);
 
-/// Whose user namespace the PID namespace is in.
+/// Owner of the user namespace that contains the PID namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Users {
     /// The host's.
     Host,
-    /// One made for it, because only there may we make it.
+    /// A new one, because only there may a PID namespace be made.
     Own,
 }
 
@@ -148,7 +148,7 @@ fn settle(users: Users, alive: &OwnedFd) -> Result<(), (Step, io::Error)> {
     Ok(())
 }
 
-/// Whether the outer process ended before its death would have been told.
+/// Returns true if the outer process ended before its death signal was set.
 fn is_over(alive: &OwnedFd) -> bool {
     let mut watched = [PollFd::from_borrowed_fd(alive.as_fd(), PollFlags::empty())];
     let now = Timespec {
@@ -158,7 +158,7 @@ fn is_over(alive: &OwnedFd) -> bool {
     matches!(poll(&mut watched, Some(&now)), Ok(1))
 }
 
-/// How the program ended, as the inner process told it.
+/// Returns the program's exit as the inner process reported it.
 fn told(outcome: &OwnedFd) -> Option<i32> {
     let mut raw = [0u8; 4];
     let read = rustix::io::retry_on_intr(|| rustix::io::read(outcome, &mut raw)).ok()?;

@@ -7,30 +7,29 @@ use std::path::PathBuf;
 
 use super::MARKER;
 
-/// What an init is asked to do.
+/// Options of an init.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Options {
-    /// How it keeps hold of descendants.
+    /// Method to keep descendants.
     pub(crate) keep: Keep,
-    /// The end of a pipe from the host: when the other is closed, everything is to end.
+    /// The end of a pipe from the host: everything ends when the other end is closed.
     pub(crate) lifeline: Option<RawFd>,
-    /// Whether deadlines come over the lifeline.
+    /// True if deadlines arrive over the lifeline.
     pub(crate) counts: bool,
-    /// Where it tells whether the program has started.
+    /// Descriptor for the report whether the program has started.
     pub(crate) status: Option<RawFd>,
-    /// Whether its program makes a sandbox in which another init runs the program that is meant.
-    /// That one tells when it has started, and is sent SIGINT and SIGTERM, which the sandbox
-    /// ignores.
+    /// True if its program makes a sandbox in which another init runs the actual program. That init
+    /// reports the start, and receives SIGINT and SIGTERM, which the sandbox ignores.
     pub(crate) holds_another: bool,
     /// A port of the loopback inside, and the socket that its connections are copied to.
     pub(crate) bridge: Option<(u16, PathBuf)>,
-    /// What is run once the program has ended, or was killed: a program and its arguments. Empty is nothing.
+    /// Program and arguments to run after the program has ended or was killed; may be empty.
     pub(crate) after: Vec<OsString>,
     /// The program and its arguments; empty for a trial of what the kernel allows.
     pub(crate) command: Vec<OsString>,
 }
 
-/// How an init keeps hold of descendants.
+/// Method by which an init keeps descendants.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
     /// By a PID namespace that it makes.

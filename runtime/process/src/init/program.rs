@@ -20,20 +20,20 @@ use super::report::{Report, Reporter};
 use crate::environment;
 use crate::system::init::{self as system, Role};
 
-/// How long what comes after a program may take.
+/// Timeout of the command that runs after a program.
 const AFTER: Duration = Duration::from_secs(20);
 
-/// How often it is tried.
+/// Number of attempts.
 const ATTEMPTS: usize = 3;
 
-/// How often its end is looked for.
+/// Interval between checks for its end.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
-/// What an init that outlives its host asks to be sent when that dies, besides the end of its pipe:
-/// somebody may hold the other end open by mistake.
+/// Death signal of an init that outlives its host, besides the end of its pipe, whose other end
+/// another process may hold open by mistake.
 pub(super) const HOST_DIED: Signal = Signal::POWER;
 
-/// How many ended processes are reaped before the rest is looked at.
+/// Number of processes that are reaped before other events are checked.
 const ONE_PASS: usize = 256;
 
 const NOW: Timespec = Timespec {
@@ -41,10 +41,10 @@ const NOW: Timespec = Timespec {
     tv_nsec: 0,
 };
 
-/// What a shell ends with when a signal ended its program: this and the signal's number.
+/// Exit code of a shell whose program was ended by a signal, minus the signal's number.
 const BY_SIGNAL: i32 = 128;
 
-/// What is passed on to the program. SIGTERM wakes stopped processes too.
+/// Signals that are passed on to the program. SIGTERM also wakes stopped processes.
 const PASSED_ON: [Signal; 6] = [
     Signal::HUP,
     Signal::INT,
@@ -58,7 +58,7 @@ const PASSED_ON: [Signal; 6] = [
 #[derive(Debug)]
 pub(super) struct Program(Pid);
 
-/// What ended an init's wait.
+/// Event that ended an init's wait.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum News {
     /// The process that it waited for ended, with this status of `wait`.
@@ -107,7 +107,7 @@ pub(super) fn start(options: &Options, report: &mut Reporter) -> Result<Program,
     }
 }
 
-/// Exchanges the three pipes for `/dev/null`: their ends belong to the program alone.
+/// Replaces the three pipes by `/dev/null`: only the program may hold their ends.
 pub(super) fn release_pipes() -> io::Result<()> {
     let null = OpenOptions::new()
         .read(true)
@@ -220,20 +220,20 @@ pub(super) fn wait_for(child: Pid) -> i32 {
         .map_or(Signal::KILL.as_raw(), |(_, status)| status.as_raw())
 }
 
-/// What one pass of reaping came to.
+/// Result of one pass of reaping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reaped {
     /// The child that was asked for has ended, with this status.
     Child(i32),
     /// As many as one pass reaps; there may be more.
     Some,
-    /// Everybody who has ended; others live.
+    /// All that have ended; others live.
     All,
     /// All: no process is left.
     NoneLeft,
 }
 
-/// Reaps who has ended, up to a number.
+/// Reaps ended processes, up to a number.
 pub(super) fn reap(child: Option<Pid>) -> Reaped {
     for _ in 0..ONE_PASS {
         match rustix::process::wait(WaitOptions::NOHANG) {

@@ -1,4 +1,4 @@
-//! What an init tells its host: whether the program has started.
+//! An init's report to its host: whether the program has started.
 
 use std::io;
 use std::mem;
@@ -9,10 +9,10 @@ use rustix::io::write;
 /// The length of a report on its pipe, in bytes.
 pub(crate) const RECORD: usize = 6;
 
-/// Whether the program has started.
+/// Outcome of the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Report {
-    /// It has.
+    /// The program has started.
     Started,
     /// The system refused to start it, with this error.
     NotStarted(i32),
@@ -20,7 +20,7 @@ pub(crate) enum Report {
     NotKept(Step, i32),
 }
 
-/// What an init does before it starts the program.
+/// Step of an init before it starts the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Makes namespaces.
@@ -98,12 +98,12 @@ impl Reporter {
         Self(pipe)
     }
 
-    /// Leaves the report to somebody else who has the pipe.
+    /// Leaves the report to another process that has the pipe.
     pub(super) fn leave(&mut self) {
         self.0 = None;
     }
 
-    /// The pipe, for a program that is to have it.
+    /// Returns the pipe, for a program that inherits it.
     pub(super) fn descriptor(&self) -> Option<RawFd> {
         self.0.as_ref().map(AsRawFd::as_raw_fd)
     }

@@ -18,8 +18,8 @@ use super::{Keep, NOT_STARTED, Options, Ties};
 use crate::system::init as system;
 use crate::system::proc::{self, Stat};
 
-/// How long descendants that SIGKILL is on its way to are waited for before all are looked for again, in
-/// milliseconds: at first, and at most.
+/// First and maximum wait, in milliseconds, for descendants that were sent SIGKILL before all are
+/// searched again.
 const LOOK_AGAIN: (i64, i64) = (2, 128);
 
 pub(super) fn run(

@@ -14,18 +14,18 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::Limits;
 use super::hierarchy::{Backend, Controller, Place, Version};
 
-/// How many taken names are passed over: hosts before this one with the same process number, killed
-/// with SIGKILL.
+/// Limit of skipped names that are in use: by earlier hosts with the same process id that were
+/// killed with SIGKILL.
 const NAMES_TRIED: usize = 1000;
 
 /// The depth of cgroups in a cgroup: a host that runs in one makes its own below it.
 const MAX_NESTED_DEPTH: usize = 16;
 
-/// One child's cgroup: a folder in each hierarchy that limits it, or one that only says who belongs
-/// to it.
+/// The cgroup of a child: a folder in each hierarchy that limits it, or one that only records the
+/// membership.
 ///
-/// The folders are removed by [`Cgroup::remove`] once their processes have ended; dropping tries
-/// that once, which is enough when no process ever joined.
+/// The folders are removed by [`Cgroup::remove`] after their processes have ended; dropping tries
+/// once, which is enough if no process ever joined.
 #[derive(Debug)]
 pub(crate) struct Cgroup {
     folders: Vec<Folder>,
@@ -81,7 +81,7 @@ impl Cgroup {
         written
     }
 
-    /// Which of the folders is in a place; makes it if there is none.
+    /// Returns the index of the folder in a place, and makes it if necessary.
     fn folder_in(&mut self, place: &Place) -> io::Result<usize> {
         if let Some(at) = self
             .folders
@@ -133,7 +133,7 @@ impl Cgroup {
         self.folders.iter().map(open).collect()
     }
 
-    /// Its folders, for a record.
+    /// Returns its folders, for a record.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &Path> {
         self.folders.iter().map(|folder| folder.path.as_path())
     }
@@ -157,12 +157,13 @@ impl Cgroup {
         }
     }
 
-    /// Sends SIGKILL to all its processes, and gives their numbers: none, when no one is left.
-    /// Reaches those that left session and process group. Does not wait for them; a few reads when
-    /// there are none.
+    /// Sends SIGKILL to all its processes and returns their ids: empty if none is left.
     ///
-    /// In version 2 the kernel kills all at once. In version 1 no process can be made while it is
-    /// walked, where processes are limited; elsewhere a second pass may find new ones.
+    /// Reaches processes that left session and process group. Does not wait for them; costs a few
+    /// reads if there are none.
+    ///
+    /// In version 2 the kernel kills all at once. In version 1 no process can be made during the
+    /// walk if processes are limited; otherwise a second pass may find new ones.
     pub(crate) fn kill(&self) -> BTreeSet<i32> {
         let mut found = BTreeSet::new();
         for folder in &self.folders {
@@ -185,7 +186,8 @@ impl Cgroup {
         self.folders.iter().flat_map(Folder::processes).collect()
     }
 
-    /// How many of its processes the kernel killed because they had used up their memory. Two small reads.
+    /// Returns the number of its processes that the kernel killed because of their memory. Two
+    /// small reads.
     pub(crate) fn memory_kills(&self) -> u64 {
         let Some(folder) = self.memory_folder() else {
             return 0;
@@ -278,7 +280,7 @@ fn write_limit(
     let write =
         |file: &str, value: u64| write_existing(&folder.join(file), value.to_string().as_bytes());
     write(controller.limit_file(version), limit)?;
-    // Else the tree would fill the swap instead. Where nothing is swapped there are no such files.
+    // Otherwise the tree would fill the swap instead. Without swap there are no such files.
     let swap = match (controller, version) {
         (Controller::Memory, Version::V2) => write("memory.swap.max", 0),
         (Controller::Memory, Version::V1) => write("memory.memsw.limit_in_bytes", limit),
@@ -290,7 +292,7 @@ fn write_limit(
     }
 }
 
-/// Makes a cgroup under a name that no one else has.
+/// Makes a cgroup under a unique name.
 pub(super) fn make_folder(place: &Path) -> io::Result<PathBuf> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     for _ in 0..NAMES_TRIED {
@@ -311,7 +313,7 @@ fn name(host: u32, number: u64) -> String {
     format!("trunkline-{host}-{number}")
 }
 
-/// Whether a folder's name is one that the host of this process number gives.
+/// Returns true if the host of this process id uses such a folder name.
 pub(crate) fn is_cgroup_of(host: u32, folder: &str) -> bool {
     folder
         .strip_prefix("trunkline-")

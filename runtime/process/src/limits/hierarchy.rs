@@ -1,4 +1,4 @@
-//! Where cgroups can be made here: below the host's own, in each hierarchy that counts processes or memory.
+//! Places for cgroups: below the host's own, in each hierarchy that counts processes or memory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -11,7 +11,7 @@ use rustix::fs::getxattr;
 use super::Enforcer;
 use super::cgroup::make_folder;
 
-/// What a hierarchy counts.
+/// A controller of a hierarchy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Controller {
     Processes,
@@ -21,7 +21,7 @@ pub(super) enum Controller {
 impl Controller {
     const ALL: [Self; 2] = [Self::Processes, Self::Memory];
 
-    /// Its name to the kernel.
+    /// Returns the kernel's name for it.
     fn name(self) -> &'static str {
         match self {
             Self::Processes => "pids",
@@ -52,12 +52,12 @@ pub(super) struct Place {
     pub(super) version: Version,
 }
 
-/// What was found for each controller, or why nothing was.
+/// Place for each controller, or the reason why there is none.
 #[derive(Debug)]
 pub(super) struct Backend {
     processes: Result<Place, String>,
     memory: Result<Place, String>,
-    /// A place whose cgroups limit nothing, but still say who belongs to a tree; where there is no
+    /// Place whose cgroups limit nothing but record the membership of a tree; used if there is no
     /// better one.
     pub(super) membership: Option<Place>,
 }
@@ -131,18 +131,18 @@ fn enforcer(found: &Result<Place, String>) -> Result<Enforcer, &str> {
     }
 }
 
-/// One mounted hierarchy, or a part of it.
+/// A mounted hierarchy, or a part of it.
 #[derive(Debug, PartialEq, Eq)]
 struct Mount {
     version: Version,
-    /// Which cgroup of the hierarchy is mounted.
+    /// The mounted cgroup of the hierarchy.
     root: PathBuf,
     point: PathBuf,
     /// The options of a version 1 hierarchy name its controllers.
     options: Vec<Vec<u8>>,
 }
 
-/// One line of `/proc/PID/cgroup`: a hierarchy, and which cgroup in it the process belongs to.
+/// A line of `/proc/PID/cgroup`: a hierarchy, and the process's cgroup in it.
 #[derive(Debug, PartialEq, Eq)]
 struct OwnCgroup {
     /// Empty for version 2.
@@ -213,7 +213,7 @@ fn unescaped(field: &[u8]) -> PathBuf {
     OsString::from_vec(path).into()
 }
 
-/// Where a cgroup of this process is seen, if the mount shows it.
+/// Returns the path of this process's cgroup, if the mount shows it.
 fn seen(mount: &Mount, own: &OwnCgroup) -> Option<PathBuf> {
     let below = own.path.strip_prefix(&mount.root).ok()?;
     // A cgroup outside of our namespace is written with `..`.
@@ -260,9 +260,9 @@ fn in_unified(own: Result<&PathBuf, &String>, controller: Controller) -> Result<
     Err(why)
 }
 
-/// Whether a cgroup was given to us together with the one in it that we are in: systemd marks it,
-/// and the root of a cgroup namespace belongs to the container. Only there may siblings of our own
-/// cgroup be made.
+/// Returns true if a cgroup was delegated together with the one in it that contains this process:
+/// systemd marks it, and the root of a cgroup namespace belongs to the container. Only there may
+/// siblings of our own cgroup be made.
 fn is_delegated(folder: &Path) -> bool {
     let marked = ["user.delegate", "trusted.delegate"]
         .into_iter()
@@ -301,7 +301,7 @@ fn enable(folder: &Path, controller: Controller) -> Result<(), String> {
             controller.name()
         ));
     }
-    // Asked before it is tried: with processes in it, enabling "pids" alone would succeed, and make
+    // Checked before the attempt: with processes in it, enabling only "pids" would succeed and make
     // every other child of the cgroup unusable.
     let is_root = !file("cgroup.type").exists();
     let is_empty = fs::read(file("cgroup.procs")).is_ok_and(|processes| processes.is_empty());
@@ -338,7 +338,7 @@ fn alone(mounts: &[Mount], own: &[OwnCgroup], controller: Controller) -> Result<
         .ok_or_else(|| {
             format!("\"{name}\" is not mounted, or without this program's own cgroup")
         })?;
-    // Before 5.11 a cgroup below another was not counted in it unless this said so.
+    // Before 5.11 a nested cgroup was not counted in its parent without this.
     let apart =
         fs::read(folder.join("memory.use_hierarchy")).is_ok_and(|value| value.trim_ascii() == b"0");
     if controller == Controller::Memory && apart {

@@ -50,7 +50,7 @@ fn end(cgroup: Option<Cgroup>) {
     assert!(paths.iter().all(|path| !path.exists()), "{paths:?}");
 }
 
-/// Whether a test of a cgroup makes sense here; where it does not, the calling test is skipped.
+/// Returns true if a cgroup can be tested here; otherwise the calling test is skipped.
 #[track_caller]
 fn by_cgroup(what: &Enforcement, limit: &str) -> bool {
     match what.by {

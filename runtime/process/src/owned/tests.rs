@@ -56,7 +56,7 @@ impl Place {
         fs::rename(self.aside(), self.parent()).unwrap();
     }
 
-    /// How many folders and records there are.
+    /// Returns the number of folders and of records.
     fn left(&self) -> (usize, usize) {
         let count = |dir: PathBuf| fs::read_dir(dir).map_or(0, Iterator::count);
         (count(self.parent()), count(self.records()))

@@ -1,4 +1,4 @@
-//! What a record says, and its form: one fact on a line, paths escaped.
+//! Content and format of a record: one fact per line, paths escaped.
 
 use std::ffi::OsString;
 use std::fmt::Write;
@@ -16,17 +16,17 @@ const FIRST: &str = "trunkline-tree 1";
 /// The last line of what is written before the start; a record without it was cut off.
 const READY: &str = "ready";
 
-/// What stands for the containment of no tree: the record of a host's own folder.
+/// Containment of no tree: the record of a host's own folder.
 pub(super) const NO_TREE: &str = "none";
 
 /// More than a record of long paths.
 pub(super) const LARGEST: u64 = 32 << 10;
 
-/// What a record says of one tree.
+/// Content of the record of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) host: Process,
-    /// Which boot of the machine.
+    /// Boot id of the machine.
     pub(crate) boot: String,
     /// In which PID namespace the numbers are meant: its inode.
     pub(crate) namespace: u64,
@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) cgroups: Vec<PathBuf>,
     /// The private folder and its inode.
     pub(crate) folder: Option<(u64, PathBuf)>,
-    /// Its first process, once there is one.
+    /// Its first process, after the start.
     pub(crate) leader: Option<Process>,
 }
 
@@ -51,7 +51,7 @@ impl Process {
         Stat::of(pid).map(Self::from)
     }
 
-    /// Whether it still runs; one that waits to be reaped does not.
+    /// Returns true if it still runs; a process that waits to be reaped does not.
     pub(super) fn runs(self) -> bool {
         Stat::of(self.pid).is_some_and(|now| now.started == self.started && !now.is_zombie)
     }
@@ -67,11 +67,11 @@ impl From<Stat> for Process {
 }
 
 impl Entry {
-    /// What a tree of this process is to be known by. Its other fields are empty.
+    /// Returns the identity of a tree of this process. The other fields are empty.
     ///
     /// # Errors
     ///
-    /// When `/proc` does not tell who we are.
+    /// `/proc` does not identify this process.
     pub(crate) fn of_this_host(containment: &str) -> io::Result<Self> {
         let host = Process::of(rustix::process::getpid())
             .ok_or_else(|| io::Error::other("/proc does not show this process"))?;
@@ -86,7 +86,7 @@ impl Entry {
         })
     }
 
-    /// Its text, without the leader.
+    /// Returns its text, without the leader.
     pub(super) fn to_text(&self) -> String {
         let mut text = format!(
             "{FIRST}\nhost {}\nboot {}\nnamespace {}\ncontainment {}\n",

@@ -13,7 +13,7 @@ use rustix::process::Pid;
 
 use super::entry::{Entry, NO_TREE, Process};
 
-/// How many taken names are passed over.
+/// Limit of skipped names that are in use.
 const NAMES_TRIED: usize = 1000;
 
 /// The record of a live tree, locked. Dropping it removes it: the tree has ended.
@@ -67,7 +67,7 @@ impl Record {
         Err(Errno::EXIST.into())
     }
 
-    /// Where the first process is written when it exists.
+    /// Returns the writer that adds the first process after its start.
     pub(crate) fn writer(&self) -> Writer {
         Writer(Arc::clone(&self.file))
     }
@@ -89,11 +89,11 @@ impl Drop for Record {
     }
 }
 
-/// The record of a folder of the host itself, which holds no tree. Dropping it removes the record,
-/// not the folder.
+/// The record of the host's own folder, without a tree. Dropping it removes the record, not the
+/// folder.
 ///
-/// The folder's name begins with `trunkline-`, and no one else may write to it; another is not
-/// swept.
+/// The folder's name begins with `trunkline-`, and other users may not write to it; any other
+/// folder is not swept.
 #[derive(Debug)]
 pub struct FolderRecord(Record);
 
@@ -140,7 +140,7 @@ fn name(host: u32, number: u64) -> String {
     format!("tree-{host}-{number}")
 }
 
-/// Whether a file's name is that of a record.
+/// Returns true for the file name of a record.
 pub(super) fn is_name(name: &str) -> bool {
     let numbers = name
         .strip_prefix("tree-")

@@ -25,10 +25,10 @@ use crate::private_dir;
 use crate::remove::remove_tree;
 use crate::system::proc::{boot, namespace};
 
-/// How many files one sweep looks at; the next sees the others.
+/// Limit of files that a sweep checks; the next one sees the others.
 const MOST_FILES: usize = 10_000;
 
-/// How long processes are given to die of SIGKILL, and between looks at them.
+/// Time for processes to die of SIGKILL.
 const DYING: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(128));
 
@@ -89,19 +89,19 @@ pub fn sweep(dir: &Path) -> io::Result<Swept> {
     Ok(swept)
 }
 
-/// What numbers mean here.
+/// Scope in which process ids are valid.
 struct Here {
     boot: String,
     namespace: u64,
 }
 
-/// What a file turned out to be.
+/// Classification of a file.
 enum Found {
     /// The record of a host that is gone.
     Left(Remains),
     /// The record of a live host, which is known when its numbers mean something here.
     Live(Option<Process>),
-    /// It is gone, or says nothing.
+    /// Removed, or empty.
     Nothing,
     Refused(String),
 }
@@ -112,7 +112,7 @@ struct Remains {
     _file: File,
 }
 
-/// How far a tree could be ended.
+/// Result of ending a tree.
 #[derive(Debug, Default)]
 struct End {
     processes: usize,
@@ -189,7 +189,7 @@ impl Entry {
         self.boot == here.boot && self.namespace == here.namespace
     }
 
-    /// Whether all that it names is what a host of ours makes.
+    /// Checks that a host of ours could have made everything that it names.
     fn check(&self) -> Result<(), String> {
         for cgroup in &self.cgroups {
             check_cgroup(cgroup, self.host)?;
@@ -285,7 +285,7 @@ fn kill_all(marks: Marks<'_>, cgroup: &Cgroup, live: &[Process]) -> (usize, bool
     }
 }
 
-/// Whether no one else can have put it there, or write to it.
+/// Checks that no other user can have made it or can write to it.
 fn is_only_ours(meta: &fs::Metadata) -> Result<(), String> {
     if meta.uid() != geteuid().as_raw() {
         return Err("it belongs to another user".to_owned());

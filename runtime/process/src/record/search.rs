@@ -1,9 +1,9 @@
-//! Which running processes belong to a tree whose host is gone.
+//! Finds the running processes of a tree whose host is gone.
 //!
-//! Its first process and all that descend from it; and all whose `TMPDIR` or `ADAPTER_CONFIG` lies
-//! in the tree's private folder, for a daemon has no parent that could tell, but has its
-//! environment. What has left its parents *and* exchanged its environment is found by its cgroup
-//! alone.
+//! These are its first process and all descendants of it, and all whose `TMPDIR` or
+//! `ADAPTER_CONFIG` is in the tree's private folder: a daemon has no parent that identifies it, but
+//! has its environment. A process that left its parents *and* changed its environment is found only
+//! by its cgroup.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -18,20 +18,20 @@ use super::entry::Process;
 use crate::environment::{ADAPTER_CONFIG, TMPDIR};
 use crate::system::proc::{self, Stat};
 
-/// How much of a process's environment is looked at, in bytes.
+/// Bytes of a process's environment that are read.
 const ENVIRONMENT: u64 = 1 << 20;
 
-/// One process and the folders that its environment tells of.
+/// A process and the folders that its environment names.
 #[derive(Debug, Clone)]
 pub(super) struct Running {
     stat: Stat,
     folders: Vec<PathBuf>,
 }
 
-/// What a tree is known by.
+/// Identity of a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks<'a> {
-    /// Its first process, if numbers of its PID namespace mean anything here.
+    /// Its first process, if ids of its PID namespace are valid here.
     pub(super) leader: Option<Process>,
     /// Its private folder.
     pub(super) folder: Option<&'a Path>,
@@ -49,8 +49,8 @@ pub(super) fn running() -> Vec<Running> {
     .collect()
 }
 
-/// Who must not be killed, whatever a record says: this process, all that it descends from, and
-/// live hosts with all that descends from them.
+/// Returns the processes that must not be killed, whatever a record contains: this process and its
+/// ancestors, and live hosts with all their descendants.
 pub(super) fn spared(all: &[Running], live_hosts: &[Process]) -> HashSet<Pid> {
     let this = rustix::process::getpid();
     let parents: HashMap<Pid, Pid> = all
@@ -112,8 +112,8 @@ fn with_descendants(all: &[Running], roots: impl Iterator<Item = Pid>) -> HashSe
     found
 }
 
-/// Stops all, so that no one forks any more, then kills all. A number that means another process by
-/// now is left alone.
+/// Stops all processes, so that none forks, then kills all. An id that belongs to another process
+/// by now is skipped.
 pub(super) fn kill(members: &[Process]) {
     let held: Vec<_> = members
         .iter()
@@ -127,8 +127,8 @@ pub(super) fn kill(members: &[Process]) {
     }
 }
 
-/// Where the process was told to keep its temporary files and to look for its configuration.
-/// Nothing of processes that are not ours to look at.
+/// Returns the folders for temporary files and configuration in a process's environment. Empty for
+/// processes that we may not read.
 fn folders_of(pid: Pid) -> Vec<PathBuf> {
     let mut environment = Vec::new();
     let read = File::open(format!("/proc/{}/environ", pid.as_raw_nonzero()))

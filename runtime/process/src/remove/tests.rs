@@ -22,7 +22,7 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-/// Where thousands of folders come and go quickly: in memory, if there is such a place.
+/// Returns a folder for thousands of short-lived folders: in memory, if possible.
 fn quick() -> TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| folder())
 }

@@ -6,12 +6,12 @@ use std::borrow::Cow;
 /// The tail has it.
 pub const MAX_STDERR_LINE: usize = 8 * 1024;
 
-/// One line of a child's standard error, without its newline.
+/// A line of a child's standard error, without its newline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StderrLine<'a> {
-    /// Its text; bytes that are not UTF-8 are replaced.
+    /// Text; bytes that are not UTF-8 are replaced.
     pub text: Cow<'a, str>,
-    /// How many bytes at its end were dropped, because it was longer than [`MAX_STDERR_LINE`].
+    /// Number of bytes dropped at its end, because it was longer than [`MAX_STDERR_LINE`].
     pub omitted: u64,
 }
 

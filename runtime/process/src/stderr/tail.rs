@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// How much of standard error is kept, in bytes, unless the caller says otherwise.
+/// Default length of the kept end of standard error, in bytes.
 pub const STDERR_TAIL: usize = 64 * 1024;
 
 /// The end of a child's standard error, bounded, readable at any time.
@@ -86,7 +86,7 @@ impl StderrTail {
         String::from_utf8_lossy(shown).into_owned()
     }
 
-    /// How many bytes the child has written so far, forgotten ones included.
+    /// Returns the number of bytes that the child has written so far, including forgotten ones.
     #[must_use]
     pub fn total_bytes(&self) -> u64 {
         self.lock().total

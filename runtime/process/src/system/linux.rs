@@ -1,4 +1,4 @@
-//! Linux: what the compiler cannot check, which is all unsafe code of the crate, and what `/proc` tells.
+//! Linux: all unsafe code of the crate, and reads of `/proc`.
 
 pub(crate) mod ancestry;
 #[allow(

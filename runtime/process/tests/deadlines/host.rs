@@ -1,4 +1,4 @@
-//! The host of a scene: starts trees and puts their deadline off, as its input says.
+//! The host of a scene: starts trees and extends their deadline, as its input commands.
 
 use std::io::BufRead;
 use std::time::Duration;
@@ -16,7 +16,7 @@ const STAMPS: &str = concat!(
     "/../process/tests/deadlines/stamps.py"
 );
 
-/// By which its first children live: long enough for a busy machine to start them.
+/// First deadline: long enough for a busy machine to start the children.
 const FIRST: Duration = Duration::from_secs(8);
 
 /// Commands: `start FIFO`, `nest FIFO`, `extend MILLISECONDS` from the deadline or from now,

@@ -16,7 +16,8 @@ use super::host::HOLDER;
 
 /// Bounds a wait that ends much earlier unless something is broken.
 const HANG: Duration = Duration::from_secs(60);
-/// How late a process of a tree may still do something: the time that it takes to kill all of them.
+/// Time after the deadline in which a process may still act: the time to kill all processes of a
+/// tree.
 pub(crate) const LATE: Duration = Duration::from_millis(100);
 
 pub(crate) struct Scene {
@@ -27,7 +28,7 @@ pub(crate) struct Scene {
     stdout: BufReader<ChildStdout>,
 }
 
-/// What one tree writes, until its last process has ended.
+/// Output of a tree until the end of its last process.
 struct Written {
     lines: Receiver<(String, BootInstant)>,
     last: BootInstant,
@@ -68,7 +69,8 @@ impl Scene {
         }
     }
 
-    /// A host that stands still: what it has started before and after an extension ends when that is over.
+    /// Stops the host: trees that it started before and after an extension end at the extended
+    /// deadline.
     pub(crate) fn stop_host(mut self) {
         let mut before = self.start("start", "before");
         before.is_written_by_all();
@@ -84,8 +86,8 @@ impl Scene {
         self.host.wait().unwrap();
     }
 
-    /// The same, for one tree that is started in another way, and a host that is killed while it
-    /// stands still.
+    /// Does the same for one tree that is started in another way, and a host that is killed while
+    /// it is stopped.
     pub(crate) fn stop_host_of(mut self, how: &str) {
         let mut written = self.start(how, how);
         written.is_written_by_all();

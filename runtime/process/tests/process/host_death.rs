@@ -54,8 +54,8 @@ async fn helper_that_is_killed() {
         return;
     }
     let records = std::env::var_os(RECORDS).unwrap();
-    // Deaf to every polite request, and never reads, so that only the death signal ends it; and
-    // alone, for a descendant would live on.
+    // It ignores every polite request and never reads, so that only the death signal ends it. It
+    // has no descendant, because one would survive.
     let spec = sh("trap '' HUP INT TERM PIPE; echo deaf; exec sleep 600");
     let mut child = start(spec.record_dir(records)).await;
     let mut stdout = BufReader::new(child.take_stdout().unwrap());

@@ -1,4 +1,4 @@
-//! What a child gets from its host, and what it does not.
+//! Inheritance of a child from its host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -17,7 +17,7 @@ fn variables(text: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// What `/proc` says about a child: the value of one line of its `status`.
+/// Returns the value of a line in `/proc/PID/status`.
 fn field<'a>(status: &'a str, name: &str) -> &'a str {
     let line = status
         .lines()

@@ -18,7 +18,7 @@ fn group(script: &str) -> ChildSpec {
     sh(script).containment(Containment::Group)
 }
 
-/// Whether trees are counted here; where they are not, the calling test is skipped.
+/// Returns true if trees are counted here; otherwise the calling test is skipped.
 #[track_caller]
 fn counts_processes() -> bool {
     let support = limit_support();

@@ -90,7 +90,7 @@ async fn a_talkative_child_is_not_stuck_on_pipes_that_no_one_reads() {
 #[tokio::test]
 async fn what_is_left_of_the_group_dies_with_its_leader() {
     if containment() == Containment::Namespace {
-        // The numbers that it tells mean nothing out here; `trees` looks for itself.
+        // The ids that it prints are not valid out here; `trees` searches for itself.
         return;
     }
     let mut child = start(sh("sleep 600 & echo $!; exec cat")).await;
@@ -100,7 +100,7 @@ async fn what_is_left_of_the_group_dies_with_its_leader() {
     drop(child.take_stdin());
     assert!(within("the end", child.wait()).await.success());
     eventually("the grandchild has ended", || !runs(grandchild)).await;
-    // The pipe ends too: no one holds it any more.
+    // The pipe ends too: no process holds it.
     assert_eq!(line(&mut stdout).await, "");
     within("the folder to go", child.finish()).await;
 }
@@ -108,7 +108,7 @@ async fn what_is_left_of_the_group_dies_with_its_leader() {
 #[tokio::test]
 async fn the_whole_group_dies_when_the_child_is_dropped() {
     if containment() == Containment::Namespace {
-        // The numbers that it tells mean nothing out here; `trees` looks for itself.
+        // The ids that it prints are not valid out here; `trees` searches for itself.
         return;
     }
     let mut child = start(sh(

@@ -1,4 +1,4 @@
-//! What the tests look at: lines, processes, and the clock that bounds every wait.
+//! Helpers of the tests: lines, processes, and the clock that bounds every wait.
 
 use std::fs;
 use std::future::Future;
@@ -35,7 +35,8 @@ pub(crate) fn sh(script: &str) -> ChildSpec {
     ChildSpec::new("/bin/sh").args(["-c", script])
 }
 
-/// What every child of a test binary is contained by: what it asks for, or a group where that does not work.
+/// Returns the containment of every child of a test binary: the requested one, or a group if that
+/// does not work.
 pub(crate) fn containment() -> Containment {
     static USED: OnceLock<Containment> = OnceLock::new();
     *USED.get_or_init(|| {
@@ -56,7 +57,7 @@ pub(crate) fn containment() -> Containment {
     })
 }
 
-/// What is missing where a containment does not work.
+/// Returns the missing part for a containment that does not work.
 pub(crate) fn missing(containment: Containment) -> &'static str {
     if containment == Containment::Reaper {
         "reaper"
@@ -94,12 +95,12 @@ pub(crate) async fn line(from: &mut BufReader<impl AsyncRead + Unpin>) -> String
     line.trim_end().to_owned()
 }
 
-/// Whether a process runs; one that only waits to be reaped does not.
+/// Returns true if a process runs; one that only waits to be reaped does not.
 pub(crate) fn runs(pid: u32) -> bool {
     matches!(state(pid), Some(state) if state != 'Z' && state != 'X')
 }
 
-/// Whether a process exists at all, as a zombie too.
+/// Returns true if a process exists, also as a zombie.
 pub(crate) fn exists(pid: u32) -> bool {
     state(pid).is_some()
 }

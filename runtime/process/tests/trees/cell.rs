@@ -1,8 +1,8 @@
-//! One cell of the matrix, by name.
+//! A cell of the matrix, by name.
 
 use trunkline_process::Containment;
 
-/// What holds the tree together.
+/// Containment of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Holder {
     Namespace,
@@ -10,7 +10,7 @@ pub(crate) enum Holder {
     Group,
     /// A sandbox, which has a PID namespace.
     Bubblewrap,
-    /// One with a deadline, which has an init outside too.
+    /// A sandbox with a deadline, which has an init outside too.
     Dated,
 }
 
@@ -37,7 +37,7 @@ impl Holder {
         format!("{self:?}").to_lowercase()
     }
 
-    /// How many processes stand between host and program.
+    /// Returns the number of processes between host and program.
     pub(crate) fn processes(self) -> usize {
         match self {
             Self::Group => 0,
@@ -49,10 +49,10 @@ impl Holder {
     }
 }
 
-/// What the child starts; see `tree.py`.
+/// Kinds of trees that the child starts; see `tree.py`.
 pub(crate) const KINDS: [&str; 6] = ["plain", "wrapper", "deaf", "daemon", "hopper", "holder"];
 
-/// How the tree comes to its end.
+/// End of the tree.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dying {
     /// The host stops the child in its steps.
@@ -61,7 +61,7 @@ pub(crate) enum Dying {
     Drop,
     /// The child ends by itself.
     End,
-    /// The child is killed by somebody else.
+    /// Another process kills the child.
     Killed,
     /// The host leaves without a word to the child.
     HostExits,
@@ -86,21 +86,21 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// Whether its holder promises that nothing is left; a group's promise goes further where a cgroup knows
-    /// its processes.
+    /// Returns true if its holder guarantees that nothing is left. A group guarantees more if a
+    /// cgroup knows its processes.
     pub(crate) fn is_promised(self, counted: bool) -> bool {
         let leaves_its_group = matches!(self.kind, "daemon" | "hopper" | "holder");
         let host_dies = matches!(self.dying, Dying::HostExits | Dying::HostKilled);
         match self.holder {
             Holder::Namespace | Holder::Reaper | Holder::Bubblewrap | Holder::Dated => true,
-            // Of a wrapper's child no one is left to kill the group.
+            // The group of a wrapper's child has no killer left.
             Holder::Group if host_dies => !leaves_its_group && self.kind != "wrapper",
             Holder::Group => !leaves_its_group || counted,
         }
     }
 
-    /// Whether it applies: a child that minds nothing does not end by itself. What a deadline
-    /// changes, a few kinds tell.
+    /// Returns true if the cell is possible: a child that ignores everything does not end by
+    /// itself. A few kinds are enough for the effect of a deadline.
     pub(crate) fn is_possible(self) -> bool {
         let minds_nothing = self.dying == Dying::End && self.kind == "deaf";
         let is_like_another = matches!(self.kind, "plain" | "hopper" | "holder");

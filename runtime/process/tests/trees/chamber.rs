@@ -15,11 +15,11 @@ use super::INIT;
 use super::cell::{Cell, Dying, Holder, all};
 use super::host::CELL;
 
-/// How long a promised end may take: only a hang takes longer, however busy the machine is.
+/// Timeout of a guaranteed end: only a hang takes longer, however busy the machine is.
 const PROMISED: Duration = Duration::from_secs(60);
-/// How long is waited for what nothing promises.
+/// Wait for an end that is not guaranteed.
 const UNPROMISED: Duration = Duration::from_secs(1);
-/// How long a whole chamber may take.
+/// Timeout of a whole chamber.
 const LIMIT: Duration = Duration::from_secs(240);
 /// Processes of a chamber, far above what a cell needs.
 pub(crate) const CAP: u32 = 300;
@@ -38,7 +38,7 @@ pub(crate) fn run(holder: Holder) {
     );
 }
 
-/// Runs an ignored test of this program in a chamber; it succeeds when it says `word`.
+/// Runs an ignored test of this program in a chamber; it succeeds when the test prints `word`.
 pub(crate) fn enter(cap: Option<&Cap>, test: &str, variables: &[(&str, &str)], word: &str) {
     trunkline_process::init::use_program(INIT);
     if let Err(why) = containment_support().namespace {
@@ -166,7 +166,7 @@ fn chamber() {
     );
 }
 
-/// How long it took until nothing was left, or what was.
+/// Returns the time until nothing was left, or the processes that were left.
 fn enact(cell: Cell, bound: Duration) -> Result<Duration, BTreeMap<i32, String>> {
     let mut host = Host::start(cell);
     let leader = host.until_ready();

@@ -1,4 +1,5 @@
-//! The host of one cell: starts the tree, says `ready`, and at a word from its input does what the cell asks.
+//! The host of a cell: starts the tree, prints `ready`, and ends as the cell demands when its input
+//! asks for it.
 
 use std::io::BufRead;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Which Python the tests run.
+//! The Python interpreter of the tests.
 
 /// Python itself: the name in `PATH` may be a script that needs more than a sandbox grants.
 pub(crate) struct Python {

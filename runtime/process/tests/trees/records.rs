@@ -1,5 +1,5 @@
-//! A host that is killed, and the sweep of the next: nothing is left of what was recorded, and no
-//! one else is touched.
+//! A host is killed, and the next one sweeps: nothing is left of what was recorded, and nothing
+//! else is touched.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -52,7 +52,7 @@ fn sweeps() {
     println!("\nall is swept");
 }
 
-/// How a sweep can find a daemon.
+/// Evidence by which a sweep can find a daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Known {
     AsItIs,

@@ -1,4 +1,4 @@
-//! A host that may start no more processes: a clear error that says so, and nothing left.
+//! A host that may start no more processes: a clear error with the cause, and nothing left behind.
 
 use std::time::Duration;
 

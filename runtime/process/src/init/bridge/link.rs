@@ -1,4 +1,4 @@
-//! One connection of a program and its way to the proxy.
+//! A program's connection to the proxy.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -7,13 +7,13 @@ use std::os::unix::net::UnixStream;
 
 use rustix::event::PollFlags;
 
-/// What waits in one direction at most.
+/// Maximum of buffered bytes in one direction.
 const BUFFER: usize = 16 * 1024;
 
 /// Rounds that a link gets before the others have their turn.
 const ROUNDS: usize = 4;
 
-/// What a program may go on to send to a proxy that has closed.
+/// Maximum of bytes that a program may send to a proxy that has closed.
 const MAX_DISCARDED: usize = 64 * 1024 * 1024;
 
 /// Two sockets, neither of which blocks, and what is on its way between them.
@@ -42,7 +42,7 @@ impl Link {
         })
     }
 
-    /// What each socket is waited for.
+    /// Returns the events to poll for on each socket.
     pub(super) fn interests(&self) -> [(BorrowedFd<'_>, PollFlags); 2] {
         [
             (
@@ -56,10 +56,10 @@ impl Link {
         ]
     }
 
-    /// Copies what can be copied without waiting.
+    /// Copies what is available without waiting.
     ///
-    /// A proxy that has heard enough closes, and its answer may still be on the way: what the
-    /// program goes on to send is thrown away then. A program that has gone needs no answer.
+    /// A proxy may close after it has read enough, while its answer is still on the way: further
+    /// input of the program is discarded then. A program that has ended needs no answer.
     pub(super) fn copy(&mut self) -> Result<(), Over> {
         for _ in 0..ROUNDS {
             let (program, proxy) = (&self.program, &self.proxy);
@@ -92,7 +92,7 @@ impl Link {
     }
 }
 
-/// One direction.
+/// A direction of a connection.
 ///
 /// ```text
 ///  Open ── end of input ──► Draining ── buffer empty, output shut ──► Done
@@ -101,9 +101,9 @@ impl Link {
 #[derive(Debug, Default)]
 struct Flow {
     buffer: Vec<u8>,
-    /// What of the buffer was written.
+    /// Number of buffered bytes that were written.
     written: usize,
-    /// What was thrown away.
+    /// Number of discarded bytes.
     discarded: usize,
     state: State,
 }
@@ -117,7 +117,7 @@ enum State {
     Done,
 }
 
-/// Which end of a direction broke.
+/// The broken end of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Broke {
     Input,
@@ -154,7 +154,7 @@ impl Flow {
         Moved::Yes
     }
 
-    /// There is no one to write to any more.
+    /// The receiver is gone.
     fn discard(&mut self) -> Moved {
         self.buffer = Vec::new();
         let ended = matches!(self.state, State::Draining | State::Done);

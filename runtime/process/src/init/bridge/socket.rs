@@ -22,12 +22,12 @@ pub struct SocketFile {
 impl SocketFile {
     /// Binds a socket at `path`, which must not exist.
     ///
-    /// Everyone who reaches it may connect, also a user of a container, if its folder is private
-    /// (no rights for group and others); else the owner alone.
+    /// Any user who can reach it may connect, including a user of a container, if its folder is
+    /// private (no rights for group and others); otherwise only the owner.
     ///
     /// # Errors
     ///
-    /// What the system said.
+    /// The system's error.
     pub fn bind(path: &Path) -> io::Result<(UnixListener, Self)> {
         let (folder, name) = open_folder(path)?;
         let listener = UnixListener::bind(path_to(&folder, &name, path))?;
@@ -58,7 +58,7 @@ impl Drop for SocketFile {
         let ours = statat(&self.folder, &self.name, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|found| identity(&found) == self.identity);
         if ours {
-            // If the folder has gone or may not be written any more, there is no one to tell.
+            // If the folder is gone or not writable, the failure cannot be reported anywhere.
             let _ = unlinkat(&self.folder, &self.name, AtFlags::empty());
         }
     }
@@ -73,7 +73,7 @@ pub(crate) fn connect(path: &Path) -> io::Result<UnixStream> {
     UnixStream::connect(path_to(&folder, &name, path))
 }
 
-/// A path of the same socket that is short enough, where that is possible.
+/// Returns a path of the same socket that is short enough, if possible.
 fn path_to(folder: &OwnedFd, name: &OsStr, path: &Path) -> PathBuf {
     if path.as_os_str().len() <= MAX_PATH {
         return path.to_owned();

@@ -21,7 +21,7 @@ fn of_a_dead_host() -> Entry {
     entry
 }
 
-/// Writes a record that no one locks.
+/// Writes a record without a lock.
 fn left(dir: &Path, name: &str, entry: &Entry) -> PathBuf {
     let mut text = entry.to_text();
     if let Some(leader) = entry.leader {

@@ -1,7 +1,7 @@
-//! What the child does to itself between fork and exec.
+//! Actions of the child between fork and exec.
 //!
-//! Between fork and exec the child is one thread of a copy of a many-threaded program: a lock that another
-//! thread held stays locked forever. So nothing here allocates, locks or logs; each step is a system call.
+//! There the child is one thread of a copy of a many-threaded program: a lock that another thread
+//! held stays locked forever. So nothing here allocates, locks or logs; each step is a system call.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -16,30 +16,31 @@ use rustix::process::{Resource, Rlimit, setrlimit};
 /// The first descriptor that no child may inherit.
 const FIRST_PRIVATE_DESCRIPTOR: c_int = 3;
 
-/// Where the fallback for kernels without `close_range` gives up: a limit of a billion must not hang a start.
+/// Limit of the fallback for kernels without `close_range`: a limit of a billion must not hang a
+/// start.
 const LAST_DESCRIPTOR_WALKED: c_int = 65_536;
 
 /// The highest signal number of the kernel, real-time ones included.
 const LAST_SIGNAL: usize = 64;
 
-/// What one child does differently from others.
+/// Settings of a child.
 #[derive(Debug, Default)]
 pub(crate) struct Manner {
     /// Descriptors of the host that it inherits, under the same numbers.
     pub(crate) kept: Vec<RawFd>,
     /// When it ends by itself.
     pub(crate) death: Death,
-    /// What SIGINT and SIGTERM do to it.
+    /// Reaction to SIGINT and SIGTERM.
     pub(crate) stop: StopSignals,
-    /// How much of the machine it may take.
+    /// Limits.
     pub(crate) confinement: Confinement,
-    /// What setuid programs give it.
+    /// Effect of setuid programs.
     pub(crate) privileges: Privileges,
-    /// Whose session keyring it has.
+    /// Session keyring.
     pub(crate) keys: Keys,
 }
 
-/// What holds a child to its limits.
+/// Enforcement of a child's limits.
 #[derive(Debug, Default)]
 pub(crate) struct Confinement {
     /// Files of cgroups that it joins by writing `0`.
@@ -58,17 +59,17 @@ pub(crate) enum Death {
     AfterHost,
 }
 
-/// What SIGINT and SIGTERM do to a child.
+/// Reaction of a child to SIGINT and SIGTERM.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum StopSignals {
-    /// What it makes of them.
+    /// The program decides.
     #[default]
     Heard,
     /// Nothing: they are meant for the program that it runs.
     Ignored,
 }
 
-/// Whether a program that a child executes may give it rights which its host does not have.
+/// Privileges that a program executed by a child may gain beyond the host's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Privileges {
     /// Never (`PR_SET_NO_NEW_PRIVS`): setuid programs run as the user that starts them.
@@ -78,8 +79,8 @@ pub(crate) enum Privileges {
     Gained,
 }
 
-/// Whose session keyring a child has: what lies in one can be read by every process that has it, in
-/// whatever namespaces.
+/// Owner of a child's session keyring. Every process with a keyring can read its content, in any
+/// namespace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Keys {
     /// The host's.
@@ -100,11 +101,11 @@ pub(crate) fn install(command: &mut Command, manner: Manner) {
     unsafe { command.pre_exec(move || become_child(host, &manner)) };
 }
 
-/// Blocks every signal on the calling thread, for good.
+/// Blocks every signal on the calling thread, permanently.
 ///
-/// A fork copies the caller's mask. With all signals blocked none of the host's handlers can run in
-/// the child before the child has put the defaults back; a handler that writes to a pipe of the
-/// host would be heard there.
+/// A fork copies the caller's mask. With all signals blocked, none of the host's handlers can run
+/// in the child before the child has restored the defaults; otherwise a handler that writes to a
+/// pipe of the host would disturb the host.
 pub(crate) fn block_signals_on_this_thread() {
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
     // SAFETY: `sigfillset` writes the whole set that it is given, and `pthread_sigmask` only reads it after.
@@ -212,8 +213,8 @@ fn own_session() -> io::Result<()> {
 pub(super) fn die_with(host: pid_t) -> io::Result<()> {
     // SAFETY: integer arguments only. The request survives exec.
     check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as c_ulong, 0, 0, 0) })?;
-    // SAFETY: neither call touches memory. A host that died before the request was made is noticed here: the
-    // child has another parent already, and no one is left to tell.
+    // SAFETY: neither call touches memory. A host that died before the request is noticed here: the
+    // child has another parent already, and no host is left for an error report.
     unsafe {
         if libc::getppid() != host {
             libc::_exit(127);
@@ -222,7 +223,7 @@ pub(super) fn die_with(host: pid_t) -> io::Result<()> {
     Ok(())
 }
 
-/// A core file would hold the child's secrets, and lie in somebody's working directory.
+/// Disables core files: one would contain the child's secrets, in a working directory.
 fn no_core_file() -> io::Result<()> {
     let none = libc::rlimit {
         rlim_cur: 0,
@@ -234,8 +235,8 @@ fn no_core_file() -> io::Result<()> {
 
 /// Marks everything above standard error close-on-exec, whatever its opener and flags.
 pub(super) fn close_descriptors_on_exec() {
-    // SAFETY: integer arguments only; the descriptors stay open until exec, so the pipe by which the standard
-    // library reports a failed exec goes on working.
+    // SAFETY: integer arguments only; the descriptors stay open until exec, so the pipe by which
+    // the standard library reports a failed exec continues to work.
     let marked = unsafe {
         libc::syscall(
             libc::SYS_close_range,

@@ -1,4 +1,4 @@
-//! What an init asks of the system that has no safe wrapper. It is one thread until its program runs.
+//! System calls of an init without a safe wrapper. It is one thread until its program runs.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -12,7 +12,7 @@ use rustix::thread::UnshareFlags;
 
 use super::before_exec;
 
-/// Which side of a fork this is.
+/// Side of a fork.
 #[derive(Debug)]
 pub(crate) enum Forked {
     /// The parent, and its child.
@@ -69,7 +69,8 @@ pub(crate) fn inherited(number: RawFd) -> io::Result<OwnedFd> {
 pub(crate) fn take_signals() -> io::Result<OwnedFd> {
     before_exec::block_signals_on_this_thread();
     let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-    // SAFETY: `sigfillset` writes the whole set before it is read; the descriptor is new and no one else's.
+    // SAFETY: `sigfillset` writes the whole set before it is read; the descriptor is new and has no
+    // other owner.
     unsafe {
         libc::sigfillset(all.as_mut_ptr());
         let signals = libc::signalfd(-1, all.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
@@ -87,13 +88,13 @@ pub(crate) fn next_signal(signals: &OwnedFd) -> Option<i32> {
     i32::try_from(u32::from_ne_bytes(*number)).ok()
 }
 
-/// What an init starts a program as.
+/// Role of a program that an init starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     /// The program that is meant: default signals, and no descriptor beyond its pipes.
     Program,
-    /// What makes a sandbox with another init in it: that one is lent a descriptor, and SIGINT and
-    /// SIGTERM are for it alone.
+    /// A program that makes a sandbox with another init in it. That init is lent a descriptor, and
+    /// only it receives SIGINT and SIGTERM.
     Holder {
         /// The descriptor.
         lent: Option<RawFd>,

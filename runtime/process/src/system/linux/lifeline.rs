@@ -1,15 +1,15 @@
-//! Lifelines that deadlines go over: sockets, because each process that sees a reader in `/proc`
-//! can open its pipe to write, and because a socket can be written to without a signal when no one
-//! is left to read.
+//! Lifelines that transport deadlines. They are sockets, because a process that sees a reader in
+//! `/proc` can open its pipe for writing, and because a write to a socket without a reader raises
+//! no signal.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-/// What became of a record.
+/// Result of sending a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sent {
-    /// It is on its way.
+    /// Sent completely.
     Whole,
     /// There is no room: the other side has not read for long.
     Full,
@@ -30,7 +30,7 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 /// Sends a record, whole or not at all. Does not block, and raises no signal.
 pub(crate) fn send<const N: usize>(lifeline: &OwnedFd, record: [u8; N]) -> Sent {
     loop {
-        // SAFETY: the pointer and the length are those of a live array, which the kernel only reads.
+        // SAFETY: pointer and length belong to a live array, which the kernel only reads.
         let sent = unsafe {
             libc::send(
                 lifeline.as_raw_fd(),

@@ -1,4 +1,4 @@
-//! What `/proc` tells of processes, and of where their numbers count.
+//! Reads processes and PID namespaces from `/proc`.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::fs;
@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 
 use rustix::process::Pid;
 
-/// One process, as `/proc/PID/stat` describes it.
+/// A process as described by `/proc/PID/stat`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stat {
     pub(crate) pid: Pid,

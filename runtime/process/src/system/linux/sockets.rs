@@ -124,10 +124,10 @@ fn is_still_outside(pid: Pid, before: Option<Stat>) -> bool {
 /// Mounts of the cgroup hierarchy of version 2.
 const CGROUP_MOUNTS: [&str; 2] = ["/sys/fs/cgroup", "/sys/fs/cgroup/unified"];
 
-/// Returns whether no agent can have made a socket that was made in the cgroup (version 2) of this
-/// id: this user may not move a process there, and no process there is a host or below one. So a
-/// socket is known as no agent's whose holder's open files cannot be read, such as that of an SSH
-/// server. Always false for the superuser, who may move all processes. Blocks for `/proc`.
+/// Returns true if no agent can have made a socket that was made in the cgroup (version 2) of this
+/// id: this user may not move a process there, and no process there is a host or a descendant of
+/// one. This clears a socket whose holder's open files cannot be read, such as an SSH server's.
+/// Always false for the superuser, who may move all processes. Blocks for `/proc`.
 #[must_use]
 pub fn is_cgroup_without_agents(id: u64) -> bool {
     if geteuid().is_root() {
