@@ -1,9 +1,9 @@
-//! The contents of files, in pieces: they come to the store before an entry names them, and to a
-//! host that has the session later when they are asked for.
+//! Contents of files, in pieces: they are put into the store before an entry names them, and
+//! fetched by a later host of the session on demand.
 //!
-//! A piece says where it begins and how long the whole is. Each goes behind the one before, so of
-//! two that give the same content, or of one and its next run, the later goes on where the other
-//! is. What is fetched is checked.
+//! A piece contains its offset and the length of the whole content. Each is stored behind the
+//! previous one, so that the later of two writers of the same content, or of two runs of one
+//! writer, continues after the other. Fetched contents are checked.
 
 use std::{fs::File, io, os::unix::fs::FileExt, path::Path, sync::Arc, time::Duration};
 
@@ -24,18 +24,17 @@ const LARGEST: u64 = 64 * 1024 * 1024;
 /// The largest piece, in bytes: leases are renewed between two.
 const PIECE: usize = 256 * 1024;
 
-/// How many contents are on their way at the same time, either way. Of each a slice of the store is
-/// in memory.
+/// Limit of simultaneous transfers in either direction. Each holds a slice of the store in memory.
 pub(crate) const AT_ONCE: usize = 4;
 
-/// How often a server that is behind is asked again.
+/// Limit of requests to a server that lags behind.
 const TRIES: usize = 100;
 
-/// How long no piece may be taken before the content is refused: what else a server keeps may be
-/// there meanwhile.
+/// Time without a stored piece after which the content is refused; meanwhile another server may
+/// catch up.
 const STUCK: Duration = Duration::from_secs(60);
 
-/// What goes before the bytes of a piece: where it begins, and how long the whole is.
+/// Length of a piece's header, in bytes: its offset, and the length of the whole.
 const HEAD: usize = 16;
 
 /// A part of a content.
@@ -71,7 +70,7 @@ impl Piece {
         is_within.then_some(Self { at, size, bytes })
     }
 
-    /// Where the next one begins.
+    /// Returns the offset of the next piece.
     fn end(&self) -> u64 {
         self.at + self.bytes.len() as u64
     }
@@ -236,7 +235,7 @@ mod tests {
         }
 
         fn last(&self, _: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>> {
-            // Of one of the two it is known that nothing is there.
+            // One of the two is known to be empty.
             let is_known = key.ends_with('0');
             Box::pin(ready(if is_known {
                 Ok(None)

@@ -1,11 +1,11 @@
-//! What a host counts of its cluster: what it refused, and what became of its sessions.
+//! Counters of a host in a cluster: refusals, and the fates of its sessions.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How many of a kind are logged one by one.
+/// Limit of events of a kind that are logged individually.
 const LINES: u64 = 64;
 
-/// One count. It only rises.
+/// A counter. It only rises.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -35,11 +35,11 @@ pub struct Counters {
     pub(crate) letters_dropped: Count,
     /// Renewals of the lease that were not kept.
     pub(crate) renewals_failed: Count,
-    /// What the store refused for good: it was too large.
+    /// Entries that the store refused permanently, because they were too large.
     pub(crate) puts_refused: Count,
     /// Sessions that this host took from another, or again.
     pub(crate) sessions_taken_over: Count,
-    /// Sessions that this host had until somebody else wrote in them.
+    /// Sessions of this host that ended here because another host wrote in them.
     pub(crate) sessions_fenced: Count,
 }
 

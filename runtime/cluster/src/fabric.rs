@@ -1,5 +1,5 @@
-//! How hosts talk to each other: letters to a host's inbox. They come in order or not at all, as
-//! they do on a network.
+//! Messages between hosts, called letters: each goes to a host's inbox. They arrive in order or not
+//! at all, as on a network.
 
 use std::{fmt, io, time::Duration};
 
@@ -8,26 +8,26 @@ use futures_util::future::BoxFuture;
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
-/// How many letters wait at a host.
+/// Limit of letters that wait at a host.
 pub const WAITING: usize = 8192;
 
-/// One run of a host.
+/// A run of a host.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Address {
-    /// Its name.
+    /// Name of the host.
     pub host: String,
-    /// Which run of it.
+    /// Id of its run.
     pub incarnation: String,
 }
 
-/// What comes to a host.
+/// A letter to a host.
 #[derive(Debug)]
 pub struct Letter {
-    /// What it is about: letters, digits and `.`.
+    /// Topic: letters, digits and `.`.
     pub topic: String,
-    /// What it says.
+    /// Content.
     pub payload: Bytes,
-    /// Where an answer goes, if one is waited for.
+    /// Sender of a reply, if one is expected.
     pub reply: Option<Reply>,
 }
 
@@ -35,7 +35,7 @@ pub struct Letter {
 pub struct Reply(Box<dyn FnOnce(Bytes) + Send + std::marker::Sync>);
 
 impl Reply {
-    /// One that answers so.
+    /// Creates a sender from a function.
     pub fn new(answer: impl FnOnce(Bytes) + Send + std::marker::Sync + 'static) -> Self {
         Self(Box::new(answer))
     }
@@ -61,7 +61,7 @@ pub trait Fabric: fmt::Debug + Send + Sync {
     fn send(&self, to: &Address, topic: &str, payload: Bytes)
     -> BoxFuture<'static, io::Result<()>>;
 
-    /// Sends a letter and waits for the answer; `NotConnected` where no one listens.
+    /// Sends a letter and waits for the reply; `NotConnected` if there is no receiver.
     fn request(
         &self,
         to: &Address,

@@ -29,45 +29,46 @@ use crate::{
     wire,
 };
 
-/// How long after a try that failed the next one is made; it doubles each time.
+/// Delay before the first retry; it doubles each time.
 pub(crate) const AGAIN: Duration = Duration::from_millis(50);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
-/// Who writes what, as others see it.
+/// Identity of a writer and its message, as others see it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Mine {
     /// This run of the host.
     pub writer: String,
     /// The epoch in which it has the session.
     pub epoch: u64,
-    /// Which batch, and which part of it.
+    /// Number of the batch, and of its part.
     pub batch: u64,
     /// See `batch`.
     pub part: u32,
-    /// Behind which message it is to be.
+    /// Expected previous sequence number.
     pub last: u64,
-    /// Whether anything was kept under this epoch before.
+    /// True if a message of this epoch was stored before.
     pub has_begun: bool,
 }
 
-/// What became of a message, or is to be done with it.
+/// Outcome of a message, or its next step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is kept, under this number.
+    /// Stored under this number.
     Kept(u64),
-    /// It is not kept: it goes behind this number.
+    /// Not stored: retry behind this number.
     Again(u64),
     /// Somebody else has the session.
     Fenced,
-    /// The owner before was quicker: what it wrote is to be read first.
+    /// The previous owner was faster: read its messages first.
     Behind,
 }
 
-/// Decides, after an answer that did not tell, by what was last kept of the session.
+/// Decides, after an inconclusive reply, by the last stored message of the session.
 #[must_use]
 pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
     let Some((number, head)) = last else {
-        // Nothing is there: where there should be something the journal was lost, and its numbers begin anew.
+        // Nothing is stored. If something should be, the journal was lost, and its numbers begin
+        // anew.
         return if mine.last == 0 {
             Verdict::Again(0)
         } else {
@@ -93,12 +94,13 @@ pub fn verdict(mine: &Mine, last: Option<(u64, &wire::Head)>) -> Verdict {
         (std::cmp::Ordering::Equal, false) if !mine.has_begun => Verdict::Fenced,
         // From before this epoch began.
         (std::cmp::Ordering::Less, false) if !mine.has_begun => Verdict::Behind,
-        // From somebody without a right to write, or a copy: no one reads it, and it takes a number.
+        // From a writer without the right to write, or a copy: readers skip it, but it takes a
+        // number.
         (std::cmp::Ordering::Less | std::cmp::Ordering::Equal, false) => Verdict::Again(number),
     }
 }
 
-/// Where a session's next batch goes.
+/// Position of a session's next batch.
 #[derive(Debug, Clone, Copy)]
 struct SessionLocation {
     epoch: u64,
@@ -116,16 +118,16 @@ pub struct Keeper {
     places: Mutex<HashMap<SessionId, SessionLocation>>,
     /// Until when this host may act.
     lease: watch::Receiver<Option<BootInstant>>,
-    /// Whether nothing can be kept now.
+    /// True if nothing can be stored now.
     is_silent: AtomicBool,
     pub(crate) marks: Marks,
-    /// Sessions that were fenced, until it is looked who has them.
+    /// Fenced sessions whose owner has not been looked up.
     fenced: Mutex<HashSet<SessionId>>,
     pub(crate) counters: Counters,
 }
 
 impl Keeper {
-    /// One that writes as this run of a host.
+    /// Creates a keeper that writes as this run of a host.
     #[must_use]
     pub fn new(
         store: Arc<dyn Store>,
@@ -162,12 +164,12 @@ impl Keeper {
         );
     }
 
-    /// Whether this host writes the session.
+    /// Returns true if this host writes the session.
     pub(crate) fn has(&self, session: &SessionId) -> bool {
         self.places().contains_key(session)
     }
 
-    /// It does no more.
+    /// Stops writing the session.
     pub fn end(&self, session: &SessionId) {
         self.places().remove(session);
     }
@@ -177,12 +179,12 @@ impl Keeper {
         std::mem::take(&mut *lock(&self.fenced))
     }
 
-    /// Has it looked who has a session.
+    /// Schedules a lookup of a session's owner.
     pub(crate) fn note_fenced(&self, session: SessionId) {
         lock(&self.fenced).insert(session);
     }
 
-    /// It does no more under this epoch.
+    /// Stops writing under this epoch.
     fn leave(&self, session: &SessionId, epoch: u64) {
         let mut places = self.places();
         if places
@@ -193,14 +195,14 @@ impl Keeper {
         }
     }
 
-    /// Whether this host may act.
+    /// Returns true if this host may act.
     pub fn may_act(&self) -> bool {
         self.lease
             .borrow()
             .is_some_and(|until| BootInstant::now() < until)
     }
 
-    /// Why this host may not act; `None`: it may.
+    /// Returns the reason why this host may not act, if there is one.
     pub(crate) fn idle(&self) -> Option<String> {
         let lost = || {
             self.marks
@@ -210,7 +212,7 @@ impl Keeper {
         (!self.may_act()).then(lost)
     }
 
-    /// Why nothing is kept now, if that is so.
+    /// Returns the reason why nothing is stored now, if there is one.
     pub(crate) fn trouble(&self) -> Option<String> {
         let is_silent = || self.is_silent.load(Ordering::Relaxed);
         let silent =
@@ -218,7 +220,7 @@ impl Keeper {
         self.idle().or_else(silent)
     }
 
-    /// Waits until it is tried again, longer each time.
+    /// Waits before a retry, longer each time.
     pub(crate) async fn pause(&self, session: &SessionId, wait: &mut Duration, why: &str) {
         tracing::debug!(%session, "the cluster's store keeps nothing: {why}");
         let so_far = u64::try_from(wait.as_millis()).unwrap_or(u64::MAX);
@@ -251,7 +253,7 @@ impl Keeper {
             let number = match put {
                 Ok(number) => match self.marks.gave(Space::Journal, before, number) {
                     Ok(()) => Verdict::Kept(number),
-                    // It was shown to no one, and will not be.
+                    // No client has seen it, and none will.
                     Err(_) => Verdict::Fenced,
                 },
                 Err(NotKept::Refused(why)) => {
@@ -303,12 +305,14 @@ impl Keeper {
         match head {
             None => Ok(verdict(mine, None)),
             Some((number, Ok((head, _)))) => Ok(verdict(mine, Some((number, &head)))),
-            // Somebody else has written what is no batch: no one reads it, and it takes a number.
+            // Another writer has stored a message that is no batch: readers skip it, but it takes a
+            // number.
             Some((number, Err(wire::Broken::Unreadable(_)))) if mine.has_begun => {
                 Ok(Verdict::Again(number))
             }
             Some((_, Err(wire::Broken::Unreadable(_)))) => Ok(Verdict::Behind),
-            // A host with a later version of this program has taken the session over, or somebody says so.
+            // A host with a later version of this program has taken the session over, or a writer
+            // pretends so.
             Some((number, Err(_))) if mine.has_begun && self.has_row(key, mine).await? => {
                 Ok(Verdict::Again(number))
             }
@@ -316,7 +320,7 @@ impl Keeper {
         }
     }
 
-    /// Whether the session's row still says that this run has it under this epoch.
+    /// Returns true if the session's row still assigns it to this run under this epoch.
     async fn has_row(&self, key: &str, mine: &Mine) -> Result<bool, String> {
         let kept = self.store.last(Space::Sessions, key).await?;
         let row = kept.and_then(|kept| SessionRow::parse(&kept.bytes));

@@ -1,42 +1,43 @@
-//! Who is alive: what the holder of a lease may count on, and what one who watches it may conclude.
+//! Leases: guarantees of the holder, and conclusions of a watcher.
 //!
-//! Both sides look at their own clock alone, and count from moments that cannot flatter them: the
-//! holder from when it *sent* the renewal that was acknowledged, the watcher from when it *saw* the
-//! renewal, which is later. So the holder has stopped before the watcher takes over, as long as
-//! both clocks run at the same rate within a second a lease.
+//! Both sides use only their own clock and count from conservative moments: the holder from
+//! *sending* the renewal that was acknowledged, the watcher from *seeing* the renewal, which is
+//! later. So the holder has stopped before the watcher takes over, if both clocks run at the same
+//! rate within a second per lease.
 //!
-//! A renewal may be on its way for long, or be seen late. So who concludes that a host is gone
-//! first ends its lease: it writes so behind the renewal that it saw last. Where that succeeds, no
-//! later one was kept, and none will be.
+//! A renewal may be delayed for long, or be seen late. So a host that concludes that another is
+//! gone first ends its lease: it writes the end behind the last renewal that it saw. If this
+//! succeeds, no later renewal was stored, and none will be.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use trunkline_process::BootInstant;
 
-/// How long a lease holds, and what follows from it.
+/// Duration of a lease, and the times derived from it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Terms {
-    /// How long a lease holds from its renewal on.
+    /// Duration of a lease from its renewal.
     pub ttl: Duration,
 }
 
-/// What a watcher waits for beyond a lease's time.
+/// Time that a watcher waits after a lease has run out.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// What a holder leaves unused of it, at most: its adapters end within that.
+/// Maximum of a lease's time that its holder leaves unused, so that its adapters end within the
+/// lease.
 const MARGIN: Duration = Duration::from_secs(2);
 
-/// How many hosts are watched, with those of which only sessions are left.
+/// Limit of watched hosts, including those of which only sessions are left.
 const WATCHED: usize = 4096;
 
 impl Terms {
     /// The shortest lease.
     pub const LEAST: Duration = Duration::from_secs(1);
 
-    /// The longest: for as long no one takes what a host had that is gone.
+    /// Maximum duration: for this time the sessions of a dead host stay unserved.
     pub const MOST: Duration = Duration::from_secs(24 * 60 * 60);
 
-    /// How often the holder renews.
+    /// Returns the renewal interval.
     #[must_use]
     pub fn every(self) -> Duration {
         self.ttl / 3
@@ -48,7 +49,7 @@ impl Terms {
         sent + (self.ttl - MARGIN.min(self.ttl / 4))
     }
 
-    /// For how long a lease must have been seen unchanged before its holder counts as gone.
+    /// Returns the time for which a lease must be unchanged before its holder counts as gone.
     #[must_use]
     pub fn gone_after(self) -> Duration {
         self.ttl + GRACE
@@ -80,17 +81,17 @@ impl Held {
         self.until
     }
 
-    /// Whether the host may act.
+    /// Returns true if the host may act.
     #[must_use]
     pub fn is_good(&self, now: BootInstant) -> bool {
         self.until.is_some_and(|until| now < until)
     }
 }
 
-/// What one saw last of a lease.
+/// The last observation of a lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Seen {
-    /// 0: it has vanished, which proves nothing alone.
+    /// 0 if the row has vanished, which by itself proves nothing.
     revision: u64,
     since: BootInstant,
     terms: Terms,
@@ -98,19 +99,20 @@ struct Seen {
 
 /// The watcher's side of all leases.
 ///
-/// What is heard at all is known from the own lease: its renewals come back the same way as those
-/// of others. While they do not, no one counts as gone; when they do again, all count anew.
+/// The host's own lease shows whether changes arrive at all: its renewals return the same way as
+/// those of others. While they do not, no host counts as gone; when they do again, all times start
+/// anew.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Watch {
     seen: BTreeMap<String, Seen>,
     /// When a renewal of the own lease came back last.
     heard: Option<BootInstant>,
-    /// Those of the own lease.
+    /// Terms of the host's own lease.
     terms: Terms,
 }
 
 impl Watch {
-    /// One that has seen nothing and hears nothing yet.
+    /// Creates a watcher that has seen nothing yet.
     #[must_use]
     pub fn new(terms: Terms) -> Self {
         Self {
@@ -128,7 +130,7 @@ impl Watch {
         self.heard = Some(now);
     }
 
-    /// Whether what others do is heard.
+    /// Returns true if changes of others arrive.
     #[must_use]
     pub fn hears(&self, now: BootInstant) -> bool {
         // Two of three renewals: less than that time without the one that a host may just not have sent.
@@ -167,7 +169,8 @@ impl Watch {
         self.saw(host, 0, terms, now);
     }
 
-    /// Whether the holder has stopped, unless a renewal was kept that was not seen: the lease can be ended.
+    /// Returns true if the holder has stopped, unless a stored renewal was not seen: the lease can
+    /// be ended.
     #[must_use]
     pub fn is_gone(&self, host: &str, now: BootInstant) -> bool {
         let is_silent =
@@ -205,7 +208,7 @@ mod tests {
         assert!(held.is_good(at(3249)));
     }
 
-    /// One that hears all the time, since `now`.
+    /// Returns a watcher that receives all changes, from `now` on.
     fn hearing(terms: Terms, now: BootInstant) -> Watch {
         let mut watch = Watch::new(terms);
         watch.heard_own(now);
@@ -267,7 +270,7 @@ mod tests {
             let terms = Terms {
                 ttl: Duration::from_secs(ttl),
             };
-            // Both renew in time; at `cut` nothing comes any more.
+            // Both renew in time; from `cut` on nothing arrives.
             let every = u64::try_from(terms.every().as_millis()).unwrap();
             let cut = 50 * every;
             let mut watch = Watch::new(terms);

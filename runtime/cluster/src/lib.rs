@@ -1,17 +1,18 @@
-//! Daemons on many machines, as one: who is alive, who has which session, and where that is kept.
+//! Daemons on many machines as one cluster: which hosts are alive, which host has which session,
+//! and the storage of both.
 //!
 //! # Theory of operation
 //!
-//! All hosts share a [`Store`](store::Store), and send each other letters over a
-//! [`Fabric`](fabric::Fabric). Each host holds a lease, a row that it renews ([`lease`]); each
-//! session has a row that says which host has it ([`ownership`]), and is changed by who knows what
-//! it said before. What is decided is decided by pure functions of rows and of the own clock;
-//! [`nats`] keeps and carries, and [`memory`] does the same within one process, for tests.
+//! All hosts share a [`Store`](store::Store) and send each other messages, called letters, over a
+//! [`Fabric`](fabric::Fabric). Each host holds a lease, a row that it renews ([`lease`]). Each
+//! session has a row that names its host ([`ownership`]), which is changed only by a host that
+//! knows its previous content. Decisions are pure functions of rows and the host's own clock;
+//! [`nats`] stores and transports, and [`memory`] does the same within one process, for tests.
 //!
-//! A [`Node`](node::Node) is one daemon's part: it renews its lease, takes sessions and loses them,
-//! and tells its gateway where others are. What happens in a session goes through the
-//! [`Keeper`](keeper::Keeper) into the journal of the cluster, behind the number that it had last
-//! there: so of two hosts that both believe to have a session one alone is heard.
+//! A [`Node`](node::Node) is the part of one daemon: it renews its lease, takes and loses sessions,
+//! and reports the places of other sessions to its gateway. Entries of a session go through the
+//! [`Keeper`](keeper::Keeper) into the cluster's journal, behind the last number that the host
+//! knows there. So of two hosts that both believe to have a session, only one succeeds.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,9 @@
-//! How far the cluster's store had come, as this host has seen it: a store that is behind that has
-//! lost something.
+//! Progress of the cluster's store as this host has seen it: a store that is behind it has lost
+//! something.
 //!
-//! A store that was lost, or restored from an older copy, gives numbers again that it gave before,
-//! and an entry that someone was shown would have the number of another one. So a host that sees
-//! this serves nothing more, and says why.
+//! A store that was lost, or restored from an older copy, assigns numbers again, and an entry that
+//! a client has seen would have the number of another one. So a host that detects this serves
+//! nothing more and reports the reason.
 
 use std::{
     collections::BTreeMap,
@@ -25,14 +25,14 @@ use crate::{
 /// with each host's file, and contents have their digests.
 const SPACES: [Space; 2] = [Space::Sessions, Space::Journal];
 
-/// What an operator does next.
+/// Next step for an operator.
 pub const NEXT: &str = "docs/scale.md says how to go on: When the server has lost something";
 
-/// How often a store that seems to be behind is asked again, and how long after the answer before.
+/// Number of repeated requests to a store that seems to be behind, and the delay between them.
 const CONFIRMS: u32 = 30;
 const EVERY: Duration = Duration::from_secs(1);
 
-/// How far a space has come.
+/// Progress of a space.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extent {
     /// When it was made: one that was made at another time is another one.
@@ -41,18 +41,18 @@ pub struct Extent {
     pub last: u64,
 }
 
-/// Why a host does not go on with a store.
+/// Reason for which a host does not continue with a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unsound {
-    /// It does not answer.
+    /// It does not respond.
     #[error("{0}")]
     Silent(String),
-    /// It is behind what this host has seen of it.
+    /// It is behind the progress that this host has seen.
     #[error("{0}")]
     Lost(String),
 }
 
-/// How far each space had come. Clones are the same.
+/// Progress of each space. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Marks(Arc<Shared>);
 
@@ -60,17 +60,17 @@ pub struct Marks(Arc<Shared>);
 struct Shared {
     path: Option<PathBuf>,
     seen: Mutex<BTreeMap<Space, Extent>>,
-    /// What the file has.
+    /// Content of the file.
     saved: Mutex<Vec<u8>>,
     lost: watch::Sender<Option<Lost>>,
 }
 
-/// That the store is behind.
+/// A store that is behind.
 #[derive(Debug, Clone)]
 struct Lost {
     why: String,
-    /// Whether it gave a number again. Else it may be a server that others have left behind, which
-    /// notices that itself.
+    /// True if it assigned a number again. Otherwise it may be a server that lags behind the
+    /// others, which notices that itself.
     is_certain: bool,
 }
 
@@ -91,10 +91,10 @@ impl Marks {
         }))
     }
 
-    /// Those that an earlier run kept in this file, if it did.
+    /// Reads the progress that an earlier run saved in this file, if it exists.
     ///
     /// # Errors
-    /// When the file cannot be read: what it says must not be passed over.
+    /// The file cannot be read: its content must not be ignored.
     pub fn of(path: &Path) -> io::Result<Self> {
         let seen = match std::fs::read(path) {
             Ok(bytes) => serde_json::from_slice(&bytes).map_err(io::Error::other)?,
@@ -194,7 +194,7 @@ impl Marks {
         why
     }
 
-    /// Why nothing may be served, while that is so.
+    /// Returns the reason why nothing may be served, if there is one.
     #[must_use]
     pub fn lost(&self) -> Option<String> {
         self.0.lost.borrow().as_ref().map(|lost| lost.why.clone())

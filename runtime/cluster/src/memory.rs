@@ -21,13 +21,13 @@ use crate::{
     store::{Change, Kept, NotKept, Space, Store},
 };
 
-/// How much is read at once.
+/// Number of messages per read.
 const SLICE: usize = 16;
 
-/// How many changes wait for one who watches, who is then cut off.
+/// Limit of changes that wait for a watcher, which is cut off beyond it.
 const CHANGES: usize = 4096;
 
-/// What several hosts of one process share.
+/// Store and network that several hosts of one process share.
 #[derive(Debug, Clone, Default)]
 pub struct Memory(Arc<Shared>);
 
@@ -47,7 +47,7 @@ impl fmt::Debug for Shared {
 
 #[derive(Debug, Default)]
 struct Keys {
-    /// How often the space was lost before.
+    /// Number of times that the space was lost.
     lost: u64,
     number: u64,
     keys: BTreeMap<String, Vec<Kept>>,
@@ -148,7 +148,7 @@ impl Memory {
     }
 }
 
-/// What a space had at a time.
+/// Content of a space at one time.
 #[derive(Debug)]
 pub struct Copy {
     space: Space,
@@ -156,7 +156,7 @@ pub struct Copy {
     keys: BTreeMap<String, Vec<Kept>>,
 }
 
-/// What one host has of a [`Memory`].
+/// One host's access to a [`Memory`].
 #[derive(Debug, Clone)]
 pub struct Access {
     memory: Memory,

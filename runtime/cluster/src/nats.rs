@@ -1,16 +1,16 @@
 //! The cluster's store and network on NATS: JetStream streams, and subjects.
 //!
-//! | what | where |
+//! | content | place |
 //! |---|---|
 //! | rows of hosts | key-value bucket `PREFIX_hosts`, key `HOST` |
 //! | rows of sessions | key-value bucket `PREFIX_sessions`, keys `HASH` and `o.HOST.HASH` |
 //! | digests of tokens | key-value bucket `PREFIX_tokens`, key `all` |
-//! | what happened in sessions | stream `PREFIX_journal`, subjects `PREFIX.j.HASH` |
+//! | entries of sessions | stream `PREFIX_journal`, subjects `PREFIX.j.HASH` |
 //! | contents of files | stream `PREFIX_files`, subjects `PREFIX.f.HASH.SHA256` |
 //! | letters between hosts | subjects `PREFIX.h.HOST.INCARNATION.TOPIC` |
-//! | answers to a host | subjects `_INBOX.PREFIX.HOST.ID` |
+//! | replies to a host | subjects `_INBOX.PREFIX.HOST.ID` |
 //!
-//! `packaging/nats.conf` says which of these a host may write and read.
+//! `packaging/nats.conf` has the rights of a host to write and read these.
 
 mod fabric;
 mod store;
@@ -36,42 +36,41 @@ use crate::{
 /// The oldest server whose promises were tested.
 const FLOOR: (i64, i64, i64) = (2, 11, 2);
 
-/// How long the first connection may take, and a question to the server.
+/// Timeout of the first connection, and of a request to the server.
 const CONNECT: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// How often a connection that is lost is tried again, at least and at most.
+/// Minimum and maximum delay before a lost connection is retried.
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_MOST: Duration = Duration::from_secs(2);
 
 /// The least that the server must take at once, in bytes: a batch goes in as many parts as it needs.
 const PAYLOAD: usize = 16 * 1024;
 
-/// What a letter's subject and headers take, in bytes, of what the server takes at once.
+/// Bytes of a letter's subject and headers, within the server's maximum payload.
 const AROUND: usize = 1024;
 
-/// Where the servers are, and who this host is to them.
+/// Addresses of the servers, and this host's credentials.
 #[derive(Debug, Clone)]
 pub struct Options {
     /// `nats://HOST:PORT` or `tls://HOST:PORT`, several with commas.
     pub servers: String,
     /// A credentials file, or one with the seed of an NKey.
     pub creds: Option<PathBuf>,
-    /// The certificates of authorities that the servers' certificates are of, in PEM. `None`: those
-    /// of this machine.
+    /// Certificate authorities of the servers, in PEM. `None`: the authorities of this machine.
     pub ca: Option<PathBuf>,
-    /// What the names of buckets, streams and subjects begin with.
+    /// Name prefix of buckets, streams and subjects.
     pub prefix: String,
     /// This host's name.
     pub host: String,
-    /// What this host has seen of the servers' store, if it was there before.
+    /// Progress of the servers' store that this host has seen before.
     pub marks: Marks,
-    /// On how many servers each message is kept, where the streams are made. `None`: three where
-    /// there are three, else one.
+    /// Number of servers that store each message, used when the streams are created. `None`: three
+    /// if there are three, otherwise one.
     pub replicas: Option<usize>,
 }
 
-/// Why there is no cluster.
+/// Error of a connection to the cluster's servers.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
@@ -81,74 +80,74 @@ pub enum ConnectError {
     /// No server could be reached.
     #[error("failed to connect to {servers}: {why}")]
     Connect {
-        /// Where.
+        /// Addresses.
         servers: String,
-        /// Why.
+        /// Cause.
         why: String,
     },
     /// The server does not let this host in.
     #[error("the server at {servers} does not let this host in: {why}")]
     Refused {
-        /// Where.
+        /// Addresses.
         servers: String,
-        /// Why.
+        /// Cause.
         why: String,
     },
     /// The server's certificate is not good, or it has none.
     #[error("the connection to {servers} cannot be encrypted: {why}")]
     Tls {
-        /// Where.
+        /// Addresses.
         servers: String,
-        /// Why.
+        /// Cause.
         why: String,
     },
     /// The server is too old.
     #[error("the server at {servers} has the version {found}; {}.{}.{} is the oldest that can be used", FLOOR.0, FLOOR.1, FLOOR.2)]
     Version {
-        /// Where.
+        /// Addresses.
         servers: String,
-        /// Its version.
+        /// Version of the server.
         found: String,
     },
-    /// It takes too little at once.
+    /// Its maximum payload is too small.
     #[error("the server at {servers} takes {most} bytes at once; {PAYLOAD} are the least")]
     Payload {
-        /// Where.
+        /// Addresses.
         servers: String,
-        /// How much.
+        /// Its maximum payload, in bytes.
         most: usize,
     },
-    /// It has no JetStream.
+    /// The server has no JetStream.
     #[error(
         "the server at {servers} keeps nothing: start it with JetStream (`nats-server --jetstream`)"
     )]
     NoJetStream {
-        /// Where.
+        /// Addresses.
         servers: String,
     },
     /// The file of credentials or of certificates cannot be used.
     #[error("{}: {why}", path.display())]
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         why: String,
     },
-    /// It has less than this host has seen there.
+    /// The store has less than this host has seen there.
     #[error("{0}")]
     Lost(String),
     /// A bucket or a stream could not be made.
     #[error("failed to make {name}: {why}")]
     Make {
-        /// Which.
+        /// Name of the bucket or stream.
         name: String,
-        /// Why.
+        /// Cause.
         why: String,
     },
 }
 
 impl ConnectError {
-    /// What to do next.
+    /// Returns the next step for the operator.
     #[must_use]
     pub fn next(&self) -> &'static str {
         match self {
@@ -200,7 +199,7 @@ impl Nats {
             .request_timeout(Some(ANSWER))
             .ping_interval(Duration::from_secs(10))
             .max_reconnects(None)
-            // What is answered to one host, no other one may hear.
+            // Only this host may read replies to it.
             .custom_inbox_prefix(format!("_INBOX.{}.{host}", options.prefix))
             .reconnect_delay_callback(move |attempt| again(&name, attempt))
             .event_callback(|event| async move { note(&event) });
@@ -217,7 +216,7 @@ impl Nats {
         let is_tls = addresses
             .iter()
             .any(|address| address.starts_with("tls://"));
-        // Also of those that the servers tell of.
+        // This includes servers that the first one announces.
         let connect = connect.require_tls(is_tls);
         let failed = |error: ConnectFailed| {
             let (servers, why) = (servers.clone(), error.to_string());
@@ -276,14 +275,14 @@ impl Nats {
         self.client.server_info().version
     }
 
-    /// Whether there is a connection now.
+    /// Returns true if there is a connection now.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.client.connection_state() == async_nats::connection::State::Connected
     }
 }
 
-/// How long a host waits before it tries again to connect.
+/// Returns the delay before the next attempt to connect.
 #[must_use]
 pub fn again(host: &str, attempt: usize) -> Duration {
     let most = AGAIN_MOST.min(AGAIN * u32::try_from(attempt).unwrap_or(u32::MAX).clamp(1, 64));
@@ -348,7 +347,7 @@ fn with_ca(connect: ConnectOptions, ca: Option<&Path>) -> Result<ConnectOptions,
     }
 }
 
-/// Whether it is the handshake of TLS that failed: its errors come as such of reading.
+/// Returns true if the TLS handshake failed; its errors are reported as read errors.
 fn is_handshake(error: &ConnectFailed) -> bool {
     let error =
         std::error::Error::source(error).and_then(|source| source.downcast_ref::<io::Error>());

@@ -1,4 +1,5 @@
-//! One daemon's part in a cluster: it holds a lease, watches those of others, and has sessions.
+//! One daemon's part in a cluster: it holds a lease, watches the leases of others, and has
+//! sessions.
 
 mod drain;
 mod letters;
@@ -41,16 +42,16 @@ use crate::{
     store::{Store, check_name},
 };
 
-/// How a host presents itself to the others.
+/// Identity of a host in the cluster.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Its name, which no other host has: letters, digits, `-` and `_`.
+    /// Name, unique in the cluster: letters, digits, `-` and `_`.
     pub host: String,
-    /// What operators call it.
+    /// Labels of the operator.
     pub labels: BTreeMap<String, String>,
     /// The storages that it has.
     pub storage: Vec<String>,
-    /// How long its lease holds.
+    /// Duration of its lease.
     pub ttl: Duration,
     /// The agents that it serves.
     pub agents: Vec<String>,
@@ -58,11 +59,11 @@ pub struct Options {
     pub digest: String,
     /// The program's version.
     pub version: String,
-    /// What it has seen of the store.
+    /// Progress of the store that it has seen.
     pub marks: Marks,
 }
 
-/// Why a host does not join.
+/// Error of a host that cannot join.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum JoinError {
@@ -80,20 +81,20 @@ pub enum JoinError {
     Silent(String),
 }
 
-/// Takes a connection of another host, for who asks there.
+/// Accepts a connection of another host on behalf of its client.
 pub type Door =
     Box<dyn Fn(DuplexStream, ForwardedPrincipal) -> BoxFuture<'static, ()> + Send + Sync>;
 
 /// Hears until when this host may act; `None`: it may not.
 pub type OnLease = Box<dyn Fn(Option<BootInstant>) + Send + Sync>;
 
-/// One daemon's part in a cluster. Clones are the same.
+/// One daemon's part in a cluster. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Node {
     shared: Arc<Shared>,
 }
 
-/// What the tasks of a node share.
+/// State that the tasks of a node share.
 struct Shared {
     me: Me,
     at: Address,
@@ -103,17 +104,18 @@ struct Shared {
     fabric: Arc<dyn Fabric>,
     keeper: Arc<Keeper>,
     lease: watch::Sender<Option<BootInstant>>,
-    /// What is known of the hosts, and counts up with each change.
+    /// Known hosts; its version rises with each change.
     view: Mutex<View>,
     changed: watch::Sender<u64>,
     /// The tunnels that end here, by the topic of their letters.
     tunnels: Mutex<HashMap<String, mpsc::Sender<Bytes>>>,
     /// Bytes that may wait in them.
     room: Arc<Semaphore>,
-    /// Letters that may be answered, and drains that may go on.
+    /// Permits for letters that need a reply, and for drains.
     turns: Arc<Semaphore>,
     drains: Arc<Semaphore>,
-    /// Letters that say which sessions are this host's, and sessions that are taken at the same time.
+    /// Permits for letters that assign sessions to this host, and for sessions that are taken at
+    /// the same time.
     inherits: Arc<Semaphore>,
     takes: Semaphore,
     sessions: OnceLock<Sessions>,
@@ -126,7 +128,7 @@ struct Shared {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// What is known of the hosts.
+/// Known hosts.
 #[derive(Debug)]
 struct View {
     hosts: BTreeMap<String, Seen>,
@@ -150,10 +152,10 @@ impl fmt::Debug for Shared {
 }
 
 impl Node {
-    /// Joins a cluster: takes the lease of this name, and renews it from then on. `on_lease` hears
-    /// each change.
+    /// Joins a cluster: takes the lease of this name, and renews it from then on. `on_lease` is
+    /// called with each change.
     ///
-    /// A daemon of this name that did not end in order is waited for until its lease has run out.
+    /// If a daemon of this name did not end in order, this waits until its lease has run out.
     ///
     /// # Errors
     /// See [`JoinError`].
@@ -241,7 +243,7 @@ impl Node {
         Ok(Self { shared })
     }
 
-    /// Where the sessions of this host are recorded.
+    /// Returns the record of this host's sessions.
     #[must_use]
     pub fn record(&self) -> Arc<dyn Record> {
         Arc::new(Recorded {
@@ -250,11 +252,11 @@ impl Node {
         })
     }
 
-    /// Serves these sessions: those that this host had before are its own again when it resolves,
-    /// and those of hosts that are gone will be. `door` takes the connections of other hosts.
+    /// Serves these sessions. When it resolves, the host has its earlier sessions again; sessions
+    /// of hosts that are gone follow. `door` accepts the connections of other hosts.
     ///
     /// # Errors
-    /// When the cluster's store does not answer.
+    /// The cluster's store does not respond.
     pub async fn serve(&self, sessions: Sessions, door: Door) -> Result<(), String> {
         // A node serves once.
         let _ = self.shared.sessions.set(sessions);
@@ -266,14 +268,14 @@ impl Node {
         Ok(())
     }
 
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.shared.at.host
     }
 
-    /// Leaves the cluster, once its sessions have ended or moved: the lease is given back, so that
-    /// no one waits for it.
+    /// Leaves the cluster after its sessions have ended or moved: the lease is returned, so that no
+    /// host waits for it.
     pub async fn leave(&self) {
         let mut tasks = std::mem::take(&mut *lock(&self.shared.tasks));
         tasks.shutdown().await;
@@ -283,7 +285,7 @@ impl Node {
     }
 }
 
-/// Whether a host may present itself so.
+/// Checks the identity of a host.
 fn check(options: &Options) -> Result<(), String> {
     check_name(&options.host, "name of a host")?;
     options
@@ -320,13 +322,13 @@ impl Shared {
         lock(&self.view)
     }
 
-    /// Whether this host may act.
+    /// Returns true if this host may act.
     fn may_act(&self) -> bool {
         self.keeper.may_act()
     }
 
-    /// Whether this host serves a session: not while it takes one over, nor when the record took
-    /// nothing more of it.
+    /// Returns true if this host serves a session: not during a takeover, and not after the record
+    /// refused to store more of it.
     fn serves(&self, id: &SessionId) -> bool {
         self.sessions().is_some_and(|sessions| sessions.owns(id))
     }
@@ -341,7 +343,7 @@ impl Shared {
             .collect()
     }
 
-    /// Whether a host is not there for those who look for its sessions.
+    /// Returns true if a host is unavailable to clients that look for its sessions.
     fn is_silent(&self, host: &str) -> bool {
         let view = self.view();
         view.hosts.get(host).is_none_or(|seen| seen.row.is_over)

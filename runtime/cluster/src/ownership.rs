@@ -1,13 +1,13 @@
-//! Who may have a session: a function of its row alone, and of who counts as gone.
+//! Decides which host may have a session, by its row and the hosts that count as gone.
 
 use crate::row::{MOST_EPOCH, SessionRow, State};
 
-/// One who would have a session.
+/// A host that wants a session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Me {
-    /// Its name.
+    /// Name.
     pub host: String,
-    /// Which run of it.
+    /// Id of its run.
     pub incarnation: String,
     /// The storages that it has.
     pub storage: Vec<String>,
@@ -15,19 +15,19 @@ pub struct Me {
     pub digest: String,
 }
 
-/// Why a session is not taken.
+/// Reason for which a session is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
-    /// It is this host's already.
+    /// This host has it already.
     #[error("this host has it already")]
     Own,
-    /// Its owner is alive, or not gone for certain.
+    /// Its owner is alive, or not certainly gone.
     #[error("the host {0} has it, and is waited for until its lease has ended")]
     Alive(String),
-    /// It was removed.
+    /// The session was removed.
     #[error("it was removed")]
     Removed,
-    /// Its files are on this storage of the host, which this one does not have.
+    /// Its files are on a storage of another host that this host does not have.
     #[error("its files are on the storage {storage} of the host {host}")]
     Elsewhere {
         /// The host that had it last.
@@ -35,10 +35,10 @@ pub enum Kept {
         /// The storage.
         storage: String,
     },
-    /// It was opened under another configuration, by this host.
+    /// The other host opened it under another configuration.
     #[error("the host {0} opened it under another configuration")]
     Differs(String),
-    /// Its epoch cannot rise: no host has counted so far.
+    /// Its epoch cannot rise: no correct host has counted so far.
     #[error(
         "its epoch cannot rise, so somebody has written it who is no host; begin another session"
     )]
@@ -61,21 +61,22 @@ pub fn opened(me: &Me, id: &str, agent: Option<&str>, storage: Option<String>) -
     }
 }
 
-/// What one who would have a session knows beside its row.
+/// Facts of the host that wants a session, beside the row.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Known {
     /// The epoch of its last entry; 0: there is none.
     pub last_epoch: u64,
-    /// Whether its files may stay behind.
+    /// True if its files may stay behind.
     pub relocates: bool,
-    /// Whether this host serves it now.
+    /// True if this host serves it now.
     pub serves: bool,
 }
 
-/// The row with which a host takes over a session. `is_gone` says whether a host has stopped for certain.
+/// Returns the row with which a host takes over a session. `is_gone` returns true for a host that
+/// has certainly stopped.
 ///
 /// # Errors
-/// Why it may not.
+/// The reason why it may not.
 pub fn taken(
     row: &SessionRow,
     me: &Me,
@@ -273,7 +274,7 @@ mod tests {
             None,
             "its files are there"
         );
-        // Its next owner says so, where the first one has not; and no one says it twice.
+        // If the first owner has not reported it, the next one does; it is never reported twice.
         let next = |last_epoch| {
             taken(
                 &anew,

@@ -1,4 +1,4 @@
-//! Where a new session goes, and who takes over one that has lost its host.
+//! Chooses the host of a new session, and the successor for a session without a host.
 
 use std::{
     borrow::Borrow,
@@ -8,10 +8,10 @@ use std::{
 
 use crate::row::{HostRow, SessionRow};
 
-/// What a new session needs.
+/// Requirements of a new session.
 #[derive(Debug, Clone, Default)]
 pub struct Needs {
-    /// Its agent. `None`: the default one of whatever host takes it.
+    /// Agent. `None`: the default agent of the host that takes it.
     pub agent: Option<String>,
     /// Labels that the host must have.
     pub labels: BTreeMap<String, String>,
@@ -20,7 +20,7 @@ pub struct Needs {
 }
 
 impl Needs {
-    /// Whether a host may take such a session.
+    /// Returns true if a host may take such a session.
     #[must_use]
     pub fn fit(&self, host: &HostRow) -> bool {
         !host.is_draining
@@ -39,11 +39,11 @@ impl Needs {
     }
 }
 
-/// A number for a pair, the same on every host and in every version of the program.
+/// Returns a number for a pair, the same on every host and in every version of the program.
 ///
-/// FNV-1a, and then the mixing of MurmurHash3. It is asked for each session and each host, a
-/// million times where a large host is gone, and guards against no one: a host that would have more
-/// sessions need only say that it has few.
+/// FNV-1a, followed by the mixing of MurmurHash3. It is computed for each session and host, a
+/// million times when a large host is gone, and need not resist attacks: a host that wants more
+/// sessions can simply report a low load.
 fn weight(session: &str, host: &str) -> u64 {
     let bytes = session.bytes().chain([0]).chain(host.bytes());
     let mut hash = bytes.fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
@@ -74,12 +74,12 @@ pub fn candidates<'a>(
     fit
 }
 
-/// What a host has to do. A turn weighs more than a session that waits.
+/// Returns the load of a host. A turn weighs more than an idle session.
 fn load(host: &HostRow) -> u64 {
     host.busy.saturating_mul(16).saturating_add(host.sessions)
 }
 
-/// Whether a host could take over a session.
+/// Returns true if a host could take over a session.
 #[must_use]
 pub fn fits(host: &HostRow, row: &SessionRow) -> bool {
     host.digest == row.digest
@@ -123,7 +123,7 @@ pub fn finder<'a>(gone: &str, alive: impl IntoIterator<Item = &'a HostRow>) -> O
     )
 }
 
-/// Which of the sessions that have no host each host takes over, by their ids. The others stay.
+/// Assigns sessions without a host to successors, by their ids. The others stay.
 #[must_use]
 pub fn shares<H: Borrow<HostRow>>(
     rows: Vec<SessionRow>,

@@ -1,4 +1,4 @@
-//! What this host's sessions keep: batches, contents, and that a session is removed.
+//! Record of this host's sessions: batches, contents, and removals.
 
 use std::{fs::File, io, path::PathBuf, sync::Arc};
 

@@ -1,4 +1,4 @@
-//! What hosts write for each other: a row for each host, and one for each session.
+//! Rows that hosts write for each other: one per host, and one per session.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,27 +16,27 @@ pub const MOST_EPOCH: u64 = 1 << 53;
 /// The largest row, in bytes.
 const ROW: usize = 64 * 1024;
 
-/// How many labels a host has at most, and how many bytes a name that operators give has.
+/// Limits of a host's labels, and of the bytes of an operator's name.
 pub(crate) const LABELS: usize = 64;
 const TEXT: usize = 256;
 
-/// One run of a host's process. No two are the same.
+/// Id of one run of a host's process, unique.
 pub type Incarnation = String;
 
-/// What a host says of itself with each renewal of its lease.
+/// Status of a host, published with each renewal of its lease.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HostRow {
-    /// Its name.
+    /// Name.
     pub host: String,
-    /// Which run of it.
+    /// Id of its run.
     pub incarnation: Incarnation,
-    /// How often it has renewed.
+    /// Number of renewals.
     pub beat: u64,
-    /// How long the lease holds, in milliseconds.
+    /// Duration of the lease, in milliseconds.
     pub ttl_ms: u64,
     /// The program's version.
     pub version: String,
-    /// What operators call it.
+    /// Labels of the operator.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
     /// The storages that it has.
@@ -46,20 +46,19 @@ pub struct HostRow {
     pub agents: Vec<String>,
     /// Of the agents' configuration and the policy: sessions move between hosts with the same.
     pub digest: String,
-    /// How many sessions it has, and in how many a turn is open.
+    /// Number of its sessions, and of those with an open turn.
     pub sessions: u64,
     /// See `sessions`.
     pub busy: u64,
-    /// Whether it takes no further sessions.
+    /// True if it accepts no further sessions.
     #[serde(default)]
     pub is_draining: bool,
-    /// Whether this is a lease no more: another host has ended it, or the host itself. What the
-    /// host had may be taken.
+    /// True if the lease has ended, by another host or the host itself. Its sessions may be taken.
     #[serde(default)]
     pub is_over: bool,
 }
 
-/// What is kept as JSON.
+/// A row that is stored as JSON.
 pub trait Row: Serialize + DeserializeOwned {
     /// As it is kept.
     #[must_use]
@@ -75,12 +74,12 @@ pub trait Row: Serialize + DeserializeOwned {
         row.is_sound().then_some(row)
     }
 
-    /// Whether a host may have written it.
+    /// Returns true if a host may have written it.
     #[must_use]
     fn is_sound(&self) -> bool;
 }
 
-/// Whether a text of an operator may be shown as it is.
+/// Returns true if an operator's text may be shown unchanged.
 pub(crate) fn is_text(text: &str) -> bool {
     text.len() <= TEXT && !text.contains(char::is_control)
 }
@@ -119,52 +118,52 @@ impl Row for SessionRow {
 }
 
 impl HostRow {
-    /// How long the lease holds.
+    /// Returns the duration of the lease.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         Duration::from_millis(self.ttl_ms)
     }
 }
 
-/// Who has a session.
+/// Owner and state of a session.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct SessionRow {
-    /// Its id.
+    /// Session id.
     pub id: String,
     /// The host that has it, or had it last.
     pub host: String,
-    /// Which run of that host.
+    /// Id of that host's run.
     pub incarnation: Incarnation,
     /// Counts its owners.
     pub epoch: u64,
-    /// Whether a host has it.
+    /// State of the ownership.
     pub state: State,
-    /// Its agent. `None`: not known yet.
+    /// Agent. `None`: not known yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// Where its files are. `None`: it has none, and may be anywhere.
+    /// Storage of its files. `None`: it has none and may be on any host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<String>,
     /// Of the configuration under which it was opened.
     pub digest: String,
-    /// The epoch in which its files stayed behind, until its record says so.
+    /// Epoch in which its files stayed behind, until its record contains this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub anew: Option<u64>,
 }
 
 impl SessionRow {
-    /// The key that says that a host has a session, by the session's own.
+    /// Returns the key that lists a session under its host, from the session's own key.
     #[must_use]
     pub fn index(host: &str, key: &str) -> String {
         format!("o.{host}.{key}")
     }
 }
 
-/// Whether a host has a session.
+/// State of a session's ownership.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// It does.
+    /// A host has it.
     Owned,
     /// None does: the last one has let it go in order.
     Free,

@@ -1,5 +1,5 @@
-//! Where the hosts of a cluster keep what they share. What is decided about it is elsewhere; a
-//! store keeps, in order, and compares.
+//! The shared store of a cluster's hosts. It stores in order and compares; decisions are made
+//! elsewhere.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use tokio::sync::mpsc;
 
 use crate::marks::Extent;
 
-/// What is kept under one key.
+/// A space of the store, with its own keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Space {
@@ -21,7 +21,7 @@ pub enum Space {
     Sessions,
     /// The digests of tokens, under one key. The latest counts.
     Tokens,
-    /// What happened in a session, by the hash of its id. All of it counts.
+    /// Messages of a session, by the hash of its id. All of them count.
     Journal,
     /// The contents of a session's files in pieces, by the hash of its id, `.`, and the content's
     /// SHA-256. All of it counts.
@@ -41,43 +41,43 @@ impl fmt::Display for Space {
 }
 
 impl Space {
-    /// Whether all that was kept under a key counts, and not the latest alone.
+    /// Returns true if all messages of a key count, not only the latest.
     pub(crate) fn keeps_all(self) -> bool {
         matches!(self, Self::Journal | Self::Files)
     }
 }
 
-/// One thing that is kept.
+/// A stored message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
-    /// Its number. Of two in one space the later has the higher one.
+    /// Number. It rises within a space.
     pub number: u64,
-    /// What it is; empty: what was there before is gone.
+    /// Content; empty if the previous content was removed.
     pub bytes: Bytes,
 }
 
-/// What has changed.
+/// A change of a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
     /// The key.
     pub key: String,
-    /// What is kept under it now.
+    /// The message that is stored under it now.
     pub kept: Kept,
 }
 
-/// Why something was not kept.
+/// Reason for which something was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
-    /// Something else is there than was expected.
+    /// The stored message is not the expected one.
     #[error("somebody else has written there")]
     Other,
-    /// It may have been kept, and may not.
+    /// Unknown whether it was stored.
     #[error("{0}")]
     Unknown(String),
-    /// It was not, and will not be as it is.
+    /// Not stored, and never will be in this form.
     #[error("{0}")]
     Refused(String),
-    /// It was not, since there is no room.
+    /// Not stored, because there is no room.
     #[error("the cluster's store is full: {0}")]
     Full(String),
 }
@@ -96,12 +96,12 @@ pub trait Store: fmt::Debug + Send + Sync {
         bytes: Bytes,
     ) -> BoxFuture<'static, Result<u64, NotKept>>;
 
-    /// What was last kept under the key, as of now. Gone is `Some` without bytes, since its number
-    /// still counts.
+    /// Returns the last message of a key, as of now. A removal is `Some` without bytes, since its
+    /// number still counts.
     fn last(&self, space: Space, key: &str) -> BoxFuture<'static, Result<Option<Kept>, String>>;
 
-    /// What is kept under a key behind a number, in order: one slice of it, empty at the end. Of
-    /// spaces where all of it counts.
+    /// Reads the messages of a key behind a number, in order: one slice, empty at the end. For
+    /// spaces in which all messages count.
     fn read(
         &self,
         space: Space,
@@ -115,11 +115,11 @@ pub trait Store: fmt::Debug + Send + Sync {
     /// The keys of a space that begin so, and what was last kept under each; nothing of what is gone.
     fn list(&self, space: Space, prefix: &str) -> BoxFuture<'static, Result<Vec<Change>, String>>;
 
-    /// What there is in a space, and from then on what changes. Ends when it cannot go on: then it
-    /// is watched anew.
+    /// Returns the content of a space, followed by its changes. Ends if it cannot continue; the
+    /// caller watches again.
     fn watch(&self, space: Space) -> BoxFuture<'static, Result<mpsc::Receiver<Change>, String>>;
 
-    /// How far a space has come; `None`: there is none.
+    /// Returns the progress of a space; `None` if it does not exist.
     fn extent(&self, space: Space) -> BoxFuture<'static, Result<Option<Extent>, String>>;
 
     /// The most that is kept at once, in bytes.
@@ -137,7 +137,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Whether a name may be a part of a key: of a host, say.
+/// Returns true if a name, such as a host's, may be a part of a key.
 #[must_use]
 pub fn is_name(name: &str) -> bool {
     (1..=64).contains(&name.len())
@@ -146,10 +146,10 @@ pub fn is_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'))
 }
 
-/// Whether it [may be](is_name).
+/// Checks that a name is [valid](is_name).
 ///
 /// # Errors
-/// Why not, for a person.
+/// The reason, for a person.
 pub(crate) fn check_name(name: &str, what: &str) -> Result<(), String> {
     match is_name(name) {
         true => Ok(()),

@@ -1,8 +1,8 @@
-//! A stream of bytes between two hosts, over letters.
+//! A byte stream between two hosts, over letters.
 //!
-//! Letters may be lost, when a connection ends or a host is behind. Each says at which byte it
-//! begins, so that a loss is noticed: the tunnel then ends, and who reads from it connects anew. A
-//! side sends no more than the other has said it has room for.
+//! Letters may be lost when a connection ends or a host lags behind. Each contains its offset, so
+//! that a loss is noticed: the tunnel then ends, and its reader connects again. A side sends no
+//! more than the other has granted.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -15,20 +15,20 @@ use tokio::{
 
 use crate::fabric::{Address, Fabric};
 
-/// How much may be on its way one way, in bytes.
+/// Window of one direction, in bytes.
 pub const WINDOW: usize = 256 * 1024;
 
-/// How many letters wait for one tunnel.
+/// Limit of letters that wait for one tunnel.
 pub const LETTERS: usize = 1024;
 
-/// How often a side says that it is there, and how long the other may be silent.
+/// Interval of a side's pings, and the timeout for the other side's silence.
 const PING: Duration = Duration::from_secs(3);
 const SILENT: Duration = Duration::from_secs(10);
 
-/// What goes before the bytes of a letter: its kind, and a number.
+/// Length of a letter's header, in bytes: its kind, and a number.
 const HEAD: usize = 9;
 
-/// What a letter of a tunnel says.
+/// Content of a tunnel's letter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Frame {
     /// Bytes, from this one on.
@@ -72,12 +72,12 @@ impl Frame {
     }
 }
 
-/// One side's way to the other.
+/// Sender of one side to the other.
 #[derive(Debug, Clone)]
 pub struct Way {
     /// The network.
     pub fabric: Arc<dyn Fabric>,
-    /// Where the other side is.
+    /// Address of the other side.
     pub to: Address,
     /// Under which topic it takes this tunnel's letters.
     pub topic: String,

@@ -1,7 +1,7 @@
-//! A batch of a session as it is kept in the journal of the cluster: a line of JSON that says what
-//! follows, and bytes.
+//! Format of a session's batch in the cluster's journal: a line of JSON that describes it, and
+//! bytes.
 //!
-//! One that is larger than a store keeps at once goes in parts, and counts when the last is there.
+//! A batch larger than the store's maximum is split into parts, and counts when the last is stored.
 
 mod reader;
 
@@ -16,10 +16,10 @@ use crate::{row::MOST_EPOCH, store::is_name};
 /// The largest batch, in bytes: an entry is a line of an adapter at most, and what waits with it is less.
 const BATCH: usize = 64 * 1024 * 1024;
 
-/// How much of a message the line takes at most. A batch has few marks.
+/// Maximum length of the line, in bytes. A batch has few marks.
 const HEAD: usize = 4096;
 
-/// What a message says of itself.
+/// Header of a message.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Head {
     /// Of this format.
@@ -28,15 +28,15 @@ pub struct Head {
     pub writer: String,
     /// Under which epoch of the session.
     pub epoch: u64,
-    /// Which of its batches.
+    /// Number of the batch.
     pub batch: u64,
-    /// Which part of how many, from 1.
+    /// Number of the part, from 1, and the number of parts.
     pub part: u32,
     /// See `part`.
     pub parts: u32,
     /// The number of the first entry.
     pub first: u64,
-    /// How many entries.
+    /// Number of entries.
     pub count: u32,
     /// Their bytes.
     pub lines: usize,
@@ -46,18 +46,18 @@ pub struct Head {
     /// The bytes of the facts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub facts: Option<usize>,
-    /// Whether nothing is open as of the facts.
+    /// True if nothing is open according to the facts.
     #[serde(default)]
     pub settled: bool,
 }
 
-/// What is wrong with what is kept.
+/// Defect of a stored message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It is no batch.
+    /// It is not a batch.
     #[error("a message of the journal cannot be read: {0}")]
     Unreadable(String),
-    /// It is of a later version of this program.
+    /// It has the format of a later version of this program.
     #[error("a message of the journal has the format {0}, which this version does not know")]
     Version(u32),
     /// Entries are missing.
@@ -107,7 +107,7 @@ pub fn messages(batch: &Batch, writer: &str, number: u64, most: usize) -> Vec<By
     (0..parts).map(message).collect()
 }
 
-/// Reads what a message says of itself, and what follows.
+/// Splits a message into its header and its bytes.
 ///
 /// # Errors
 /// See [`Broken`].

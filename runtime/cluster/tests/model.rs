@@ -23,20 +23,20 @@ const TERMS: Terms = Terms {
 
 const NAMES: [&str; 2] = ["a", "b"];
 
-/// What the model may do.
+/// Bounds and deliberate errors of the model.
 #[derive(Debug, Clone)]
 struct World {
-    /// How long it goes on, in ticks.
+    /// Duration, in ticks.
     ends: u8,
-    /// How many steps are tried, in every order.
+    /// Number of steps that are tried in every order.
     depth: usize,
     /// By how much the clocks may drift apart, in ticks.
     drift: u8,
-    /// Whether a host counts its lease from the answer to a renewal, which it must not.
+    /// True if a host counts its lease from the reply to a renewal: an error.
     counts_from_answer: bool,
-    /// Whether a host takes silence for the end of a lease and does not end it, which it must not.
+    /// True if a host takes silence for the end of a lease and does not end it: an error.
     trusts_silence: bool,
-    /// Whether batches are kept without a look at what is there, which they must not.
+    /// True if batches are stored without a comparison: an error.
     writes_blindly: bool,
 }
 
@@ -61,15 +61,15 @@ struct Kept {
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Writing {
     mine: Mine,
-    /// Whether it is on its way; else it is to be sent, or its answer has come or was lost.
+    /// True if it is in flight; otherwise it is not sent yet, or its reply has arrived or was lost.
     is_on_way: bool,
-    /// Whether the answer is lost or says that something else is there: the host looks.
+    /// True if the reply is lost or reports a conflict, so that the host reads.
     looks: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Host {
-    /// How far its clock is behind.
+    /// Lag of its clock.
     lag: u8,
     is_paused: bool,
     held: Held,
@@ -78,17 +78,17 @@ struct Host {
     seen: u64,
     /// A renewal on its way, by when it was sent.
     renewing: Option<BootInstant>,
-    /// One that is kept, and whose answer has not come.
+    /// A stored renewal without its reply.
     renewed: Option<BootInstant>,
     /// The epoch under which it serves the session.
     serves: Option<u64>,
     writing: Option<Writing>,
-    /// Behind which message, and how many batches, under this epoch.
+    /// Last message, and number of batches, under this epoch.
     last: u64,
     batches: u64,
-    /// Until when its adapter lives, by its own clock: init has heard that.
+    /// Deadline of its adapter, by its own clock, as sent to init.
     adapter: Option<(u64, BootInstant)>,
-    /// The batches whose keeping it has told.
+    /// Batches that it has reported as stored.
     told: Vec<(u64, u64)>,
 }
 
@@ -165,7 +165,7 @@ impl State {
         self.log.len() as u64
     }
 
-    /// Whether the adapter of a host acts, and under which epoch.
+    /// Returns the epoch under which the adapter of a host acts, if it does.
     fn acts(&self, host: usize) -> Option<u64> {
         let (epoch, until) = self.hosts[host].adapter?;
         (self.clock(host) < until).then_some(epoch)
@@ -173,7 +173,7 @@ impl State {
 }
 
 impl World {
-    /// A batch that is to be kept.
+    /// Adds a batch to store.
     fn write(host: &mut Host, name: usize, epoch: u64) {
         let mine = Mine {
             writer: NAMES[name].to_owned(),

@@ -114,7 +114,7 @@ async fn what_a_host_had_that_is_cut_off_goes_on_elsewhere_once() {
     assert_eq!(ends.len(), 1, "{ends:?}");
     assert_eq!(ends[0]["error"]["category"], "host_restart");
 
-    // The same input again is the same turn; a new one goes on.
+    // The same input again is the same turn; a new one continues.
     assert_eq!(b.turn(&quiet, "m-1", "one").await, "one");
     assert_eq!(b.turn(&quiet, "m-3", "two").await, "two");
     let inputs = b

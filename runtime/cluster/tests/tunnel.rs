@@ -23,7 +23,7 @@ fn at(host: &str) -> Address {
     }
 }
 
-/// Both ends of a tunnel. `passes` says which letters to `b` arrive.
+/// Creates both ends of a tunnel. `passes` selects the letters to `b` that arrive.
 async fn pair(
     memory: &Memory,
     mut passes: impl FnMut(&Frame) -> bool + Send + 'static,
@@ -91,7 +91,7 @@ async fn one_who_does_not_read_holds_the_other_back() {
     let (mut a, b) = pair(&Memory::default(), |_| true).await;
     let chunk = vec![b'x'; 64 * 1024];
     let mut written = 0;
-    // No time has to pass: nothing else is to be done when it waits.
+    // The duration does not matter: nothing else happens while it waits.
     while timeout(Duration::from_millis(200), a.write_all(&chunk))
         .await
         .is_ok()

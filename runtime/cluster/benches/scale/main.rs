@@ -1,10 +1,10 @@
-//! How far a cluster goes: `cargo bench -p trunkline-cluster --bench scale [WHAT] [--OPTION N …]`.
+//! Scale of a cluster: `cargo bench -p trunkline-cluster --bench scale [PART] [--OPTION N …]`.
 //!
-//! `simulate`, or a part of it, `spread`, `traffic`, `deaths` or `outage`, needs nothing: hosts and
-//! their clock are made up, what they decide is decided by the program's own functions. `--hosts`,
-//! `--sessions`, `--seed` and `--ttl` (seconds) say of what. `rates`, `watchers` and `memory`
-//! measure a real server, `nats-server` from `PATH` or what `TRUNKLINE_NATS_SERVER` names, which
-//! shares the machine's cores with who asks it.
+//! `simulate`, or one of its parts `spread`, `traffic`, `deaths` and `outage`, needs no server:
+//! hosts and their clock are simulated, their decisions are made by the program's own functions.
+//! The options are `--hosts`, `--sessions`, `--seed` and `--ttl` (seconds). `rates`, `watchers` and
+//! `memory` measure a real server, `nats-server` from `PATH` or from `TRUNKLINE_NATS_SERVER`, which
+//! shares the machine's cores with its clients.
 #![allow(
     clippy::print_stdout,
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! What a real server costs, and how much it does.
+//! Cost and throughput of a real server.
 
 use std::{
     fs,
@@ -24,17 +24,17 @@ use trunkline_cluster::{
 
 use crate::{server::Server, world::rows};
 
-/// Where the server says what it did.
+/// Port of the server's monitoring.
 const MONITOR: &str = "18222";
 const ARGS: [&str; 5] = ["-p", "-1", "-m", MONITOR, "-js"];
 
-/// For how long each row is measured.
+/// Duration of each row's measurement.
 const ROUND: Duration = Duration::from_secs(3);
 
-/// How many connections share what is in flight.
+/// Number of connections that share the requests in flight.
 const CONNECTIONS: usize = 8;
 
-/// How many sessions a host has here.
+/// Number of sessions per host.
 const OF_A_HOST: usize = 1000;
 
 async fn connect(server: &Server, host: &str) -> Nats {
@@ -62,7 +62,7 @@ fn row(number: u64) -> (String, SessionRow) {
     (key_of(&row.id), row)
 }
 
-/// What the kernel says of the server's process: seconds of a core, and bytes.
+/// Returns the CPU seconds and bytes of the server's process, by the kernel.
 fn used(server: &Server) -> (f64, u64) {
     let stat = fs::read_to_string(format!("/proc/{}/stat", server.child.id())).unwrap();
     let fields: Vec<&str> = stat
@@ -88,7 +88,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / f64::from(1 << 20)
 }
 
-/// What the server says of itself: messages and bytes that it has sent.
+/// Returns the number of messages and bytes that the server has sent, by its monitoring.
 fn sent() -> (f64, f64) {
     let mut stream = TcpStream::connect(format!("127.0.0.1:{MONITOR}")).unwrap();
     stream.write_all(b"GET /varz HTTP/1.0\r\n\r\n").unwrap();
@@ -107,7 +107,7 @@ fn sorted(mut times: Vec<f64>) -> Vec<f64> {
     times
 }
 
-/// Does the same with so many in flight for a while, and says how often a second, and how long each took.
+/// Repeats a request for a while with this many in flight, and prints the rate and the latencies.
 async fn flood<F>(server: &Server, what: &str, in_flight: usize, work: impl Fn(u64) -> F)
 where
     F: Future<Output = bool> + Send + 'static,
@@ -143,7 +143,7 @@ where
 /// The number of the first session that is looked for, behind those that were only put.
 const FIRST: u64 = 1_000_000_000;
 
-/// How much one server does.
+/// Measures the throughput of one server.
 pub(crate) async fn rates() {
     let server = Server::start().expect("a nats-server is here");
     let all = connections(&server).await;
@@ -221,10 +221,11 @@ async fn fill(all: &[Nats], first: u64, count: u64, batches: u64) {
         .await;
 }
 
-/// What is kept under the key by which a session is found.
+/// Value of the key by which a session is found.
 const INDEXED: &str = "1";
 
-/// What watching all leases costs: each of so many hosts renews every ten seconds, and watches.
+/// Measures the cost of watching all leases: each of the hosts renews every ten seconds, and
+/// watches.
 pub(crate) async fn watchers(most: usize) {
     for count in [10, 100, 300, 1000] {
         if count <= most {
@@ -324,7 +325,7 @@ fn size_of(folder: &Path) -> u64 {
         .sum()
 }
 
-/// What the server needs for sessions that wait.
+/// Measures the server's memory for idle sessions.
 pub(crate) async fn memory(sessions: u64) {
     let mut server = Server::with(&ARGS).expect("a nats-server is here");
     let all = connections(&server).await;

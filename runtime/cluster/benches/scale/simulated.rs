@@ -4,7 +4,7 @@ use std::{thread, time::Duration};
 
 use crate::world::{Load, Scale, Spread, deaths, outage, server::Done, spread, traffic};
 
-/// How long it is waited for what may never come.
+/// Timeout for an event that may never happen.
 const LATE: Duration = Duration::from_secs(600);
 
 /// A part of it, by its name.

@@ -1,4 +1,4 @@
-//! What hosts share, in streams of JetStream.
+//! The shared store, in streams of JetStream.
 
 use std::time::Duration;
 
@@ -26,27 +26,27 @@ use crate::{
     store::{Change, Kept, NotKept, Space, Store},
 };
 
-/// How much of a session's journal is read at once: messages, and bytes.
+/// Messages and bytes of a session's journal per read.
 const SLICE: usize = 256;
 const SLICE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How often the server says that it still gives what changes, where nothing does; after two that
-/// are missed it is watched anew, and tried for so long.
+/// Interval of the server's heartbeats while nothing changes. After two missing ones the watch is
+/// renewed, within the same time.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 const WATCHES: Duration = Duration::from_secs(2);
 
-/// How many changes wait for one who watches.
+/// Limit of changes that wait for a watcher.
 const CHANGES: usize = 1024;
 
-/// What the server says where three copies cannot be kept: it is alone, or there are fewer.
+/// Error code of the server if three copies cannot be stored, because there are fewer servers.
 const ALONE: u64 = 10074;
 const FEW: u64 = 10005;
 
-/// How much room the contents of files have, in bytes, where the stream is made; and the least that is tried.
+/// Default size of the stream for contents of files, in bytes, and the smallest one that is tried.
 const FILES: i64 = 8 * 1024 * 1024 * 1024;
 const FILES_LEAST: i64 = 64 * 1024 * 1024;
 
-/// What the server says where there is no room.
+/// Error codes of a full server.
 const FULL: [ErrorCode; 4] = [
     ErrorCode::STREAM_STORE_FAILED,
     ErrorCode::STORAGE_RESOURCES_EXCEEDED,
@@ -68,7 +68,7 @@ impl Nats {
         }
     }
 
-    /// What the subjects of a space begin with.
+    /// Returns the subject prefix of a space.
     fn around(&self, space: Space) -> String {
         match space {
             Space::Hosts => format!("$KV.{}_hosts.", self.prefix),
@@ -79,8 +79,7 @@ impl Nats {
         }
     }
 
-    /// Makes the buckets and the stream that are missing. Those that are there stay as their
-    /// operator has made them.
+    /// Creates missing buckets and streams. Existing ones keep the settings of their operator.
     pub(super) async fn make(&self, replicas: Option<usize>) -> Result<(), ConnectError> {
         for name in ["hosts", "sessions", "tokens"] {
             let bucket = format!("{}_{name}", self.prefix);
@@ -164,8 +163,8 @@ impl Nats {
         })
     }
 
-    /// What there is in a space, and what comes: ends soon after the server does that gives it,
-    /// which an ordered consumer of the client notices after ten seconds.
+    /// Returns the content of a space and its changes. Ends soon after the server that delivers
+    /// them, which an ordered consumer of the client would notice after ten seconds.
     async fn follow(&self, space: Space) -> Result<push::Messages, String> {
         let stream = self
             .context
@@ -219,7 +218,7 @@ impl Nats {
 }
 
 fn is_alone(error: &dyn std::error::Error) -> bool {
-    // The kinds of these errors do not tell it, their texts have the server's code.
+    // The error kinds do not distinguish this; their texts contain the server's code.
     let mut source = Some(error);
     while let Some(error) = source {
         let text = error.to_string();
@@ -310,7 +309,7 @@ impl Store for Nats {
                 .get_stream_no_info(name)
                 .await
                 .map_err(|error| error.to_string())?;
-            // The leader's answer: that of another server may be old.
+            // The leader must reply: the reply of another server may be old.
             match stream.get_last_raw_message_by_subject(&subject).await {
                 Ok(message) => {
                     let is_gone = message.headers.get(OPERATION).is_some();

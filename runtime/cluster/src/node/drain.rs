@@ -1,4 +1,4 @@
-//! A host that is to be empty: its sessions move to others, in order.
+//! Drains a host: its sessions move to other hosts, in order.
 
 use std::{
     collections::{BTreeSet, HashSet},
@@ -25,20 +25,20 @@ use crate::{
     store::{Space, key_of},
 };
 
-/// How often it is looked whether a session can move.
+/// Interval between checks whether a session can move.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// How long turns that were stopped at the deadline have to end.
+/// Time for turns that were stopped at the deadline to end.
 const ENDS: Duration = Duration::from_secs(5);
 
-/// What became of a drain.
+/// Result of a drain.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// How many sessions have moved.
+    /// Number of moved sessions.
     pub moved: usize,
-    /// Those that stay: no other host has their storage and their configuration.
+    /// Sessions that stay, because no other host has their storage and configuration.
     pub stay: Vec<String>,
-    /// Those in which something was still open when turns had been stopped.
+    /// Sessions with open work after their turns were stopped.
     pub busy: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What other hosts send: connections, and what is asked of this one.
+//! Letters of other hosts: connections and requests.
 
 use std::{io, sync::Arc, time::Duration};
 
@@ -27,25 +27,25 @@ const TAKE: &str = "take";
 const INHERIT: &str = "inherit";
 const DRAIN: &str = "drain";
 
-/// What the topics of tunnels begin with.
+/// Topic prefix of tunnels.
 const TUNNEL: &str = "t.";
 
-/// How long an answer is waited for: of a connection, of a placement, of a take-over.
+/// Timeouts of a reply: to a connection, a placement, a takeover.
 const CONNECTS: Duration = Duration::from_secs(3);
 const PLACES: Duration = Duration::from_millis(300);
 const TAKES: Duration = Duration::from_secs(10);
 
-/// How many tunnels end at a host, and how many bytes wait in all of them.
+/// Limit of tunnels that end at a host, and of bytes that wait in all of them.
 const TUNNELS: usize = 16 * 1024;
 pub(super) const WAIT: usize = 256 * 1024 * 1024;
 
-/// What a letter of no tunnel says at most, in bytes; how many are answered at the same time, and
-/// how many drains go on.
+/// Maximum length of a letter outside of tunnels, in bytes; limits of letters that are answered at
+/// the same time, and of drains.
 const ASKED: usize = 64 * 1024;
 pub(super) const AT_ONCE: usize = 1024;
 pub(super) const DRAINS: usize = 4;
 
-/// How many letters wait that say which sessions a host takes over.
+/// Limit of waiting letters that assign sessions to a host.
 pub(super) const INHERITS: usize = 64;
 
 /// Opens a tunnel.
@@ -78,15 +78,15 @@ struct Drain {
     deadline_ms: u64,
 }
 
-/// What is answered to each.
+/// Reply to a request.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// It is done.
+    /// Done.
     Done,
     /// The id is taken.
     Exists,
-    /// It is not done.
+    /// Not done, with the reason.
     Not(String),
 }
 
@@ -215,7 +215,8 @@ impl Shared {
         Answer::Done
     }
 
-    /// Where the letters of a tunnel come in. `None`: there are too many, or there is this one.
+    /// Returns the receiver for the letters of a tunnel. `None` if there are too many, or if it
+    /// exists.
     fn tunnel(&self, id: &str, side: char) -> Option<mpsc::Receiver<Bytes>> {
         let (letters, inbox) = mpsc::channel(LETTERS);
         let mut tunnels = lock(&self.tunnels);
@@ -263,7 +264,7 @@ impl Shared {
         }
     }
 
-    /// Where a host is now.
+    /// Returns the current address of a host.
     fn address(&self, host: &str) -> io::Result<Address> {
         let seen = self
             .view()

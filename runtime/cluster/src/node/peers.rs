@@ -1,4 +1,4 @@
-//! What a gateway asks: where a session is, and how to get there.
+//! Locations of sessions and connections to their hosts, for a gateway.
 
 use std::{io, time::Duration};
 
@@ -15,7 +15,8 @@ use crate::{
 };
 
 impl Shared {
-    /// Where a session is. One that this host hands over just now is somewhere when that is done.
+    /// Returns the location of a session. For a session that this host is handing over, waits for
+    /// the new one.
     async fn locate(&self, id: &SessionId) -> SessionLocation {
         // Their sender is this one's.
         let _ = self
@@ -69,7 +70,8 @@ impl Shared {
             why,
         };
         let alive = self.alive();
-        // One that is back has it first: its files are there. One that drains has just let it go.
+        // A returned host has priority, because its files are there. A draining host has just
+        // released it.
         let back = alive.iter().find(|host| host.host == row.host);
         let first = back.filter(|host| !host.is_draining || row.state != State::Free);
         let Some(to) = first.map(|host| &*host.host).or_else(|| heir(row, &alive)) else {
@@ -158,7 +160,7 @@ impl Shared {
             };
             match answer {
                 Answer::Done => return Ok(SessionLocation::There(host.host.clone())),
-                // Its host says that it exists.
+                // Its host reports that it exists.
                 Answer::Exists => {
                     return match self.locate(id).await {
                         SessionLocation::Unknown => Err("the id was used before".to_owned()),
@@ -285,7 +287,7 @@ impl Peers for Node {
             };
             let before = run(&shared);
             let mut changed = shared.changed.subscribe();
-            // Of one that moves in order its host tells who listens.
+            // When a session moves in order, its host notifies the subscribers.
             while run(&shared) == before && !shared.is_silent(&host) {
                 Shared::change(&mut changed).await;
             }

@@ -1,4 +1,4 @@
-//! The lease: taken, renewed, lost, given back; and those of others, watched.
+//! Leases: takes, renews, loses and returns its own, and watches those of other hosts.
 
 use std::sync::Arc;
 
@@ -19,16 +19,16 @@ use crate::{
     store::{NotKept, Space},
 };
 
-/// How long after a renewal that was not acknowledged the next is tried.
+/// Delay before the next attempt after a renewal that was not acknowledged.
 const AGAIN: Duration = Duration::from_millis(100);
 
-/// How many hosts there are at most.
+/// Limit of hosts.
 const HOSTS: usize = 1024;
 
-/// How long after a look for its own sessions that failed a host looks again, and as much more by chance.
+/// Delay before a host retries a failed search for its own sessions, plus up to the same at random.
 const OWN_AGAIN: Duration = Duration::from_secs(1);
 
-/// How often it is looked who is gone, at least.
+/// Maximum interval between checks for hosts that are gone.
 pub const LOOK: Duration = Duration::from_millis(200);
 
 /// A lease that was taken.
@@ -40,7 +40,7 @@ pub(super) struct First {
 }
 
 impl Shared {
-    /// What this host says of itself.
+    /// Returns the row of this host.
     pub(super) fn row(&self, beat: u64) -> HostRow {
         let owned = self
             .sessions()
@@ -107,7 +107,7 @@ impl Shared {
             {
                 Ok(number) => {
                     held.renewed(sent);
-                    // It takes sessions before the watch says that it is there.
+                    // It takes sessions before the watch reports its lease.
                     self.view().hosts.insert(
                         self.at.host.clone(),
                         Seen {
@@ -223,7 +223,8 @@ impl Shared {
         }
     }
 
-    /// Behind which number the next renewal goes, after one that was not. `None`: never again.
+    /// Returns the number behind which the next renewal goes, after one that failed. `None`: never
+    /// again.
     async fn look(&self, held: &Held) -> Result<Option<u64>, String> {
         let last = self.store.last(Space::Hosts, &self.at.host).await?;
         let number = last.as_ref().map_or(0, |kept| kept.number);
@@ -237,11 +238,11 @@ impl Shared {
         }
         if held.is_good(BootInstant::now()) {
             if row.is_none() {
-                // What is no row has told the others nothing, and no one who goes by the rules has
+                // A message that is no row has no effect on the others, and no correct host has
                 // written it.
                 return Ok(Some(number));
             }
-            // By no one who goes by the rules. It ends with the lease, at the latest.
+            // No correct host has written it. It ends with the lease, at the latest.
             return Err("somebody else has ended it".to_owned());
         }
         if !is_own {
@@ -282,7 +283,7 @@ impl Shared {
                 },
             ),
             None => {
-                // It was removed, or somebody has written what is no row.
+                // It was removed, or another writer has stored a message that is no row.
                 let Ok(last) = self.store.last(Space::Hosts, host).await else {
                     return false;
                 };
@@ -321,7 +322,7 @@ impl Shared {
         }
     }
 
-    /// Whether another host has ended a lease; the news of that may be on its way.
+    /// Returns true if another host has ended a lease, even if the change has not arrived yet.
     async fn is_over(&self, host: &str) -> bool {
         let Ok(Some(kept)) = self.store.last(Space::Hosts, host).await else {
             return false;
@@ -378,7 +379,7 @@ impl Shared {
                     view.watch.heard_own(now);
                 }
                 view.watch.saw(host, number, Terms { ttl: row.ttl() }, now);
-                // That a host is over another one may say of it.
+                // Any host may report that another host's lease is over.
                 let at = view
                     .hosts
                     .get(host)
@@ -425,7 +426,7 @@ impl Shared {
         }
     }
 
-    /// Serves nothing any more.
+    /// Stops serving.
     fn lose(&self) {
         let Some(sessions) = self.sessions() else {
             return;

@@ -1,4 +1,4 @@
-//! Sessions come to this host: new ones, its own of before, and those of hosts that are gone.
+//! Takes sessions: new ones, the host's earlier ones, and those of hosts that are gone.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -19,18 +19,18 @@ use crate::{
     wire,
 };
 
-/// How many sessions are taken at the same time.
+/// Limit of sessions that are taken at the same time.
 pub const AT_ONCE: usize = 8;
 
-/// How long after a look for the sessions of a host that is gone the next one is; it doubles each time.
+/// First delay between searches for the sessions of a host that is gone; it doubles each time.
 pub const AGAIN: Duration = Duration::from_secs(1);
 /// See [`AGAIN`].
 pub const AGAIN_MOST: Duration = Duration::from_secs(4);
 
-/// How often it is tried, where somebody else writes at the same time.
+/// Limit of attempts while another host writes at the same time.
 const TRIES: usize = 5;
 
-/// Why a session did not come to this host.
+/// Error of a session that this host could not take.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotTaken {
     #[error("there is no session of this id")]
@@ -192,7 +192,7 @@ impl Shared {
             }
             let (last, epoch) = self.copy(id, &key, &read.row).await.map_err(failed)?;
             if epoch >= row.epoch {
-                // Behind it somebody has written what cannot be read.
+                // Another writer has stored an unreadable message behind it.
                 last_epoch = epoch;
                 continue;
             }
@@ -331,7 +331,7 @@ impl Shared {
         Ok(())
     }
 
-    /// Looks for those of hosts that are gone, for as long as the node lives.
+    /// Searches for sessions of hosts that are gone, while the node lives.
     pub(super) async fn take_over(self: Arc<Self>) {
         let mut changed = self.changed.subscribe();
         // When each was looked at last, and how long after that it is again.
@@ -351,7 +351,7 @@ impl Shared {
                 if !is_due || !is_finder() || !self.end_lease(&host).await {
                     continue;
                 }
-                // What is there then is being taken, or stays with that host.
+                // The remaining sessions are being taken, or stay with that host.
                 let wait = look.map_or(AGAIN, |(_, wait)| AGAIN_MOST.min(wait * 2));
                 looks.insert(host.clone(), (Instant::now(), wait));
                 if let Err(why) = self.find(&host).await {
@@ -361,8 +361,8 @@ impl Shared {
         }
     }
 
-    /// Takes those sessions again, under a later epoch, in which somebody wrote who has no right
-    /// to: their rows still name this host.
+    /// Takes sessions again, under a later epoch, in which a writer without the right has written:
+    /// their rows still name this host.
     async fn heal(&self) {
         let mut rows = Vec::new();
         for id in self.keeper.fenced() {
@@ -395,7 +395,7 @@ impl Shared {
             .collect()
     }
 
-    /// Finds the sessions of a host that is gone, and tells each heir which are its own.
+    /// Finds the sessions of a host that is gone, and assigns them to their successors.
     async fn find(self: &Arc<Self>, host: &str) -> Result<(), String> {
         let rows = self.rows_of(host).await?;
         if rows.is_empty() {

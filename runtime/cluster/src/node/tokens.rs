@@ -15,14 +15,14 @@ use crate::{
     store::{Change, NotKept, Space},
 };
 
-/// How often it is looked whether the file has changed.
+/// Interval between checks whether the file has changed.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// How long after a try that failed the next one is made; it doubles each time.
+/// First delay before a retry; it doubles each time.
 const AGAIN: Duration = Duration::from_millis(250);
 const AGAIN_MOST: Duration = Duration::from_secs(5);
 
-/// How often it is tried, where others write at the same time.
+/// Limit of attempts while others write at the same time.
 const TRIES: usize = 16;
 
 /// Under which key all of them are: two that change them at the same time change one after the other.
@@ -78,7 +78,7 @@ impl Shared {
         let mut seen = file.version();
         loop {
             if changes.is_none() {
-                // What changed while no one watched is found by a look.
+                // Changes that happened without a watch are found by a read.
                 changes = self.store.watch(Space::Tokens).await.ok();
                 is_due = true;
             }
@@ -107,7 +107,7 @@ impl Shared {
     }
 }
 
-/// The next change. Never resolves where no one watches.
+/// Returns the next change. Never resolves without a watch.
 async fn next(changes: &mut Option<mpsc::Receiver<Change>>) -> Option<Change> {
     match changes {
         Some(changes) => changes.recv().await,

@@ -10,13 +10,12 @@ use trunkline_sessions::Batch;
 use super::{BATCH, Broken, Head, head};
 use crate::row::SessionRow;
 
-/// Puts the messages of a session together again, in the order in which they are kept.
+/// Reassembles the messages of a session, in their stored order.
 ///
-/// A batch counts where it is the next one of the run that writes this epoch, or the first one of a
-/// later epoch, and its entries go on where those before ended. What else is there was written
-/// without a right, or is a copy: it is skipped, and counted. Where it may be the rest of a record
-/// of which a part is lost, that is decided when a later batch counts, or at the
-/// [end](Reader::end).
+/// A batch counts if it is the next one of the run that writes this epoch, or the first one of a
+/// later epoch, and if its entries continue the previous ones. All others were written without the
+/// right, or are copies: they are skipped and counted. If one may be the rest of a record that has
+/// lost a part, this is decided when a later batch counts, or at the [end](Reader::end).
 #[derive(Debug)]
 pub struct Reader {
     session: SessionId,
@@ -28,13 +27,13 @@ pub struct Reader {
     next: u64,
     /// Parts of a batch that is not whole.
     parts: Option<(Head, BytesMut)>,
-    /// What does not go on where the record ended, and might be right.
+    /// A message that does not continue the record, but might be right.
     doubt: Option<Broken>,
     skipped: u64,
 }
 
 impl Reader {
-    /// One for the messages of the session that has this row, from any of them on.
+    /// Creates a reader for the session of this row, from any of its messages on.
     #[must_use]
     pub fn new(session: SessionId, row: &SessionRow) -> Self {
         let owner = (row.incarnation.clone(), row.epoch);
@@ -61,7 +60,7 @@ impl Reader {
         self.last.as_ref().map_or(0, |_| self.next - 1)
     }
 
-    /// How many messages did not count.
+    /// Returns the number of skipped messages.
     #[must_use]
     pub fn skipped(&self) -> u64 {
         self.skipped
@@ -159,7 +158,7 @@ impl Reader {
 
     fn skip(&mut self, why: &str) -> Option<Batch> {
         self.skipped += 1;
-        // One line tells it of many.
+        // Many are logged by few lines.
         if self.skipped.is_power_of_two() {
             tracing::warn!(session = %self.session, skipped = self.skipped, "a message of the journal does not count: {why}");
         }
@@ -216,7 +215,7 @@ mod tests {
     };
     use crate::ownership::{self, Me};
 
-    /// One whose lines have `bytes` bytes each.
+    /// Returns a batch whose lines have `bytes` bytes each.
     fn batch(epoch: u64, first: u64, count: u32, bytes: usize) -> Batch {
         let line = format!("{}\n", "l".repeat(bytes));
         Batch {
@@ -231,7 +230,7 @@ mod tests {
         }
     }
 
-    /// One for a session that this run has, under this epoch.
+    /// Returns a reader for a session of this run and epoch.
     fn reader(incarnation: &str, epoch: u64) -> Reader {
         let me = Me {
             host: "h".to_owned(),

@@ -1,5 +1,5 @@
-//! Servers that do not let a host in, and servers that a host does not use: it is said why, and
-//! what to do next.
+//! Servers that refuse a host, and servers that a host refuses: the errors name the cause and the
+//! next step.
 
 use std::{
     fs,
@@ -221,7 +221,7 @@ async fn a_certificate_is_checked_by_the_authority_that_is_named() {
     }
 }
 
-/// A server that says that it has this version, and answers a ping.
+/// Runs a server that announces this version and answers pings.
 fn says(version: &str, max_payload: usize) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();

@@ -19,12 +19,12 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// One with JetStream; `None`, and a word of it, where there is no `nats-server`.
+    /// Starts a server with JetStream; `None`, with a note, without `nats-server`.
     pub(crate) fn start() -> Option<Self> {
         Self::with(&["-p", "-1", "-js"])
     }
 
-    /// One with JetStream and this configuration beside it.
+    /// Starts a server with JetStream and this additional configuration.
     #[allow(dead_code, reason = "not every test that has this file uses it")]
     pub(crate) fn configured(config: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
@@ -36,12 +36,12 @@ impl Server {
         )
     }
 
-    /// One with these arguments.
+    /// Starts a server with these arguments.
     pub(crate) fn with(args: &[&str]) -> Option<Self> {
         Self::within(Arc::new(tempfile::tempdir().unwrap()), args)
     }
 
-    /// One that goes on with what a folder has.
+    /// Starts a server on the content of a folder.
     pub(crate) fn within(folder: Arc<TempDir>, args: &[&str]) -> Option<Self> {
         let program =
             std::env::var("TRUNKLINE_NATS_SERVER").unwrap_or_else(|_| "nats-server".to_owned());
@@ -92,13 +92,13 @@ impl Server {
         })
     }
 
-    /// What it has written into its log.
+    /// Returns its log.
     #[allow(dead_code, reason = "not every test that has this file uses it")]
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap()
     }
 
-    /// Where it is.
+    /// Returns its address.
     pub(crate) fn url(&self) -> String {
         format!("nats://127.0.0.1:{}", self.port)
     }

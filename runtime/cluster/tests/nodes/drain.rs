@@ -1,4 +1,4 @@
-//! Hosts that are emptied: their sessions move in order, and who listens to one or looks for it goes with it.
+//! Drained hosts: their sessions move in order, and their subscribers and seekers follow.
 
 use std::{sync::Arc, time::Duration};
 

@@ -25,7 +25,7 @@ fn sha256(content: &[u8]) -> String {
         .collect()
 }
 
-/// What repeats late.
+/// Returns a content with a long period.
 fn content(len: usize) -> Vec<u8> {
     (0..len)
         .map(|at| u8::try_from(at * 7 % 251).unwrap())
@@ -61,7 +61,7 @@ async fn given(a: &Machine, id: &SessionId, sizes: &[usize]) {
     a.turn(id, "m-1", "file of the agent").await;
     for &size in sizes {
         a.give(id, &content(size)).await.unwrap();
-        // Again: by a client that did not hear the answer.
+        // Once more, by a client that missed the reply.
         a.give(id, &content(size)).await.unwrap();
     }
 }
@@ -125,7 +125,7 @@ pub(crate) async fn connect_at(url: &str, host: &str) -> Arc<Nats> {
     Arc::new(Nats::connect(&options).await.unwrap())
 }
 
-/// What the server's operator sees of a stream.
+/// Returns the configuration of a stream as the server's operator sees it.
 async fn stream(server: &Server, name: &str) -> (jetstream::Context, jetstream::stream::Config) {
     let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
     let config = context
@@ -163,7 +163,8 @@ async fn files_are_kept_on_a_real_server_as_well() {
         sizes.len() + 1
     );
 
-    // The operator gives them less room than they have: the next is refused, and the session goes on.
+    // The operator gives them less room than they use: the next one is refused, and the session
+    // continues.
     let (context, config) = stream(&server, "trunkline_files").await;
     context
         .update_stream(jetstream::stream::Config {
@@ -306,7 +307,7 @@ async fn what_is_not_the_file_is_refused_and_what_was_begun_is_ended() {
         assert!(error.contains("is not that file"), "{error}");
         assert!(a.kept().is_empty(), "{:?}", a.kept());
     }
-    // A host ended while it gave the file: no one is given the half.
+    // A host ended during the transfer of the file: the half is never delivered.
     let half = [piece(0, 1500, &wanted[..700])];
     put(&half).await;
     assert_eq!(a.sessions.file(&id, &sha256(&wanted)).await.unwrap(), None);

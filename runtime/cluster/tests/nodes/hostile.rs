@@ -1,4 +1,5 @@
-//! What others write into the cluster's server who have no right to: hosts refuse it, count it, and go on.
+//! Writes of others without the right into the cluster's server: hosts refuse them, count them, and
+//! continue.
 
 use std::{
     sync::Arc,
@@ -26,7 +27,7 @@ use crate::{
     server::Server,
 };
 
-/// How often a host has counted something.
+/// Returns a counter of a host.
 fn count(machine: &Machine, name: &str) -> u64 {
     let counters = machine.node.counters();
     counters
@@ -52,7 +53,7 @@ impl Outsider {
         Self(connect(server, "outsider").await)
     }
 
-    /// Writes behind whatever is there.
+    /// Writes behind the last message.
     async fn write(&self, space: Space, key: &str, bytes: Bytes) {
         loop {
             let last = self
@@ -197,7 +198,7 @@ async fn what_outsiders_write_into_the_journal_costs_a_turn_at_most_and_never_th
             })
             .await;
         outsider.write(Space::Journal, &key, forged).await;
-        // What it hears now is not stored, and so not accepted.
+        // Further inputs are not stored, and so not accepted.
         say(&a, &id, &format!("f-{n}")).await;
         let late = Instant::now() + Duration::from_secs(20);
         while outsider.row(&id).await.epoch <= epoch + 5 {
@@ -283,7 +284,7 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
         let _ = outsider.0.put(Space::Hosts, name, 0, row).await;
     }
     until(|| count(&b, "rows_refused") >= rows.len() as u64).await;
-    // One that says that it has all there can be is asked last, and does not answer.
+    // A host that reports the highest load is chosen last, and does not respond.
     outsider
         .write(
             Space::Hosts,
@@ -314,7 +315,8 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
         );
     }
 
-    // The session's row: while it is not one, no other host finds the session, and its own goes on.
+    // The session's row: while it is invalid, no other host finds the session, and its own host
+    // continues.
     let row = outsider.row(&id).await;
     for lie in [
         SessionRow {
@@ -359,7 +361,7 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
         assert!(count(other, "rows_refused") > before, "{lie:?}");
         assert_eq!(owner.node.locate(&id).await, SessionLocation::Here);
     }
-    // The highest epoch there is: no host takes the session, and says so.
+    // The highest epoch: no host takes the session, and the reason is reported.
     let most = SessionRow {
         epoch: MOST_EPOCH,
         state: State::Free,

@@ -1,5 +1,5 @@
-//! The store has lost what it had, or is an older copy: no number of an entry that was shown comes
-//! to stand for another one.
+//! The store has lost content, or is an older copy: the number of an entry that a client has seen
+//! is never assigned to another one.
 
 use trunkline_cluster::{marks::Marks, memory::Memory, node::JoinError, store::Space};
 use trunkline_gateway::{Peers, SessionLocation};
@@ -11,7 +11,7 @@ use super::{
     machine::{Known, Machine, until},
 };
 
-/// Waits until a host serves nothing any more, and says why.
+/// Waits until a host serves nothing and reports the reason.
 async fn says(machine: &Machine, id: &SessionId, part: &str) {
     until(|| machine.marks.lost().is_some() && machine.sessions.owned().is_empty()).await;
     let place = machine.node.locate(id).await;
@@ -25,7 +25,7 @@ async fn says(machine: &Machine, id: &SessionId, part: &str) {
     assert!(refused.contains(part), "{refused}");
 }
 
-/// What a listener hears until it ends.
+/// Returns everything that a subscriber receives until its end.
 async fn rest(mut listener: Listener) -> String {
     let mut lines = Vec::new();
     while let Ok(StreamItem::Entries | StreamItem::Reply) = listener.next(&mut lines).await {}
@@ -44,7 +44,7 @@ async fn a_host_ends_when_the_journal_under_it_is_an_older_copy() {
     let copy = memory.copy(Space::Journal);
     a.turn(&older, "m-2", "two").await;
     memory.restore(copy);
-    // Of this session nothing is missing: it is the number that tells.
+    // Nothing of this session is missing: only the number reveals the loss.
     let heard = rest(a.say(&same, "m-3", "three").await).await;
     assert!(!heard.contains("three"), "it was shown: {heard}");
     says(&a, &same, "journal gave the number").await;
@@ -88,7 +88,7 @@ async fn a_host_that_has_seen_more_does_not_join() {
     a.open_here(&id).await;
     let copy = memory.copy(Space::Journal);
     a.turn(&id, "m-1", "one").await;
-    // All is there: it is its own again.
+    // Everything is stored: the host has it again.
     let again = Machine::again(&memory, "a", a.end().await).await.unwrap();
     until(|| again.sessions.owns(&id)).await;
     let known = again.end().await;

@@ -29,7 +29,7 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{Listener, Sessions, StreamItem};
 
-/// How long a lease holds here.
+/// Duration of a lease in these tests.
 pub(crate) const TTL: Duration = Duration::from_secs(1);
 
 const SOON: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ pub(crate) async fn until(mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// What a machine keeps when its host ends.
+/// State of a machine that survives its host.
 #[derive(Debug)]
 pub(crate) struct Known {
     pub(crate) folder: TempDir,
@@ -171,7 +171,7 @@ impl Machine {
         }
     }
 
-    /// Says something, and gives who hears what comes of it.
+    /// Sends an input and returns a subscriber to its turn.
     pub(crate) async fn say(&self, id: &SessionId, message: &str, text: &str) -> Listener {
         let listener = self.join_session(id).await;
         let turn = format!("t-{message}");
@@ -184,7 +184,7 @@ impl Machine {
         listener
     }
 
-    /// Says something, and hears until an entry of the turn has this type.
+    /// Sends an input and reads until an entry of the turn has this type.
     async fn hear(&self, id: &SessionId, message: &str, text: &str, kind: &str) -> String {
         let mut listener = self.say(id, message, text).await;
         let turn = format!("t-{message}");
@@ -213,7 +213,7 @@ impl Machine {
         heard.await.expect("the turn goes on")
     }
 
-    /// A whole turn: what the agent says.
+    /// Runs a whole turn and returns the agent's output.
     pub(crate) async fn turn(&self, id: &SessionId, message: &str, text: &str) -> String {
         self.hear(id, message, text, "turn.complete").await
     }
@@ -318,8 +318,8 @@ impl Machine {
     }
 }
 
-/// An agent that says what it hears; a turn that is to wait ends when it is stopped. Of a text that
-/// begins with `file ` it makes a file, which it gives.
+/// An agent that repeats its input; a turn that waits ends when it is stopped. For a text that
+/// begins with `file ` it makes a file and returns it.
 async fn echo(told: DuplexStream, mut says: DuplexStream) {
     let mut lines = BufReader::new(told).lines();
     let mut folder = PathBuf::new();

@@ -33,7 +33,7 @@ fn start(folder: &Path) -> Option<(Server, [PathBuf; 3])> {
             &key.public_key(),
         );
     }
-    // Where it listens and what it keeps is a test's own.
+    // Each test has its own address and storage.
     let is_own = |line: &&str| !line.starts_with("listen") && !line.starts_with("jetstream");
     let config = config.lines().filter(is_own).collect::<Vec<_>>().join("\n");
     let files = keys.map(|(name, key)| {

@@ -40,7 +40,8 @@ async fn a_token_is_good_at_each_host_until_it_is_revoked_at_one() {
     b.tokens().revoke(&one).unwrap();
     until(|| !has(&a.tokens(), &one)).await;
 
-    // One that is cut off goes on by what it knows, and learns the rest when it is back.
+    // A host that is cut off continues with the tokens that it knows, and gets the rest on its
+    // return.
     memory.cut("a", true);
     b.tokens().revoke(&two).unwrap();
     let (three, _) = make(&b.tokens());
@@ -52,7 +53,7 @@ async fn a_token_is_good_at_each_host_until_it_is_revoked_at_one() {
     memory.cut("a", false);
     until(|| !has(&a.tokens(), &two) && has(&a.tokens(), &three) && has(&b.tokens(), &four)).await;
 
-    // Digests alone are kept.
+    // Only digests are stored.
     let secret = text.rsplit('_').next().unwrap();
     assert!(!String::from_utf8_lossy(&shared()).contains(secret));
     a.end().await;
@@ -80,7 +81,7 @@ async fn tokens_that_are_made_at_the_same_time_are_all_kept() {
     .await;
     assert_eq!(a.tokens().read().unwrap().len(), all.len());
 
-    // What no one can read is left as it is, and each host keeps what it knows.
+    // An unreadable value is left unchanged, and each host keeps its tokens.
     let store = memory.of("a");
     let last = store
         .last(Space::Tokens, "all")

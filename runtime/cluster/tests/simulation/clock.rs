@@ -1,5 +1,4 @@
-//! Time that is made up: it goes on to the next moment at which something happens, when nothing is
-//! left to do at this one.
+//! Simulated time: it advances to the next event when nothing is left to do at the present one.
 
 use std::{
     cell::{Cell, RefCell},
@@ -58,7 +57,7 @@ impl PartialEq for Waiting {
 
 impl Eq for Waiting {}
 
-/// Whether a task was woken since.
+/// True if a task was woken since.
 #[derive(Default)]
 struct Woken(AtomicBool);
 

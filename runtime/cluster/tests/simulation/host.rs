@@ -29,7 +29,7 @@ use trunkline_process::BootInstant;
 
 use super::{World, rows};
 
-/// How long after a renewal that was not acknowledged the next is tried.
+/// Delay before the next attempt after a renewal that was not acknowledged.
 const RENEWS_AGAIN: Duration = Duration::from_millis(100);
 
 /// A host's row as another one saw it.
@@ -49,7 +49,7 @@ pub(crate) struct Host {
     watch: RefCell<Watch>,
     /// The sessions that it serves, by their numbers.
     pub(crate) serves: RefCell<HashSet<u32>>,
-    /// Since when it reaches no one; what it has it serves until its lease has run out.
+    /// Time since which it is cut off; it serves its sessions until its lease has run out.
     pub(crate) cut: Cell<Option<BootInstant>>,
     changed: Cell<bool>,
     waits: Cell<Option<Waker>>,
@@ -80,7 +80,7 @@ impl Host {
         self.held.get().is_good(self.world.clock.now())
     }
 
-    /// What it does for as long as it is connected.
+    /// Starts its tasks, which run while it is connected.
     pub(crate) fn start(self: &Rc<Self>) {
         self.world.clock.spawn(self.clone().renew());
         self.world.clock.spawn(self.clone().take_over());
@@ -147,7 +147,7 @@ impl Host {
         }
     }
 
-    /// Serves nothing any more when its lease has run out.
+    /// Stops serving when its lease has run out.
     async fn guard(self: Rc<Self>, until: Option<BootInstant>) {
         let Some(until) = until else { return };
         self.world.clock.until(until).await;
@@ -372,7 +372,7 @@ impl Host {
         }
     }
 
-    /// Finds the sessions of a host that is gone, and tells each heir which are its own.
+    /// Finds the sessions of a host that is gone, and assigns them to their successors.
     async fn find(&self, host: &str) {
         let rows = self.rows_of(host).await;
         if rows.is_empty() {

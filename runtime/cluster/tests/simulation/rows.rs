@@ -1,4 +1,4 @@
-//! What hosts write, as long as it is in the program.
+//! Rows of hosts.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ pub(crate) fn me(host: &str) -> Me {
     }
 }
 
-/// Its row.
+/// Returns a host's row.
 pub(crate) fn host(me: &Me, ttl: Duration) -> HostRow {
     HostRow {
         host: me.host.clone(),

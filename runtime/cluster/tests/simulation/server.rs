@@ -1,4 +1,4 @@
-//! A server whose answers take as long as those of a real one: a store in memory behind a queue.
+//! A server with the latencies of a real one: a store in memory behind a queue.
 
 use std::{
     cell::{Cell, RefCell},
@@ -16,7 +16,7 @@ use trunkline_process::BootInstant;
 
 use super::clock::Clock;
 
-/// What the server takes for each thing it does. It does one after the other.
+/// Time of each operation of the server. Operations run one after the other.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Costs {
     /// From a host to the server, and back.
@@ -31,8 +31,8 @@ pub(crate) struct Costs {
     pub(crate) out: Duration,
 }
 
-/// What one core of a server of version 2.15 does, by `rates` and `watchers` of the benchmark; the
-/// way is a guess, for machines of one site.
+/// Times on one core of a server of version 2.15, by `rates` and `watchers` of the benchmark; the
+/// network latency is a guess, for machines of one site.
 pub(crate) const MEASURED: Costs = Costs {
     way: Duration::from_micros(250),
     put: Duration::from_micros(30),
@@ -42,16 +42,16 @@ pub(crate) const MEASURED: Costs = Costs {
     out: Duration::from_micros(13),
 };
 
-/// How long an answer is waited for.
+/// Timeout of a reply.
 const ANSWER: Duration = Duration::from_secs(5);
 
-/// What the server did in one second.
+/// Work of the server in one second.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Done {
     pub(crate) puts: u64,
-    /// Those of them that came too late.
+    /// Number of these that were too late.
     pub(crate) in_vain: u64,
-    /// What was asked and had no answer in time.
+    /// Number of requests without a reply in time.
     pub(crate) too_late: u64,
     pub(crate) lasts: u64,
     pub(crate) lists: u64,
@@ -74,7 +74,7 @@ impl Done {
         }
     }
 
-    /// What was asked of it.
+    /// Returns the number of requests.
     pub(crate) fn asked(&self) -> u64 {
         self.puts + self.lasts + self.lists + self.too_late
     }
@@ -112,7 +112,7 @@ impl Server {
         }
     }
 
-    /// It goes away for a while.
+    /// Makes it unavailable for a while.
     pub(crate) fn leave(&self, time: Duration) {
         self.away
             .set(Some((self.clock.now(), self.clock.now() + time)));
@@ -157,7 +157,7 @@ impl Server {
                 .max(done.saturating_duration_since(arrives)),
         );
         if done > self.clock.now() + ANSWER {
-            // It does so all the same, for no one.
+            // It does the work nevertheless, in vain.
             self.count(|done| done.too_late += 1);
             self.clock.sleep(ANSWER).await;
             return false;
@@ -242,7 +242,7 @@ impl Server {
         self.answers(Ok(rows)).await
     }
 
-    /// What is there before time begins.
+    /// Stores a message before time begins.
     pub(crate) fn fill(&self, space: Space, key: &str, bytes: Bytes) -> u64 {
         at_once(self.store.put(space, key, 0, bytes)).unwrap()
     }

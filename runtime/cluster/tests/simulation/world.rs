@@ -27,10 +27,10 @@ use self::{
     server::{Done, MEASURED, Server},
 };
 
-/// What a renewal has beside its row when it comes to a host: subjects and headers, in bytes, as measured.
+/// Bytes of a delivered renewal besides its row: subjects and headers, as measured.
 const AROUND: u64 = 180;
 
-/// How large, and by which numbers chance goes.
+/// Size of the simulation, and the seed of its random numbers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) hosts: usize,
@@ -50,7 +50,7 @@ pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) server: Server,
     hosts: RefCell<Vec<Rc<Host>>>,
-    /// Which host serves each session, or did last.
+    /// Current or last host of each session.
     owners: RefCell<Vec<usize>>,
     numbers: HashMap<String, u32>,
     random: Cell<u64>,
@@ -58,7 +58,7 @@ pub(crate) struct World {
     taken: RefCell<Vec<(u32, BootInstant)>>,
     /// When leases were ended by others.
     ended: RefCell<BTreeMap<String, BootInstant>>,
-    /// How often a host began to serve what another one still served.
+    /// Number of times that a host began to serve a session that another one still served.
     twice: Cell<u64>,
     /// The hosts that others may find gone, in order.
     pub(crate) cut: RefCell<Vec<String>>,
@@ -203,7 +203,7 @@ impl World {
         self.taken.borrow_mut().push((session, self.clock.now()));
     }
 
-    /// How many sessions no host serves that is connected and may act.
+    /// Returns the number of sessions without a connected host that may act.
     fn unserved(&self) -> usize {
         let hosts = self.hosts.borrow();
         let serves = |host: &&Rc<Host>| host.cut.get().is_none() && host.may_act();
@@ -216,7 +216,7 @@ impl World {
     }
 }
 
-/// How many there are of each, in order.
+/// Counts, in ascending order.
 #[derive(Debug)]
 pub(crate) struct Spread {
     pub(crate) least: f64,
@@ -244,8 +244,8 @@ impl Spread {
     }
 }
 
-/// How many sessions each host has when so many a second were opened, by hosts that know of the
-/// others' loads what the last renewals said. `None`: they know it as it is.
+/// Opens this many sessions a second on hosts that know each other's load from the last renewals,
+/// and returns the sessions of each host. `None`: the hosts know the present load.
 pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
     let mut known: Vec<_> = (0..scale.hosts)
         .map(|number| rows::host(&rows::me(&rows::name(number)), scale.ttl))
@@ -271,7 +271,7 @@ pub(crate) fn spread(scale: Scale, a_second: Option<f64>) -> Spread {
     Spread::of(loads.into_iter().map(|load| load as f64).collect())
 }
 
-/// What renewals cost: all that the server does in ten seconds in which nothing happens.
+/// Returns the cost of renewals: the server's work in ten idle seconds.
 pub(crate) fn traffic(scale: Scale) -> Done {
     let world = World::begin(Scale {
         sessions: 0,
@@ -285,7 +285,7 @@ pub(crate) fn traffic(scale: Scale) -> Done {
         .fold(Done::default(), |sum, second| sum.with(second))
 }
 
-/// What became of the sessions of hosts that died.
+/// Outcome for the sessions of hosts that died.
 #[derive(Debug)]
 pub(crate) struct Healed {
     pub(crate) sessions: usize,
@@ -293,14 +293,14 @@ pub(crate) struct Healed {
     /// in seconds.
     pub(crate) after: Spread,
     pub(crate) after_lease: Spread,
-    /// How many sessions survivors took.
+    /// Number of sessions that survivors took.
     pub(crate) shares: Spread,
     pub(crate) twice: u64,
     pub(crate) unserved: usize,
     pub(crate) server: Load,
 }
 
-/// What the server did meanwhile.
+/// Work of the server meanwhile.
 #[derive(Debug)]
 pub(crate) struct Load {
     /// In each second.
@@ -318,7 +318,7 @@ impl Load {
 }
 
 impl World {
-    /// Ends all, and says what the server did.
+    /// Ends the simulation and returns the server's work.
     fn end(&self, since: BootInstant) -> Load {
         self.clock.end();
         let seconds = self
@@ -336,8 +336,8 @@ impl World {
     }
 }
 
-/// A tenth of the hosts is cut off at once: others hear nothing of it, and it serves until its
-/// lease has run out.
+/// Cuts off a tenth of the hosts at once: others receive nothing from them, and they serve until
+/// their lease has run out.
 pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
     let world = World::begin(scale);
     let begun = world.clock.now();
@@ -399,10 +399,10 @@ pub(crate) fn deaths(scale: Scale, within: Duration) -> Healed {
     }
 }
 
-/// How long it is looked whether anything else happens.
+/// Time to wait for unexpected events.
 const AFTERWARDS: Duration = Duration::from_secs(3);
 
-/// How it went on after the server was away.
+/// Outcome after the server was unavailable.
 #[derive(Debug)]
 pub(crate) struct Returned {
     /// From the server's return until each session was served, in seconds.
