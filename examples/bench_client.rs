@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     let command = Command::new(args.next().ok_or(usage)?).args(args);
     let mut agent = AgentConfig::external("agent", command);
-    // The core alone.
+    // Only the core.
     agent.extensions = Some(Vec::new());
     #[allow(deprecated, reason = "older measurements call it")]
     let host = Host::builder().agent(agent).without_usage_log().build()?;

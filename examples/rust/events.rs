@@ -1,4 +1,4 @@
-//! What a turn can send and ask besides text: a function for each, by the first word of the input.
+//! Events and requests of a turn besides text: a function for each, by the first word of the input.
 
 use std::{
     process::ExitCode,
@@ -11,7 +11,7 @@ use trunkline_sdk::{
     ToolOutcome, Turn, protocol::Usage,
 };
 
-/// What the model thinks, piece by piece. It is no part of the answer.
+/// Sends thinking of the model, piece by piece. It is not part of the answer.
 async fn think(turn: &Turn) {
     turn.thinking("Is it a question? ").await;
     turn.thinking("It is.").await;
@@ -49,7 +49,7 @@ async fn plan(turn: &Turn) {
     .await;
 }
 
-/// How long work goes: a line for the user, and a sign of life while there is nothing to say.
+/// Reports the progress of work: a line for the user, and a sign of life during silence.
 async fn work(turn: &Turn) -> Result<(), Error> {
     turn.progress("step 1 of 2").await;
     tokio::select! {
@@ -91,7 +91,8 @@ async fn ask(turn: &Turn) {
     .await;
 }
 
-/// Files: those of the user come with the input, and one is made and sent. `Turn::file` sends one that is there.
+/// Exchanges files: files of the user arrive with the input, and one is made and sent. `Turn::file`
+/// sends an existing one.
 async fn exchange_files(turn: &Turn, input: &Input) -> Result<(), Error> {
     for file in &input.files {
         turn.output(format!("got {}\n", file.file_path)).await;

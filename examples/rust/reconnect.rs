@@ -13,10 +13,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How many hosts may end before a text is answered.
+/// Limit of hosts that may end before a text is answered.
 const HOSTS: usize = 10;
 
-/// What the hub knows. One that may crash itself keeps `session` and `last` in a file.
+/// State of the hub. A hub that may crash itself keeps `session` and `last` in a file.
 struct Hub {
     command: Vec<String>,
     host: Option<(Child, Lines<BufReader<ChildStdout>>)>,
@@ -99,7 +99,7 @@ impl Hub {
     fn send(&mut self, mut message: Value) {
         message["session_id"] = self.session.as_str().into();
         if let Some(stdin) = self.host.as_mut().and_then(|(host, _)| host.stdin.as_mut()) {
-            // A host that is gone says so by the end of its stdout.
+            // The end of its stdout reports that a host is gone.
             let _ = writeln!(stdin, "{message}");
         }
     }
@@ -114,7 +114,7 @@ impl Hub {
             );
             match (kind, seq) {
                 _ if message["session_id"] != self.session.as_str() => {}
-                // Its start was stored, and not heard of.
+                // Its start was stored, but the reply was lost.
                 ("session.refused", _) if message["reason"] == "exists" => {
                     self.enter("session.attach");
                     self.send(input.clone());

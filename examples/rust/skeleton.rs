@@ -16,7 +16,7 @@ use trunkline_sdk::{
 /// The longest piece of an answer, in bytes: what an agent prints is not to be trusted.
 const PIECE: u64 = 64 * 1024;
 
-/// How often quiet work says that it goes on.
+/// Interval between signs of life during quiet work.
 const WORKING: Duration = Duration::from_secs(5);
 
 /// 1. What an operator may configure, in the agent's `config`. A key that is not here is an error.
@@ -25,7 +25,7 @@ const WORKING: Duration = Duration::from_secs(5);
 struct Config {
     /// The program: a name in PATH, or a path.
     command: String,
-    /// Its arguments.
+    /// Arguments of the program.
     args: Vec<String>,
 }
 
@@ -42,7 +42,8 @@ struct Skeleton {
     config: Config,
 }
 
-/// 2. What one session keeps: here, where it works; for most agents, their own id of the conversation, too.
+/// 2. State of a session: here its working directory; for most agents also their own id of the
+///    conversation.
 #[derive(Debug, Default)]
 struct Work {
     folder: Option<PathBuf>,
@@ -159,7 +160,7 @@ async fn answer(turn: &Turn, mut stdout: impl AsyncBufReadExt + Unpin) -> Result
     }
 }
 
-/// That the program does not run, with the kind of failure that a hub can act on.
+/// Converts the error of a program that does not run to a failure that a hub can act on.
 fn not_started(error: &SpawnError) -> Error {
     Error::new(
         Category::NotInstalled,

@@ -1,7 +1,8 @@
-//! A to-do list for each session: state, a permission, a file, a long turn that can be stopped and steered.
+//! A to-do list for each session: state, a permission, a file, a long turn that can be stopped and
+//! steered.
 //!
-//! `add TEXT`, `list`, `clear` (asks first), `export` (sends a file), `work` (does one entry a second; what the user
-//! says meanwhile is added to the list).
+//! Commands: `add TEXT`, `list`, `clear` (asks first), `export` (sends a file), `work` (does one
+//! entry a second; input that arrives meanwhile is added to the list).
 
 use std::{process::ExitCode, time::Duration};
 
@@ -10,7 +11,7 @@ use trunkline_sdk::{
     protocol::OptionKind,
 };
 
-/// What one session keeps.
+/// State of a session.
 #[derive(Default)]
 struct List {
     entries: Vec<String>,

@@ -23,7 +23,7 @@ use serde_json::json;
 static GO: Need = Need::new("go", &["go", "version"]);
 static JQ: Need = Need::new("jq", &["jq", "--version"]);
 
-/// How long a first build may take, with the standard library and on a busy machine.
+/// Timeout of a first build, with the standard library and on a busy machine.
 const BUILD: Duration = Duration::from_secs(300);
 
 /// Makes one test of each adapter and case.

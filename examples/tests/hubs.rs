@@ -13,10 +13,11 @@ use program::{NODE, PYTHON, Program, command, rust};
 use rustix::process::{Pid, Signal, kill_process};
 use trunkline_testing::skipped;
 
-/// How long a hub may take with both interpreters, on a busy machine.
+/// Timeout of a hub with both interpreters, on a busy machine.
 const RUN: Duration = Duration::from_secs(60);
 
-/// What a hub says until it ends, in the order of its text: its sessions do not wait for one another.
+/// Returns the output of a hub until it ends, sorted by text, because its sessions do not wait for
+/// one another.
 fn said(hub: &mut Command) -> (Vec<String>, ExitStatus) {
     let mut hub =
         Program::start(hub).expect("it starts; `cargo build --examples` builds the one in Rust");

@@ -1,9 +1,9 @@
-//! Fuzz targets: what peers, users and files say, spoilt in any way.
+//! Fuzz targets: input of peers, users and files, mutated.
 //!
-//! A [`Target`] is a function from bytes that panics where a promise breaks. Its inputs are seeds,
-//! spoilt by edits that know the words of its language (`spoil`). `cargo test` runs a short, fixed
-//! form of each; `docs/testing.md` says how each runs for longer, on the stable compiler, and where
-//! what it finds is kept.
+//! A [`Target`] is a function of bytes that panics if a promise is broken. Its inputs are seeds,
+//! mutated by edits that know the words of its language (`spoil`). `cargo test` runs a short, fixed
+//! form of each; `docs/testing.md` describes longer runs, on the stable compiler, and the place of
+//! their findings.
 
 #![forbid(unsafe_code)]
 

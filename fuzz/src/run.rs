@@ -14,11 +14,11 @@ use crate::spoil::inputs;
 /// The cases of a short run, and of one round of a long one.
 const CASES: u32 = 500;
 
-/// How long one case may take.
+/// Timeout of a case.
 const SLOW: Duration = Duration::from_secs(10);
 
-/// Where a target's seeds are: one input a file. What a long run finds is added, to be kept once it
-/// is repaired.
+/// Returns the folder of a target's seeds: one input per file. A long run adds its findings, which
+/// stay after the repair.
 fn folder(target: &Target) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join("seeds")

@@ -6,7 +6,7 @@ use proptest::sample::Index;
 /// The longest input, in bytes.
 const LONGEST: usize = 256 * 1024;
 
-/// One change of an input.
+/// A change of an input.
 #[derive(Debug, Clone)]
 pub(crate) enum Edit {
     /// A word of the language.

@@ -7,10 +7,10 @@ mod policy;
 mod proxy;
 mod redact;
 
-/// What is fuzzed: a function of bytes that panics where a promise breaks.
+/// A target: a function of bytes that panics if a promise is broken.
 #[derive(Debug)]
 pub struct Target {
-    /// Its name, and that of its folder of seeds.
+    /// Name of the target and of its folder of seeds.
     pub name: &'static str,
     pub(crate) seeds: &'static [&'static [u8]],
     /// Words of its language, which edits put in.
@@ -31,7 +31,8 @@ pub const ALL: [Target; 9] = [
     redact::REDACT,
 ];
 
-/// The input in portions of sizes that it says itself: the first byte counts them, the next are their sizes.
+/// Splits the input into portions whose sizes it contains: the first byte is their number, the next
+/// ones are their sizes.
 fn portions(input: &[u8]) -> (Vec<&[u8]>, &[u8]) {
     let Some((count, rest)) = input.split_first() else {
         return (Vec::new(), input);

@@ -1,4 +1,4 @@
-//! Each target, briefly; for longer where `FUZZ_SECONDS` says so. See `docs/testing.md`.
+//! Runs each target briefly, or for `FUZZ_SECONDS`. See `docs/testing.md`.
 
 #![allow(clippy::print_stdout, reason = "a long run says how much it did")]
 

@@ -10,13 +10,13 @@ pub enum Channel {
     /// The answer. Absent, null and empty mean this.
     #[default]
     Stdout,
-    /// What the agent prints as an error.
+    /// Error output of the agent.
     Stderr,
-    /// What the adapter or host says about the session: failures, refusals, lost contexts.
+    /// Notes of the adapter or host about the session: failures, refusals, lost contexts.
     System,
     /// A question to the user, for a host that does not know `questions` ([ext.3]).
     Question,
-    /// A tool's event as JSON, where the author chose that ([ext.3]).
+    /// A tool's event as JSON, if the author chose that ([ext.3]).
     Tool,
     /// Any other name.
     Other(Arc<str>),

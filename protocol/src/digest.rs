@@ -83,7 +83,7 @@ impl<R> Hasher<R> {
         }
     }
 
-    /// How many bytes were read, and their digest.
+    /// Returns the number of bytes read, and their digest.
     pub fn finish(self) -> (u64, Sha256) {
         (self.bytes, Sha256(self.hash.finalize()))
     }

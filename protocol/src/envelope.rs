@@ -1,4 +1,4 @@
-//! A message as a whole: whose it is, and what it says.
+//! A message as a whole: its session, turn and body.
 
 use crate::{
     AdapterBody, HostBody, HubBody, Large, Meta, RelayBody, SessionId, TurnId, Unread, escape,
@@ -30,7 +30,7 @@ pub struct Envelope<B> {
     pub turn_id: Option<TurnId>,
     /// Data that passes through untouched ([ext.4]).
     pub meta: Option<Meta>,
-    /// Those of its members that lie in files, whose values here stand for nothing (`large`).
+    /// Members that are in files; their values here are placeholders (`large`).
     pub large: Option<Box<Large>>,
     /// The content of the message.
     pub body: B,
@@ -58,7 +58,7 @@ impl<B: Body> Envelope<B> {
     /// Reads a line without its LF.
     ///
     /// # Errors
-    /// [`Unread`], which says whether the line is noise, of an unknown type, or a bad message.
+    /// [`Unread`], which distinguishes noise, an unknown type, and a bad message.
     pub fn parse(line: &str) -> Result<Self, Unread> {
         Head::read(line)?.message()
     }

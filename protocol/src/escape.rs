@@ -89,7 +89,7 @@ fn write_escaped(out: &mut Vec<u8>, mut rest: &[u8]) {
     }
 }
 
-/// How many bytes at the front are copied as they are.
+/// Returns the number of bytes at the front that are copied unchanged.
 #[inline]
 fn plain_prefix(bytes: &[u8]) -> usize {
     const SHORT: usize = 64;

@@ -13,7 +13,7 @@ use crate::{Channel, Json, Meta, RequestId, SessionId, ToolCallId, id, surrogate
 /// The deepest nesting that is read ([frame.10]).
 const MAX_DEPTH: usize = 128;
 
-/// Why a line is not a message.
+/// Reason why a line is not a message.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Unread {
@@ -26,13 +26,13 @@ pub enum Unread {
     },
     /// A message with a member missing or of the wrong type ([msg.3]).
     Bad {
-        /// The message's type, where it has a known one.
+        /// Type of the message, if it is a known one.
         kind: Option<&'static str>,
-        /// The session that it names, where it names one.
+        /// Session that it names, if it names one.
         session_id: Option<SessionId>,
         /// The member at fault.
         field: &'static str,
-        /// What is wrong with it.
+        /// The defect.
         why: Why,
     },
 }
@@ -40,13 +40,13 @@ pub enum Unread {
 /// The fault of a member.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
-    /// It is absent or null.
+    /// Absent or null.
     Missing,
-    /// It is of another JSON type, or out of range.
+    /// Of another JSON type, or out of range.
     WrongType,
-    /// It nests deeper than 128 levels.
+    /// Nested deeper than 128 levels.
     TooDeep,
-    /// It is an id that is empty, longer than 256 bytes, or no text ([msg.6]).
+    /// An id that is empty, longer than 256 bytes, or not text ([msg.6]).
     BadId,
 }
 
@@ -88,7 +88,8 @@ pub struct Fault {
     pub(crate) why: Why,
 }
 
-/// The members of one object that its reader knows, by name. Nulls count as absent; of duplicates the last stands.
+/// The members of an object that its reader knows, by name. Nulls count as absent; of duplicates
+/// the last counts.
 #[derive(Debug, Default)]
 pub struct Fields<'a>(Vec<(&'static str, &'a RawValue)>);
 
@@ -136,7 +137,7 @@ impl<'a> Fields<'a> {
         (value.get() != "null").then_some(*value)
     }
 
-    /// Every member that is there, as its JSON.
+    /// Returns every present member, as its JSON.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&'static str, &'a str)> {
         self.0.iter().map(|(name, raw)| (*name, raw.get()))
     }
@@ -317,7 +318,7 @@ impl<T: Object> Object for Box<T> {
     }
 }
 
-/// Reads an object that stands in a field of another.
+/// Reads an object in a field of another.
 pub(crate) fn nested<T: Object>(raw: &RawValue) -> Result<T, Why> {
     let fields = Fields::split(raw.get(), &[T::FIELDS]).ok_or(Why::WrongType)?;
     T::read(&fields).map_err(|fault| match fault.why {
@@ -326,9 +327,9 @@ pub(crate) fn nested<T: Object>(raw: &RawValue) -> Result<T, Why> {
     })
 }
 
-/// What is left out when a message is written.
+/// A field that may be left out when a message is written.
 pub(crate) trait Absent {
-    /// Whether this field is left out.
+    /// Returns true if this field is left out.
     fn is_absent(&self) -> bool;
 }
 

@@ -271,7 +271,7 @@ impl Shorten for RelayKind {
     }
 }
 
-/// The members that may lie in files, by type of message ([large.2]).
+/// Returns the members that may be in files, by type of message ([large.2]).
 #[must_use]
 pub fn goes_by_file(kind: AdapterKind) -> &'static [&'static str] {
     use AdapterKind as K;
@@ -297,7 +297,7 @@ pub fn line_limit(max_line: Option<u64>) -> usize {
         .map_or(MIN_MAX_LINE, |bytes| bytes.max(MIN_MAX_LINE))
 }
 
-/// Returns true if a message is longer than a line of `max_line` bytes and has members that may lie
+/// Returns true if a message is longer than a line of `max_line` bytes and has members that may be
 /// in files ([large.2]), as [`move_to_files`] does with it. Never for a message that
 /// [`fold`](crate::fold) replaces by another.
 #[must_use]

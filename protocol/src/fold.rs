@@ -15,7 +15,7 @@ use crate::{
 /// ([ext.3]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ToolsAsOutput {
-    /// They are left out.
+    /// Left out.
     #[default]
     No,
     /// Calls and results are written as JSON on channel `tool`: `tool_use` and `tool_result`.
@@ -25,9 +25,9 @@ pub enum ToolsAsOutput {
 /// The result of folding one message.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Folded {
-    /// It is left out.
+    /// The message is left out.
     Nothing,
-    /// It is sent, perhaps with fewer members.
+    /// The message is sent, perhaps with fewer members.
     One(AdapterMessage),
     /// Two are sent, in this order.
     Two(AdapterMessage, AdapterMessage),

@@ -15,10 +15,10 @@ use crate::{
     stamp::{STAMP, Stamp},
 };
 
-/// The members that every message may have and those of `output` and `user.input`.
+/// The members that every message may have, and those specific to `output` and `user.input`.
 ///
-/// One pass over the line fills it, borrowing from the line. It is all that a plain `output` and a plain
-/// `turn.complete` need; [`Head::message`] reads the other kinds' own members.
+/// One pass over the line fills it, borrowing from the line. It is all that a plain `output` and a
+/// plain `turn.complete` need; [`Head::message`] reads the other kinds' own members.
 #[derive(Debug)]
 pub struct Head<'a> {
     /// The type, as written.
@@ -29,7 +29,7 @@ pub struct Head<'a> {
     pub turn_id: Option<Cow<'a, str>>,
     pub(crate) channel: Option<Cow<'a, str>>,
     content: Option<Cow<'a, str>>,
-    /// Whether there was nothing else.
+    /// True if there were no other members.
     plain: bool,
     line: &'a str,
 }
@@ -65,7 +65,7 @@ impl<'a> Head<'a> {
                     line,
                 })
             }
-            // Something unusual: read again, member by member, to tell what.
+            // Unusual: read again, member by member, to find the defect.
             _ => Self::read_slowly(line),
         }
     }
@@ -161,7 +161,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// The members of the message that lie in files. `None` where it names none (`large`).
+    /// Returns the members of the message that are in files. `None` if it names none (`large`).
     #[must_use]
     pub fn large(&self) -> Option<Large> {
         if self.plain || memchr::memmem::find(self.line.as_bytes(), b"\"large\"").is_none() {
@@ -182,7 +182,7 @@ impl<'a> Head<'a> {
         self.body_of(kind)
     }
 
-    /// The body and the `_meta` of a message whose type [`Head::kind_of`] has told.
+    /// Returns the body and the `_meta` of a message whose type [`Head::kind_of`] has returned.
     ///
     /// # Errors
     /// [`Unread`], as [`Envelope::parse`].
@@ -229,7 +229,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// What is wrong where an id has more than 256 bytes.
+/// Returns the defect if an id has more than 256 bytes.
 fn too_long_id(session_id: &str, turn_id: Option<&str>) -> Option<Unread> {
     let long = |id: &str| id.len() > MAX_ID_BYTES;
     let field = match turn_id {
@@ -261,7 +261,7 @@ pub fn type_named_in(first: &[u8]) -> Option<String> {
     String::of(member_in(first, "type")?).ok()
 }
 
-/// A member of an object of which only the beginning is there.
+/// Returns a member of an object of which only the beginning is available.
 fn member_in<'a>(first: &'a [u8], name: &str) -> Option<&'a RawValue> {
     let first = first.strip_prefix(BOM).unwrap_or(first);
     let mut rest = first.trim_ascii_start().strip_prefix(b"{")?;
@@ -369,7 +369,7 @@ impl<'a> Deserialize<'a> for Name {
     }
 }
 
-/// A string, borrowed where it has no escapes. (`Cow` alone would always be owned.)
+/// A string, borrowed if it has no escapes. (A plain `Cow` would always be owned.)
 struct Text<'a>(Cow<'a, str>);
 
 impl<'a> Deserialize<'a> for Text<'a> {

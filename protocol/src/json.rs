@@ -81,8 +81,9 @@ impl schemars::JsonSchema for Json {
     }
 }
 
-/// The `_meta` member: an object of up to [`Meta::MAX_BYTES`] that passes through untouched, also through a relay
-/// ([ext.4]). A larger one, or one that is not an object, is dropped and the message stands ([msg.7]).
+/// The `_meta` member: an object of up to [`Meta::MAX_BYTES`] that passes through unchanged, also
+/// through a relay ([ext.4]). A larger one, or one that is not an object, is dropped and the
+/// message remains valid ([msg.7]).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Meta(Json);
 

@@ -1,10 +1,11 @@
-//! The adapter protocol, version 1: what may be said between a host and an adapter.
+//! The adapter protocol, version 1: the messages between a host and an adapter.
 //!
 //! A message is one JSON object on one line. [`LineReader`] finds lines in bytes, [`Head`] reads
-//! what every message has, [`HostMessage`] and [`AdapterMessage`] are the typed messages of the two
-//! directions, [`rules`] says which may follow which, and [`fold`] writes an extension down to the
-//! core for a peer that does not know it. There is no clock, no process and no runtime here.
-//! `SPEC.md` beside this crate is the contract; clause ids such as `[turn.4]` point into it.
+//! the members that every message has, [`HostMessage`] and [`AdapterMessage`] are the typed
+//! messages of the two directions, [`rules`] decides which may follow which, and [`fold`] reduces
+//! an extension to the core for a peer that does not know it. There is no clock, no process and no
+//! runtime here. `SPEC.md` beside this crate is the contract; clause ids such as `[turn.4]` refer
+//! to it.
 //!
 //! ```
 //! use trunkline_protocol::{AdapterBody, AdapterMessage, HostBody, HostMessage, Output, SessionId};

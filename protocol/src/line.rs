@@ -25,14 +25,14 @@ pub(crate) const BOM: &[u8] = b"\xEF\xBB\xBF";
 /// A line, or what was found in its place. Blank lines are not items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Item<'a> {
-    /// Text that begins as an object, trimmed of white space. Whether it is a message,
-    /// [`Head::read`](crate::Head::read) tells.
+    /// Text that begins as an object, trimmed of white space. [`Head::read`](crate::Head::read)
+    /// decides whether it is a message.
     Line(&'a str),
     /// A line over the limit ([frame.5]). It was skipped.
     TooLong {
-        /// Its first bytes, up to [`FIRST_BYTES`].
+        /// The first bytes, up to [`FIRST_BYTES`].
         first: &'a [u8],
-        /// Its length in bytes, without the LF.
+        /// Length in bytes, without the LF.
         bytes: u64,
     },
     /// A line that is not UTF-8 ([frame.6]).
@@ -42,7 +42,7 @@ pub enum Item<'a> {
     },
     /// A line that does not begin as an object ([frame.6]).
     NotObject(&'a str),
-    /// What stood after the last LF when the input ended, and does not parse ([frame.7]).
+    /// The text after the last LF at the end of the input, which does not parse ([frame.7]).
     Cut(&'a [u8]),
 }
 
@@ -68,17 +68,17 @@ pub enum Item<'a> {
 pub struct LineReader {
     limit: usize,
     buffer: Vec<u8>,
-    /// Where the line under way begins.
+    /// Beginning of the unfinished line.
     start: usize,
     /// Up to where no LF was found.
     searched: usize,
-    /// Where the bytes that were read end.
+    /// End of the bytes that were read.
     end: usize,
     /// A line over the limit that has not ended yet.
     skipped: Option<Skipped>,
     /// The line that the last item borrowed, kept until the next call.
     reported: Skipped,
-    /// Whether a line began as an object: a BOM is data from then on ([frame.3]).
+    /// True if a line began as an object: a BOM is data from then on ([frame.3]).
     begun: bool,
 }
 
@@ -139,8 +139,8 @@ impl LineReader {
         &mut self.buffer[self.end..]
     }
 
-    /// What a read has just put into [`LineReader::space`], before it is added: its first `bytes`
-    /// bytes, or all of it where there is less.
+    /// Returns the bytes that a read has just put into [`LineReader::space`], before they are
+    /// added: the first `bytes` bytes, or fewer at its end.
     #[must_use]
     pub fn just_read(&self, bytes: usize) -> &[u8] {
         let space = &self.buffer[self.end..];

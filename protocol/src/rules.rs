@@ -1,7 +1,7 @@
-//! Which message may follow which: total tables, used by the host's core and by the SDK.
+//! Order of messages: total tables, used by the host's core and by the SDK.
 //!
-//! Every table answers for every pair, so a new type or phase does not compile until someone
-//! decides. Nothing here has a clock or reads a byte.
+//! Every table answers for every pair, so a new type or phase does not compile until it is decided.
+//! Nothing here has a clock or reads a byte.
 
 use crate::{AdapterKind, HostKind, OptionKind, PermissionOption};
 
@@ -17,9 +17,9 @@ use crate::{AdapterKind, HostKind, OptionKind, PermissionOption};
 pub enum SessionPhase {
     /// No `session.start` has named it.
     Unstarted,
-    /// It is open.
+    /// Open.
     Open,
-    /// It was closed, by either side.
+    /// Closed, by either side.
     Closed,
 }
 
@@ -43,7 +43,7 @@ pub enum SessionRule {
     IgnoreUnknown,
     /// Is ignored: the session is closed; what was in the pipe is late ([session.4]).
     IgnoreLate,
-    /// Is ignored: it has been said before ([session.7]).
+    /// Ignored, because it is a repetition ([session.7]).
     IgnoreRepeated,
 }
 
@@ -151,9 +151,9 @@ pub enum TurnPhase {
     Queued,
     /// Its input is being served.
     Running,
-    /// It was asked to stop and has not ended.
+    /// Asked to stop, and not ended.
     Stopping,
-    /// It has had its one end.
+    /// Ended, once.
     Ended,
 }
 
@@ -164,9 +164,9 @@ pub enum TurnStep {
     Begin,
     /// The adapter sends something of it.
     Emit,
-    /// It is asked to stop.
+    /// A stop is requested.
     Stop,
-    /// Its `turn.complete` comes.
+    /// Its `turn.complete` arrives.
     Complete,
     /// Something else ends it: a deadline, the session's or the process's end.
     Abort,
@@ -197,13 +197,13 @@ impl TurnPhase {
     /// Every phase.
     pub const ALL: [Self; 4] = [Self::Queued, Self::Running, Self::Stopping, Self::Ended];
 
-    /// The phase after a step.
+    /// Returns the phase after a step.
     ///
     /// A queued turn that is stopped ends at once ([turn.9], [turn.11]). A second stop changes
     /// nothing ([turn.5]).
     ///
     /// # Errors
-    /// [`Illegal`], which says what the caller counts: an end for no turn, a message of a turn that has ended (late).
+    /// [`Illegal`], which the caller counts: an end for no turn, a message of a turn that has ended (late).
     pub const fn after(self, step: TurnStep) -> Result<Self, Illegal> {
         use TurnStep as S;
         match (self, step) {
@@ -237,9 +237,9 @@ impl TurnStep {
 /// The phase of a permission request or a question ([permission.2] to [permission.4]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestPhase {
-    /// It was never asked, or it has been settled.
+    /// Never sent, or settled.
     Settled,
-    /// It waits for its answer.
+    /// Waits for its answer.
     Pending,
 }
 
@@ -259,11 +259,11 @@ pub enum RequestStep {
 /// The effect of a step on a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RequestRule {
-    /// It is pending from now on.
+    /// Pending from now on.
     Open,
-    /// It is settled from now on.
+    /// Settled from now on.
     Settle,
-    /// The request is bad: this one is pending already; the first stands ([permission.4]).
+    /// The request is bad: its id is pending already; the first one remains ([permission.4]).
     Reject,
     /// Late, or never asked for; ignored ([permission.4]).
     Ignore,
@@ -285,8 +285,8 @@ pub const fn request(phase: RequestPhase, step: RequestStep) -> RequestRule {
 
 /// Returns true if an answer to a permission request approves, given the options that were offered.
 ///
-/// It does if it says `approved` and, where it also chooses an option, that option was offered and
-/// is not of a reject kind. An option without a known kind decides nothing ([ext.5]).
+/// It does if it has `approved` and any chosen option was offered and is not of a reject kind. An
+/// option without a known kind decides nothing ([ext.5]).
 #[must_use]
 pub fn approves(approved: bool, option_id: Option<&str>, offered: &[PermissionOption]) -> bool {
     let allows = |chosen: &str| {

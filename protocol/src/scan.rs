@@ -8,7 +8,7 @@ use std::borrow::Cow;
 
 use crate::swar;
 
-/// What one pass over a line finds.
+/// Result of one pass over a line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Scanned<'a> {
     pub(crate) kind: Option<Cow<'a, str>>,
@@ -16,7 +16,7 @@ pub(crate) struct Scanned<'a> {
     pub(crate) turn_id: Option<Cow<'a, str>>,
     pub(crate) content: Option<Cow<'a, str>>,
     pub(crate) channel: Option<Cow<'a, str>>,
-    /// Whether there was nothing else.
+    /// True if there were no other members.
     pub(crate) plain: bool,
 }
 
@@ -25,7 +25,7 @@ pub(crate) fn scan(line: &str) -> Option<Scanned<'_>> {
     frequent(line).or_else(|| usual(line))
 }
 
-/// How the two most frequent lines begin where they are written without white space and with their
+/// Beginning of the two most frequent lines, if they are written without white space and with their
 /// type first.
 const OUTPUT: &str = "{\"type\":\"output\",\"session_id\":\"";
 const COMPLETE: &str = "{\"type\":\"turn.complete\",\"session_id\":\"";
@@ -105,7 +105,7 @@ pub(crate) enum Name {
 }
 
 impl Name {
-    /// The name that stands here with the quote that ends it, and their length.
+    /// Returns the name at this position with its closing quote, and their length.
     #[inline(always)]
     fn written_at(bytes: &[u8]) -> Option<(Self, usize)> {
         // Comparisons with constants: each becomes one or two words.
@@ -163,7 +163,7 @@ impl<'a> Cursor<'a> {
         self.next().is_none()
     }
 
-    /// The name of a member. Those that are looked for are compared where they stand.
+    /// Returns the name of a member. Expected names are compared in place.
     #[inline(always)]
     fn name(&mut self) -> Option<Name> {
         self.expect(b'"')?;
@@ -202,15 +202,15 @@ impl<'a> Cursor<'a> {
             end += memchr::memchr2(b'"', b'\\', rest.get(end..)?)?;
         }
         self.at = start + end + 1;
-        // Between the quotes stand whole characters: a quote is never within one.
+        // Between the quotes are whole characters: a quote is never within one.
         serde_json::from_str(&self.line[start - 1..self.at])
             .ok()
             .map(Cow::Owned)
     }
 }
 
-/// Where the first quote, backslash or control character is. Short strings are read word by word,
-/// long ones by vectors.
+/// Returns the position of the first quote, backslash or control character. Short strings are read
+/// word by word, long ones by vectors.
 #[inline(always)]
 fn end_of_plain(bytes: &[u8]) -> Option<usize> {
     const SHORT: usize = 64;

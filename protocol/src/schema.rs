@@ -15,8 +15,9 @@ pub const HOST_TO_ADAPTER: &str = include_str!("../schema/host-to-adapter.schema
 /// The schema of every message from the adapter to the host, as JSON text.
 pub const ADAPTER_TO_HOST: &str = include_str!("../schema/adapter-to-host.schema.json");
 
-/// The schema of what a hub says to a relay that keeps a journal, beside [`HOST_TO_ADAPTER`], as JSON text.
+/// The schema of a hub's messages to a relay that keeps a journal, besides [`HOST_TO_ADAPTER`], as
+/// JSON text.
 pub const HUB_TO_RELAY: &str = include_str!("../schema/hub-to-relay.schema.json");
 
-/// The schema of what a relay that keeps a journal says to its hub, beside [`ADAPTER_TO_HOST`], as JSON text.
+/// The schema of such a relay's messages to its hub, besides [`ADAPTER_TO_HOST`], as JSON text.
 pub const RELAY_TO_HUB: &str = include_str!("../schema/relay-to-hub.schema.json");

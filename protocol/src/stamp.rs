@@ -1,15 +1,16 @@
-//! What a relay with a journal says: a message, and what its entry has beside it.
+//! Messages of a relay with a journal: a message, and the stamp of its entry.
 
 use crate::{AdapterBody, AdapterMessage, Head, RelayMessage, Unread, field::Fields};
 
 /// The members of an entry that are not its message's.
 pub(crate) const STAMP: &[&str] = &["seq", "epoch", "time"];
 
-/// What an entry of a journal has beside its message (`journal`). A line that is no entry has no number.
+/// Members of a journal's entry beside its message (`journal`). A line that is no entry has no
+/// number.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Stamp {
-    /// Its number in the session, from 1.
+    /// Sequence number in the session, from 1.
     pub seq: Option<u64>,
     /// The epoch in which it was written.
     pub epoch: Option<u64>,
@@ -17,7 +18,7 @@ pub struct Stamp {
     pub time: Option<String>,
 }
 
-/// What a relay with a journal says.
+/// A message of a relay with a journal.
 #[derive(Debug, Clone, PartialEq)]
 pub enum FromRelay {
     /// As any adapter.

@@ -17,14 +17,14 @@ const fn special(word: u64) -> u64 {
     quote | backslash | control
 }
 
-/// Where the first quote, backslash or control character is.
+/// Returns the position of the first quote, backslash or control character.
 #[inline]
 pub(crate) fn first_special(bytes: &[u8]) -> Option<usize> {
     first(bytes, special)
 }
 
-/// Where the first byte is that a writer must look at: one of [`first_special`]'s, or the lead of
-/// U+2028 and U+2029.
+/// Returns the position of the first byte that a writer must handle: one of [`first_special`]'s, or
+/// the lead of U+2028 and U+2029.
 #[inline]
 pub(crate) fn first_to_escape(bytes: &[u8]) -> Option<usize> {
     first(bytes, |word| special(word) | zeros(word ^ (LOW * 0xE2)))

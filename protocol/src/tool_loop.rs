@@ -9,24 +9,24 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What happens on a tool loop.
+/// Action on a tool loop.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ToolLoopAction {
-    /// Nothing: no one looks.
+    /// None: calls are not watched.
     #[default]
     Off,
     /// A warning on `system`.
     Warn,
-    /// A warning first, and the turn ends as failed (`tool_loop`) when it goes on.
+    /// A warning first, and the turn ends as failed (`tool_loop`) if it continues.
     End,
 }
 
 /// From how many calls on a loop is seen.
 #[derive(Debug, Clone, Copy)]
 struct ToolLoopLimits {
-    /// How many calls before the current one are looked at.
+    /// Number of calls before the current one that are compared.
     window: usize,
     /// Below so many calls nothing is a loop.
     least: usize,
@@ -34,15 +34,15 @@ struct ToolLoopLimits {
     repeat_warn: usize,
     /// The same call so often is blocked.
     repeat_block: usize,
-    /// As `repeat_block`, for calls whose input tells little.
+    /// As `repeat_block`, for calls with a vague input.
     repeat_block_vague: usize,
     /// So many calls that are two in turn are warned of.
     alternate_warn: usize,
     /// So many calls that are two in turn are blocked.
     alternate_block: usize,
-    /// As `alternate_warn`, where one of the two tells little.
+    /// As `alternate_warn`, if one of the two is vague.
     alternate_warn_vague: usize,
-    /// As `alternate_block`, where one of the two tells little.
+    /// As `alternate_block`, if one of the two is vague.
     alternate_block_vague: usize,
 }
 
@@ -62,14 +62,14 @@ impl Default for ToolLoopLimits {
     }
 }
 
-/// What is thought of a call.
+/// Verdict on a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verdict {
     /// Nothing.
     Fine,
-    /// It looks like a loop; the text says why.
+    /// It looks like a loop, for this reason.
     Warn(String),
-    /// It is a loop; the text says why.
+    /// It is a loop, for this reason.
     Block(String),
 }
 
@@ -134,7 +134,7 @@ impl ToolLoop {
         }
     }
 
-    /// How many of the last calls are two different ones strictly in turn.
+    /// Counts the last calls that strictly alternate between two.
     fn alternation(&self) -> Verdict {
         let mut back = self.calls.iter().rev();
         let (Some(last), Some(other)) = (back.next(), back.next()) else {
@@ -171,7 +171,7 @@ impl ToolLoop {
     }
 }
 
-/// How much of a tool's name is kept, in bytes.
+/// Kept length of a tool's name, in bytes.
 const MOST_NAME: usize = 64;
 
 /// A tool's name, bounded: the agent may call it anything.
@@ -197,7 +197,7 @@ fn is_vague(input: &Value) -> bool {
         })
 }
 
-/// The same for the same tool and input, in whatever order an object's keys stand, at every depth.
+/// Returns a hash of tool and input that ignores the order of an object's keys at every depth.
 fn key(tool: &str, input: &Value) -> u64 {
     let mut hash = DefaultHasher::new();
     update_text(&mut hash, tool);

@@ -11,7 +11,7 @@ export interface OutputMessage {
   _meta?: { [name: string]: unknown };
   /** The channel; absent: stdout. */
   channel?: Channel;
-  /** True if it was said before and is replayed: it belongs to no turn (`events`). */
+  /** True if it is a replay of an earlier event: it belongs to no turn (`events`). */
   history?: boolean;
   /** The message whose deltas belong together (`events`). */
   message_id?: MessageId;
@@ -46,7 +46,7 @@ export interface TurnCompleteMessage {
   native_session_id?: string;
   /** The number of requests to the model (`turns`). */
   num_turns?: number;
-  /** Who runs it (`turns`). */
+  /** Provider of the model (`turns`). */
   provider?: string;
   /** The answer as data (`turns`). */
   result?: Json;
@@ -56,7 +56,7 @@ export interface TurnCompleteMessage {
   signal?: number;
   /** The status; absent: completed (`turns`). */
   status?: Status;
-  /** Why, in the agent's words, or the reason of the `stop` (`turns`). */
+  /** Reason in the agent's words, or the reason of the `stop` (`turns`). */
   stop_reason?: string;
   /** A summary of the work, in a few words (`turns`). */
   summary?: string;
@@ -130,7 +130,7 @@ export interface SessionReadyMessage {
   adapter?: AdapterInfo;
   /** The tools allowed. */
   allowed_tools?: string[];
-  /** Its capabilities. */
+  /** Capabilities of the adapter. */
   capabilities?: Capabilities;
   /** The commands that the agent understands. */
   commands?: Command[];
@@ -142,7 +142,7 @@ export interface SessionReadyMessage {
   display_id?: string;
   /** The extensions of the offer that it uses. */
   extensions?: string[];
-  /** `queue` and `steer`, where it can ([turn.3], [turn.10]). */
+  /** `queue` and `steer`, if it supports them ([turn.3], [turn.10]). */
   input_modes?: string[];
   /** The longest line that the adapter reads, in bytes without its LF ([frame.11]). */
   max_line?: number;
@@ -178,7 +178,7 @@ export interface SessionInfoMessage {
   adapter?: AdapterInfo;
   /** The tools allowed. */
   allowed_tools?: string[];
-  /** Its capabilities. */
+  /** Capabilities of the adapter. */
   capabilities?: Capabilities;
   /** The commands that the agent understands. */
   commands?: Command[];
@@ -188,7 +188,7 @@ export interface SessionInfoMessage {
   denied_tools?: string[];
   /** The id that a person reads (`resume`). */
   display_id?: string;
-  /** `queue` and `steer`, where it can ([turn.3], [turn.10]). */
+  /** `queue` and `steer`, if it supports them ([turn.3], [turn.10]). */
   input_modes?: string[];
   /** The mode in force. */
   mode?: string;
@@ -220,7 +220,7 @@ export interface SteerResultMessage {
   _meta?: { [name: string]: unknown };
   /** The input that is meant. */
   message_id?: MessageId;
-  /** Why not. */
+  /** Reason why not. */
   reason?: string;
   turn_id?: string;
 }
@@ -245,7 +245,7 @@ export interface ThinkingMessage {
 export interface MessageMessage {
   /** The text. */
   content: string;
-  /** Who speaks: `user`, `assistant`, or a role of the agent's own. */
+  /** Speaker: `user`, `assistant`, or a role of the agent's own. */
   role: string;
   session_id: string;
   type: "message";
@@ -291,7 +291,7 @@ export interface ToolStartMessage {
   turn_id?: string;
 }
 
-/** A tool call goes on. */
+/** A tool call continues. */
 export interface ToolUpdateMessage {
   session_id: string;
   /** The call. */
@@ -304,7 +304,7 @@ export interface ToolUpdateMessage {
   data?: Json;
   /** True if it is replayed. */
   history?: boolean;
-  /** The tool's input, as far as it is known. */
+  /** Input of the tool, as far as it is known. */
   input?: Json;
   large?: { [name: string]: LargeMember };
   /** The files that it touches, whole each time. */
@@ -329,7 +329,7 @@ export interface ToolEndMessage {
   tool_call_id: ToolCallId;
   type: "tool.end";
   _meta?: { [name: string]: unknown };
-  /** Its result. */
+  /** Result of the call. */
   content?: string;
   /** The agent's own data. */
   data?: Json;
@@ -353,7 +353,7 @@ export interface ToolEndMessage {
 
 /** The plan, whole each time. */
 export interface PlanMessage {
-  /** Its entries in order. */
+  /** Entries in order. */
   entries: PlanEntry[];
   session_id: string;
   type: "plan";
@@ -424,7 +424,7 @@ export interface ErrorMessage {
   turn_id?: string;
 }
 
-/** Anything else that the agent tells. */
+/** Any other event of the agent. */
 export interface CustomMessage {
   /** The name, in the agent's words. */
   name: string;
@@ -466,7 +466,7 @@ export interface UsageMessage {
   models?: { [name: string]: ModelUsage };
   /** Tokens that it wrote. */
   output_tokens?: number;
-  /** Who runs it. */
+  /** Provider of the model. */
   provider?: string;
   /** Output tokens that were spent on thinking. */
   reasoning_tokens?: number;
@@ -532,11 +532,11 @@ export interface SessionsListResultMessage {
   _meta?: { [name: string]: unknown };
   /** The sessions. */
   entries?: SessionEntry[];
-  /** Why there are none. */
+  /** Reason why there are none. */
   error?: string;
   /** The hosts whose sessions are not among them, since they did not answer. */
   missing?: string[];
-  /** What asks for those behind them, where there may be more. */
+  /** Cursor for the next page, if there may be one. */
   next?: string;
   /** The sessions of the relay's journal, the last active first ([journal.12]). */
   sessions?: ListedSession[];
@@ -559,7 +559,7 @@ export interface InputRequestMessage {
   turn_id?: string;
 }
 
-/** Alive; quiet work goes on (`control`). */
+/** Alive; quiet work continues (`control`). */
 export interface WorkingMessage {
   session_id: string;
   type: "working";
@@ -586,7 +586,7 @@ export interface SessionClosedMessage {
   cause?: string;
   /** The failure. */
   error?: Failure;
-  /** Why. */
+  /** Reason. */
   reason?: ClosedReason;
   turn_id?: string;
 }
@@ -598,7 +598,7 @@ export interface PermissionCancelMessage {
   session_id: string;
   type: "permission.cancel";
   _meta?: { [name: string]: unknown };
-  /** Why. */
+  /** Reason. */
   reason?: StopReason;
   turn_id?: string;
 }
@@ -612,7 +612,7 @@ export interface AgentsListResultMessage {
   session_id: "";
   type: "agents.list.result";
   _meta?: { [name: string]: unknown };
-  /** Open sessions, where they were asked for: those whose turns run, then the youngest. */
+  /** Open sessions, if requested: first those with a running turn, then the youngest. */
   sessions?: OpenSession[];
   turn_id?: string;
 }
@@ -638,13 +638,13 @@ export interface SessionStartMessage {
   env?: { [name: string]: string };
   /** The folder in which files are exchanged, absolute ([file.6]). */
   exchange_dir?: string;
-  /** The extensions that the host understands ([ext.1]). Absent: the core alone. */
+  /** Extensions that the host understands ([ext.1]). Absent: only the core. */
   extensions?: string[];
   /** Further arguments for the agent's command. */
   extra_args?: string[];
   /** Timeout for the silence of a running turn, in milliseconds. */
   inactivity_timeout_ms?: number;
-  /** Which try of the task this is, as the hub counts. */
+  /** Number of the attempt at the task, as counted by the hub. */
   iteration?: number;
   /** The most that the session may cost, in USD. */
   max_cost_usd?: number;
@@ -743,7 +743,7 @@ export interface PermissionResponseMessage {
   message?: string;
   /** The option that was chosen (`control`). */
   option_id?: string;
-  /** Who or what decided (`turns`). */
+  /** Origin of the decision (`turns`). */
   reason?: StopReason;
   turn_id?: string;
   /** The tool's input as the user changed it (`control`). */
@@ -755,7 +755,7 @@ export interface StopMessage {
   session_id: string;
   type: "stop";
   _meta?: { [name: string]: unknown };
-  /** Why (`turns`). */
+  /** Reason (`turns`). */
   reason?: StopReason;
   turn_id?: string;
 }
@@ -830,20 +830,20 @@ export interface PingMessage {
   turn_id?: string;
 }
 
-/** Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]) or for an agent's own ([relay.10]). */
+/** Requests the sessions that can be resumed (`resume`); from a relay, the sessions of its journal ([journal.12]) or an agent's own ([relay.10]). */
 export interface SessionsListMessage {
   /** Copied into the answer. */
   request_id: RequestId;
   session_id: "";
   type: "sessions.list";
   _meta?: { [name: string]: unknown };
-  /** Only those of this agent; without `journal` the agent itself is asked ([relay.10]). */
+  /** Only sessions of this agent; without `journal` the agent itself is asked ([relay.10]). */
   agent_id?: string;
   /** True: only the archived ones. Otherwise only the others. */
   archived?: boolean;
   /** The `next` of the answer before: only what comes behind that. */
   cursor?: string;
-  /** Only those of this working directory. */
+  /** Only sessions of this working directory. */
   cwd?: string;
   /** With `journal` among them a relay answers with the sessions of its journal. */
   extensions?: string[];
@@ -867,7 +867,7 @@ export interface AgentsListMessage {
   _meta?: { [name: string]: unknown };
   /** True if the health of each is asked for, too. */
   health?: boolean;
-  /** How many open sessions are asked for, too. */
+  /** Number of open sessions to include. */
   sessions?: number;
   turn_id?: string;
 }
@@ -879,24 +879,24 @@ export interface SessionAttachMessage {
   session_id: string;
   type: "session.attach";
   _meta?: { [name: string]: unknown };
-  /** That of `session.start`, which is not stored. */
+  /** As in `session.start`; not stored. */
   env?: { [name: string]: string };
   /** The epoch of that entry. */
   epoch?: number;
   /** The extensions that it understands. */
   extensions?: string[];
-  /** Those of `session.start`, which are not stored. */
+  /** As in `session.start`; not stored. */
   mcp_servers?: Json;
-  /** What happens when the hub reads more slowly than the session goes; absent: `wait`. */
+  /** Behavior when the hub reads more slowly than the session writes; absent: `wait`. */
   on_slow?: OnSlow;
   /** The version that the hub speaks. */
   protocol?: number;
-  /** What the hub may do; absent: `control`. */
+  /** Rights of the hub; absent: `control`. */
   role?: Role;
   turn_id?: string;
 }
 
-/** Leaves the session on this pipe; it goes on ([journal.6]). */
+/** Leaves the session on this pipe; the session continues ([journal.6]). */
 export interface SessionDetachMessage {
   session_id: string;
   type: "session.detach";
@@ -932,7 +932,7 @@ export interface SessionEditMessage {
   turn_id?: string;
 }
 
-/** Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own id is that of the new session. */
+/** Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own id is the id of the new session. */
 export interface SessionForkMessage {
   session_id: string;
   /** The session that is copied. */
@@ -941,11 +941,11 @@ export interface SessionForkMessage {
   _meta?: { [name: string]: unknown };
   /** The last entry that the hub has, as in `session.attach`; absent: 0. */
   after?: number;
-  /** That of `session.start`, which is not stored. */
+  /** As in `session.start`; not stored. */
   env?: { [name: string]: string };
   /** The extensions that it understands. */
   extensions?: string[];
-  /** Those of `session.start`, which are not stored. */
+  /** As in `session.start`; not stored. */
   mcp_servers?: Json;
   /** The version that the hub speaks. */
   protocol?: number;
@@ -971,17 +971,17 @@ export interface SessionAttachedMessage {
   archived?: boolean;
   /** The way in which the agent of a copy gets the conversation ([journal.14]). Absent: it is no copy, or its agent has begun its own conversation. */
   copied?: CopiedContext;
-  /** Its working directory. */
+  /** Working directory. */
   cwd?: string;
-  /** The name under which this listener stands in `by`. */
+  /** Name of this listener in `by`. */
   listener?: string;
   /** The turns whose inputs wait. */
   queued?: TurnId[];
   /** The permissions and questions that wait for an answer. */
   requests?: RequestId[];
-  /** What this hub may do. */
+  /** Rights of this hub. */
   role?: Role;
-  /** What the session does. */
+  /** State of the session. */
   state?: SessionState;
   /** A headline. */
   title?: string;
@@ -998,12 +998,12 @@ export interface SessionRefusedMessage {
   last_seq?: number;
   /** The text for a person. */
   message?: string;
-  /** Why. */
+  /** Reason. */
   reason?: AttachRefusal;
   turn_id?: string;
 }
 
-/** The answer to an input of a hub with `journal`: to this hub alone, and no entry. */
+/** The answer to an input of a hub with `journal`: only to this hub, and not an entry. */
 export interface InputResultMessage {
   /** The number of its `turn.begin`, or of its `input.steered`. */
   seq: number;
@@ -1012,35 +1012,35 @@ export interface InputResultMessage {
   _meta?: { [name: string]: unknown };
   /** True if the journal had the input already, and nothing new happens. */
   duplicate?: boolean;
-  /** That of the input. */
+  /** Id of the input. */
   message_id?: MessageId;
   turn_id?: string;
 }
 
 /** The answer to `session.history`: at most 1 MiB, or one entry. */
 export interface SessionHistoryResultMessage {
-  /** That of the `session.history`. */
+  /** Id of the `session.history`. */
   request_id: RequestId;
   session_id: string;
   type: "session.history.result";
   _meta?: { [name: string]: unknown };
   /** The entries. */
   entries?: Json[];
-  /** Why there are none. */
+  /** Reason why there are none. */
   error?: string;
-  /** The entry that comes next, where there are more. */
+  /** Sequence number of the next entry, if there are more. */
   next?: number;
   turn_id?: string;
 }
 
-/** The answer to `session.edit`: to this hub alone, and no entry. */
+/** The answer to `session.edit`: only to this hub, and not an entry. */
 export interface SessionEditResultMessage {
-  /** That of the `session.edit`. */
+  /** Id of the `session.edit`. */
   request_id: RequestId;
   session_id: string;
   type: "session.edit.result";
   _meta?: { [name: string]: unknown };
-  /** Why nothing was changed; absent: it was. */
+  /** Reason why nothing was changed; absent on success. */
   error?: string;
   turn_id?: string;
 }
@@ -1057,18 +1057,18 @@ export interface LagMessage {
   turn_id?: string;
 }
 
-/** Entry: something happened to the session that no adapter says. */
+/** Entry: an event of the session that no adapter reports. */
 export interface HostFactMessage {
   session_id: string;
   type: "host.fact";
   _meta?: { [name: string]: unknown };
-  /** Whether the agent remembers the conversation. */
+  /** State of the conversation's context in the agent. */
   context?: Context;
   /** The time to the first deadline that ends the turn, in milliseconds, for `stalled`. Absent: it has none. */
   deadline_ms?: number;
   /** The exit code of the process. */
   exit_code?: number;
-  /** What. */
+  /** The event. */
   fact?: Fact;
   /** The text for a person. */
   message?: string;
@@ -1097,12 +1097,12 @@ export interface SessionEditedMessage {
 
 /** Entry: an input was accepted, and begins a turn or waits for one. */
 export interface TurnBeginMessage {
-  /** What the user says. */
+  /** Text of the user. */
   content: string;
   session_id: string;
   type: "turn.begin";
   _meta?: { [name: string]: unknown };
-  /** The listener that said it. */
+  /** Listener that sent it. */
   by?: string;
   /** The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]). */
   files?: string[];
@@ -1115,12 +1115,12 @@ export interface TurnBeginMessage {
 
 /** Entry: an input was accepted for the running turn. */
 export interface InputSteeredMessage {
-  /** What the user says. */
+  /** Text of the user. */
   content: string;
   session_id: string;
   type: "input.steered";
   _meta?: { [name: string]: unknown };
-  /** The listener that said it. */
+  /** Listener that sent it. */
   by?: string;
   /** The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]). */
   files?: string[];
@@ -1136,27 +1136,27 @@ export interface FileDeliveredMessage {
   _meta?: { [name: string]: unknown };
   /** The listener that gave it. */
   by?: string;
-  /** Its media type. */
+  /** Media type. */
   file_mime_type?: string;
-  /** Its name. */
+  /** Name of the file. */
   file_name?: string;
-  /** Its SHA-256, in hexadecimal. */
+  /** SHA-256, in hexadecimal. */
   sha256?: string;
-  /** Its size in bytes. */
+  /** Size in bytes. */
   size?: number;
   turn_id?: string;
 }
 
 /** Entry: a permission or a question is settled. */
 export interface RequestDecidedMessage {
-  /** Which. */
+  /** Id of the request. */
   request_id: RequestId;
   session_id: string;
   type: "request.decided";
   _meta?: { [name: string]: unknown };
   /** The pattern that approves such requests from now on. */
   always?: string;
-  /** Whether a permission was given. */
+  /** True if a permission was given. */
   approved?: boolean;
   /** The listener that answered. */
   by?: string;
@@ -1166,32 +1166,32 @@ export interface RequestDecidedMessage {
   name?: string;
   /** The option that was chosen. */
   option_id?: string;
-  /** Why it was settled; absent: an answer came. */
+  /** Reason why it was settled; absent if it was answered. */
   reason?: StopReason;
   turn_id?: string;
-  /** The tool's input as the user changed it, where the permission was given for that. */
+  /** The tool's input as the user changed it, if the permission was given for that. */
   updated_input?: Json;
   /** The answers to a question; one that is secret is `{"redacted": true}`. */
   values?: { [name: string]: Json };
 }
 
-/** Entry: the running turn, or the one named, is to stop. */
+/** Entry: a stop of the running turn, or of the one named, was requested. */
 export interface StopRequestedMessage {
   session_id: string;
   type: "stop.requested";
   _meta?: { [name: string]: unknown };
   /** The listener that asked for it. */
   by?: string;
-  /** Why. */
+  /** Reason. */
   reason?: StopReason;
   turn_id?: string;
 }
 
 /** The program behind the pipe. */
 export interface AdapterInfo {
-  /** Its name. */
+  /** Name of the agent. */
   name: string;
-  /** Its version. */
+  /** Version of the agent. */
   version?: string;
 }
 
@@ -1199,13 +1199,13 @@ export interface AdapterInfo {
 export interface AgentEntry {
   /** The value of `agent_id`. */
   id: string;
-  /** Its capabilities. */
+  /** Capabilities of the agent. */
   capabilities?: Capabilities;
   /** The purpose. */
   description?: string;
-  /** Its health, where it was asked for. */
+  /** Health, if requested. */
   health?: HealthEntry;
-  /** Its models. */
+  /** Models of the agent. */
   models?: Model[];
   /** The text for a person. */
   name?: string;
@@ -1239,7 +1239,7 @@ export type AgentOptionKind = "select" | "boolean";
 /** The state of an agent behind a relay. */
 export type AgentState = "idle" | "running" | "failed";
 
-/** Why a session was not attached, opened or forked. */
+/** Reason why a session was not attached, opened or forked. */
 export type AttachRefusal = "unknown" | "gone" | "forbidden" | "ahead" | "forked" | "exists" | "read_only" | "unavailable" | "unsupported";
 
 /** The capabilities of an adapter. */
@@ -1260,7 +1260,7 @@ export interface Capabilities {
   resume_attach?: boolean;
   /** True if the agent reports the end of a turn, rather than the adapter guessing it. */
   turn_completion?: boolean;
-  /** Whether an approval may change the tool's input, by `updated_input`. */
+  /** True if an approval may change the tool's input, by `updated_input`. */
   updated_input?: boolean;
 }
 
@@ -1269,7 +1269,7 @@ export type Category = "timeout" | "cancelled" | "context_exhausted" | "max_turn
 
 export type Channel = string;
 
-/** One of a field's choices. */
+/** A choice of a field. */
 export interface Choice {
   /** The value. */
   id: string;
@@ -1279,12 +1279,12 @@ export interface Choice {
   label?: string;
 }
 
-/** Why an adapter ended a session. */
+/** Reason why an adapter ended a session. */
 export type ClosedReason = "finished" | "failed" | "refused" | "unknown_agent" | "limit" | "protocol" | "shutdown";
 
 /** A command that the agent understands in its input. */
 export interface Command {
-  /** Its name. */
+  /** Name of the field. */
   name: string;
   /** The description. */
   description?: string;
@@ -1318,7 +1318,7 @@ export interface Diff {
   patch?: string;
 }
 
-/** What happened to a session. */
+/** Event of a session. */
 export type Fact = "opened" | "process_ended" | "resumed" | "host_restarted" | "moved" | "forked_from" | "stalled";
 
 /** The failure. */
@@ -1338,21 +1338,21 @@ export interface Failure {
 /** The kind of answer that a question's field asks for. */
 export type FieldKind = "text" | "secret" | "boolean" | "number" | "choice" | "choices";
 
-/** How an agent and its process are ([relay.4]). Times are in milliseconds, rates are of the last seconds. */
+/** Health of an agent and its process ([relay.4]). Times are in milliseconds; rates cover the last seconds. */
 export interface HealthEntry {
-  /** How long that has run. */
+  /** Running time of the process. */
   age_ms?: number;
   /** Bytes a second that it wrote. */
   bytes_in_rate?: number;
   /** Bytes a second that were written to it. */
   bytes_out_rate?: number;
-  /** What was counted of it, by name. */
+  /** Counters, by name. */
   counters?: { [name: string]: number };
   /** The end of the process before. */
   last_end?: string;
   /** Lines a second that it wrote. */
   lines_rate?: number;
-  /** What is known of the process's life. */
+  /** Liveness of the process. */
   liveness?: Liveness;
   /** The number of its process. */
   pid?: number;
@@ -1360,23 +1360,23 @@ export interface HealthEntry {
   queued_bytes?: number;
   /** Permissions and questions that wait for an answer. */
   requests?: number;
-  /** When its process may be started again, where it waits for that. */
+  /** Time until its process may be started again, if it waits for that. */
   restart_in_ms?: number;
   /** Open sessions. */
   sessions?: number;
-  /** How bad it is. */
+  /** Severity of the problem. */
   severity?: Severity;
-  /** How long it has said nothing. */
+  /** Time since its last output. */
   silent_ms?: number;
   /** The end of its standard error, without secrets. */
   stderr?: string;
   /** Turns that run. */
   turns?: number;
-  /** What is wrong and what to do, as one sentence. */
+  /** Problem and next step, as one sentence. */
   verdict?: string;
 }
 
-/** The limits of an input's turn, which narrow those of its session ([ext.7]). */
+/** Limits of an input's turn, which narrow the limits of its session ([ext.7]). */
 export interface InputLimits {
   /** Timeout for the turn's silence, in milliseconds. */
   inactivity_timeout_ms?: number;
@@ -1391,7 +1391,7 @@ export type InputMode = "turn" | "steer";
 
 export type Json = unknown;
 
-/** Where the JSON of a member lies. */
+/** File with the JSON of a member. */
 export interface LargeMember {
   /** The absolute path of the file, within the session's exchange folder. */
   file_path: string;
@@ -1403,35 +1403,35 @@ export interface LargeMember {
 
 /** A session in the answer to `sessions.list` ([journal.12]). Times are RFC 3339. */
 export interface ListedSession {
-  /** Its agent. */
+  /** Agent of the session. */
   agent_id: string;
-  /** Its id. */
+  /** Session id. */
   session_id: string;
   /** When something last happened in it. */
   active?: string;
   /** True if it is archived ([journal.13]). */
   archived?: boolean;
-  /** What it takes in the journal, in bytes. */
+  /** Size in the journal, in bytes. */
   bytes?: number;
   /** When it was opened. */
   created?: string;
-  /** Its working directory, where the hub chose one. */
+  /** Working directory, if the hub chose one. */
   cwd?: string;
-  /** How many entries it has. */
+  /** Number of entries. */
   entries?: number;
-  /** The host that has it, where there are several. */
+  /** Host of the session, if there are several hosts. */
   host?: string;
-  /** How many of its requests wait for an answer: permissions and questions. */
+  /** Number of its requests that wait for an answer: permissions and questions. */
   open_requests?: number;
-  /** How many of its turns have no end. */
+  /** Number of its turns without an end. */
   open_turns?: number;
-  /** What it does. */
+  /** State of the session. */
   state?: SessionState;
   /** A headline: its first input, or what the agent calls it. */
   title?: string;
 }
 
-/** What is known of a process's life. */
+/** Liveness of a process. */
 export type Liveness = "down" | "starting" | "alive" | "answering" | "progressing" | "suspected";
 
 /** The source of a log line. */
@@ -1471,7 +1471,7 @@ export interface ModelUsage {
   input_tokens?: number;
   /** Tokens that it wrote. */
   output_tokens?: number;
-  /** Who runs it. */
+  /** Provider of the model. */
   provider?: string;
   /** Output tokens spent on thinking. */
   reasoning_tokens?: number;
@@ -1479,16 +1479,16 @@ export interface ModelUsage {
   total_tokens?: number;
 }
 
-/** What happens when a hub reads more slowly than the session goes. */
+/** Behavior when a hub reads more slowly than the session writes. */
 export type OnSlow = "wait" | "skip";
 
-/** What an open session does and takes ([relay.4]). Times are in milliseconds. */
+/** Activity and use of an open session ([relay.4]). Times are in milliseconds. */
 export interface OpenSession {
-  /** Its agent. */
+  /** Agent of the session. */
   agent_id: string;
   /** The session. */
   id: string;
-  /** How long it has been open. */
+  /** Time since it was opened. */
   age_ms?: number;
   /** Bytes of the agent's messages for it. */
   bytes_in?: number;
@@ -1498,11 +1498,11 @@ export interface OpenSession {
   queued_inputs?: number;
   /** Permissions and questions that wait for an answer. */
   requests?: number;
-  /** How long its turn has been silent, where that counts. */
+  /** Silence of its turn, if it counts. */
   silent_ms?: number;
-  /** What it does. */
+  /** Activity. */
   state?: SessionActivity;
-  /** How long its turn has run. */
+  /** Running time of its turn. */
   turn_ms?: number;
   /** Bytes of its events that wait to be read. */
   unread_bytes?: number;
@@ -1511,7 +1511,7 @@ export interface OpenSession {
 /** The effect of a permission option. */
 export type OptionKind = "allow_once" | "allow_always" | "reject_once" | "reject_always";
 
-/** One way to answer a permission request. */
+/** A way to answer a permission request. */
 export interface PermissionOption {
   /** The value of `option_id`. */
   id: string;
@@ -1521,7 +1521,7 @@ export interface PermissionOption {
   label?: string;
 }
 
-/** One entry of a plan. */
+/** An entry of a plan. */
 export interface PlanEntry {
   /** The text of the step. */
   content: string;
@@ -1540,7 +1540,7 @@ export interface QuestionField {
   id: string;
   /** The choices, for `choice` and `choices`. */
   choices?: Choice[];
-  /** The value that stands without an answer. */
+  /** Value without an answer. */
   default?: Json;
   /** The kind of answer. */
   kind?: FieldKind;
@@ -1556,7 +1556,7 @@ export type RequestId = string;
 export interface Resume {
   /** True to begin a copy of the conversation, which stays as it is. Only for an adapter with the capability `forks_sessions`. */
   fork?: boolean;
-  /** True to send what was said before, marked as history. */
+  /** True to replay earlier messages, marked as history. */
   history?: boolean;
   /** The agent's own id of the session. */
   native_session_id?: string;
@@ -1564,10 +1564,10 @@ export interface Resume {
   params?: Json;
 }
 
-/** What a hub may do in a session. */
+/** Rights of a hub in a session. */
 export type Role = "control" | "observe";
 
-/** What an open session does. */
+/** Activity of an open session. */
 export type SessionActivity = "unstarted" | "idle" | "running" | "stopping";
 
 /** A session that can be resumed. */
@@ -1578,7 +1578,7 @@ export interface SessionEntry {
   agent_id?: string;
   /** When it began, RFC 3339. */
   created_at?: string;
-  /** Its working directory. */
+  /** Working directory. */
   cwd?: string;
   /** The number of messages. */
   message_count?: number;
@@ -1590,10 +1590,10 @@ export interface SessionEntry {
   updated_at?: string;
 }
 
-/** What a session of the journal does. */
+/** State of a session of the journal. */
 export type SessionState = "idle" | "running" | "detached" | "closed";
 
-/** How bad it is. */
+/** Severity of a problem. */
 export type Severity = "ok" | "note" | "warning" | "error";
 
 export type Sha256 = string;
@@ -1601,7 +1601,7 @@ export type Sha256 = string;
 /** The status of a turn's end. */
 export type Status = "completed" | "stopped" | "failed" | "refused" | "limit";
 
-/** Why a turn was stopped or a request was settled. */
+/** Reason why a turn was stopped or a request was settled. */
 export type StopReason = "user" | "timeout" | "policy" | "stopped" | "shutdown";
 
 /** The way in which a system prompt joins the agent's own. */
@@ -1629,7 +1629,7 @@ export interface Usage {
   models?: { [name: string]: ModelUsage };
   /** Tokens that it wrote. */
   output_tokens?: number;
-  /** Who runs it. */
+  /** Provider of the model. */
   provider?: string;
   /** Output tokens that were spent on thinking. */
   reasoning_tokens?: number;

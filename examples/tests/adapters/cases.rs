@@ -1,4 +1,4 @@
-//! The cases of the table: what an adapter hears, and what it has to say.
+//! The cases of the table: inputs of an adapter, and its expected answers.
 
 use serde_json::{Value, json};
 

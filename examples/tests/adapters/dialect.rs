@@ -1,9 +1,9 @@
-//! What each kind of adapter gets, so that it does what a case needs.
+//! Inputs for each kind of adapter that make it do what a case needs.
 
 /// The language in which an adapter is spoken to.
 #[derive(Clone, Copy)]
 pub(crate) enum Dialect {
-    /// Says again what it hears; `/tool NAME` asks, `/sleep SECONDS` lasts.
+    /// Repeats its input; `/tool NAME` asks, `/sleep SECONDS` lasts.
     Echo,
     /// The to-do list.
     Todo,
@@ -17,7 +17,7 @@ pub(crate) struct Question {
 }
 
 impl Dialect {
-    /// What a session says before it hears anything.
+    /// Returns the greeting of a session.
     pub(crate) fn greeting(self) -> Option<&'static str> {
         match self {
             Self::Echo => None,
@@ -25,7 +25,8 @@ impl Dialect {
         }
     }
 
-    /// The answer to a text that is not a command and has no space: all of it, whatever the session heard before.
+    /// Returns the whole answer to a text that is not a command and has no space, independent of
+    /// earlier inputs.
     pub(crate) fn answer(self, text: &str) -> String {
         match self {
             Self::Echo => text.to_owned(),

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 
 use crate::{dialect::Dialect, program::Program};
 
-/// How long an answer may take, the start of an interpreter on a busy machine included.
+/// Timeout of an answer, including the start of an interpreter on a busy machine.
 const ANSWER: Duration = Duration::from_secs(30);
-/// How long an adapter may take to exit ([process.1]).
+/// Timeout of an adapter's exit ([process.1]).
 const EXIT: Duration = Duration::from_secs(5);
 
 /// A running adapter and what came from it but was not asked for yet, by session.
@@ -74,7 +74,7 @@ impl Dialogue {
         self.send(&json!({"type": "permission.response", "session_id": session, "request_id": request, "approved": approved}));
     }
 
-    /// Opens a session and hears its greeting.
+    /// Opens a session and reads its greeting.
     pub(crate) fn start(&mut self, session: &str) {
         self.tell("session.start", session);
         if let Some(greeting) = self.dialect.greeting() {
@@ -122,7 +122,7 @@ impl Dialogue {
         self.answered(session, text);
     }
 
-    /// Begins a turn that asks, and hears the request; its id.
+    /// Begins a turn that asks, and reads the request; returns its id.
     pub(crate) fn ask(&mut self, session: &str) -> String {
         self.input(session, self.dialect.question().input);
         let request = self.next(session);
@@ -156,20 +156,20 @@ impl Dialogue {
         self.tell("session.close", &session);
     }
 
-    /// Proves by a fence that the session has nothing to say.
+    /// Proves by a fence that the session sends nothing.
     pub(crate) fn assert_silent(&mut self, session: &str) {
         self.fence();
         let said = self.kept.get(session).filter(|said| !said.is_empty());
         assert!(said.is_none(), "{session} is not silent: {said:?}");
     }
 
-    /// Proves by a fence that no turn of the session has ended; a long turn may say something.
+    /// Proves by a fence that no turn of the session has ended; a long turn may send output.
     pub(crate) fn assert_unended(&mut self, session: &str) {
         self.fence();
         assert_eq!(self.ends(session), 0);
     }
 
-    /// How many turns of the session have ended, of those without an input.
+    /// Returns the number of ended turns of the session without an input.
     pub(crate) fn ends(&self, session: &str) -> usize {
         let ended = |message: &&Value| message["type"] == "turn.complete";
         self.kept
@@ -189,7 +189,7 @@ impl Dialogue {
         self.exit();
     }
 
-    /// Closes the adapter's stdin and proves that all it said was asked for.
+    /// Closes the adapter's stdin and proves that all of its output was expected.
     pub(crate) fn finish(mut self) {
         self.close_input();
         self.kept.retain(|_, said| !said.is_empty());

@@ -16,7 +16,7 @@ use std::{
 use rustix::process::{Pid, Signal, kill_process_group};
 use trunkline_testing::skipped;
 
-/// How long a tool may take to say that it is here; on a busy machine, from a cold disk.
+/// Timeout for a tool to report its version; on a busy machine, from a cold disk.
 const TOOL: Duration = Duration::from_secs(60);
 
 /// Python 3.10 or later.
@@ -38,7 +38,7 @@ pub(crate) static NODE: Need = Need::new(
     ],
 );
 
-/// What a program cannot run without.
+/// Requirement of a program.
 pub(crate) struct Need {
     name: &'static str,
     /// Succeeds where it is here.
@@ -55,7 +55,7 @@ impl Need {
         }
     }
 
-    /// Whether it is here; where it is not, the calling test is skipped.
+    /// Returns true if it is available; otherwise the calling test is skipped.
     #[track_caller]
     pub(crate) fn is_here(&self) -> bool {
         let here = *self.here.get_or_init(|| {

@@ -72,7 +72,7 @@ pub(super) const MESSAGES: Target = Target {
     run: messages,
 };
 
-/// The quick reading of a head is the general one, and both are that of a JSON reader that knows
+/// The fast reader of a head agrees with the general one, and both with a JSON reader that knows
 /// nothing of messages.
 fn head(input: &[u8]) {
     let _ = (session_named_in(input), type_named_in(input));

@@ -63,8 +63,8 @@ fn run(input: &[u8]) {
     assert!(!has_more(line), "{line:?} is more than words");
 }
 
-/// Whether a shell does more with a line than cut it into words: a reading of its own, beside that
-/// of the policy.
+/// Returns true if a shell does more with a line than split it into words. Independent of the
+/// policy's own reader.
 fn has_more(line: &str) -> bool {
     let mut quote = None;
     let mut letters = line.chars();

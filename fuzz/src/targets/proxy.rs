@@ -1,4 +1,4 @@
-//! What a sandboxed program and its servers say to the proxy.
+//! Messages of a sandboxed program and its servers to the proxy.
 
 use trunkline_sandbox::network::fuzz;
 
@@ -95,7 +95,7 @@ fn heads(input: &[u8]) {
     }
 }
 
-/// What is passed on can be read in one way alone.
+/// Asserts that the forwarded bytes can be read in only one way.
 fn one_reading(rewritten: &[u8], whole: &[u8]) {
     let text = String::from_utf8_lossy(rewritten).to_ascii_lowercase();
     let lines: Vec<&str> = text

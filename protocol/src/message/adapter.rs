@@ -64,7 +64,7 @@ objects! {
     pub struct PermissionCancel {
         /// The request.
         pub request_id: RequestId,
-        /// Why.
+        /// Reason.
         pub reason: Option<StopReason>,
     }
 
@@ -85,9 +85,9 @@ objects! {
     pub struct SessionInfo {
         /// The program behind the pipe.
         pub adapter: Option<AdapterInfo>,
-        /// Its capabilities.
+        /// Capabilities of the adapter.
         pub capabilities: Option<Capabilities>,
-        /// `queue` and `steer`, where it can ([turn.3], [turn.10]).
+        /// `queue` and `steer`, if it supports them ([turn.3], [turn.10]).
         pub input_modes: Option<Vec<String>>,
         /// The agent's own id of the session (`resume`).
         pub native_session_id: Option<String>,
@@ -127,11 +127,11 @@ objects! {
         pub entries: Option<Vec<SessionEntry>>,
         /// The sessions of the relay's journal, the last active first ([journal.12]).
         pub sessions: Option<Vec<ListedSession>>,
-        /// What asks for those behind them, where there may be more.
+        /// Cursor for the next page, if there may be one.
         pub next: Option<String>,
         /// The hosts whose sessions are not among them, since they did not answer.
         pub missing: Option<Vec<String>>,
-        /// Why there are none.
+        /// Reason why there are none.
         pub error: Option<String>,
     }
 
@@ -141,11 +141,11 @@ objects! {
         pub request_id: RequestId,
         /// The agents.
         pub agents: Vec<AgentEntry>,
-        /// Open sessions, where they were asked for: those whose turns run, then the youngest.
+        /// Open sessions, if requested: first those with a running turn, then the youngest.
         pub sessions: Option<Vec<OpenSession>>,
     }
 
-    /// Alive; quiet work goes on (`control`).
+    /// Alive; quiet work continues (`control`).
     #[derive(Default)]
     pub struct Working {}
 

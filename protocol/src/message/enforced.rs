@@ -74,13 +74,13 @@ impl EnforcedOption {
     }
 }
 
-/// Each field with its name, and whether it is there.
+/// Each field with its name and presence.
 macro_rules! asked {
     ($start:ident: $($field:ident)+) => { [$((stringify!($field), $start.$field.is_some())),+] };
 }
 
 impl SessionStart {
-    /// The options that say how the agent works and that this asks for, by the names of their fields.
+    /// Returns the requested options about the agent's work, by the names of their fields.
     pub fn options(&self) -> impl Iterator<Item = &'static str> + use<> {
         let asked = asked! { self:
             variables cwd add_dirs model reasoning_effort temperature system_prompt system_prompt_mode mode

@@ -1,4 +1,4 @@
-//! What happens within a turn besides its answer (`events`).
+//! Events within a turn besides its answer (`events`).
 
 use super::{names, objects};
 use crate::{Channel, Json, MessageId, ToolCallId};
@@ -15,7 +15,7 @@ objects! {
         pub message_id: Option<MessageId>,
         /// The tool call of the sub-agent that speaks (`events`).
         pub parent_tool_call_id: Option<ToolCallId>,
-        /// True if it was said before and is replayed: it belongs to no turn (`events`).
+        /// True if it is a replay of an earlier event: it belongs to no turn (`events`).
         pub history: Option<bool>,
     }
 
@@ -35,7 +35,7 @@ objects! {
     /// A whole message of the conversation.
     #[derive(Default)]
     pub struct Message {
-        /// Who speaks: `user`, `assistant`, or a role of the agent's own.
+        /// Speaker: `user`, `assistant`, or a role of the agent's own.
         pub role: String,
         /// The text.
         pub content: String,
@@ -73,7 +73,7 @@ objects! {
         pub history: Option<bool>,
     }
 
-    /// A tool call goes on.
+    /// A tool call continues.
     pub struct ToolUpdate {
         /// The call.
         pub tool_call_id: ToolCallId,
@@ -83,7 +83,7 @@ objects! {
         pub stream: Option<String>,
         /// The text for a person from now on.
         pub title: Option<String>,
-        /// The tool's input, as far as it is known.
+        /// Input of the tool, as far as it is known.
         pub input: Option<Json>,
         /// The files that it touches, whole each time.
         pub locations: Option<Json>,
@@ -103,7 +103,7 @@ objects! {
     pub struct ToolEnd {
         /// The call.
         pub tool_call_id: ToolCallId,
-        /// Its result.
+        /// Result of the call.
         pub content: Option<String>,
         /// True if it failed.
         pub is_error: Option<bool>,
@@ -139,7 +139,7 @@ objects! {
     /// The plan, whole each time.
     #[derive(Default)]
     pub struct Plan {
-        /// Its entries in order.
+        /// Entries in order.
         pub entries: Vec<PlanEntry>,
         /// The message that it belongs to.
         pub message_id: Option<MessageId>,
@@ -149,7 +149,7 @@ objects! {
         pub history: Option<bool>,
     }
 
-    /// One entry of a plan.
+    /// An entry of a plan.
     #[derive(Default)]
     pub struct PlanEntry {
         /// The text of the step.
@@ -207,7 +207,7 @@ objects! {
         pub history: Option<bool>,
     }
 
-    /// Anything else that the agent tells.
+    /// Any other event of the agent.
     #[derive(Default)]
     pub struct Custom {
         /// The name, in the agent's words.
@@ -238,13 +238,13 @@ names! {
 
     /// The source of a log line.
     pub enum LogStream {
-        /// What the agent said, as it said it.
+        /// Unchanged output of the agent.
         Raw = "raw",
         /// The agent's stderr.
         Stderr = "stderr",
         /// The host.
         Host = "host",
-        /// What is known of the run.
+        /// Information about the run.
         Meta = "meta",
     }
 }
@@ -269,7 +269,7 @@ impl ToolStart {
 }
 
 impl ToolUpdate {
-    /// An update of a call that says nothing yet.
+    /// Creates an update of a call without content.
     #[must_use]
     pub fn new(tool_call_id: ToolCallId) -> Self {
         Self {

@@ -1,26 +1,27 @@
-//! How agents and their processes are, and what their sessions do ([relay.4]).
+//! Health of agents and their processes, and activity of their sessions ([relay.4]).
 
 use std::collections::BTreeMap;
 
 use super::{names, objects};
 
 objects! {
-    /// How an agent and its process are ([relay.4]). Times are in milliseconds, rates are of the last seconds.
+    /// Health of an agent and its process ([relay.4]). Times are in milliseconds; rates cover the
+    /// last seconds.
     #[derive(Default)]
     pub struct HealthEntry {
-        /// What is wrong and what to do, as one sentence.
+        /// Problem and next step, as one sentence.
         pub verdict: Option<String>,
-        /// How bad it is.
+        /// Severity of the problem.
         pub severity: Option<Severity>,
-        /// What is known of the process's life.
+        /// Liveness of the process.
         pub liveness: Option<Liveness>,
         /// The number of its process.
         pub pid: Option<u64>,
-        /// How long that has run.
+        /// Running time of the process.
         pub age_ms: Option<u64>,
-        /// How long it has said nothing.
+        /// Time since its last output.
         pub silent_ms: Option<u64>,
-        /// When its process may be started again, where it waits for that.
+        /// Time until its process may be started again, if it waits for that.
         pub restart_in_ms: Option<u64>,
         /// The end of the process before.
         pub last_end: Option<String>,
@@ -38,26 +39,26 @@ objects! {
         pub bytes_in_rate: Option<u64>,
         /// Bytes a second that were written to it.
         pub bytes_out_rate: Option<u64>,
-        /// What was counted of it, by name.
+        /// Counters, by name.
         pub counters: Option<BTreeMap<String, u64>>,
         /// The end of its standard error, without secrets.
         pub stderr: Option<String>,
     }
 
-    /// What an open session does and takes ([relay.4]). Times are in milliseconds.
+    /// Activity and use of an open session ([relay.4]). Times are in milliseconds.
     #[derive(Default)]
     pub struct OpenSession {
         /// The session.
         pub id: String,
-        /// Its agent.
+        /// Agent of the session.
         pub agent_id: String,
-        /// What it does.
+        /// Activity.
         pub state: Option<SessionActivity>,
-        /// How long it has been open.
+        /// Time since it was opened.
         pub age_ms: Option<u64>,
-        /// How long its turn has run.
+        /// Running time of its turn.
         pub turn_ms: Option<u64>,
-        /// How long its turn has been silent, where that counts.
+        /// Silence of its turn, if it counts.
         pub silent_ms: Option<u64>,
         /// Inputs that wait.
         pub queued_inputs: Option<u64>,
@@ -73,36 +74,36 @@ objects! {
 }
 
 names! {
-    /// How bad it is.
+    /// Severity of a problem.
     #[derive(PartialOrd, Ord)]
     pub enum Severity {
         /// Nothing is wrong.
         Ok = "ok",
         /// Something happened that a person may want to know.
         Note = "note",
-        /// Something is wrong, and work goes on.
+        /// There is a problem, and work continues.
         Warning = "warning",
-        /// Work does not go on.
+        /// Work does not continue.
         Error = "error",
     }
 
-    /// What is known of a process's life.
+    /// Liveness of a process.
     pub enum Liveness {
         /// None runs.
         Down = "down",
-        /// It has been started and has said nothing yet.
+        /// Started, without output yet.
         Starting = "starting",
-        /// It runs; whether it still reads is not known.
+        /// Running; unknown whether it still reads.
         Alive = "alive",
-        /// It has said something lately, or answered a `ping`.
+        /// Recently sent output, or answered a `ping`.
         Answering = "answering",
-        /// It has lately said something of a turn that runs.
+        /// Recently sent output for a running turn.
         Progressing = "progressing",
-        /// It has not answered a `ping`.
+        /// Has not answered a `ping`.
         Suspected = "suspected",
     }
 
-    /// What an open session does.
+    /// Activity of an open session.
     pub enum SessionActivity {
         /// The agent does not know it: its process does not run, or has ended since.
         Unstarted = "unstarted",

@@ -16,7 +16,7 @@ objects! {
     pub struct SessionStart {
         /// The protocol's version that the host speaks ([ext.1]).
         pub protocol: Option<u32>,
-        /// The extensions that the host understands ([ext.1]). Absent: the core alone.
+        /// Extensions that the host understands ([ext.1]). Absent: only the core.
         pub extensions: Option<Vec<String>>,
         /// The longest line that the host reads, in bytes without its LF ([frame.11]).
         pub max_line: Option<u64>,
@@ -32,7 +32,7 @@ objects! {
         pub run_id: Option<String>,
         /// The agent's role in the hub's work.
         pub role: Option<String>,
-        /// Which try of the task this is, as the hub counts.
+        /// Number of the attempt at the task, as counted by the hub.
         pub iteration: Option<u64>,
         /// Context for prompts and for the environment of what the adapter starts.
         pub variables: Option<BTreeMap<String, String>>,
@@ -89,7 +89,7 @@ objects! {
         pub native_session_id: Option<String>,
         /// The adapter's `session_params`, untouched.
         pub params: Option<Json>,
-        /// True to send what was said before, marked as history.
+        /// True to replay earlier messages, marked as history.
         pub history: Option<bool>,
         /// True to begin a copy of the conversation, which stays as it is. Only for an adapter with the capability
         /// `forks_sessions`.
@@ -110,7 +110,7 @@ objects! {
         pub limits: Option<InputLimits>,
     }
 
-    /// The limits of an input's turn, which narrow those of its session ([ext.7]).
+    /// Limits of an input's turn, which narrow the limits of its session ([ext.7]).
     #[derive(Default)]
     pub struct InputLimits {
         /// The most tokens that the turn may use.
@@ -153,14 +153,14 @@ objects! {
         pub message: Option<String>,
         /// True if the turn ends with this denial (`control`).
         pub end_turn: Option<bool>,
-        /// Who or what decided (`turns`).
+        /// Origin of the decision (`turns`).
         pub reason: Option<StopReason>,
     }
 
     /// Ends the running turn, or removes the queued one of this `turn_id` ([turn.4], [turn.9]).
     #[derive(Default)]
     pub struct Stop {
-        /// Why (`turns`).
+        /// Reason (`turns`).
         pub reason: Option<StopReason>,
     }
 
@@ -212,12 +212,12 @@ objects! {
         pub nonce: Option<Json>,
     }
 
-    /// Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12]) or for an
-    /// agent's own ([relay.10]).
+    /// Requests the sessions that can be resumed (`resume`); from a relay, the sessions of its
+    /// journal ([journal.12]) or an agent's own ([relay.10]).
     pub struct SessionsList {
         /// Copied into the answer.
         pub request_id: RequestId,
-        /// Only those of this working directory.
+        /// Only sessions of this working directory.
         pub cwd: Option<String>,
         /// At most so many.
         pub limit: Option<u32>,
@@ -225,7 +225,7 @@ objects! {
         pub extensions: Option<Vec<String>>,
         /// Only the session of this id.
         pub id: Option<String>,
-        /// Only those of this agent; without `journal` the agent itself is asked ([relay.10]).
+        /// Only sessions of this agent; without `journal` the agent itself is asked ([relay.10]).
         pub agent_id: Option<String>,
         /// Only those that do this.
         pub state: Option<SessionState>,
@@ -243,7 +243,7 @@ objects! {
         pub request_id: RequestId,
         /// True if the health of each is asked for, too.
         pub health: Option<bool>,
-        /// How many open sessions are asked for, too.
+        /// Number of open sessions to include.
         pub sessions: Option<u32>,
     }
 }
@@ -276,7 +276,7 @@ names! {
         Steer = "steer",
     }
 
-    /// Why a turn was stopped or a request was settled.
+    /// Reason why a turn was stopped or a request was settled.
     pub enum StopReason {
         /// A person asked for it.
         User = "user",
@@ -311,7 +311,7 @@ impl UserInput {
 }
 
 impl PermissionResponse {
-    /// An answer that says no more than whether the action may happen.
+    /// Creates an answer that only approves or denies the action.
     #[must_use]
     pub fn new(request_id: RequestId, approved: bool) -> Self {
         Self {

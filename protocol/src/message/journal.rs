@@ -1,4 +1,5 @@
-//! Messages between a hub and a relay that keeps a journal, beside those of an adapter ([journal.1]).
+//! Messages between a hub and a relay that keeps a journal, besides the messages of an adapter
+//! ([journal.1]).
 
 use std::collections::BTreeMap;
 
@@ -16,13 +17,13 @@ objects! {
         pub after: u64,
         /// The epoch of that entry.
         pub epoch: Option<u64>,
-        /// What the hub may do; absent: `control`.
+        /// Rights of the hub; absent: `control`.
         pub role: Option<Role>,
-        /// What happens when the hub reads more slowly than the session goes; absent: `wait`.
+        /// Behavior when the hub reads more slowly than the session writes; absent: `wait`.
         pub on_slow: Option<OnSlow>,
-        /// That of `session.start`, which is not stored.
+        /// As in `session.start`; not stored.
         pub env: Option<BTreeMap<String, String>>,
-        /// Those of `session.start`, which are not stored.
+        /// As in `session.start`; not stored.
         pub mcp_servers: Option<Json>,
         /// The version that the hub speaks.
         pub protocol: Option<u32>,
@@ -30,7 +31,7 @@ objects! {
         pub extensions: Option<Vec<String>>,
     }
 
-    /// Leaves the session on this pipe; it goes on ([journal.6]).
+    /// Leaves the session on this pipe; the session continues ([journal.6]).
     #[derive(Default)]
     pub struct SessionDetach {}
 
@@ -54,8 +55,8 @@ objects! {
         pub archived: Option<bool>,
     }
 
-    /// Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own id is
-    /// that of the new session.
+    /// Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The
+    /// message's own id is the id of the new session.
     #[derive(Default)]
     pub struct SessionFork {
         /// The session that is copied.
@@ -64,9 +65,9 @@ objects! {
         pub seq: Option<u64>,
         /// The last entry that the hub has, as in `session.attach`; absent: 0.
         pub after: Option<u64>,
-        /// That of `session.start`, which is not stored.
+        /// As in `session.start`; not stored.
         pub env: Option<BTreeMap<String, String>>,
-        /// Those of `session.start`, which are not stored.
+        /// As in `session.start`; not stored.
         pub mcp_servers: Option<Json>,
         /// The version that the hub speaks.
         pub protocol: Option<u32>,
@@ -79,11 +80,11 @@ objects! {
     pub struct SessionAttached {
         /// The agent.
         pub agent_id: String,
-        /// What the session does.
+        /// State of the session.
         pub state: Option<SessionState>,
-        /// What this hub may do.
+        /// Rights of this hub.
         pub role: Option<Role>,
-        /// The name under which this listener stands in `by`.
+        /// Name of this listener in `by`.
         pub listener: Option<String>,
         /// The running turn.
         pub turn_id: Option<TurnId>,
@@ -99,7 +100,7 @@ objects! {
         pub epoch: u64,
         /// A headline.
         pub title: Option<String>,
-        /// Its working directory.
+        /// Working directory.
         pub cwd: Option<String>,
         /// True if it is archived ([journal.13]).
         pub archived: Option<bool>,
@@ -111,7 +112,7 @@ objects! {
     /// The session was not attached, opened or forked.
     #[derive(Default)]
     pub struct SessionRefused {
-        /// Why.
+        /// Reason.
         pub reason: Option<AttachRefusal>,
         /// The text for a person.
         pub message: Option<String>,
@@ -119,18 +120,18 @@ objects! {
         pub last_seq: Option<u64>,
     }
 
-    /// The answer to `session.edit`: to this hub alone, and no entry.
+    /// The answer to `session.edit`: only to this hub, and not an entry.
     pub struct SessionEditResult {
-        /// That of the `session.edit`.
+        /// Id of the `session.edit`.
         pub request_id: RequestId,
-        /// Why nothing was changed; absent: it was.
+        /// Reason why nothing was changed; absent on success.
         pub error: Option<String>,
     }
 
-    /// The answer to an input of a hub with `journal`: to this hub alone, and no entry.
+    /// The answer to an input of a hub with `journal`: only to this hub, and not an entry.
     #[derive(Default)]
     pub struct InputResult {
-        /// That of the input.
+        /// Id of the input.
         pub message_id: Option<MessageId>,
         /// The number of its `turn.begin`, or of its `input.steered`.
         pub seq: u64,
@@ -140,42 +141,42 @@ objects! {
 
     /// The answer to `session.history`: at most 1 MiB, or one entry.
     pub struct SessionHistoryResult {
-        /// That of the `session.history`.
+        /// Id of the `session.history`.
         pub request_id: RequestId,
         /// The entries.
         pub entries: Option<Vec<Json>>,
-        /// The entry that comes next, where there are more.
+        /// Sequence number of the next entry, if there are more.
         pub next: Option<u64>,
-        /// Why there are none.
+        /// Reason why there are none.
         pub error: Option<String>,
     }
 
     /// A session in the answer to `sessions.list` ([journal.12]). Times are RFC 3339.
     #[derive(Default)]
     pub struct ListedSession {
-        /// Its id.
+        /// Session id.
         pub session_id: String,
-        /// Its agent.
+        /// Agent of the session.
         pub agent_id: String,
         /// A headline: its first input, or what the agent calls it.
         pub title: Option<String>,
-        /// What it does.
+        /// State of the session.
         pub state: Option<SessionState>,
-        /// Its working directory, where the hub chose one.
+        /// Working directory, if the hub chose one.
         pub cwd: Option<String>,
         /// When it was opened.
         pub created: Option<String>,
         /// When something last happened in it.
         pub active: Option<String>,
-        /// How many entries it has.
+        /// Number of entries.
         pub entries: Option<u64>,
-        /// What it takes in the journal, in bytes.
+        /// Size in the journal, in bytes.
         pub bytes: Option<u64>,
-        /// How many of its turns have no end.
+        /// Number of its turns without an end.
         pub open_turns: Option<u64>,
-        /// How many of its requests wait for an answer: permissions and questions.
+        /// Number of its requests that wait for an answer: permissions and questions.
         pub open_requests: Option<u64>,
-        /// The host that has it, where there are several.
+        /// Host of the session, if there are several hosts.
         pub host: Option<String>,
         /// True if it is archived ([journal.13]).
         pub archived: Option<bool>,
@@ -190,14 +191,14 @@ objects! {
         pub to: u64,
     }
 
-    /// Entry: something happened to the session that no adapter says.
+    /// Entry: an event of the session that no adapter reports.
     #[derive(Default)]
     pub struct HostFact {
-        /// What.
+        /// The event.
         pub fact: Option<Fact>,
         /// The text for a person.
         pub message: Option<String>,
-        /// Whether the agent remembers the conversation.
+        /// State of the conversation's context in the agent.
         pub context: Option<Context>,
         /// The exit code of the process.
         pub exit_code: Option<i32>,
@@ -227,13 +228,13 @@ objects! {
     pub struct TurnBegin {
         /// The input's own id.
         pub message_id: Option<MessageId>,
-        /// What the user says.
+        /// Text of the user.
         pub content: String,
         /// The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]).
         pub files: Option<Vec<String>>,
         /// True if another turn runs.
         pub queued: Option<bool>,
-        /// The listener that said it.
+        /// Listener that sent it.
         pub by: Option<String>,
     }
 
@@ -242,24 +243,24 @@ objects! {
     pub struct InputSteered {
         /// The input's own id.
         pub message_id: Option<MessageId>,
-        /// What the user says.
+        /// Text of the user.
         pub content: String,
         /// The SHA-256, in hexadecimal, of each file that the input brings ([journal.7]).
         pub files: Option<Vec<String>>,
-        /// The listener that said it.
+        /// Listener that sent it.
         pub by: Option<String>,
     }
 
     /// Entry: a file was handed to the agent.
     #[derive(Default)]
     pub struct FileDelivered {
-        /// Its name.
+        /// Name of the file.
         pub file_name: Option<String>,
-        /// Its media type.
+        /// Media type.
         pub file_mime_type: Option<String>,
-        /// Its size in bytes.
+        /// Size in bytes.
         pub size: Option<u64>,
-        /// Its SHA-256, in hexadecimal.
+        /// SHA-256, in hexadecimal.
         pub sha256: Option<String>,
         /// The listener that gave it.
         pub by: Option<String>,
@@ -267,19 +268,19 @@ objects! {
 
     /// Entry: a permission or a question is settled.
     pub struct RequestDecided {
-        /// Which.
+        /// Id of the request.
         pub request_id: RequestId,
-        /// Whether a permission was given.
+        /// True if a permission was given.
         pub approved: Option<bool>,
         /// The option that was chosen.
         pub option_id: Option<String>,
-        /// The tool's input as the user changed it, where the permission was given for that.
+        /// The tool's input as the user changed it, if the permission was given for that.
         pub updated_input: Option<Json>,
         /// The answers to a question; one that is secret is `{"redacted": true}`.
         pub values: Option<BTreeMap<String, Json>>,
         /// True if a question has no answer.
         pub cancelled: Option<bool>,
-        /// Why it was settled; absent: an answer came.
+        /// Reason why it was settled; absent if it was answered.
         pub reason: Option<StopReason>,
         /// The pattern that approves such requests from now on.
         pub always: Option<String>,
@@ -289,10 +290,10 @@ objects! {
         pub name: Option<String>,
     }
 
-    /// Entry: the running turn, or the one named, is to stop.
+    /// Entry: a stop of the running turn, or of the one named, was requested.
     #[derive(Default)]
     pub struct StopRequested {
-        /// Why.
+        /// Reason.
         pub reason: Option<StopReason>,
         /// The listener that asked for it.
         pub by: Option<String>,
@@ -300,7 +301,7 @@ objects! {
 }
 
 names! {
-    /// What a hub may do in a session.
+    /// Rights of a hub in a session.
     pub enum Role {
         /// Anything.
         Control = "control",
@@ -308,39 +309,39 @@ names! {
         Observe = "observe",
     }
 
-    /// What happens when a hub reads more slowly than the session goes.
+    /// Behavior when a hub reads more slowly than the session writes.
     pub enum OnSlow {
-        /// It gets every entry, later.
+        /// The hub gets every entry, later.
         Wait = "wait",
-        /// It gets one `lag` and then what is new.
+        /// The hub gets one `lag`, followed by the new entries.
         Skip = "skip",
     }
 
-    /// What a session of the journal does.
+    /// State of a session of the journal.
     pub enum SessionState {
-        /// It waits for an input.
+        /// Waits for an input.
         Idle = "idle",
         /// A turn runs.
         Running = "running",
         /// No process serves it; its next input starts one.
         Detached = "detached",
-        /// It is closed: it can be read.
+        /// Closed, but readable.
         Closed = "closed",
     }
 
     /// The way in which the agent of a copied session gets the conversation ([journal.14]).
     pub enum CopiedContext {
-        /// It copies its own conversation, by `resume.fork`.
+        /// Copies its own conversation, by `resume.fork`.
         Agent = "agent",
-        /// It begins anew, with a transcript of the entries among its instructions.
+        /// Begins anew, with a transcript of the entries in its instructions.
         Transcript = "transcript",
     }
 
-    /// Why a session was not attached, opened or forked.
+    /// Reason why a session was not attached, opened or forked.
     pub enum AttachRefusal {
         /// The journal has no session of this id.
         Unknown = "unknown",
-        /// It was removed.
+        /// The session was removed.
         Gone = "gone",
         /// This hub may not.
         Forbidden = "forbidden",
@@ -358,9 +359,9 @@ names! {
         Unsupported = "unsupported",
     }
 
-    /// What happened to a session.
+    /// Event of a session.
     pub enum Fact {
-        /// It was opened: its first entry.
+        /// Opened: the first entry.
         Opened = "opened",
         /// The process that served it has ended.
         ProcessEnded = "process_ended",
@@ -370,9 +371,9 @@ names! {
         HostRestarted = "host_restarted",
         /// A host of a cluster has it from now on; `message` is the host's name. The first entry of its epoch.
         Moved = "moved",
-        /// It began as a copy of another session, whose entries stand before this one ([journal.14]).
+        /// Began as a copy of another session, whose entries precede this one ([journal.14]).
         ForkedFrom = "forked_from",
-        /// Its running turn is silent; nothing is stopped. No entry: it has no number.
+        /// The running turn is silent; nothing is stopped. Not an entry: it has no number.
         Stalled = "stalled",
     }
 }

@@ -143,7 +143,7 @@ direction! {
     body HostBody {
         /// Opens a session.
         SessionStart(Box<SessionStart>) = "session.start", CORE;
-        /// What the user says.
+        /// Text of the user.
         UserInput(UserInput) = "user.input", CORE;
         /// Announces a file.
         FileInput(FileInput) = "file.input", CORE;
@@ -185,7 +185,7 @@ direction! {
         PermissionRequest(Box<PermissionRequest>) = "permission.request", CORE;
         /// The adapter's first message of a session.
         SessionReady(Box<SessionReady>) = "session.ready", ANY;
-        /// What is learnt later.
+        /// Information that becomes known later.
         SessionInfo(Box<SessionInfo>) = "session.info", ANY;
         /// Says whether a steer reached the turn.
         SteerResult(SteerResult) = "steer.result", TURNS;
@@ -195,7 +195,7 @@ direction! {
         Message(Message) = "message", EVENTS;
         /// A tool call begins.
         ToolStart(Box<ToolStart>) = "tool.start", EVENTS;
-        /// A tool call goes on.
+        /// A tool call continues.
         ToolUpdate(Box<ToolUpdate>) = "tool.update", EVENTS;
         /// A tool call has ended.
         ToolEnd(Box<ToolEnd>) = "tool.end", EVENTS;
@@ -211,17 +211,17 @@ direction! {
         Custom(Custom) = "custom", EVENTS;
         /// Tokens and cost.
         Usage(Box<Usage>) = "usage", USAGE;
-        /// How full the context is.
+        /// Fill level of the context.
         ContextUsage(ContextUsage) = "context.usage", USAGE;
         /// The context was shortened.
         Compaction(Compaction) = "compaction", USAGE;
-        /// How much of a limit is used.
+        /// Used part of a limit.
         RateLimit(RateLimit) = "rate_limit", USAGE;
         /// The answer to `sessions.list`.
         SessionsListResult(SessionsListResult) = "sessions.list.result", RESUME;
         /// Asks the user.
         InputRequest(Box<InputRequest>) = "input.request", QUESTIONS;
-        /// Alive; quiet work goes on.
+        /// Alive; quiet work continues.
         Working(Working) = "working", CONTROL;
         /// The answer to `ping`.
         Pong(Pong) = "pong", CONTROL;
@@ -259,7 +259,7 @@ direction! {
     body RelayBody {
         /// The answer to `session.attach`.
         SessionAttached(Box<SessionAttached>) = "session.attached", ANY;
-        /// It was not attached, opened or forked.
+        /// The session was not attached, opened or forked.
         SessionRefused(SessionRefused) = "session.refused", ANY;
         /// The answer to an input.
         InputResult(InputResult) = "input.result", ANY;
@@ -281,7 +281,7 @@ direction! {
         FileDelivered(FileDelivered) = "file.delivered", ANY;
         /// A request is settled.
         RequestDecided(RequestDecided) = "request.decided", ANY;
-        /// A turn is to stop.
+        /// A stop of a turn was requested.
         StopRequested(StopRequested) = "stop.requested", ANY;
     }
 }

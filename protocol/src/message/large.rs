@@ -1,4 +1,4 @@
-//! Members that lie in files (`large`, [large.2]).
+//! Members in files (`large`, [large.2]).
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::objects;
 use crate::Sha256;
 
 objects! {
-    /// Where the JSON of a member lies.
+    /// File with the JSON of a member.
     pub struct LargeMember {
         /// The absolute path of the file, within the session's exchange folder.
         pub file_path: String,
@@ -17,7 +17,7 @@ objects! {
     }
 }
 
-/// The members of a message that lie in files, by their names.
+/// Members of a message that are in files, by their names.
 pub type Large = BTreeMap<String, LargeMember>;
 
 /// The largest member that is read from a file, in bytes of its JSON ([large.3]).

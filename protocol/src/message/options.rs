@@ -1,4 +1,4 @@
-//! What an adapter tells of itself and of a session: capabilities, models, modes, commands.
+//! Descriptions of an adapter and a session: capabilities, models, modes, commands.
 
 use super::{HealthEntry, names, objects};
 use crate::Json;
@@ -7,9 +7,9 @@ objects! {
     /// The program behind the pipe.
     #[derive(Default)]
     pub struct AdapterInfo {
-        /// Its name.
+        /// Name of the agent.
         pub name: String,
-        /// Its version.
+        /// Version of the agent.
         pub version: Option<String>,
     }
 
@@ -31,7 +31,7 @@ objects! {
         pub forks_sessions: Option<bool>,
         /// The way in which the agent runs: `interactive`, `run-to-completion`, `request-response`.
         pub exec_model: Option<String>,
-        /// Whether an approval may change the tool's input, by `updated_input`.
+        /// True if an approval may change the tool's input, by `updated_input`.
         pub updated_input: Option<bool>,
         /// The most sessions at a time.
         pub max_sessions: Option<u64>,
@@ -81,7 +81,7 @@ objects! {
     /// A command that the agent understands in its input.
     #[derive(Default)]
     pub struct Command {
-        /// Its name.
+        /// Name of the field.
         pub name: String,
         /// The description.
         pub description: Option<String>,
@@ -104,11 +104,11 @@ objects! {
         pub choices: Option<Vec<Choice>>,
         /// True if it must be answered.
         pub required: Option<bool>,
-        /// The value that stands without an answer.
+        /// Value without an answer.
         pub default: Option<Json>,
     }
 
-    /// One of a field's choices.
+    /// A choice of a field.
     #[derive(Default)]
     pub struct Choice {
         /// The value.
@@ -119,7 +119,7 @@ objects! {
         pub description: Option<String>,
     }
 
-    /// One way to answer a permission request.
+    /// A way to answer a permission request.
     #[derive(Default)]
     pub struct PermissionOption {
         /// The value of `option_id`.
@@ -141,13 +141,13 @@ objects! {
         pub profile: Option<String>,
         /// The purpose.
         pub description: Option<String>,
-        /// Its capabilities.
+        /// Capabilities of the agent.
         pub capabilities: Option<Capabilities>,
-        /// Its models.
+        /// Models of the agent.
         pub models: Option<Vec<Model>>,
         /// The state.
         pub state: Option<AgentState>,
-        /// Its health, where it was asked for.
+        /// Health, if requested.
         pub health: Option<HealthEntry>,
     }
 
@@ -158,7 +158,7 @@ objects! {
         pub native_session_id: String,
         /// The text for a person.
         pub title: Option<String>,
-        /// Its working directory.
+        /// Working directory.
         pub cwd: Option<String>,
         /// The number of messages.
         pub message_count: Option<u64>,
@@ -184,7 +184,7 @@ names! {
         Boolean = "boolean",
         /// A number.
         Number = "number",
-        /// One of the choices.
+        /// A single choice.
         Choice = "choice",
         /// Any of the choices.
         Choices = "choices",
@@ -192,7 +192,7 @@ names! {
 
     /// The kind of value that an option of an agent has.
     pub enum AgentOptionKind {
-        /// One of the choices.
+        /// A single choice.
         Select = "select",
         /// Yes or no.
         Boolean = "boolean",
@@ -212,19 +212,19 @@ names! {
 
     /// The state of an agent behind a relay.
     pub enum AgentState {
-        /// Its process does not run; the next input starts it.
+        /// The process is not running; the next input starts it.
         Idle = "idle",
-        /// Its process runs.
+        /// The process is running.
         Running = "running",
-        /// Its process failed to start too often.
+        /// The process failed to start too often.
         Failed = "failed",
     }
 
     /// The context of a resumed session.
     pub enum Context {
-        /// It does.
+        /// The agent remembers the conversation.
         Kept = "kept",
-        /// It does not.
+        /// The agent does not remember the conversation.
         Lost = "lost",
     }
 }

@@ -1,4 +1,4 @@
-//! How turns, requests and sessions end.
+//! Ends of turns, requests and sessions.
 
 use serde_json::value::RawValue;
 
@@ -35,7 +35,7 @@ objects! {
     pub struct TurnComplete {
         /// The status; absent: completed (`turns`).
         pub status: Option<Status>,
-        /// Why, in the agent's words, or the reason of the `stop` (`turns`).
+        /// Reason in the agent's words, or the reason of the `stop` (`turns`).
         pub stop_reason: Option<String>,
         /// The failure (`turns`).
         pub error: Option<Failure>,
@@ -62,7 +62,7 @@ objects! {
         pub num_turns: Option<u64>,
         /// The model (`turns`).
         pub model: Option<String>,
-        /// Who runs it (`turns`).
+        /// Provider of the model (`turns`).
         pub provider: Option<String>,
         /// The usage, with scope `turn` (`usage`).
         pub usage: Option<Usage>,
@@ -77,7 +77,7 @@ objects! {
     /// The adapter ends the session; its last message of the id ([session.8]).
     #[derive(Default)]
     pub struct SessionClosed {
-        /// Why.
+        /// Reason.
         pub reason: Option<ClosedReason>,
         /// The failure.
         pub error: Option<Failure>,
@@ -92,7 +92,7 @@ objects! {
         pub message_id: Option<crate::MessageId>,
         /// True if it did.
         pub delivered: bool,
-        /// Why not.
+        /// Reason why not.
         pub reason: Option<String>,
     }
 }
@@ -100,7 +100,7 @@ objects! {
 names! {
     /// The status of a turn's end.
     pub enum Status {
-        /// It did what it was to do.
+        /// The task is complete.
         Completed = "completed",
         /// By `stop`, or since the host shuts down.
         Stopped = "stopped",
@@ -116,19 +116,19 @@ names! {
     pub enum Delivered {
         /// The adapter answered something of that turn.
         Yes = "yes",
-        /// It was not written.
+        /// Not written.
         No = "no",
-        /// It was written; nothing came back.
+        /// Written, without any reply.
         Unknown = "unknown",
     }
 
-    /// Why an adapter ended a session.
+    /// Reason why an adapter ended a session.
     pub enum ClosedReason {
         /// There is nothing more to do.
         Finished = "finished",
-        /// It cannot go on.
+        /// The session cannot continue.
         Failed = "failed",
-        /// It does not take this session.
+        /// The adapter does not accept this session.
         Refused = "refused",
         /// There is no agent of that id ([relay.1]).
         UnknownAgent = "unknown_agent",
@@ -136,7 +136,7 @@ names! {
         Limit = "limit",
         /// The host speaks a version that it cannot serve ([ext.2]).
         Protocol = "protocol",
-        /// It shuts down.
+        /// The adapter shuts down.
         Shutdown = "shutdown",
     }
 
@@ -202,7 +202,7 @@ fn last_lines(raw: Option<&RawValue>) -> Result<Option<Vec<String>>, Why> {
 }
 
 impl Failure {
-    /// A failure of this kind, told so.
+    /// Creates a failure of this kind with a message.
     #[must_use]
     pub fn new(category: Category, message: impl Into<String>) -> Self {
         Self {

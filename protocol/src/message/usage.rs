@@ -24,7 +24,7 @@ objects! {
         pub cost_usd: Option<f64>,
         /// The model.
         pub model: Option<String>,
-        /// Who runs it.
+        /// Provider of the model.
         pub provider: Option<String>,
         /// The same per model.
         pub models: Option<BTreeMap<String, ModelUsage>>,
@@ -51,7 +51,7 @@ objects! {
         pub reasoning_tokens: Option<u64>,
         /// The cost in USD.
         pub cost_usd: Option<f64>,
-        /// Who runs it.
+        /// Provider of the model.
         pub provider: Option<String>,
     }
 

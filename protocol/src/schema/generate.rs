@@ -32,7 +32,8 @@ pub fn host_to_adapter() -> Value {
     document("host to adapter", &schemas, generator)
 }
 
-/// The schema of what a hub says to a relay that keeps a journal, beside what any host says.
+/// Returns the schema of a hub's messages to a relay that keeps a journal, besides the messages of
+/// any host.
 #[must_use]
 pub fn hub_to_relay() -> Value {
     let mut generator = generator();
@@ -50,7 +51,7 @@ pub fn hub_to_relay() -> Value {
     document("hub to relay", &schemas, generator)
 }
 
-/// The schema of what a relay that keeps a journal says to its hub, beside what any adapter says.
+/// Returns the schema of such a relay's messages to its hub, besides the messages of any adapter.
 #[must_use]
 pub fn relay_to_hub() -> Value {
     let mut generator = generator();
@@ -126,12 +127,12 @@ fn body<T: JsonSchema>(generator: &mut SchemaGenerator) -> Schema {
     T::json_schema(generator)
 }
 
-/// The members that lie in files, where some may.
+/// Returns the schema of the members in files, if some may be.
 fn large(generator: &mut SchemaGenerator) -> Value {
     generator.subschema_for::<Option<m::Large>>().to_value()
 }
 
-/// Puts the members that every message has before those of its body.
+/// Puts the members that every message has before the members of its body.
 fn message(kind: &str, of_pipe: bool, large: Option<Value>, body: Schema) -> Value {
     let mut schema = body.to_value();
     let Some(object) = schema.as_object_mut() else {

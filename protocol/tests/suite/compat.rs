@@ -51,7 +51,7 @@ fn frozen_lines(way: Way) -> Vec<[Map<String, Value>; 2]> {
     pairs.to_vec()
 }
 
-/// Whether a value says all that another says; it may say more.
+/// Returns true if a value contains everything of another; it may contain more.
 fn says_all(now: &Value, then: &Value) -> bool {
     match (now, then) {
         (Value::Object(now), Value::Object(then)) => then
@@ -129,7 +129,7 @@ fn what_must_be_written_today_is_valid_for_the_frozen_version() {
 fn freeze() {
     for way in Way::BOTH {
         let schema = file(&path(way, "schema.json"));
-        // What is frozen for the first time has no one to break.
+        // A first freeze cannot break a peer.
         if schema.exists() {
             let breaches = breaches(&frozen_schema(way), &way.schema());
             assert!(

@@ -11,7 +11,7 @@ use trunkline_protocol::{
 
 use crate::checked_in::file;
 
-/// Which way a message goes.
+/// Direction of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
     HostToAdapter,
@@ -21,7 +21,7 @@ pub(crate) enum Way {
 }
 
 impl Way {
-    /// Those between a host and an adapter.
+    /// Directions between a host and an adapter.
     pub(crate) const BOTH: [Self; 2] = [Self::HostToAdapter, Self::AdapterToHost];
 
     pub(crate) const ALL: [Self; 4] = [
@@ -75,7 +75,7 @@ impl Way {
 pub(crate) struct Example {
     pub(crate) way: Way,
     pub(crate) kind: &'static str,
-    /// What must be there, and what writers always write.
+    /// Required members, and members that writers always write.
     pub(crate) minimal: String,
     /// All that may be there.
     pub(crate) full: String,

@@ -1,4 +1,4 @@
-//! Whose a line was of which only the first bytes are there.
+//! Owner of a line of which only the first bytes are available.
 
 use proptest::prelude::*;
 use trunkline_protocol::{session_named_in, type_named_in};

@@ -423,7 +423,8 @@ fn fit_any(
     (lines, fitted)
 }
 
-/// The members that make a message of this type too long for a line, if it is known that only these do.
+/// Returns the members that make a message of this type too long for a line, if only these are
+/// known to.
 fn kept(example: &Example) -> Option<&'static [&'static str]> {
     let kind = example.kind;
     match example.way {

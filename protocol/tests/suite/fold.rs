@@ -75,7 +75,8 @@ fn said<'a>(folded: &'a [AdapterMessage], channel: &Channel) -> Vec<&'a str> {
     outputs.collect()
 }
 
-/// What the user must see, by channel, where its own form was not agreed on ([ext.3]).
+/// Returns the text that the user must see, by channel, if its own form was not agreed on
+/// ([ext.3]).
 fn must_be_told(message: &AdapterMessage, agreed: Extensions) -> Option<(Channel, Option<&str>)> {
     let lacks = |extension| !agreed.contains(extension);
     match &message.body {

@@ -54,7 +54,7 @@ fn read<'a>(limit: usize, chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<See
     seen
 }
 
-/// What the specification says of an input, written as if memory and time were free.
+/// Reads an input as specified, as if memory and time were free.
 fn specified(limit: usize, input: &[u8]) -> Vec<Seen> {
     let mut begun = false;
     let mut seen = Vec::new();

@@ -8,12 +8,12 @@ use trunkline_protocol::{
 
 use crate::examples::{EXAMPLES, Example, Way, line};
 
-/// One member of one message type.
+/// A member of a message type.
 struct Member {
     way: Way,
     kind: &'static str,
     name: String,
-    /// Its value in the full golden line.
+    /// Value in the full golden line.
     value: Value,
     /// All other members of the full golden line.
     others: Map<String, Value>,
@@ -22,7 +22,7 @@ struct Member {
 }
 
 impl Member {
-    /// What is understood when the member has this JSON text, or these one after the other.
+    /// Reads a message in which the member has this JSON text, or these one after the other.
     fn given(&self, texts: &[&str]) -> Result<String, Unread> {
         let raw: Vec<(&str, &str)> = texts.iter().map(|text| (&*self.name, *text)).collect();
         self.way.rewrite(&line(&self.others, &raw))
@@ -392,7 +392,7 @@ fn unknown_members_are_ignored() {
     }
 }
 
-/// What is read of a line of the adapter, as a value.
+/// Reads a line of the adapter, as a value.
 fn read(line: &str) -> Value {
     serde_json::from_slice(
         &AdapterMessage::parse(line)

@@ -9,7 +9,7 @@ use trunkline_protocol::{
     },
 };
 
-/// Where a session stands after a rule.
+/// Returns the phase of a session after a rule.
 fn next(phase: SessionPhase, rule: SessionRule) -> SessionPhase {
     match rule {
         SessionRule::Open => SessionPhase::Open,

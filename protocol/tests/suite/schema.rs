@@ -16,7 +16,7 @@ fn of_type<'a>(document: &'a Value, kind: &str) -> &'a Value {
         .unwrap()
 }
 
-/// Every member that the schema of a value allows stands in that value, and in its parts.
+/// Asserts that every member that the schema of a value allows is in that value, and in its parts.
 fn assert_exhausted(document: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = match schema["$ref"].as_str() {
         Some(name) => document.pointer(name.trim_start_matches('#')).unwrap(),
@@ -28,7 +28,7 @@ fn assert_exhausted(document: &Value, schema: &Value, value: &Value, at: &str) {
         }
     }
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
-        // A diff has either texts or a patch; its two forms stand side by side.
+        // A diff has either texts or a patch; the schema has both forms.
         let member = value.get(name);
         assert!(
             member.is_some() || name == "patch",

@@ -1,4 +1,4 @@
-//! What is written: one line, which any line reader can split.
+//! Written messages: one line, which any line reader can split.
 
 use proptest::prelude::*;
 use trunkline_protocol::{

@@ -43,9 +43,9 @@ use crate::{Backoff, policy::Policy};
 /// The part of the configuration that the core decides by.
 #[derive(Debug)]
 pub struct Rules {
-    /// The extensions that are offered to the adapter; empty: the core of the protocol alone.
+    /// Extensions that are offered to the adapter; empty for the core protocol only.
     pub offered: Extensions,
-    /// The longest line that is read, in bytes, as `session.start` says it ([frame.11]).
+    /// Maximum length of a line that is read, in bytes, as sent in `session.start` ([frame.11]).
     pub max_line: usize,
     /// The policy that answers permission requests without a user.
     pub policy: Policy,
@@ -59,7 +59,7 @@ pub struct Rules {
     pub inactivity_timeout: Option<Duration>,
     /// The silence of a running turn after which its user learns of it. `None`: never.
     pub stall_after: Option<Duration>,
-    /// The silence of a process after which it is asked for a sign of life. `None`: never.
+    /// Silence of a process after which it is pinged. `None`: never.
     pub ping_after: Option<Duration>,
     /// The deadline for the answer to a stop.
     pub stop_timeout: Duration,
@@ -67,11 +67,11 @@ pub struct Rules {
     pub permission_timeout: Option<Duration>,
     /// The limit of a turn's output, in bytes. `None`: no limit.
     pub max_turn_output: Option<u64>,
-    /// How fast a session may put out while a turn runs. `None`: no limit.
+    /// Limit of a session's output rate while a turn runs. `None`: no limit.
     pub output_rate: Option<OutputRate>,
-    /// How many requests of a session may wait for an answer; one more is denied at once.
+    /// Limit of a session's open requests; a further one is denied at once.
     pub max_open_requests: usize,
-    /// What happens when an agent calls the same tools over and over.
+    /// Action when an agent repeats the same tool calls.
     pub tool_loop: ToolLoopAction,
     /// True if the end of the process ends its sessions.
     pub close_on_exit: bool,
@@ -86,13 +86,13 @@ pub struct Rules {
     pub backoff: Backoff,
 }
 
-/// The options of a session that the adapter must apply; where it lists one of them not, the
-/// session is refused ([ext.7]).
+/// Options of a session that the adapter must apply. If it does not list one of them, the session
+/// is refused ([ext.7]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReliedOn {
     /// None.
     Nothing,
-    /// Those that restrict the agent.
+    /// Options that restrict the agent.
     #[default]
     Restrictions,
     /// Each that the session asks for.
@@ -135,9 +135,9 @@ struct Slot {
     session: Option<Session>,
 }
 
-/// How many closed ids are remembered, so that late messages are not taken for unknown ones.
+/// Limit of remembered closed ids, so that late messages are not taken for unknown ones.
 const REMEMBERED: usize = 4096;
-/// How many chosen ids are remembered for one process. Later ones get a fresh id on the wire.
+/// Limit of remembered chosen ids per process. Later ones get a fresh id on the wire.
 const USED: usize = 1024 * 1024;
 
 impl Core {
@@ -235,7 +235,7 @@ impl Core {
         self.hasher.hash_one(id)
     }
 
-    /// Whether this id was closed lately.
+    /// Returns true if this id was closed recently.
     fn is_late(&self, id: &str) -> bool {
         self.closed.contains(&self.hash(id))
     }
@@ -250,7 +250,7 @@ impl Core {
         self.closed.push_back(hash);
     }
 
-    /// An id that no one else makes: drawn from the seed (splitmix64).
+    /// Returns a unique id, drawn from the seed (splitmix64).
     fn fresh_id(&mut self) -> Result<SessionId, trunkline_protocol::BadId> {
         let mut part = || {
             self.seed = self.seed.wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,4 +1,4 @@
-//! How turns, sessions and processes ended, as data.
+//! Ends of turns, sessions and processes, as data.
 
 use std::{fmt, time::Duration};
 
@@ -43,7 +43,7 @@ pub const MAX_STDERR_LINES: usize = 32;
 pub const MAX_STDERR_LINE_BYTES: usize = 1024;
 
 impl TurnEnd {
-    /// Returns true if the turn did what it was to do.
+    /// Returns true if the turn completed its task.
     #[must_use]
     pub fn is_completed(&self) -> bool {
         self.status == Status::Completed
@@ -71,9 +71,9 @@ impl TurnEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Its `turn.complete` came.
+    /// Its `turn.complete` arrived.
     Complete,
-    /// It was stopped before its input was written ([turn.11]).
+    /// Stopped before its input was written ([turn.11]).
     StoppedUnsent,
     /// The adapter's process ended.
     ProcessExit,
@@ -95,7 +95,7 @@ pub enum Cause {
     Closed,
     /// The host shuts down.
     Shutdown,
-    /// Its `turn.complete` was longer than a line may be, or its input than the adapter reads.
+    /// Its `turn.complete` was too long for a line, or its input for the adapter.
     Oversize,
     /// `max_turn_output`, `max_output_rate` or the spool's limit was reached.
     Limit,
@@ -160,7 +160,7 @@ impl fmt::Display for Cause {
 /// The end of a process: by itself with a code, or by a signal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct ExitStatus {
-    /// Its exit code.
+    /// Exit code.
     pub code: Option<i32>,
     /// The signal that ended it.
     pub signal: Option<i32>,
@@ -262,7 +262,7 @@ pub(crate) fn append_stderr(sentence: &mut String, tail: &str) {
 pub enum Ended {
     /// Ended by itself, or by something besides the host.
     Exit,
-    /// It closed its stdout and was ended by the host.
+    /// Closed its stdout and was ended by the host.
     EndOfStream,
     /// Ended by the host, since no message came within `start_timeout`.
     StartTimeout,

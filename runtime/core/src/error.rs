@@ -1,9 +1,9 @@
-//! What a session answers its user.
+//! Errors that a session returns to its user.
 
 use thiserror::Error;
 
-/// Why a steer did not reach the running turn; the texts are sentences. Nothing has happened; it
-/// may be sent as a turn ([turn.10]).
+/// Reason why a steer did not reach the running turn; the texts are sentences. Nothing has
+/// happened; it may be sent as a turn ([turn.10]).
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SteerError {
@@ -18,7 +18,7 @@ pub enum SteerError {
     /// Too many (`queued_inputs`) wait for an answer already, or too many bytes (`outbox`) for the adapter.
     #[error("too much is waiting for the adapter already; try again when some of it was answered")]
     Busy,
-    /// The adapter says that it was not delivered.
+    /// The adapter reports that it was not delivered.
     #[error("the agent did not take the input: {0}")]
     NotDelivered(String),
     /// The session has ended.
@@ -26,7 +26,7 @@ pub enum SteerError {
     Closed,
 }
 
-/// Why the adapter did not change options; the texts are sentences.
+/// Reason why the adapter did not change options; the texts are sentences.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum UpdateError {
     /// The adapter does not know `options`.

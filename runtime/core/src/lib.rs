@@ -1,42 +1,39 @@
 //! Decides what a host does with many sessions over one adapter's pipe. It reads and writes
 //! nothing.
 //!
-//! [`Core`] is the state machine of one agent. It has no `async`, no clock, no file and no thread: ids, time and a seed
-//! come in as arguments, and what to do comes out as data. So every interleaving can be tested in
-//! virtual time, and any runtime can drive it. `trunkline-host` is one that does.
+//! [`Core`] is the state machine of one agent. It has no `async`, no clock, no file and no thread: ids, time and a seed are arguments, and actions are returned as data. So every interleaving can be tested in virtual time, and any runtime can drive it. `trunkline-host` is one that does.
 //!
 //! # Theory of operation
 //!
 //! - **Inputs** are calls of `handle_*`. From the users of sessions: [`Core::handle_open`],
-//!   [`Core::handle_send`],
-//!   [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`], [`Core::handle_names`], [`Core::handle_update`],
-//!   [`Core::handle_file`], [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
-//!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process: [`Core::handle_started`],
-//!   [`Core::handle_start_failed`], [`Core::handle_line`], [`Core::handle_written_at`],
-//!   [`Core::handle_input_closed`], [`Core::handle_suspended`], [`Core::handle_ended`]. From the operator:
-//!   [`Core::handle_standby`], [`Core::handle_retry`], [`Core::handle_shutdown`].
+//!   [`Core::handle_send`], [`Core::handle_steer`], [`Core::handle_stop`], [`Core::handle_answer`],
+//!   [`Core::handle_names`], [`Core::handle_update`], [`Core::handle_file`],
+//!   [`Core::handle_pause`], [`Core::handle_resume`], [`Core::handle_unread`],
+//!   [`Core::handle_read_down`], [`Core::handle_close`]. From the process:
+//!   [`Core::handle_started`], [`Core::handle_start_failed`], [`Core::handle_line`],
+//!   [`Core::handle_written_at`], [`Core::handle_input_closed`], [`Core::handle_suspended`],
+//!   [`Core::handle_ended`]. From the operator: [`Core::handle_standby`], [`Core::handle_retry`],
+//!   [`Core::handle_shutdown`].
 //! - **Outputs** are [`Effect`]s. After each input, call [`Core::poll_effect`] until it returns
-//!   nothing, and do them in order. An effect never waits for an answer within the call: a request
-//!   carries a serial, a caller a [`Ticket`].
+//!   nothing, and execute them in order. An effect never waits for an answer within the call: a
+//!   request carries a serial, a caller a [`Ticket`].
 //! - **Timers** are one instant. [`Core::poll_timeout`] returns it, after any input; at that time
-//!   call
-//!   [`Core::handle_timeout`]. To call it too early does nothing. Time in which the host did not run is no silence of
-//!   the adapter: report it by [`Core::handle_standstill`] first.
-//! - **Figures** of a session are read at any time by [`Core::figures`], those of the process by
+//!   call [`Core::handle_timeout`]. An early call does nothing. Time in which the host did not run
+//!   is no silence of the adapter: report it by [`Core::handle_standstill`] first.
+//! - **Figures** of a session are read at any time by [`Core::figures`], those for the process by
 //!   [`Core::process_figures`].
 //!
 //! A [`Key`] names a session. It is free after [`Effect::Closed`] and never names another session
 //! after that. The core outlives the adapter's process, as sessions do ([process.5]).
 //!
-//! What holds: each input that [`Core::handle_send`] takes gets one [`Effect::End`]; each session
-//! one
-//! [`Effect::Closed`], after which it has no effect; nothing is written for a session outside its start and close;
-//! no approval is written that neither a user nor the [`policy`] gave. A random walk over all
-//! inputs tests it.
+//! Invariants: each input that [`Core::handle_send`] accepts gets one [`Effect::End`]; each session
+//! gets one [`Effect::Closed`], after which it has no effect; nothing is written for a session
+//! outside its start and close; no approval is written that neither a user nor the [`policy`] gave.
+//! A random walk over all inputs tests them.
 //!
-//! The states are drawn where they are held: the session in `core/session.rs`, the turn in
-//! `core/turn.rs`, the process in `core/process.rs`. Which message is legal is the protocol's to
-//! say: [`trunkline_protocol::rules`].
+//! State diagrams are with the states: the session in `core/session.rs`, the turn in
+//! `core/turn.rs`, the process in `core/process.rs`. The protocol decides which message is legal:
+//! [`trunkline_protocol::rules`].
 
 #![forbid(unsafe_code)]
 

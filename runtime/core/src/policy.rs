@@ -1,67 +1,67 @@
-//! Permission policies: what an operator answers beforehand, so that no one has to be asked.
+//! Permission policies: decisions that an operator makes beforehand.
 //!
-//! A [`Policy`] is two lists of [`Pattern`]s and what to do when neither matches. The deny list is
-//! read first, then the allow list, then the [`Unmatched`] rule, which asks or denies and never
-//! allows ([permission.3]).
+//! A [`Policy`] is two lists of [`Pattern`]s and a rule for actions that match neither. The deny
+//! list is read first, then the allow list, then the [`Unmatched`] rule, which asks or denies and
+//! never allows ([permission.3]).
 //!
 //! # Patterns
 //!
 //! | pattern | matches |
 //! |---|---|
 //! | `*` | every action of every tool |
-//! | `Tool` | every action of that tool; the name may hold `*` and `?` (`mcp__github__*`) and ignores ASCII case |
+//! | `Tool` | every action of that tool; the name may contain `*` and `?` (`mcp__github__*`) and ignores ASCII case |
 //! | `Tool(glob)` | the actions of that tool whose resource the glob matches as a whole |
 //!
 //! In a glob `?` is one character, `[a-z]` one of a set (`[!a-z]` one outside it), and `\` takes
-//! the next character as it is. What `*` is depends on the tool:
+//! the next character literally. The meaning of `*` depends on the tool:
 //!
-//! - Where the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or
-//!   its input has a `command`), `*` and `**` match any text, `/` included: `Bash(git log*)`.
-//! - Elsewhere `*` and `?` stop at `/`, `**` does not, and `**/` also matches no folder at all:
-//!   `Write(specs/**)`. A pattern without a leading `/` is tried against the path below the working
-//!   directory too, which is the session's; one of the deny list also below the agent's.
+//! - If the resource is a *command line* (the tool is a shell: `Bash`, `shell`, `exec`, …, or its
+//!   input has a `command`), `*` and `**` match any text, including `/`: `Bash(git log*)`.
+//! - Otherwise `*` and `?` stop at `/`, `**` does not, and `**/` also matches no folder at all:
+//!   `Write(specs/**)`. A pattern without a leading `/` is also tried against the path below the
+//!   session's working directory; a pattern of the deny list also below the agent's.
 //!
 //! `Tool(*)` of a command tool and `Tool(**)` of any are `Tool`.
 //!
 //! # Allowing errs towards asking, denying towards denying
 //!
-//! A glob in the *allow* list matches a command line only where it is plain words: a program and
-//! its arguments, some of them in quotes, and nothing that a shell expands, joins or redirects. It
-//! has to match the line both as written and as its words with single spaces between. So `Bash(git
+//! A glob in the *allow* list matches a command line only if that is plain words: a program and its
+//! arguments, some of them in quotes, and nothing that a shell expands, joins or redirects. It has
+//! to match the line both as written and as its words with single spaces between. So `Bash(git
 //! log*)` allows `git log --author 'A B'` and neither `git log; rm -rf /` nor `git log $(rm -rf /)`
-//! nor `git log *.rs`. A command that comes as a list of words is judged as the line of them, where
-//! that line reads as just these words. Such a glob does not match a path that climbs (`..`)
-//! either. Only `*`, `Tool` or a pattern without any glob allows those.
+//! nor `git log *.rs`. A command given as a list of words is judged as the line of them, if that
+//! line reads as exactly these words. Such a glob does not match a path that climbs (`..`) either.
+//! Only `*`, `Tool` or a pattern without any glob allows those.
 //!
-//! What is allowed are these words. What the program makes of them is its own matter: `eval`,
-//! `env`, `sudo`, `xargs` and the like are words as any other, and a glob that begins with `*`
-//! names no program at all.
+//! These words are allowed, whatever the program makes of them: `eval`, `env`, `sudo`, `xargs` and
+//! the like are words as any other, and a glob that begins with `*` names no program at all.
 //!
 //! # Lasting rules
 //!
-//! A [`LastingRule`] is a pattern that someone who may approve added while the host ran ("always
-//! allow"). It counts as a pattern of the allow list.
+//! A [`LastingRule`] is a pattern that a person with the right to approve added while the host ran
+//! ("always allow"). It counts as a pattern of the allow list.
 //!
 //! # Links
 //!
-//! A file has more names than the one that an action gives: links lead to it. A path glob of the
+//! A file has more names than the one in an action, because links lead to it. A path glob of the
 //! *allow* list has to match the path as written and its target, below the working directory or
-//! absolute. One of the *deny* list denies by any name: as written, those that the links on the way
-//! lead to, and the target. The file system is the caller's: [`Policy::judge`] returns the paths
-//! that a decision depends on, if there are any, and decides when the action has their
-//! [`names`](Action::names). A path that could not be resolved is never allowed by a glob, nor past
-//! a deny glob of its tool. Globs with `://` are over addresses, which have no links.
+//! absolute. A path glob of the *deny* list denies by any name: the path as written, each link
+//! target on the way, and the final target. The file system belongs to the caller:
+//! [`Policy::judge`] returns the paths that a decision depends on, if there are any, and decides
+//! when the action has their [`names`](Action::names). A path that could not be resolved is never
+//! allowed by a glob, nor past a deny glob of its tool. Globs with `://` apply to addresses, which
+//! have no links.
 //!
 //! # Denials
 //!
 //! A pattern of the *deny* list is tried against the command line as written, against its plain
 //! words and against every part of it; and against the path as written, folded, made absolute,
-//! below each directory, and, when the pattern has no `/`, against each component of the path. What
-//! cannot be judged (a resource that is absent, above 64 KiB, or neither text nor a list of texts)
-//! is never allowed by a glob, nor past a deny glob of its tool.
+//! below each directory, and, when the pattern has no `/`, against each component of the path. A
+//! resource that cannot be judged (absent, above 64 KiB, or neither text nor a list of texts) is
+//! never allowed by a glob, nor past a deny glob of its tool.
 //!
 //! Deny globs over command lines catch mistakes, not intent: a shell has more ways to spell a
-//! command than any list. What must not happen needs a sandbox.
+//! command than any list. Real prevention needs a sandbox.
 
 use std::path::Path;
 
@@ -97,7 +97,7 @@ pub enum Decision {
 /// everything is written as the pattern `*`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
-    /// Let someone decide; when no one does, the request is denied ([permission.3]).
+    /// A person decides; without an answer the request is denied ([permission.3]).
     #[default]
     Ask,
     /// Deny.
@@ -111,9 +111,9 @@ pub struct Action<'a> {
     pub tool: &'a str,
     /// The object of the tool: a command line, a path, an address. Empty counts as absent.
     pub resource: Option<&'a str>,
-    /// The tool's whole input, where the adapter sent it (extension `control`). Its `command`,
-    /// `path` and the like are judged beside `resource`: all must be allowed, any may be denied.
-    /// One that is not an object cannot be judged.
+    /// The tool's whole input, if the adapter sent it (extension `control`). Its `command`, `path`
+    /// and similar members are judged beside `resource`: all must be allowed, any may be denied. An
+    /// input that is not an object cannot be judged.
     pub input: Option<&'a Value>,
     /// Files that would change, judged beside `resource` as well.
     pub paths: &'a [&'a str],
@@ -221,9 +221,9 @@ impl Policy {
         self.unmatched
     }
 
-    /// This policy as the default below `over`: both deny lists hold, `over`'s allow list replaces
-    /// this one where it has any pattern, and denying unmatched actions on either side stands. So
-    /// `over` can choose what is allowed, but takes back nothing that is denied.
+    /// Returns this policy as the default below `over`: both deny lists apply, `over`'s allow list
+    /// replaces this one if it has any pattern, and denying unmatched actions on either side
+    /// remains. So `over` can choose what is allowed, but cannot lift a denial.
     #[must_use]
     pub fn overridden_by(&self, over: &Self) -> Self {
         let mut deny = self.deny.clone();

@@ -1,4 +1,4 @@
-//! Which turn something belongs to.
+//! The turn that something belongs to.
 
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl TurnNo {
         self.0
     }
 
-    /// Its id on the wire: `t` and its number, so that it is read back without a table.
+    /// Returns its id on the wire: `t` and its number, so that it is read back without a table.
     pub(crate) fn to_id(self) -> Option<TurnId> {
         TurnId::new(self.to_string()).ok()
     }
@@ -47,7 +47,7 @@ impl fmt::Display for TurnNo {
     }
 }
 
-/// Its id on the wire.
+/// Id on the wire.
 impl Serialize for TurnNo {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

@@ -1,9 +1,9 @@
 //! The share that one of many may take of a common bound.
 
-/// Returns true if one that has `own` of a bound may take `more`, while `free` is left: not if it
-/// would then have more than stays for all others together.
+/// Returns true if an owner of `own` of a bound may take `more`, while `free` is left: not if it
+/// would then have more than remains for all others together.
 ///
-/// So no one takes all, and one that has nothing finds room behind those that take all they can
+/// So no owner takes everything, and a new one finds room behind those that take all they can
 /// ([session.3]).
 pub fn may_take(own: u64, more: u64, free: u64) -> bool {
     u128::from(own) + 2 * u128::from(more) <= u128::from(free)

@@ -20,16 +20,16 @@ pub struct Backoff {
     pub retry: Duration,
 }
 
-/// What follows a failed start.
+/// Consequence of a failed start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It may be started again from this time on.
+    /// It may be started again at this time.
     Wait(Instant),
-    /// It has failed, and may be tried again from this time on.
+    /// It has failed, and may be retried at this time.
     Failed(Instant),
 }
 
-/// The exit code that says that trying again will not help: wrong usage or configuration.
+/// Exit code for wrong usage or configuration: a retry will not help.
 pub(crate) const USAGE_EXIT: i32 = 2;
 
 /// Remembers failed starts.

@@ -6,7 +6,7 @@ use std::{
     process::Command,
 };
 
-/// Adds every source file below a folder but those of tests.
+/// Adds every source file below a folder except tests.
 fn sources(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("a folder").flatten() {
         let path = entry.path();

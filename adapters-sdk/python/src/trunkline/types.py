@@ -250,7 +250,7 @@ class ToolStart(Stored):
 
 
 class ToolUpdate(Stored):
-    """A tool call goes on."""
+    """A tool call continues."""
 
     session_id: str
     tool_call_id: ToolCallId
@@ -348,7 +348,7 @@ class Error(Stored):
 
 
 class Custom(Stored):
-    """Anything else that the agent tells."""
+    """Any other event of the agent."""
 
     name: str
     session_id: str
@@ -451,7 +451,7 @@ class InputRequest(Stored):
 
 
 class Working(Stored):
-    """Alive; quiet work goes on (`control`)."""
+    """Alive; quiet work continues (`control`)."""
 
     session_id: str
     type: Literal["working"]
@@ -667,8 +667,8 @@ class Ping(TypedDict):
 
 
 class SessionsList(TypedDict):
-    """Asks for the sessions that can be resumed (`resume`), or a relay for those of its journal ([journal.12])
-    or for an agent's own ([relay.10])."""
+    """Requests the sessions that can be resumed (`resume`); from a relay, the sessions of its journal
+    ([journal.12]) or an agent's own ([relay.10])."""
 
     request_id: RequestId
     session_id: Literal[""]
@@ -717,7 +717,7 @@ class SessionAttach(TypedDict):
 
 
 class SessionDetach(TypedDict):
-    """Leaves the session on this pipe; it goes on ([journal.6])."""
+    """Leaves the session on this pipe; the session continues ([journal.6])."""
 
     session_id: str
     type: Literal["session.detach"]
@@ -750,7 +750,7 @@ class SessionEdit(TypedDict):
 
 class SessionFork(TypedDict):
     """Opens a session of the journal as a copy of another, and attaches to it ([journal.14]). The message's own
-    id is that of the new session."""
+    id is the id of the new session."""
 
     session_id: str
     source: str
@@ -800,7 +800,7 @@ class SessionRefused(Stored):
 
 
 class InputResult(TypedDict):
-    """The answer to an input of a hub with `journal`: to this hub alone, and no entry."""
+    """The answer to an input of a hub with `journal`: only to this hub, and not an entry."""
 
     seq: int
     session_id: str
@@ -825,7 +825,7 @@ class SessionHistoryResult(Stored):
 
 
 class SessionEditResult(Stored):
-    """The answer to `session.edit`: to this hub alone, and no entry."""
+    """The answer to `session.edit`: only to this hub, and not an entry."""
 
     request_id: RequestId
     session_id: str
@@ -846,7 +846,7 @@ Lag = TypedDict("Lag", {
 
 
 class HostFact(Stored):
-    """Entry: something happened to the session that no adapter says."""
+    """Entry: an event of the session that no adapter reports."""
 
     session_id: str
     type: Literal["host.fact"]
@@ -935,7 +935,7 @@ class RequestDecided(Stored):
 
 
 class StopRequested(Stored):
-    """Entry: the running turn, or the one named, is to stop."""
+    """Entry: a stop of the running turn, or of the one named, was requested."""
 
     session_id: str
     type: Literal["stop.requested"]
@@ -992,7 +992,7 @@ class Capabilities(TypedDict):
 
 
 class Choice(TypedDict):
-    """One of a field's choices."""
+    """A choice of a field."""
 
     id: str
     description: NotRequired[str]
@@ -1028,7 +1028,7 @@ class Failure(TypedDict):
 
 
 class HealthEntry(TypedDict):
-    """How an agent and its process are ([relay.4]). Times are in milliseconds, rates are of the last seconds."""
+    """Health of an agent and its process ([relay.4]). Times are in milliseconds; rates cover the last seconds."""
 
     age_ms: NotRequired[int]
     bytes_in_rate: NotRequired[int]
@@ -1050,7 +1050,7 @@ class HealthEntry(TypedDict):
 
 
 class InputLimits(TypedDict):
-    """The limits of an input's turn, which narrow those of its session ([ext.7])."""
+    """Limits of an input's turn, which narrow the limits of its session ([ext.7])."""
 
     inactivity_timeout_ms: NotRequired[int]
     max_tokens: NotRequired[int]
@@ -1058,7 +1058,7 @@ class InputLimits(TypedDict):
 
 
 class LargeMember(TypedDict):
-    """Where the JSON of a member lies."""
+    """File with the JSON of a member."""
 
     file_path: str
     sha256: Sha256
@@ -1113,7 +1113,7 @@ class ModelUsage(TypedDict):
 
 
 class OpenSession(TypedDict):
-    """What an open session does and takes ([relay.4]). Times are in milliseconds."""
+    """Activity and use of an open session ([relay.4]). Times are in milliseconds."""
 
     agent_id: str
     id: str
@@ -1129,7 +1129,7 @@ class OpenSession(TypedDict):
 
 
 class PermissionOption(TypedDict):
-    """One way to answer a permission request."""
+    """A way to answer a permission request."""
 
     id: str
     kind: NotRequired[OptionKind]
@@ -1137,7 +1137,7 @@ class PermissionOption(TypedDict):
 
 
 class PlanEntry(TypedDict):
-    """One entry of a plan."""
+    """An entry of a plan."""
 
     content: str
     priority: NotRequired[str]

@@ -1,4 +1,4 @@
-//! What differs between two schemas of one direction, as far as it breaks a peer.
+//! Differences between two schemas of one direction that break a peer.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Who is new, and so in which order two peers were upgraded.
+/// The upgraded side, and so the order in which two peers were upgraded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Newer {
     /// An old writer is read by today's reader.
@@ -16,7 +16,7 @@ pub(super) enum Newer {
     Writer,
 }
 
-/// Something that a peer of the frozen version says or needs, and that no longer arrives.
+/// A value that a peer of the frozen version sends or needs, and that no longer arrives.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Breach {
     pub(super) newer: Newer,
@@ -58,7 +58,7 @@ fn messages(document: &Value) -> BTreeMap<&str, &Value> {
         .collect()
 }
 
-/// Whether a message falls with a value that is not understood, or only loses that value.
+/// Effect of a value that is not understood: the message is lost, or only the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Need {
     Required,
@@ -223,7 +223,7 @@ impl<'a> Comparison<'a> {
     }
 }
 
-/// What a schema says of a value; `null` is left out, for it counts as absent ([msg.3]).
+/// Schema of a value; `null` is left out, because it counts as absent ([msg.3]).
 #[derive(Debug, Default)]
 struct Shape<'a> {
     types: BTreeSet<&'a str>,

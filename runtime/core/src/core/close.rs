@@ -10,7 +10,7 @@ use crate::{Cause, SessionEnd};
 /// The reason of a session's end.
 #[derive(Debug)]
 pub enum WhyClosed {
-    /// Its user closed it.
+    /// The user closed it.
     User,
     /// The host shuts down.
     Shutdown,
@@ -18,7 +18,7 @@ pub enum WhyClosed {
     Adapter(ClosedReason, Option<Failure>),
     /// An option that must be enforced is not ([ext.7]).
     Refused(String),
-    /// Its output does not fit on disk.
+    /// Its output does not fit on the disk.
     Limit(String),
     /// The process ended, and its sessions end with it by configuration.
     ProcessEnded,

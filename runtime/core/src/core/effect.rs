@@ -1,4 +1,4 @@
-//! What the core asks for.
+//! Effects: the actions that the core requests.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ use crate::{
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// One thing to do. `key` names the session, `scope` the turn that an event belongs to, `meta` what
-/// the adapter attached.
+/// An action. `key` names the session, `scope` the turn that an event belongs to, `meta` the
+/// adapter's attachment.
 #[derive(Debug)]
 #[allow(missing_docs, reason = "each variant says what its fields are")]
 pub enum Effect {
@@ -37,12 +37,12 @@ pub enum Effect {
     WritePipe(HostMessage),
     /// Hand over the answer to a request of [`Core::handle_list`](super::Core::handle_list).
     Listed(Box<SessionsListResult>),
-    /// Note that the process has not answered a `ping`. Nothing is to be ended for it.
+    /// Record that the process has not answered a `ping`. Nothing is ended for it.
     Suspected { silent_for: Duration },
-    /// Note that a process that was suspected has been heard.
+    /// Record that a suspected process has sent something.
     Trusted,
-    /// Report an event to the session's user: the message of the adapter, or one that the core
-    /// makes in its form. `large` are its members that lie in files.
+    /// Report an event to the session's user: a message of the adapter, or one that the core makes
+    /// in its form. `large` lists the members that are in files.
     Deliver {
         key: Key,
         scope: TurnScope,
@@ -50,8 +50,8 @@ pub enum Effect {
         meta: Option<Box<Meta>>,
         large: Option<Box<Large>>,
     },
-    /// Put the text of a turn's input into a file of the session's exchange folder, and tell by
-    /// [`Core::handle_placed`](super::Core::handle_placed) where it lies.
+    /// Put the text of a turn's input into a file of the session's exchange folder, and report its
+    /// path by [`Core::handle_placed`](super::Core::handle_placed).
     PlaceInput {
         key: Key,
         turn: TurnNo,

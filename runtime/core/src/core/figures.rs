@@ -1,4 +1,4 @@
-//! What a session has and takes at a moment, and what the process below it does.
+//! Figures of a session and of its process at a moment.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use trunkline_protocol::Failure;
 use super::{Core, Key, process::State, queue::Queued, session::Session};
 use crate::TurnNo;
 
-/// What a session does.
+/// Activity of a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,73 +22,73 @@ pub enum SessionState {
     Stopping,
 }
 
-/// What a session has and takes at a moment.
+/// Figures of a session at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Figures {
-    /// What it does.
+    /// Activity.
     pub state: SessionState,
     /// The turn that runs, and for how long.
     pub turn: Option<(TurnNo, Duration)>,
-    /// How long that turn has been silent. `None` where no turn runs, or its silence does not
-    /// count: a request waits for an answer, or the session is held back.
+    /// Silence of the running turn. `None` if no turn runs, or if silence does not count: a request
+    /// waits for an answer, or the session is held back.
     pub silent_for: Option<Duration>,
     /// Bytes of the adapter's messages for it, with line ends.
     pub bytes_in: u64,
     /// Inputs that wait for the turns before them, written ahead or not.
     pub queued_inputs: usize,
-    /// How long the first of them has waited.
+    /// Waiting time of the first of them.
     pub queue_age: Option<Duration>,
     /// Total time for which inputs had waited, of turns that have begun.
     pub queue_time: Duration,
     /// Permissions and questions that wait for an answer.
     pub open_requests: usize,
-    /// Whether the adapter was asked to hold its messages back ([flow.1]).
+    /// True if the adapter was asked to hold its messages back ([flow.1]).
     pub held_back: bool,
 }
 
-/// What the process below the sessions does.
+/// Phase of the process that serves the sessions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ProcessPhase {
-    /// It does not run; the next input starts it.
+    /// Not running; the next input starts it.
     Idle,
-    /// It is being started, or runs and has said nothing yet.
+    /// Starting, or running without any output yet.
     Starting,
-    /// It runs and has been heard.
+    /// Running, with output.
     Running,
-    /// It is being ended.
+    /// Ending.
     Ending,
-    /// It ended too early; it is started again later.
+    /// Ended too early; it is started again later.
     Waiting,
-    /// It ended too early too often.
+    /// Ended too early too often.
     Failed,
     /// The host shuts down.
     Down,
 }
 
-/// What the process below the sessions does, and its sessions together have.
+/// Figures of the process and of its sessions together.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub struct ProcessFigures {
-    /// What it does.
+    /// Phase.
     pub phase: ProcessPhase,
-    /// When it may be started again, where it waits or has failed.
+    /// Time until it may be started again, if it waits or has failed.
     pub again_in: Option<Duration>,
-    /// Why it has failed.
+    /// Cause of the failure.
     pub why: Option<Failure>,
     /// Turns that run.
     pub running_turns: usize,
     /// Permissions and questions that wait for an answer.
     pub open_requests: usize,
-    /// The longest silence of a turn that runs, where one counts.
+    /// Longest silence of a running turn, if any counts.
     pub longest_silence: Option<Duration>,
-    /// For how long the process has owed the answer to a `ping`, where that is too long.
+    /// Time for which the answer to a `ping` has been overdue, if it is.
     pub suspected_for: Option<Duration>,
 }
 
 impl Core {
-    /// What the process does now, and what its sessions have together. Looks at every session.
+    /// Returns the figures of the process and of its sessions together. Visits every session.
     #[must_use]
     pub fn process_figures(&self, now: Instant) -> ProcessFigures {
         let rest = |until: Instant| Some(until.saturating_duration_since(now));
@@ -129,7 +129,7 @@ impl Core {
         figures
     }
 
-    /// What a session has and takes now. `None` after its end.
+    /// Returns the figures of a session. `None` after its end.
     #[must_use]
     pub fn figures(&self, key: Key, now: Instant) -> Option<Figures> {
         let index = self.index_of(key)?;
@@ -144,7 +144,7 @@ impl Core {
 }
 
 impl Session {
-    /// How long the running turn has been silent, where that counts.
+    /// Returns the silence of the running turn, if it counts.
     fn silent_for(&self, now: Instant) -> Option<Duration> {
         let work = self
             .work

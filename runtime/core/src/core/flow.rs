@@ -10,7 +10,7 @@ use trunkline_protocol::{Envelope, Extensions, FlowPause, FlowResume, HostBody};
 
 use super::{Core, Effect, Key, queue::Queued, session::Session, turn::OpenTurn};
 
-/// Who reads the events of a turn.
+/// Reader of a turn's events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
     /// The turn's own reader. With another input waiting, its user may read the later turn first.
@@ -20,7 +20,7 @@ pub enum Reader {
 }
 
 impl Session {
-    /// Whether the adapter is to hold back the running turn.
+    /// Returns true if the adapter should hold back the running turn.
     fn wants_pause(&self) -> bool {
         let Some(work) = &self.work else { return false };
         let Some(running) = work
@@ -91,7 +91,8 @@ impl Core {
         self.settle_flow(index, now);
     }
 
-    /// Tells the adapter to hold the session's messages back, or to let them go, where that has changed.
+    /// Asks the adapter to hold the session's messages back, or to release them, if that has
+    /// changed.
     pub(super) fn settle_flow(&mut self, index: u32, now: Instant) {
         let is_up = self.process_is_up();
         let key = self.key_of(index);

@@ -1,4 +1,4 @@
-//! Which session is meant.
+//! Identity of a session in the core.
 
 /// A session's place in the core, distinct from those that had the place before.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,42 +1,42 @@
-//! What the adapter reported of a session, as far as it is needed again, within bounds.
+//! Reports of the adapter about a session that are needed again, within bounds.
 
 use trunkline_protocol::{Category, ErrorEvent, Json, Resume, TurnComplete, tool_loop::ToolLoop};
 
 use super::{Core, limits::UsedTokens};
 use crate::share::may_take;
 
-/// How many bytes are remembered of one session, to go on from after a restart. The adapter's id
-/// for it and its parameters are names of what the agent itself keeps.
+/// Limit of remembered bytes per session, for a resume after a restart. The adapter's id for it and
+/// its parameters name the agent's own stored state.
 const OF_ONE: u64 = 1024 * 1024;
-/// How many bytes are remembered of all sessions of an adapter.
+/// Limit of remembered bytes of all sessions of an adapter.
 pub(super) const OF_ALL: u64 = 64 * 1024 * 1024;
 
-/// What the adapter reported of a session.
+/// Reports of the adapter about a session.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     native_session_id: Option<String>,
     params: Option<Json>,
-    /// Those of the options that the session asks for.
+    /// Applied options among those that the session requests.
     pub(super) options_applied: Vec<&'static str>,
     pub(super) steers: bool,
     /// True if it takes inputs while a turn runs.
     pub(super) queues: bool,
     /// The tokens that it has used.
     pub(super) tokens: UsedTokens,
-    /// Its tool calls, where the rules want them watched.
+    /// Its tool calls, if the rules watch them.
     pub(super) calls: ToolLoop,
-    /// The longest line that it reads; nothing where it has not said so.
+    /// Maximum length of a line that it reads, if it has reported one.
     pub(super) max_line: Option<u64>,
 }
 
 impl Known {
-    /// What it holds for a restart, in bytes.
+    /// Returns the bytes held for a restart.
     fn bytes(&self) -> u64 {
         let id = self.native_session_id.as_ref().map_or(0, String::len);
         (id + self.params.as_ref().map_or(0, |params| params.get().len())) as u64
     }
 
-    /// What a session goes on with after a restart.
+    /// Returns the state from which a session resumes after a restart.
     pub(super) fn resume(&self) -> Option<Resume> {
         let (native_session_id, params) = (self.native_session_id.clone(), self.params.clone());
         let is_known = native_session_id.is_some() || params.is_some();
@@ -50,8 +50,9 @@ impl Known {
 }
 
 impl Core {
-    /// Remembers what a session goes on with after a restart. What is too much is forgotten with
-    /// what was there before, which would lead to an older state, and the session learns of it.
+    /// Remembers the state from which a session resumes after a restart. If it is too large, it is
+    /// forgotten together with the previous one, which would lead to an older state, and the
+    /// session is informed.
     pub(super) fn remember(
         &mut self,
         index: u32,
@@ -93,7 +94,7 @@ impl Core {
         self.deliver(index, scope, error.into(), None);
     }
 
-    /// Remembers what a turn's end says of going on from there.
+    /// Remembers the resume state of a turn's end.
     pub(super) fn learn(&mut self, index: u32, complete: &TurnComplete) {
         if complete.clear_session == Some(true) {
             self.begin_anew(index);
@@ -112,7 +113,7 @@ impl Core {
         }
     }
 
-    /// Forgets what a session goes on with.
+    /// Forgets the resume state of a session.
     pub(super) fn forget_known(&mut self, index: u32) {
         self.known_bytes -= self.known_of(index);
         if let Some(known) = self.get(index).and_then(|session| session.known.as_mut()) {

@@ -1,5 +1,5 @@
-//! Whether the process still reads and answers: a `ping` after a silence, and a suspicion where
-//! none is answered. Nothing is ended for it: a deadline does that.
+//! Liveness of the process: a `ping` after a silence, and a suspicion if it is not answered.
+//! Nothing is ended for it: a deadline does that.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use trunkline_protocol::{
 
 use super::{Core, Counter, Effect, Key};
 
-/// How long the answer to a `ping` may take. The protocol gives an adapter 1 s; machines are busy.
+/// Timeout of the answer to a `ping`. The protocol gives an adapter 1 s; machines are busy.
 pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 
-/// What is known of the life of the process that runs.
+/// Liveness of the running process.
 ///
 /// ```text
 ///          `ping_after` without a byte         `ANSWER_WAIT` without a byte
@@ -21,17 +21,17 @@ pub(super) const ANSWER_WAIT: Duration = Duration::from_secs(10);
 ///   └─────────────────────────────────────┴───────────────────────────────────────┘
 /// ```
 ///
-/// While a request waits for an answer it rests in Heard: the adapter may wait, too.
+/// While a request waits for an answer it stays in Heard: the adapter may wait, too.
 #[derive(Debug, Default)]
 pub(super) struct Liveness {
-    /// Whether a session agreed on `control`, so that a `ping` is understood ([ext.9]).
+    /// True if a session agreed on `control`, so that a `ping` is understood ([ext.9]).
     knows_ping: bool,
     /// When a byte came last, or the rest ended.
     heard: Option<Instant>,
     /// Since when a `ping` waits for its answer.
     asked: Option<Instant>,
     is_suspected: bool,
-    /// How many were sent.
+    /// Number of pings sent.
     pings: u64,
     /// Requests for a list of the agent's sessions without an answer. The host limits their number.
     lists: Vec<RequestId>,
@@ -47,7 +47,7 @@ impl Liveness {
         }
     }
 
-    /// How long a process has owed an answer that is suspected.
+    /// Returns the time for which an answer has been overdue, if the process is suspected.
     pub(super) fn suspected_for(&self, now: Instant) -> Option<Duration> {
         self.asked
             .filter(|_| self.is_suspected)

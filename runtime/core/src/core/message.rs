@@ -1,4 +1,4 @@
-//! What the adapter says ([session.5], [turn.6], [turn.9], [ext.2]).
+//! Messages of the adapter ([session.5], [turn.6], [turn.9], [ext.2]).
 
 use std::time::Instant;
 
@@ -108,7 +108,7 @@ impl Core {
             return Ok(());
         }
         if kind == AdapterKind::TurnComplete && head.is_plain() {
-            // The most frequent end says nothing but that it is one: no body is made for it.
+            // The most frequent end has no members of its own: no body is made for it.
             let named = head.turn_id.as_deref().and_then(TurnNo::named);
             self.complete(index, named, None, (None, None), now);
             return Ok(());
@@ -178,7 +178,7 @@ impl Core {
             return;
         };
         session.bytes_in += bytes;
-        // A sign of life from an agent that is still resuming says nothing of what it remembers.
+        // A sign of life from an agent that is still resuming does not report what it remembers.
         let is_silent_on_context = matches!(
             kind,
             AdapterKind::SessionReady | AdapterKind::SessionInfo | AdapterKind::Working
@@ -261,7 +261,7 @@ impl Core {
                     meta,
                 });
             }
-            // A replayed request asks no one.
+            // A replayed request needs no answer.
             AdapterBody::PermissionRequest(request) if request.history != Some(true) => {
                 self.ask(index, turn, scope, request, meta, now);
             }
@@ -282,7 +282,8 @@ impl Core {
             AdapterBody::Usage(usage) => {
                 self.handle_usage(index, scope, usage, (meta, large), now);
             }
-            // Before the context nothing is reported ([process.5]); the turn's deadline has heard it.
+            // Nothing is reported before the context ([process.5]); the turn's deadline has counted
+            // it.
             AdapterBody::Working(_)
                 if self.get(index).is_some_and(|session| session.context_due) => {}
             AdapterBody::SessionClosed(closed) => {
@@ -368,8 +369,8 @@ impl Core {
             return;
         };
         if session.context_due {
-            // After a restart the context is reported once, by the host; what comes with it goes on
-            // without. An adapter that cannot resume has nothing to add later.
+            // After a restart the host reports the context once; messages that contain it continue
+            // without it. An adapter that cannot resume has nothing to add later.
             let resumes = session.has_agreed(Extensions::RESUME);
             if let Some(context) = info.context.take().or((!resumes).then_some(Context::Lost)) {
                 self.tell_context(index, context);
@@ -409,7 +410,7 @@ impl Core {
     }
 }
 
-/// Whether a message reports on the session rather than on a turn.
+/// Returns true if a message reports on the session rather than on a turn.
 fn is_news(body: &AdapterBody) -> bool {
     matches!(
         body,

@@ -23,17 +23,17 @@ use crate::{
 ///                 └── Waiting (back-off), or Failed after too many
 /// ```
 ///
-/// A process that stands by is demanded at all times but while it has failed. A start that fails
-/// leads there too. `handle_retry` makes it Idle, `handle_shutdown` Down for good.
+/// A process in standby is in demand at all times except while it has failed. A failed start leads
+/// there too. `handle_retry` makes it Idle, `handle_shutdown` permanently Down.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum State {
-    /// It does not run; the next session or input starts it.
+    /// Not running; the next session or input starts it.
     Idle,
-    /// It is being started.
+    /// Starting.
     Starting { since: Instant },
-    /// It runs.
+    /// Running.
     Running { heard: bool, completed: bool },
-    /// It is being ended; its end is still to come.
+    /// Being ended; the end has not been reported yet.
     Ending,
     /// A start failed; it is started again no sooner than this.
     Waiting { until: Instant },
@@ -182,7 +182,7 @@ impl Core {
         self.effect(Effect::Start);
     }
 
-    /// Starts the process without a session, where the rules want one to stand by.
+    /// Starts the process without a session, if the rules demand standby.
     pub fn handle_standby(&mut self, now: Instant) {
         if self.rules.standby && self.process.state == State::Idle {
             self.start_process(now);

@@ -1,4 +1,4 @@
-//! What the host holds back for a session, in the order in which it was given ([turn.3], [turn.11]).
+//! Messages that the host holds back for a session, in their order ([turn.3], [turn.11]).
 
 use std::time::Instant;
 
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Cause, SteerError, TurnEnd, TurnNo, UpdateError};
 
-/// One thing that is held back.
+/// A held message.
 #[derive(Debug)]
 pub(super) enum Queued {
     Input {
@@ -39,14 +39,14 @@ pub(super) const MAX_INPUTS_AHEAD: usize = 8;
 /// The most bytes of text that these have together. An adapter keeps them in memory.
 const MAX_BYTES_AHEAD: usize = 256 * 1024;
 
-/// Whether an input may be longer than what every reader takes ([frame.5]).
+/// Returns true if an input may be longer than every reader accepts ([frame.5]).
 pub(super) fn is_large(input: &UserInput) -> bool {
     input.content.len() > MIN_MAX_LINE / 2
 }
 
 impl Session {
-    /// Why a message with so many bytes of text cannot be written: its line is longer than the
-    /// adapter reads ([frame.11]).
+    /// Returns the reason if a message with this many bytes of text cannot be written, because its
+    /// line is longer than the adapter reads ([frame.11]).
     fn too_long(&self, message: &HostMessage, content: usize) -> Option<String> {
         let limit = self.line_limit()?;
         // Each byte is six at most, and what else there is is short: mostly there is nothing to measure.
@@ -104,7 +104,7 @@ impl Core {
         self.settle_flow(index, now);
     }
 
-    /// Takes a file that lies in the exchange folder.
+    /// Takes a file in the exchange folder.
     pub fn handle_file(&mut self, key: Key, file: Box<FileInput>, ticket: Ticket, now: Instant) {
         let index = self.index_of(key);
         let Some((index, session)) = index.and_then(|index| Some((index, self.get(index)?))) else {
@@ -114,7 +114,8 @@ impl Core {
         self.flush(index, now);
     }
 
-    /// Takes where the text of an input lies that is too long for a line, or why it lies nowhere ([large.2]).
+    /// Takes the path of an input's text that is too long for a line, or the reason why there is
+    /// none ([large.2]).
     pub fn handle_placed(
         &mut self,
         key: Key,

@@ -1,5 +1,5 @@
-//! How fast a session may put out. Over that the adapter is asked to hold it back; where that does
-//! not help, its turn ends. No other session waits for it.
+//! Output rate of a session. Above its limit the adapter is asked to hold it back; if that does not
+//! help, its turn ends. Other sessions are not delayed.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use trunkline_protocol::{AdapterKind, Extensions, StopReason};
 use super::{Core, reason::Limit};
 use crate::Cause;
 
-/// How fast the messages of a session may come while a turn runs.
+/// Limit of a session's message rate while a turn runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OutputRate {
     /// Bytes a second, with line ends.
@@ -17,17 +17,18 @@ pub struct OutputRate {
     pub burst: u64,
 }
 
-/// How many bytes may come of a session that was asked to wait: what the pipes and the adapter hold by then.
+/// Limit of bytes from a session that was asked to wait: the content of pipes and adapter by then.
 const AFTER_PAUSE: u64 = 4 * 1024 * 1024;
 
 impl OutputRate {
-    /// How long so many bytes take.
+    /// Returns the time for this many bytes.
     fn time(self, bytes: u64) -> Duration {
         let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(self.bytes_per_second.max(1));
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// When a session that is over its rate may go on: half of its burst is free then.
+    /// Returns the time at which a session above its rate may continue: when half of its burst is
+    /// free.
     pub(super) fn goes_on_at(self, even_at: Instant) -> Instant {
         even_at
             .checked_sub(self.time(self.burst / 2))
@@ -67,7 +68,7 @@ impl Core {
         }
     }
 
-    /// Lets a session go on whose rate has caught up.
+    /// Releases a session whose rate is within its limit again.
     pub(super) fn rate_timeout(&mut self, index: u32, now: Instant) {
         let Some(rate) = self.rules.output_rate else {
             return;

@@ -20,14 +20,15 @@ use crate::{
     share::may_take,
 };
 
-/// How many bytes of one session's requests may wait, since all wait in memory. One more is denied at once.
+/// Limit of bytes of a session's waiting requests, which are held in memory. A further one is
+/// denied at once.
 const PENDING_BYTES: usize = 16 * 1024 * 1024;
-/// How many requests of all sessions of an adapter may wait.
+/// Limit of waiting requests of all sessions of an adapter.
 pub(super) const PENDING_OF_ALL: u64 = 64 * 1024;
-/// How many bytes of them may wait.
+/// Limit of their bytes.
 pub(super) const PENDING_BYTES_OF_ALL: u64 = 256 * 1024 * 1024;
 
-/// How much waits of all sessions.
+/// Waiting requests of all sessions.
 #[derive(Debug, Default)]
 pub(super) struct PendingTotals {
     pub(super) requests: u64,
@@ -53,7 +54,7 @@ pub(super) struct Request {
     /// The turn that asks; nothing where it was asked outside any.
     turn: Option<TurnNo>,
     kind: Kind,
-    /// Its length as JSON.
+    /// Length as JSON.
     bytes: usize,
     pub(super) deadline: Option<Instant>,
 }
@@ -425,7 +426,7 @@ impl Core {
         self.arm(index, now);
     }
 
-    /// Settles the requests of a turn as denied, or all where none is named, and says so on the
+    /// Settles the requests of a turn, or all if none is named, as denied, and reports it on the
     /// wire ([permission.3]).
     pub(super) fn deny_requests_of(
         &mut self,
@@ -470,7 +471,8 @@ impl Core {
         }
     }
 
-    /// Where the session works, first of all as it said it; then by other names; then where the agent does.
+    /// Returns the working directories of the session: first as it was given, then by other names,
+    /// then the agent's.
     fn dirs_of(&self, index: u32) -> Vec<&Path> {
         let session = self
             .sessions
@@ -481,8 +483,8 @@ impl Core {
             .collect()
     }
 
-    /// Whether no one may be asked: the turn is stopping or has ended, or too many requests wait,
-    /// which is counted.
+    /// Returns true if a request must be denied: the turn is stopping or has ended, or too many
+    /// requests wait, which is counted.
     fn must_deny(
         &mut self,
         index: u32,

@@ -1,4 +1,4 @@
-//! One session: its state on the wire, what is known of it, what waits.
+//! A session: its state on the wire, the adapter's reports, and waiting messages.
 
 use std::{
     collections::VecDeque,
@@ -52,41 +52,41 @@ pub(super) struct Session {
     pub(super) start: Option<Box<SessionStart>>,
     meta: Option<Box<Meta>>,
     real_cwd: Option<Box<Path>>,
-    /// Whether the process runs in `start.cwd`, if there is one.
+    /// True if the process runs in `start.cwd`, if there is one.
     pub(super) is_in_cwd: bool,
     /// The id in the running process; nothing where the process does not know the session.
     pub(super) wire: Option<SessionId>,
-    /// What was agreed on; nothing until the adapter's first message ([ext.2]).
+    /// Agreed extensions; `None` until the adapter's first message ([ext.2]).
     pub(super) agreed: Option<Extensions>,
     /// Since when the process knows it.
     pub(super) started_at: Option<Instant>,
-    /// Whether the process ever knew it: a new start is then a restart.
+    /// True if a process ever knew it: a new start is then a restart.
     was_started: bool,
-    /// Whether this process knew it under another id.
+    /// True if this process knew it under another id.
     renamed: bool,
-    /// Whether the user has yet to learn if the context was kept ([process.5]).
+    /// True if the user must still be told whether the context was kept ([process.5]).
     pub(super) context_due: bool,
-    /// Whether inputs wait until the adapter has said which options it applies ([ext.7]).
+    /// True if inputs wait until the adapter has reported the options that it applies ([ext.7]).
     pub(super) options_due: bool,
-    /// Whether the user has paused events: the inactivity deadline rests.
+    /// True if the user has paused events, which pauses the inactivity deadline.
     pub(super) paused: bool,
-    /// Whether the adapter was told to hold back the session's messages.
+    /// True if the adapter was asked to hold back the session's messages.
     pub(super) held: bool,
     /// Bytes of its messages.
     pub(super) bytes_in: u64,
     /// When those that came during turns are within its rate.
     pub(super) even_at: Option<Instant>,
-    /// How long the inputs that were written had waited, added up.
+    /// Sum of the waiting times of written inputs.
     pub(super) queue_time: Duration,
     /// The highest number of a turn that was written.
     pub(super) written: u64,
     pub(super) armed: Option<Instant>,
     pub(super) known: Option<Box<Known>>,
-    /// What is under way; given back when nothing is, so that an idle session is small.
+    /// Open work; freed when there is none, so that an idle session is small.
     pub(super) work: Option<Box<Work>>,
 }
 
-/// What is under way in a session.
+/// Open work of a session.
 #[derive(Debug, Default)]
 pub(super) struct Work {
     pub(super) queue: VecDeque<Queued>,
@@ -97,11 +97,11 @@ pub(super) struct Work {
     pub(super) requests: Vec<Request>,
     pub(super) steers: VecDeque<(Option<trunkline_protocol::MessageId>, Ticket)>,
     pub(super) updates: VecDeque<Ticket>,
-    /// The input whose text is put into a file, or lies there, or cannot.
+    /// The input whose text is being put into a file, is in one, or cannot be.
     pub(super) placing: Option<(TurnNo, Placing)>,
 }
 
-/// What becomes of a text that goes by file.
+/// State of a text that is sent by file.
 #[derive(Debug)]
 pub(super) enum Placing {
     UnderWay,
@@ -127,7 +127,7 @@ impl Session {
         self.known.get_or_insert_default()
     }
 
-    /// Where it works, if it chose that: as it said it, then where links lead.
+    /// Returns its working directory, if it chose one: as it was given, then resolved.
     pub(super) fn dirs(&self) -> impl Iterator<Item = &Path> {
         let named = self
             .start
@@ -203,7 +203,8 @@ impl Session {
         Some(line_limit(Some(self.known.as_ref()?.max_line?)))
     }
 
-    /// Whether this extension may be used towards the adapter: agreed on, or offered while nothing is known.
+    /// Returns true if this extension may be used towards the adapter: agreed on, or offered before
+    /// the adapter's first message.
     pub(super) fn may_use(&self, extension: Extensions, offered: Extensions) -> bool {
         self.agreed.unwrap_or(offered).contains(extension)
     }
@@ -212,7 +213,7 @@ impl Session {
         self.agreed.is_some_and(|agreed| agreed.contains(extension))
     }
 
-    /// After a restart it does not go on from where its user said, either.
+    /// After a restart it does not resume from the user's point either.
     pub(super) fn begin_anew(&mut self) {
         if let Some(start) = &mut self.start {
             start.resume = None;
@@ -238,7 +239,7 @@ impl Session {
         relied_on
     }
 
-    /// Those of them that the adapter does not list.
+    /// Returns the required options that the adapter does not list.
     fn unenforced(&self, relied_on: ReliedOn) -> Vec<&'static str> {
         let applied = self
             .known
@@ -307,7 +308,7 @@ impl Core {
         key
     }
 
-    /// Starts on a new process what waits for it: new sessions, and those with something to say.
+    /// Starts the waiting sessions on a new process: new ones, and those with messages to write.
     pub(super) fn start_waiting(&mut self, now: Instant) {
         for index in self.indices() {
             let Some(session) = self.get(index) else {
@@ -323,7 +324,7 @@ impl Core {
         }
     }
 
-    /// Writes `session.start`, with what the session goes on with after a restart.
+    /// Writes `session.start`, with the resume state after a restart.
     pub(super) fn start_session(&mut self, index: u32, now: Instant) {
         let offered = self.rules.offered;
         let fresh = self.fresh_id();
@@ -408,8 +409,8 @@ impl Core {
         self.hash(id.as_str())
     }
 
-    /// Checks what the adapter says that it applies; what must be enforced and is not refuses the
-    /// session ([ext.7]).
+    /// Checks the options that the adapter applies; a missing required one refuses the session
+    /// ([ext.7]).
     pub(super) fn check_options(&mut self, index: u32, now: Instant) {
         let relied_on = self.rules.relied_on;
         let Some(session) = self.get(index) else {
@@ -438,8 +439,8 @@ impl Core {
         self.close_session(index, WhyClosed::Refused(why), now);
     }
 
-    /// Ends the wire session and begins a new one with the next input, since what the adapter still
-    /// says of the old one cannot be distinguished from the new ([turn.8]).
+    /// Ends the wire session and begins a new one with the next input, since further messages of
+    /// the old one cannot be distinguished from the new ([turn.8]).
     pub(super) fn replace_wire(&mut self, index: u32) {
         let key = self.key_of(index);
         let Some(session) = self.get(index) else {
@@ -487,7 +488,7 @@ impl Core {
         }
     }
 
-    /// Reports what the adapter says of a turn or outside turns.
+    /// Reports a message of the adapter within a turn or outside of turns.
     pub(super) fn deliver(
         &mut self,
         index: u32,
@@ -498,7 +499,7 @@ impl Core {
         self.deliver_large(index, scope, body, meta, None);
     }
 
-    /// [`Core::deliver`] of a message of which some members lie in files.
+    /// [`Core::deliver`] for a message with members in files.
     pub(super) fn deliver_large(
         &mut self,
         index: u32,

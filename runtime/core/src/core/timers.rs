@@ -30,26 +30,26 @@ const SPARE_TIMERS: usize = 1024;
 /// A deadline. [`Timer::ends_at`] is its end, and [`Timer::postpone`] moves it by a standstill,
 /// both without a `_` arm.
 ///
-/// Of the process; [`Core::process_timeout`] does what is due:
+/// Timers of the process; [`Core::process_timeout`] acts on them:
 ///
 /// | timer | set by | length | its end | standstill |
 /// |---|---|---|---|---|
-/// | `Start` | a start of the process; an input that waits for one | `start_timeout` | a start under way is killed; inputs that wait end with [`Cause::StartTimeout`] | moves it |
-/// | `Restart` | a failed start, while an input waits or the process is to stand by | the back-off | the process is started again | counts |
+/// | `Start` | a start of the process; an input that waits for one | `start_timeout` | the starting process is killed; inputs that wait end with [`Cause::StartTimeout`] | moves it |
+/// | `Restart` | a failed start, while an input waits or the process is in standby | the back-off | the process is started again | counts |
 /// | `FirstMessage` | the first input written to a process of which no message was read | `start_timeout` | the process is killed, as [`Ended::StartTimeout`] | moves it |
 /// | `Liveness` | each byte of a process that knows `ping`; rests while a request waits | `ping_after`, then 10 s | a `ping`; then the process is suspected | moves it |
 ///
-/// Of a session; [`Core::session_timeout`] does what is due:
+/// Timers of a session; [`Core::session_timeout`] acts on them:
 ///
 /// | timer | set by | length | its end | standstill |
 /// |---|---|---|---|---|
-/// | `Options` | `session.start` with an option that the session relies on ([ext.7]) | `start_timeout` | the session is refused | moves it |
+/// | `Options` | `session.start` with a required option ([ext.7]) | `start_timeout` | the session is refused | moves it |
 /// | `Request` | a permission or a question that waits for its answer | `permission_timeout` | it is denied, as `timeout` | moves it |
 /// | `Stop` | a `stop` | `stop_timeout` | the turn ends with [`Cause::StopUnanswered`] ([turn.8]) | moves it |
 /// | `Turn` | the begin of a turn: its input's write, or the end of the turn before it | `turn_timeout`, or less by the session or the input | the turn is stopped, for [`Cause::TurnTimeout`] | moves it |
 /// | `Inactivity` | each message of the session while its turn runs; rests while a request waits, events are paused, or no message of the process was read | `inactivity_timeout`, or less as for `Turn` | the turn is stopped, for [`Cause::Inactivity`] | moves it |
 /// | `Stall` | as `Inactivity` | `stall_after` | its user is informed of the silence, once ([`Effect::Stalled`]) | moves it |
-/// | `Rate` | a message beyond `output_rate`, if the adapter can hold the session back | until half of the burst is free | it goes on | counts |
+/// | `Rate` | a message beyond `output_rate`, if the adapter can hold the session back | until half of the burst is free | it continues | counts |
 /// | `Update` | an update, or an input too long for every reader, before the adapter's first message of the session | [`READY_WAIT`] | it is written, or refused as unsupported | moves it |
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Timer {

@@ -1,5 +1,5 @@
-//! An agent that calls the same tools over and over: its user is warned, and its turn ends where
-//! the rules say so.
+//! Detects an agent that repeats the same tool calls: warns its user, and ends the turn if the
+//! rules demand it.
 
 use std::time::Instant;
 
@@ -13,8 +13,8 @@ use super::{Core, reason::Limit};
 use crate::{Cause, TurnScope};
 
 impl Core {
-    /// Reports a tool call, and what is to be said of those before it. Calls count over the turns
-    /// of a session.
+    /// Reports a tool call, and a warning about those before it. Calls count over the turns of a
+    /// session.
     pub(super) fn tool_start(
         &mut self,
         index: u32,

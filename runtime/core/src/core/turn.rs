@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{Cause, ProcessEnd, TurnEnd, TurnNo, TurnScope};
 
-/// How many open tool calls of a turn are remembered, so that the host can close what the adapter
+/// Limit of remembered open tool calls of a turn, so that the host can close those that the adapter
 /// leaves open.
 const OPEN_TOOLS: usize = 256;
 
@@ -171,7 +171,7 @@ enum InputPlace {
     Nowhere,
 }
 
-/// What a message carries besides its body: `_meta`, and members that lie in files.
+/// Parts of a message besides its body: `_meta`, and members in files.
 pub(super) type Attached = (Option<Box<Meta>>, Option<Box<Large>>);
 
 /// The origin of a turn's end, besides its cause: a message of the adapter, or the end of its process.

@@ -1,6 +1,6 @@
 //! A command line as the deny list sees it: not as a shell does, but in more readings than one.
 
-/// What names a shell in the words of a tool's name.
+/// Words that mark a tool's name as that of a shell.
 const SHELL_WORDS: [&str; 14] = [
     "bash",
     "sh",
@@ -23,8 +23,8 @@ const PREFIXES: [&str; 9] = [
     "sudo", "doas", "env", "command", "exec", "builtin", "nohup", "time", "xargs",
 ];
 
-/// Whether a tool of this name runs command lines. The name is cut into words at case changes and
-/// at anything that is not a letter: `run_terminal_cmd`, `RunCommand`, `shell(local)`.
+/// Returns true if a tool of this name runs command lines. The name is cut into words at case
+/// changes and at anything that is not a letter: `run_terminal_cmd`, `RunCommand`, `shell(local)`.
 pub(super) fn is_run_by(tool: &str) -> bool {
     let mut word = String::new();
     let mut after_lower = false;
@@ -43,7 +43,8 @@ pub(super) fn is_run_by(tool: &str) -> bool {
     false
 }
 
-/// Whether a tool of this name runs lines of PowerShell, whose syntax is not that of other shells.
+/// Returns true if a tool of this name runs lines of PowerShell, whose syntax differs from other
+/// shells.
 pub(super) fn is_powershell(tool: &str) -> bool {
     let tool = tool.to_ascii_lowercase();
     tool.contains("powershell") || tool.contains("pwsh")
@@ -86,7 +87,7 @@ fn bare(command: &str) -> String {
     words.join(" ")
 }
 
-/// Whether the word is `NAME=value`.
+/// Returns true if the word is `NAME=value`.
 fn is_assignment(word: &str) -> bool {
     word.split_once('=').is_some_and(|(name, _)| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Whether `/` divides the text.
+/// Meaning of `/` in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Separator {
     /// `*`, `?` and sets stop at `/`.
@@ -36,7 +36,7 @@ enum Token {
     },
 }
 
-/// Why a text is not a glob.
+/// Error of a text that is not a glob.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum BadGlob {
     OpenSet,
@@ -90,12 +90,12 @@ impl Glob {
         })
     }
 
-    /// Whether anything but literal characters is in it.
+    /// Returns true if it contains anything but literal characters.
     pub(super) fn has_wildcard(&self) -> bool {
         self.has_wildcard
     }
 
-    /// Whether it is `**` alone, or `*` alone where `/` does not divide.
+    /// Returns true if it is just `**`, or just `*` if `/` does not divide.
     pub(super) fn is_everything(&self, separator: Separator) -> bool {
         match self.tokens.as_slice() {
             [Token::DoubleStar] => true,
@@ -104,7 +104,7 @@ impl Glob {
         }
     }
 
-    /// Whether a literal `/` is in it.
+    /// Returns true if it contains a literal `/`.
     pub(super) fn has_slash(&self) -> bool {
         self.tokens
             .iter()
@@ -121,8 +121,8 @@ impl Glob {
             && !is_text(&self.tokens, "file:")
     }
 
-    /// Whether it matches the whole of `text`. Walks the text once with the set of positions in the
-    /// pattern that are reachable: time is at most the product of both lengths.
+    /// Returns true if it matches the whole of `text`. Walks the text once with the set of
+    /// positions in the pattern that are reachable: time is at most the product of both lengths.
     pub(super) fn matches(&self, text: &str, separator: Separator) -> bool {
         let end = self.tokens.len();
         let mut now = vec![false; end + 1];
@@ -163,7 +163,8 @@ impl Glob {
     }
 }
 
-/// Parses what follows `[`, up to and with its `]`. A `]` right after the opening stands for itself.
+/// Parses the text after `[`, up to and including its `]`. A `]` right after the opening is
+/// literal.
 fn parse_set(chars: &mut std::iter::Peekable<std::str::Chars<'_>>) -> Result<Token, BadGlob> {
     let negated = chars.next_if(|c| matches!(c, '!' | '^')).is_some();
     let mut ranges = Vec::new();

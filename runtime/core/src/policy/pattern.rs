@@ -1,4 +1,4 @@
-//! One pattern of a policy: `*`, `Tool` or `Tool(glob)`.
+//! A pattern of a policy: `*`, `Tool` or `Tool(glob)`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -106,7 +106,8 @@ impl Pattern {
         &self.text
     }
 
-    /// Whether this pattern, in a deny list, denies the action: some reading of some resource matches.
+    /// Returns true if this pattern, in a deny list, denies the action: it matches a reading of a
+    /// resource.
     pub(super) fn denies(&self, subject: &Subject<'_>) -> bool {
         self.is_for(subject)
             && self
@@ -114,12 +115,14 @@ impl Pattern {
                 .is_none_or(|glob| subject.is_denied_by(glob))
     }
 
-    /// Whether this pattern, in a deny list, could have denied the action had it said what it acts on.
+    /// Returns true if this pattern, in a deny list, could have denied the action if its target
+    /// were known.
     pub(super) fn might_deny(&self, subject: &Subject<'_>) -> bool {
         self.resource.is_some() && self.is_for(subject) && !subject.is_judgeable()
     }
 
-    /// Whether this pattern, in an allow list, allows the action: every resource matches.
+    /// Returns true if this pattern, in an allow list, allows the action: it matches every
+    /// resource.
     pub(super) fn allows(&self, subject: &Subject<'_>) -> bool {
         self.is_for(subject)
             && self

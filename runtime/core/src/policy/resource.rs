@@ -1,4 +1,4 @@
-//! What an action acts on, in the readings that the two lists are tried on.
+//! The target of an action, in the readings that the two lists are tried on.
 
 use serde_json::Value;
 
@@ -11,8 +11,8 @@ use super::{Action, FoundNames, PathQuery};
 /// The most of what an action acts on, in bytes; what is beyond is not judged, so no glob allows the action.
 const MAX_RESOURCE: usize = 64 * 1024;
 
-/// The members of a tool's input that say what it acts on, as the agents name them: commands,
-/// paths, addresses.
+/// Members of a tool's input that name its target, as the agents call them: commands, paths,
+/// addresses.
 const INPUT_RESOURCES: [&str; 9] = [
     "command",
     "cmd",
@@ -25,26 +25,26 @@ const INPUT_RESOURCES: [&str; 9] = [
     "uri",
 ];
 
-/// One action, made ready for matching.
+/// An action, prepared for matching.
 pub(super) struct Subject<'a> {
     /// The tool's name in lower case.
     pub(super) tool: String,
-    /// How `/` counts in what the tool acts on.
+    /// Meaning of `/` in the tool's target.
     pub(super) separator: Separator,
     resources: Vec<Resource<'a>>,
     /// The directories below which relative patterns of a deny list are meant, folded.
     dirs: Vec<String>,
-    /// Whether there is more than can be judged: it is too long, or in a form that does not say what it is.
+    /// True if a part cannot be judged: it is too long, or its form is unknown.
     is_unclear: bool,
 }
 
 enum Resource<'a> {
-    /// A command line, and its plain words with spaces between, where it is no more than these.
+    /// A command line, and its plain words joined by spaces, if it consists only of these.
     Line {
         text: &'a str,
         words: Option<String>,
     },
-    /// A command that came as its words, and the line of them, where a shell reads the same words in it.
+    /// A command given as words, and the line of them, if a shell reads the same words in it.
     Words {
         words: Vec<&'a str>,
         line: Option<String>,
@@ -68,7 +68,7 @@ struct PlaceNames<'a> {
     others: &'a [String],
 }
 
-/// What an action names, before it is known what each is.
+/// Targets that an action names, before they are classified.
 #[derive(Default)]
 struct Named<'a> {
     texts: Vec<&'a str>,
@@ -232,12 +232,12 @@ impl<'a> Subject<'a> {
         query
     }
 
-    /// Whether there is a resource and all of it can be looked at.
+    /// Returns true if there is a resource and all of it can be judged.
     pub(super) fn is_judgeable(&self) -> bool {
         !self.is_unclear && !self.resources.is_empty()
     }
 
-    /// Whether the glob of an allow list matches all that the action acts on.
+    /// Returns true if the glob of an allow list matches every target of the action.
     pub(super) fn is_allowed_by(&self, glob: &Glob) -> bool {
         self.is_judgeable()
             && self
@@ -246,7 +246,7 @@ impl<'a> Subject<'a> {
                 .all(|resource| resource.is_allowed_by(glob))
     }
 
-    /// Whether the glob of a deny list matches some reading of something that the action acts on.
+    /// Returns true if the glob of a deny list matches a reading of any target of the action.
     pub(super) fn is_denied_by(&self, glob: &Glob) -> bool {
         self.resources
             .iter()
@@ -373,7 +373,7 @@ fn is_normal(path: &str) -> bool {
     fold(path) == path.trim_end_matches('/')
 }
 
-/// Whether a path climbs, or has characters that none should have.
+/// Returns true if a path climbs, or contains forbidden characters.
 fn is_risky(path: &str) -> bool {
     path.split(['/', '\\']).any(|component| component == "..") || path.contains(char::is_control)
 }
@@ -386,7 +386,7 @@ fn below<'a>(dir: &str, path: &'a str) -> Option<&'a str> {
     (!rest.is_empty()).then_some(rest)
 }
 
-/// The path without `.`, `//` and, where something stands before them, `..`.
+/// Returns the path without `.`, `//` and, if a component precedes them, `..`.
 fn fold(path: &str) -> String {
     let mut components: Vec<&str> = Vec::new();
     for component in path.split('/') {

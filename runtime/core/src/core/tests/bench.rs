@@ -14,7 +14,7 @@ use crate::{
     supervise::Backoff,
 };
 
-/// What the core did, in short.
+/// An effect of the core, abbreviated.
 #[derive(Debug, PartialEq)]
 pub(super) enum Did {
     Start,
@@ -44,7 +44,7 @@ pub(super) struct Bench {
     /// The id on the wire, by session.
     pub(super) wire: HashMap<Key, SessionId>,
     pub(super) serials: Vec<(Key, trunkline_protocol::RequestId, u64)>,
-    /// What the file system answers at once. `None`: it does not.
+    /// Immediate answer of the file system, if it answers.
     pub(super) names: Option<fn(&PathQuery) -> FoundNames>,
     /// The lookups without an answer.
     pub(super) lookups: Vec<(Key, u64)>,
@@ -101,7 +101,7 @@ impl Bench {
         }
     }
 
-    /// A bench whose process runs and has one session, which said that it knows what was offered.
+    /// Returns a bench whose process runs with one session, which has agreed to everything offered.
     pub(super) fn running(rules: Rules) -> (Self, Key) {
         let offered = rules.offered;
         let mut bench = Self::new(rules);
@@ -116,7 +116,7 @@ impl Bench {
         (bench, key)
     }
 
-    /// What a person reads of an end.
+    /// Returns the message of an end.
     pub(super) fn message(&self, end: usize) -> &str {
         let error = self.ends[end].error.as_ref();
         error
@@ -146,7 +146,7 @@ impl Bench {
         turn
     }
 
-    /// The adapter says a line.
+    /// Passes a line of the adapter to the core.
     pub(super) fn say(&mut self, line: &str) {
         self.core.handle_bytes(self.now);
         let read = self.core.handle_line(Item::Line(line), self.now);
@@ -260,7 +260,7 @@ impl Bench {
         }
     }
 
-    /// What was done since the last look.
+    /// Returns the effects since the last call.
     pub(super) fn take(&mut self) -> Vec<Did> {
         std::mem::take(&mut self.did)
     }

@@ -102,7 +102,7 @@ fn a_process_that_dies_ends_running_and_queued_turns_with_what_is_known() {
     );
 }
 
-/// A session whose adapter has been offered everything and has said nothing.
+/// Returns a session whose adapter has been offered everything and has sent nothing.
 fn offered() -> (Bench, super::super::Key) {
     let mut bench = Bench::new(rules(Extensions::all()));
     let key = bench.open("s");

@@ -1,4 +1,4 @@
-//! What a session is counted.
+//! Counts of a session.
 
 use std::time::Duration;
 

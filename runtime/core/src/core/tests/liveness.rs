@@ -1,4 +1,4 @@
-//! A process that says nothing: asked, suspected, heard again; and never ended for it.
+//! A silent process: pinged, suspected, trusted again, and never ended for it.
 
 use std::time::Duration;
 

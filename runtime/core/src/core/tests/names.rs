@@ -208,7 +208,7 @@ fn an_edited_input_is_judged_by_the_deny_rules_as_a_request_is() {
         let judged = judge("Write", path("notes"), Some(&unsafe_names));
         assert_eq!(judged, rejected("Write(**/.env)"), "{unsafe_names:?}");
     }
-    // An input that does not say on what the tool acts.
+    // An input that does not name the tool's target.
     for unclear in [
         serde_json::json!({ "target": ".env" }),
         serde_json::json!("x"),

@@ -1,4 +1,4 @@
-//! How fast a session may put out, and how much it may ask.
+//! Limits of a session's output rate and requests.
 
 use std::time::Duration;
 
@@ -21,13 +21,13 @@ fn limited(offered: Extensions) -> (Bench, Key, TurnNo) {
         burst: 8 * 1024,
     });
     let (mut bench, key) = Bench::running(with);
-    // What it said of itself came before its turns.
+    // Its reports about itself came before its turns.
     let turn = bench.send(key, "1");
     bench.take();
     (bench, key, turn)
 }
 
-/// The session says a line of so many KiB.
+/// Sends an output line of this many KiB.
 fn output(bench: &mut Bench, kib: usize) {
     let frame = r#"{"type":"output","session_id":"s","content":""}"#.len() + 1;
     let content = "x".repeat(kib * 1024 - frame);

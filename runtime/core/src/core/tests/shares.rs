@@ -1,4 +1,4 @@
-//! What many sessions of one adapter have in common, filled.
+//! Resources that many sessions of one adapter share, exhausted.
 
 use trunkline_protocol::Extensions;
 
@@ -30,7 +30,7 @@ fn running(sessions: usize) -> (Bench, Vec<Key>) {
     (bench, keys)
 }
 
-/// A turn that ends with as many bytes to go on from.
+/// Runs a turn that ends with this many bytes of resume state.
 fn turn(bench: &mut Bench, id: usize, key: Key, bytes: usize) -> Vec<Did> {
     let turn = bench.send(key, "x");
     let pad = "p".repeat(bytes);
@@ -46,7 +46,7 @@ fn errors(did: &[Did]) -> usize {
         .count()
 }
 
-/// What the session is started with after the process has ended.
+/// Returns the start of the session after the process has ended.
 fn restart(bench: &mut Bench, id: usize, key: Key) -> String {
     bench.die(Ended::Exit, Some(0));
     bench.send(key, "again");

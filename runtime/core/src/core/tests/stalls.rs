@@ -1,4 +1,4 @@
-//! What is learnt of a turn before a deadline ends it: silence, and tools that are called over and over.
+//! Reports about a turn before a deadline ends it: silence, and repeated tool calls.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{Cause, TurnNo, TurnScope};
 
 const S: Duration = Duration::from_secs(1);
 
-/// A turn that has been heard, of a host that says a stall after 30 s and waits for 60 s.
+/// Returns a turn with output, on a host that reports a stall after 30 s and waits for 60 s.
 fn heard() -> (Bench, Key, TurnNo) {
     let mut with = rules(Extensions::all());
     (with.stall_after, with.inactivity_timeout) = (Some(30 * S), Some(60 * S));

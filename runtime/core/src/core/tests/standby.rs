@@ -81,7 +81,7 @@ fn one_that_fails_is_started_again_after_the_back_off_and_not_for_ever() {
             bench.die(Ended::Exit, Some(1));
         }
         assert_eq!(starts(&mut bench), 0, "never at once");
-        // Longer than each wait of the first five, so that all lie within the window.
+        // Longer than each wait of the first five, so that all are within the window.
         bench.pass(Duration::from_secs(5));
         match starts(&mut bench) {
             0 => break,

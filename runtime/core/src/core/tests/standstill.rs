@@ -157,7 +157,7 @@ fn deadlines() -> Vec<Deadline> {
     let update = Box::new(SessionUpdate::default());
     bench.core.handle_update(key, update, Ticket(1), bench.now);
     bench.drain();
-    // Where the first message did not come, the adapter does not know `options`.
+    // Before the first message, the adapter does not know `options`.
     add("Update", true, 5 * S, bench, |did| {
         *did == Did::Updated(false)
     });

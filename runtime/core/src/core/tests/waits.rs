@@ -1,5 +1,5 @@
-//! What waits for a start, for the first message, for an answer: it is stopped, timed and kept
-//! apart from its neighbours.
+//! Messages that wait for a start, the first message or an answer: stopped, timed, and kept apart
+//! from their neighbours.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! A random walk over all interleavings of users, adapter, process and clock. Whatever happens: one
-//! end for each input, order on the wire, nothing for a session after its end, no approval that no
-//! one gave.
+//! A random walk over all interleavings of users, adapter, process and clock. Invariants: one end
+//! for each input, order on the wire, nothing for a session after its end, no approval without an
+//! approver.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -44,14 +44,14 @@ impl Chance {
     }
 }
 
-/// What the wire has seen of one id in one process.
+/// Messages that the wire has seen of one id in one process.
 #[derive(Default)]
 struct Seen {
     started: bool,
     closed: bool,
     /// The turns whose inputs were written and that have no end, in order; the first one runs.
     open: VecDeque<TurnNo>,
-    /// How often each request was made and not answered.
+    /// Number of open requests by id.
     asked: HashMap<String, usize>,
     allowed: HashSet<String>,
     held: bool,
@@ -65,14 +65,14 @@ impl Seen {
     }
 }
 
-/// What must hold, kept beside the core.
+/// Model of the invariants, kept beside the core.
 #[derive(Default)]
 struct Model {
     wire: HashMap<String, Seen>,
     accepted: HashMap<TurnNo, Key>,
     ended: HashSet<TurnNo>,
     closed: HashSet<Key>,
-    /// Updates that no one has answered.
+    /// Updates without an answer.
     updates: HashSet<Ticket>,
     /// Files that wait in a queue.
     files: HashSet<Ticket>,
