@@ -16,10 +16,10 @@ use trunkline_sdk::{Adapter, Check, Description, Error, Input, Program, Turn};
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
-    /// What stands before each answer.
+    /// Prefix of each answer.
     prefix: String,
     limits: Limits,
-    /// Whether `--diagnose` finds something.
+    /// True if `--diagnose` finds no problem.
     healthy: Option<bool>,
 }
 

@@ -1,4 +1,4 @@
-//! What an author writes.
+//! The trait that an author implements.
 
 use std::future::Future;
 
@@ -16,7 +16,7 @@ use crate::{Check, Description, Error, Input, Session, Turn};
 ///
 /// A panic in any of them ends what it was for (the turn, the start) as failed and nothing else.
 pub trait Adapter: Send + Sync + 'static {
-    /// What the author keeps of one session.
+    /// The author's state of a session.
     type State: Default + Send + 'static;
 
     /// Serves one turn: the input in, outputs out. Its return is the turn's end ([turn.1]).
@@ -64,8 +64,8 @@ pub trait Adapter: Send + Sync + 'static {
         async { Ok(()) }
     }
 
-    /// Frees what the session holds, after its last turn. Called once for each state, even when the
-    /// adapter shuts down, where it has less than a second.
+    /// Frees the resources of the session, after its last turn. Called once for each state, even
+    /// when the adapter shuts down; it has less than a second then.
     fn close(&self, session: &Session, state: Self::State) -> impl Future<Output = ()> + Send {
         let _ = (session, state);
         async {}
@@ -85,10 +85,10 @@ pub trait Adapter: Send + Sync + 'static {
         Description::default()
     }
 
-    /// Says which options of this session are honoured, and what else is known at once ([ext.2]).
-    /// It must not block: `session.ready` is sent with what it returns.
+    /// Returns the options that this session honours, and other information that is known at once
+    /// ([ext.2]). It must not block: `session.ready` is sent with its result.
     ///
-    /// By default those of the asked ones that [`Description::honours`] names.
+    /// By default the requested options that [`Description::honours`] names.
     fn greet(&self, options: &SessionStart) -> SessionInfo {
         let _ = options;
         SessionInfo::default()

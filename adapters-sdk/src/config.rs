@@ -10,7 +10,8 @@ pub const VARIABLE: &str = "ADAPTER_CONFIG";
 /// The largest configuration that is read, in bytes.
 const MAX_BYTES: u64 = 4 * 1024 * 1024;
 
-/// A configuration that cannot be used. Says where, and never what stands there: it may be a secret.
+/// A configuration that cannot be used. Contains the place, and never the value: it may be a
+/// secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigError {
     file: Option<PathBuf>,

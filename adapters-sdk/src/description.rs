@@ -1,4 +1,4 @@
-//! What an adapter says of itself, in `session.ready` and for `--describe` ([ext.2], [ext.8]).
+//! Description of an adapter, in `session.ready` and for `--describe` ([ext.2], [ext.8]).
 
 use std::path::Path;
 use std::sync::Arc;
@@ -89,11 +89,12 @@ impl Description {
         }
     }
 
-    /// Can go on with an earlier session: `session.start.resume` reaches `start`, and `sessions` is asked.
+    /// Declares that it can resume an earlier session: `session.start.resume` reaches `start`, and
+    /// `sessions` is called.
     ///
-    /// Declares the extension `resume` and the capability `resume_attach`. An adapter that tells the agent's own session id
-    /// by [`Session::info`](crate::Session::info) sets the capability `native_session_ids` too, by
-    /// [`Description::capabilities`], which comes first.
+    /// Declares the extension `resume` and the capability `resume_attach`. An adapter that reports
+    /// the agent's own session id by [`Session::info`](crate::Session::info) sets the capability
+    /// `native_session_ids` too, by [`Description::capabilities`], which comes first.
     #[must_use]
     pub fn resumes(mut self) -> Self {
         self.extensions |= Extensions::RESUME;
@@ -134,12 +135,13 @@ impl Description {
         self
     }
 
-    /// Sets what it can do, in the place of what was declared before: call [`Description::resumes`] and
+    /// Sets the capabilities, replacing earlier declarations: call [`Description::resumes`] and
     /// [`Description::takes_updated_input`] after it.
     ///
-    /// `native_session_ids` says that [`Session::info`](crate::Session::info) tells the agent's own session id in each
-    /// session. `turn_completion`, which a description has from the start, says that a turn ends when the agent says so and
-    /// not after a silence. Without `updated_input` an approval that changes the tool's input reaches the adapter as a denial.
+    /// `native_session_ids` declares that [`Session::info`](crate::Session::info) reports the
+    /// agent's own session id in each session. `turn_completion`, which a description has from the
+    /// start, declares that the agent itself ends a turn, and not a period of silence. Without
+    /// `updated_input` an approval that changes the tool's input reaches the adapter as a denial.
     #[must_use]
     pub fn capabilities(self, capabilities: Capabilities) -> Self {
         Self {
@@ -185,8 +187,8 @@ impl Description {
         }
     }
 
-    /// Says how to log in: what a person can set or run. It is added to each failure of category `auth` that ends a turn
-    /// or a session and does not say it already.
+    /// Sets the login hint: a variable to set or a command to run. It is added to each failure of
+    /// category `auth` that ends a turn or a session and does not contain it already.
     #[must_use]
     pub fn login_hint(self, hint: impl Into<String>) -> Self {
         Self {
@@ -219,7 +221,7 @@ impl Description {
         self.capabilities.max_sessions
     }
 
-    /// What `session.ready` says, `own` taking precedence.
+    /// Returns the content of `session.ready`; `own` takes precedence.
     pub(crate) fn greeting(&self, options: &SessionStart, own: SessionInfo) -> SessionInfo {
         let mut input_modes = vec!["queue".to_owned()];
         if self.steerable {
@@ -245,7 +247,7 @@ impl Description {
         }
     }
 
-    /// Those of the asked options that are honoured.
+    /// Returns the requested options that are honoured.
     fn applied(&self, options: &SessionStart) -> Vec<String> {
         let asked = serde_json::to_value(options).unwrap_or_default();
         let is_asked = |name: &&String| {
@@ -256,7 +258,7 @@ impl Description {
         self.honours.iter().filter(is_asked).cloned().collect()
     }
 
-    /// What `--describe` prints.
+    /// Returns the output of `--describe`.
     pub(crate) fn printed(&self, config_schema: Option<Value>) -> Printed<'_> {
         Printed {
             name: &self.name,

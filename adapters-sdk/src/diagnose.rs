@@ -1,4 +1,4 @@
-//! What `--diagnose` reports ([ext.8]).
+//! Report of `--diagnose` ([ext.8]).
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum Level {
     Error,
 }
 
-/// One thing that was checked.
+/// A check and its result.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Check {
     code: String,

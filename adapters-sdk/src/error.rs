@@ -1,4 +1,4 @@
-//! Why a turn, a start or an update did not do what it was to do.
+//! Errors of a turn, a start or an update.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! What a turn gets.
+//! Input of a turn.
 
 use trunkline_protocol::{FileInput, MessageId, Meta};
 
@@ -17,7 +17,7 @@ pub struct Input {
 }
 
 impl Input {
-    /// An input of this text alone.
+    /// Creates an input with only this text.
     #[must_use]
     pub fn text(content: impl Into<String>) -> Self {
         Self {

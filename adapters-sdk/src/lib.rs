@@ -18,23 +18,24 @@
 //!
 //! (Shorter still, without state: [`adapter`].) The SDK does the rest of the protocol: it reads and
 //! writes the lines, runs sessions at the same time and the turns of one session in order, ends
-//! each turn exactly once, carries stops and permissions, folds rich events down for hosts that
-//! know the core alone, answers `ping` however busy handlers are, and ends the process soon after
-//! its input ends. It owns stdout: what any library prints lands on stderr.
+//! each turn exactly once, carries stops and permissions, folds rich events for hosts that know
+//! only the core, answers `ping` however busy handlers are, and ends the process soon after its
+//! input ends. It owns stdout: output of any library goes to stderr.
 //!
-//! - [`Adapter`] is what an author writes; [`Turn`], [`Session`] and [`Input`] are what the author
-//!   gets.
+//! - [`Adapter`] is the trait to implement; its methods get a [`Turn`], a [`Session`] and an
+//!   [`Input`].
 //! - [`Program`] and [`serve_stdio`] run an adapter as a process; [`serve`] and [`Server`] over any
 //!   streams.
-//! - [`SystemPrompt`] puts a system prompt together from bounded sections; [`skill`] puts a skill
-//!   into an input.
-//! - [`SessionParams`] is what a conversation is resumed with; [`template`] fills prompt templates.
-//! - [`preview`] shows texts and tool calls in short.
-//! - [`testing`] is a host in memory for an author's tests; [`probe`] is what the conformance suite
-//!   asks.
+//! - [`SystemPrompt`] composes a system prompt of bounded sections; [`skill`] puts a skill into an
+//!   input.
+//! - [`SessionParams`] holds the parameters to resume a conversation; [`template`] fills prompt
+//!   templates.
+//! - [`preview`] abbreviates texts and tool calls.
+//! - [`testing`] is a host in memory for an author's tests; [`probe`] executes the scripts of the
+//!   conformance suite.
 //!
-//! The messages' own types ([`protocol`]) are those of `trunkline-protocol`; clause ids such as
-//! `[turn.4]` point into its specification.
+//! The messages' own types ([`protocol`]) come from `trunkline-protocol`; clause ids such as
+//! `[turn.4]` refer to its specification.
 
 #![forbid(unsafe_code)]
 

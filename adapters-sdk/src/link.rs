@@ -1,4 +1,4 @@
-//! One pipe and its sessions.
+//! A pipe and its sessions.
 
 mod deadline;
 mod dispatch;
@@ -30,7 +30,7 @@ use crate::{
     wire::SharedWire,
 };
 
-/// How a link behaves.
+/// Settings of a link.
 pub(crate) struct Terms {
     pub(crate) handlers: Handle,
     pub(crate) grace: Duration,

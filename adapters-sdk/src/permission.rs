@@ -114,10 +114,11 @@ impl Permission {
     }
 }
 
-/// Why an approval of a changed input denies.
+/// Reason for which an approval of a changed input denies.
 pub(crate) const UNCHANGEABLE: &str = "the input was changed, and this agent cannot run a changed one, so it was denied; approve it as it is, or deny it";
 
-/// Whether an answer changes the input of a request. The same value, written otherwise, is no change.
+/// Returns true if an answer changes the input of a request. The same value in another notation is
+/// no change.
 pub(crate) fn changes(updated: Option<&Json>, input: Option<&Json>) -> bool {
     let value = |json: &Json| json.to::<serde_json::Value>().ok();
     updated.is_some_and(|updated| input.and_then(value) != value(updated))
@@ -130,13 +131,13 @@ pub struct Decision {
     approved: bool,
     /// The option that was chosen, by its id.
     pub option_id: Option<String>,
-    /// The tool's input as the user changed it: only where the adapter's capabilities say that it takes one.
+    /// The tool's input as the user changed it, if the adapter's capabilities allow it.
     pub updated_input: Option<Json>,
     /// The user's message about it.
     pub message: Option<String>,
     /// True if the turn must end with this denial.
     pub end_turn: bool,
-    /// Who or what decided.
+    /// Origin of the decision.
     pub reason: Option<StopReason>,
 }
 

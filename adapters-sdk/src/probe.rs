@@ -1,18 +1,18 @@
-//! The conformance suite's script: what lets it judge an adapter without its model.
+//! Scripts of the conformance suite, which judge an adapter without its model.
 //!
-//! Every adapter on this SDK carries it. It is off unless the environment says `CONFORM_PROBE=1` at
-//! the start ([`Server::probing`](crate::Server::probing) in tests); then an input whose content is
-//! an object with `$probe` is not given to the adapter but done:
+//! Every adapter on this SDK executes them. The probe is off unless `CONFORM_PROBE=1` is in the
+//! environment at the start ([`Server::probing`](crate::Server::probing) in tests); then an input
+//! whose content is an object with `$probe` is executed instead of passed to the adapter:
 //!
 //! ```json
 //! {"$probe":1,"do":[["say","hello"],["sleep",200],["ask",{"tool":"shell","description":"d","resource":"r"}]]}
 //! ```
 //!
-//! | operation | what it does |
+//! | operation | effect |
 //! |---|---|
 //! | `hello` | outputs `ops`, `adapter`, `version` |
 //! | `say text [channel]` | outputs the text |
-//! | `echo [text]` | outputs the text, else the script's own member `text` |
+//! | `echo [text]` | outputs the text, or the script's own member `text` |
 //! | `burst n bytes [letter]` | outputs `n` pieces of that size, numbered from 1 in eight digits |
 //! | `sleep ms`, `until_stop` | is busy; outputs `tick` each 50 ms; takes steers |
 //! | `report` | outputs `inputs`, `files` (each with `bytes` and `sha256`) and `permissions` (with `approved`) of the session |
@@ -27,8 +27,8 @@
 //! | `close_session [reason]` | ends the session |
 //! | `exit n`, `abort` | ends the process |
 //!
-//! Data goes out as one object with `"$probe":1`. An unknown operation is answered by `unsupported`
-//! and an ordinary end.
+//! Data is output as one object with `"$probe":1`. An unknown operation is answered by
+//! `unsupported` and an ordinary end.
 
 mod ledger;
 mod operation;
@@ -39,7 +39,7 @@ use serde_json::Value;
 
 pub(crate) use self::{ledger::Ledger, run::run};
 
-/// A script, as it stands in an input.
+/// A script, as it is in an input.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Script {
     #[serde(rename = "$probe")]

@@ -209,7 +209,7 @@ fn built<C: DeserializeOwned, A: Adapter>(build: impl FnOnce(C) -> A + Send + 's
     Box::new(|| Ok(Box::new(build(config()?))))
 }
 
-/// Waits for SIGTERM or SIGINT; where they cannot be caught, forever.
+/// Waits for SIGTERM or SIGINT; forever if they cannot be caught.
 async fn told() {
     let (Ok(mut term), Ok(mut int)) = (
         signal(SignalKind::terminate()),
@@ -224,7 +224,7 @@ async fn told() {
 }
 
 fn fail(why: &str, code: u8) -> ExitCode {
-    // A closed stderr must not turn the exit code into that of a panic.
+    // A closed stderr must not turn the exit code into that for a panic.
     drop(writeln!(std::io::stderr(), "{why}"));
     ExitCode::from(code)
 }

@@ -23,7 +23,7 @@ use crate::{
 /// The time that a handler has after a stop, by default.
 pub const STOP_GRACE: Duration = Duration::from_secs(2);
 
-/// Why serving ended.
+/// Reason why serving ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// The input has ended: the host is done ([process.1]).
@@ -34,11 +34,11 @@ pub enum Ended {
     Stopped,
 }
 
-/// How long turns go on after the end of input before they are stopped, so that `printf … |
+/// Time for turns to complete after the end of input before they are stopped, so that `printf … |
 /// adapter` is answered.
 const LAST_ANSWERS: Duration = Duration::from_millis(100);
 
-/// How long an orderly end may take. In all, under two seconds.
+/// Times of an orderly end. In all, under two seconds.
 struct Times {
     turns: Duration,
     closes: Duration,
@@ -80,7 +80,8 @@ impl std::fmt::Debug for Server {
 }
 
 impl Server {
-    /// The defaults. The conformance probe is on where the environment says `CONFORM_PROBE=1`.
+    /// Creates a server with the defaults. The conformance probe is on if the environment has
+    /// `CONFORM_PROBE=1`.
     #[must_use]
     pub fn new(adapter: impl Adapter) -> Self {
         Self::of(Box::new(adapter))
@@ -124,7 +125,7 @@ impl Server {
         }
     }
 
-    /// Answers probe scripts whatever the environment says ([`probe`](crate::probe)).
+    /// Executes probe scripts regardless of the environment ([`probe`](crate::probe)).
     #[must_use]
     pub fn probing(self) -> Self {
         Self {

@@ -22,9 +22,10 @@ pub(crate) use self::{
 };
 use crate::{Answer, Decision, Permission, Question};
 
-/// One conversation. A handle: clones are the same session, and dropping them does nothing.
+/// A conversation. A handle: clones are the same session, and dropping them does nothing.
 ///
-/// It outlives turns: what it sends belongs to none of them ([turn.6]). After the session's end it is silent.
+/// It outlives turns: its own messages belong to none of them ([turn.6]). After the session's end
+/// it sends nothing.
 #[derive(Clone)]
 pub struct Session(pub(crate) Arc<Core>);
 
@@ -91,8 +92,8 @@ impl Session {
         self.0.put(None, info.into());
     }
 
-    /// Asks whether an action may happen that belongs to no turn: it stands until it is answered or
-    /// the session ends ([permission.3]).
+    /// Asks for permission for an action that belongs to no turn. The request stays open until it
+    /// is answered or the session ends ([permission.3]).
     ///
     /// # Cancel safety
     /// Dropping it withdraws the request.

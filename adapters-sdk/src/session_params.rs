@@ -1,4 +1,4 @@
-//! What a conversation is resumed with: one form for every adapter, written in a turn's end and
+//! Parameters to resume a conversation: one form for every adapter, written at a turn's end and
 //! read at a session's start.
 
 use std::fmt;
@@ -19,7 +19,7 @@ const CWD: &str = "cwd";
 /// The members for a person, as [`IDS`].
 const DISPLAY_IDS: [&str; 3] = ["display_id", "displayId", "sessionDisplayId"];
 
-/// What an adapter needs to go on with a conversation: `session_params` of a turn's end,
+/// Parameters with which an adapter resumes a conversation: `session_params` of a turn's end,
 /// `resume.params` of a session's start.
 ///
 /// ```
@@ -48,7 +48,7 @@ pub struct SessionParams {
     pub native_session_id: String,
     /// The absolute path of the directory that the conversation was held in.
     pub cwd: Option<String>,
-    /// What a person reads in place of the id.
+    /// Id for people, instead of the agent's.
     pub display_id: Option<String>,
     /// Members of the adapter's own, and those that are not known: they are read and written as they are.
     pub more: Map<String, Value>,
@@ -64,16 +64,16 @@ impl SessionParams {
         }
     }
 
-    /// Reads what a session is resumed with; nothing where it names no conversation and says
-    /// nothing else.
+    /// Reads the parameters of a resume; `None` if it names no conversation and has no other
+    /// content.
     ///
-    /// `resume.native_session_id` precedes what the parameters say, and parameters of another
-    /// conversation are left out. They are an object, or a text that is the id alone. The id may
-    /// also stand as `session_id`, `sessionId`, `sessionID` or `session`. A known member of another
-    /// type is left out.
+    /// `resume.native_session_id` takes precedence over the parameters, and parameters of another
+    /// conversation are left out. They are an object, or a text that is the id. The id may also be
+    /// named `session_id`, `sessionId`, `sessionID` or `session`. A known member of another type is
+    /// left out.
     ///
     /// # Errors
-    /// Where there are parameters, and nothing names a conversation.
+    /// There are parameters, and nothing names a conversation.
     pub fn read(resume: &Resume) -> Result<Option<Self>, UnreadableParams> {
         let named = resume.native_session_id.clone().filter(|id| !id.is_empty());
         let params = resume
@@ -124,7 +124,8 @@ impl SessionParams {
         }
     }
 
-    /// Whether it is of the conversation of this id: parameters without an id belong to the one beside them.
+    /// Returns true if it belongs to the conversation of this id: parameters without an id belong
+    /// to the one beside them.
     fn names(&self, id: &str) -> bool {
         self.native_session_id.is_empty() || self.native_session_id == id
     }
@@ -149,7 +150,7 @@ impl SessionParams {
         Json::of(&members).ok()
     }
 
-    /// What a person reads: the display id, else the agent's own id.
+    /// Returns the id for people: the display id, or the agent's own id.
     #[must_use]
     pub fn display_id(&self) -> &str {
         self.display_id
@@ -157,12 +158,12 @@ impl SessionParams {
             .unwrap_or(&self.native_session_id)
     }
 
-    /// Checks that a session which works in `cwd` may go on with the conversation: an agent keeps a
-    /// conversation for its directory, and in another one does not find it or works on the wrong
-    /// project. Links are followed. Where no directory was kept, any one fits.
+    /// Checks that a session in `cwd` may resume the conversation: an agent keeps a conversation
+    /// for its directory, and in another one does not find it or works on the wrong project. Links
+    /// are followed. Without a stored directory, every directory is accepted.
     ///
     /// # Errors
-    /// When the conversation was held in another directory.
+    /// The conversation was held in another directory.
     pub fn check_cwd(&self, cwd: &Path) -> Result<(), OtherDirectory> {
         let Some(was) = self.cwd.as_deref().map(Path::new) else {
             return Ok(());

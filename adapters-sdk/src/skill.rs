@@ -1,7 +1,7 @@
-//! Skills that inputs call, for agents that look for none themselves.
+//! Skills that inputs call, for agents without their own search for skills.
 //!
 //! A skill is a folder with a `SKILL.md`. An input that begins with `/NAME` calls it: [`inline`]
-//! puts what the skill says before the rest of the input.
+//! puts the skill's text before the rest of the input.
 //!
 //! ```
 //! use trunkline_sdk::skill;
@@ -22,7 +22,7 @@ use rustix::fs::OFlags;
 /// The name of a skill's document.
 pub const FILE: &str = "SKILL.md";
 
-/// How much of a document is read, in characters.
+/// Maximum of characters read from a document.
 pub const LONGEST: usize = 100_000;
 
 /// The longest name, in characters.
@@ -34,7 +34,7 @@ const LONGEST_NAME: usize = 64;
 pub struct Inlined<'i> {
     /// The text for the agent.
     pub text: Cow<'i, str>,
-    /// Why a skill that was called is not in it.
+    /// Reason why a skill that was called is not in it.
     pub note: Option<String>,
 }
 
@@ -49,8 +49,8 @@ impl<'i> Inlined<'i> {
     }
 }
 
-/// Puts the skill that an input calls before the rest of it; `folder` tells where a skill of a name
-/// is. An input that calls none, or one that cannot be read, stays as it is.
+/// Puts the skill that an input calls before the rest of it; `folder` returns the folder of a
+/// skill. An input that calls no skill, or an unreadable one, stays unchanged.
 ///
 /// It reads a file: at most [`LONGEST`] characters of it.
 pub fn inline(input: &str, folder: impl FnOnce(&str) -> Option<PathBuf>) -> Inlined<'_> {

@@ -2,21 +2,20 @@
 
 use std::fmt;
 
-/// The longest section, in characters, unless [`SystemPrompt::limits`] says otherwise.
+/// Default maximum of a section, in characters.
 const SECTION: usize = 20_000;
 
 /// The longest prompt, in characters.
 const WHOLE: usize = 150_000;
 
-/// What stands between two sections.
+/// Separator of sections.
 const BETWEEN: &str = "\n\n";
 
 /// Composes a system prompt of named sections, in the order in which they are added.
 ///
-/// A section of 20,000 characters and more is cut, and so is what would make the whole longer than
-/// 150,000. What is cut ends with a line that says so, and [`ComposedPrompt::cuts`] names it. The
-/// names are for that alone: they are not part of the text, so a heading belongs into the section.
-/// A section without text is left out.
+/// A section is cut at 20,000 characters, and the whole at 150,000. A cut part ends with a line
+/// that reports it, and [`ComposedPrompt::cuts`] names it. The names have no other use: they are
+/// not part of the text, so a heading belongs in the section. A section without text is left out.
 ///
 /// ```
 /// use trunkline_sdk::SystemPrompt;
@@ -57,11 +56,11 @@ pub struct ComposedPrompt {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct SectionCut {
-    /// Its name.
+    /// Name of the section.
     pub section: String,
-    /// Its length, in characters.
+    /// Length, in characters.
     pub characters: usize,
-    /// How many of them are kept. 0: there was no room for it.
+    /// Number of kept characters. 0: there was no room for it.
     pub kept: usize,
 }
 
@@ -170,8 +169,8 @@ impl SystemPrompt {
     }
 }
 
-/// The beginning of a text with a line that says what is missing, both within `most` characters;
-/// and how much is kept.
+/// Returns the beginning of a text with a line that reports the missing part, both within `most`
+/// characters, and the number of kept characters.
 fn cut(text: &str, characters: usize, most: usize) -> (String, usize) {
     // The line is at its longest where all is left out.
     let note = |left_out: usize| format!("\n[{left_out} characters left out]");

@@ -12,15 +12,15 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 use trunkline_protocol::SessionStart;
 
-/// A template that says who the agent is, then the input.
+/// A template that introduces the agent, followed by the input.
 pub const DEFAULT: &str =
     "You are agent {{agent.id}} ({{agent.name}}). Continue your work.\n\n{{input}}";
 
 /// The most parts of a variable's name that become levels.
 const MOST_PARTS: usize = 8;
 
-/// What an agent is sent for an input: the template filled, or the input as it is where there is
-/// none.
+/// Returns the text that an agent is sent for an input: the template filled, or the unchanged input
+/// without a template.
 ///
 /// Known are `input`, `session.id`, and a session's variables: as `variables.NAME`, by their own
 /// names, by their parts (`agent.name`, `agentId` also as `agent.id`), and below `context`.
@@ -49,8 +49,8 @@ pub fn fill(
     render(template, &Value::Object(values))
 }
 
-/// What a session's templates know beside the input: its variables, and its `agentId`, `taskId`,
-/// `runId`, `role` and `iteration` where no variable has that name.
+/// Returns the values for a session's templates besides the input: its variables, and its
+/// `agentId`, `taskId`, `runId`, `role` and `iteration` if no variable has that name.
 #[must_use]
 pub fn variables(start: &SessionStart) -> BTreeMap<String, String> {
     let named = ids(start).map(|(name, value)| (name.to_owned(), value));
@@ -79,7 +79,7 @@ pub fn ids(start: &SessionStart) -> impl Iterator<Item = (&'static str, String)>
         .filter_map(|(name, value)| Some((name, value?)))
 }
 
-/// Sets the value at a path, unless something else is there.
+/// Sets the value at a path, unless there is another value.
 fn insert(values: &mut Map<String, Value>, path: &[&str], value: &str) {
     let Some((key, rest)) = path.split_first() else {
         return;

@@ -17,19 +17,18 @@ use crate::{
     wire::Wire,
 };
 
-/// How many bytes more than its share a stopped turn may hold, so that its handler comes to its end.
+/// Bytes beyond its share that a stopped turn may hold, so that its handler can finish.
 const LAST_WORDS: usize = 256 * 1024;
 
 /// The longest text that one message carries, in bytes: with its escapes it stays under 1 MiB but
 /// for odd texts.
 const PIECE: usize = 512 * 1024;
 
-/// One turn: an input, and all that follows until its one end ([turn.1]).
+/// A turn: an input, and everything that follows until its one end ([turn.1]).
 ///
-/// The end is what the handler returns: `Ok` completes the turn, `Err` and a panic fail it, and a
+/// The end is the handler's result: `Ok` completes the turn, `Err` and a panic fail it, and a
 /// handler whose future is dropped (it did not return within the grace after a stop) leaves it
-/// stopped. [`Turn::finish`] says it earlier. Whatever is called after the end is harmless: it
-/// sends nothing.
+/// stopped. [`Turn::finish`] ends it earlier. Calls after the end are harmless: they send nothing.
 ///
 /// Every method that sends waits only while the session holds more than its share of the pipe, or
 /// is paused.
@@ -49,7 +48,7 @@ impl Turn {
         &self.session
     }
 
-    /// The host's id of the turn, where it gives ids (`turns`).
+    /// Returns the host's id of the turn, if the host assigns ids (`turns`).
     #[must_use]
     pub fn id(&self) -> Option<&TurnId> {
         self.begun.id.as_ref()
@@ -107,11 +106,11 @@ impl Turn {
         wire.room(core.key, LAST_WORDS).await;
     }
 
-    /// Asks whether an action may happen, and waits for the word.
+    /// Asks for permission for an action, and waits for the decision.
     ///
     /// The host asks a person or a rule. A stop, the turn's end, the session's end and the end of
-    /// input settle it as denied ([permission.3]); there is no other deadline. Others of the
-    /// session and of other sessions go on meanwhile.
+    /// input settle it as denied ([permission.3]); there is no other deadline. Other requests of
+    /// this and of other sessions continue meanwhile.
     ///
     /// # Cancel safety
     /// Dropping it withdraws the request.
@@ -122,8 +121,8 @@ impl Turn {
             .await
     }
 
-    /// Asks the user for values, and waits for them. Where the host cannot ask, the question is
-    /// shown as text and cancelled at once ([ext.3]).
+    /// Asks the user for values, and waits for them. If the host cannot ask, the question is shown
+    /// as text and cancelled at once ([ext.3]).
     ///
     /// # Cancel safety
     /// Dropping it withdraws the question.

@@ -20,13 +20,13 @@ use tokio::{
 };
 use trunkline_pipe::{Class, Fair, Flow, Key, Rounds, Turns};
 
-/// How many bytes are written ahead of the pipe. Short, so that a `stop` passes soon through a flood.
+/// Bytes that are written ahead of the pipe. Few, so that a `stop` passes soon through a flood.
 const AHEAD: usize = 64 * 1024;
 
-/// What a session may add to a batch when its turn comes.
+/// Bytes that a session may add to a batch in its turn.
 const QUANTUM: usize = 16 * 1024;
 
-/// What all sessions together hold, softly: each gets its share of it.
+/// Soft limit of bytes that all sessions hold; each gets its share of it.
 const BUDGET: usize = 1024 * 1024;
 
 /// The largest share of one session.
@@ -35,10 +35,10 @@ const MOST: usize = 256 * 1024;
 /// The smallest share of one session, however many there are.
 const LEAST: usize = 16 * 1024;
 
-/// What a paused session holds before its turns wait ([flow.3]).
+/// Limit of bytes that a paused session holds before its turns wait ([flow.3]).
 const PAUSED: usize = 64 * 1024;
 
-/// What is kept of answers to `ping` for a host that does not read.
+/// Limit of kept answers to `ping`, in bytes, for a host that does not read.
 const URGENT: usize = 64 * 1024;
 
 /// The buffers between the sessions and the pipe.
@@ -55,7 +55,7 @@ struct Buffers {
     urgent: Vec<u8>,
     /// The next write.
     batch: Vec<u8>,
-    /// What did not fit in it, or is held back.
+    /// Messages that did not fit in it, or are held back.
     fair: Fair,
     /// Wakes the turns of sessions that wait for room.
     waiting: HashMap<Key, Arc<Notify>>,
@@ -68,7 +68,7 @@ struct Buffers {
 enum Phase {
     #[default]
     Open,
-    /// What is held is still written.
+    /// Held messages are still written.
     Finishing,
     /// The pipe is gone; everything is dropped.
     Broken,
@@ -164,12 +164,12 @@ impl Wire {
         }
     }
 
-    /// How many bytes of the session wait.
+    /// Returns the number of waiting bytes of the session.
     pub(crate) fn held(&self, key: Key) -> usize {
         self.lock().fair.bytes(key)
     }
 
-    /// Whether the session's messages are held back.
+    /// Returns true if the session's messages are held back.
     pub(crate) fn is_paused(&self, key: Key) -> bool {
         self.lock().fair.is_paused(key)
     }

@@ -1,4 +1,4 @@
-//! The end of a link: end of input, broken pipe, told to ([process.1]).
+//! The end of a link: end of input, broken pipe, signal ([process.1]).
 
 use std::{
     sync::{

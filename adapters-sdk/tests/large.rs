@@ -1,4 +1,4 @@
-//! What is longer than the host reads ([frame.11]).
+//! Messages longer than the host reads ([frame.11]).
 
 use trunkline_sdk::{
     Extensions, Input, Permission, Server, ToolOutcome, Turn, adapter,

@@ -1,4 +1,4 @@
-//! Permissions and questions: settled once, denied unless somebody approved (section 5).
+//! Permissions and questions: settled once, denied without an approval (section 5).
 
 use std::{
     collections::HashSet,

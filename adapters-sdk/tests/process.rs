@@ -1,4 +1,4 @@
-//! A real process: whose stdout is the wire's, how it ends, what its flags say.
+//! A real process: the owner of its stdout, its end, the output of its flags.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -9,7 +9,7 @@ use std::{
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// What turns a hang into a failure. A handler that blocks does so for ten times as long.
+/// Timeout that turns a hang into a failure. A handler that blocks does so for ten times as long.
 const SOON: Duration = Duration::from_secs(60);
 
 fn program() -> Command {

@@ -250,7 +250,7 @@ async fn a_stop_with_the_id_of_a_queued_turn_removes_it() {
         (id, end.status, end.stop_reason.as_deref()),
         (second.clone(), Some(Status::Stopped), Some("user"))
     );
-    // Ended: the same stop does nothing any more, and neither does one for a turn that never was.
+    // Ended: a repeated stop does nothing, and neither does one for a turn that never existed.
     session.say_of(second, Stop::default());
     session.say_of(TurnId::new("never").ok(), Stop::default());
     assert_eq!(session.finish().await.text(), "one");

@@ -1,27 +1,27 @@
-//! Who may write next: deficit round robin over the sessions, by bytes ([relay.6]).
+//! Fair scheduling of writes: deficit round robin over the sessions, by bytes ([relay.6]).
 //!
-//! Pure: bytes of whole messages in, batches out. A session in its turn gets a quantum and writes
-//! while it has credit; its last message may overdraw, and the debt is paid back in the turns that
-//! follow, even when nothing waits at the moment: a session whose task puts one large message at a
-//! time would escape it otherwise.
+//! Pure: takes bytes of whole messages, and returns batches. A session in its turn gets a quantum
+//! and writes while it has credit; its last message may overdraw, and the debt is paid back in the
+//! following turns, even if nothing waits at the moment: otherwise a session whose task puts one
+//! large message at a time would escape it.
 
 use std::collections::{HashMap, VecDeque};
 
-/// How turns are given.
+/// Parameters of the scheduling.
 #[derive(Debug, Clone, Copy)]
 pub struct Turns {
-    /// What a session may write when its turn comes, in bytes.
+    /// Bytes that a session may write in its turn.
     pub quantum: usize,
-    /// How many bytes a batch has, unless one message alone is larger.
+    /// Bytes of a batch, unless a single message is larger.
     pub batch: usize,
-    /// How many rounds a batch has.
+    /// Rounds of a batch.
     pub rounds: Rounds,
 }
 
-/// How many rounds a batch has. A round in which no one could write does not count.
+/// Rounds of a batch. A round without any write does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounds {
-    /// One: meanwhile those that have run dry put more, and no one profits from the moment.
+    /// One: sessions that have run dry can put more meanwhile, and none profits from the moment.
     One,
     /// As many as fill it.
     Full,
@@ -31,20 +31,20 @@ pub enum Rounds {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
-/// What waits for the pipe, by session.
+/// Messages that wait for the pipe, by session.
 #[derive(Debug, Default)]
 pub struct Fair {
-    /// Those that hold or owe something, or are paused.
+    /// Sessions that hold or owe something, or are paused.
     queues: HashMap<Key, Queue>,
-    /// Those whose turns come, in order.
+    /// Sessions with a coming turn, in order.
     ring: VecDeque<Key>,
-    /// How many turns of this round are left.
+    /// Number of turns left in this round.
     left: usize,
-    /// Whose turn the last batch cut short.
+    /// Session whose turn the last batch cut short.
     interrupted: Option<Key>,
     /// The bytes of answers in queues that are not paused.
     answers: usize,
-    /// Whether a session may owe something.
+    /// True if a session may owe something.
     owed: bool,
 }
 
@@ -52,9 +52,9 @@ pub struct Fair {
 struct Queue {
     messages: VecDeque<Message>,
     bytes: usize,
-    /// How many of the bytes are answers.
+    /// Number of bytes that are answers.
     answers: usize,
-    /// What it may still write in its turn; negative after an overdraft.
+    /// Bytes that it may still write in its turn; negative after an overdraft.
     credit: i64,
     paused: bool,
     in_ring: bool,
@@ -66,22 +66,22 @@ struct Message {
     class: Class,
 }
 
-/// What a message is to the peer.
+/// Class of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// It happened in the session. Its producer waits for room.
+    /// An event of the session. Its producer waits for room.
     Event,
-    /// It answers a message of the peer. Its producer cannot wait and must not drop it, so the
+    /// An answer to a message of the peer. Its producer cannot wait and must not drop it, so the
     /// peer's messages wait instead.
     Answer,
 }
 
-/// Whether a paused session holds its messages back.
+/// State change of a session's flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Flow {
-    /// It holds them back.
+    /// Holds its messages back.
     Pause,
-    /// It lets them go.
+    /// Releases its messages.
     Resume,
 }
 
@@ -102,34 +102,35 @@ impl Fair {
         }
     }
 
-    /// How many sessions hold or owe something, or are paused.
+    /// Returns the number of sessions that hold or owe something, or are paused.
     #[inline]
     #[must_use]
     pub fn sessions(&self) -> usize {
         self.queues.len()
     }
 
-    /// Whether a session holds or owes something, or is paused: what it writes waits for its turn.
+    /// Returns true if a session holds or owes something, or is paused: its writes wait for their
+    /// turn.
     #[inline]
     #[must_use]
     pub fn has(&self, key: Key) -> bool {
         !self.queues.is_empty() && self.queues.contains_key(&key)
     }
 
-    /// How many bytes of a session wait.
+    /// Returns the number of waiting bytes of a session.
     #[inline]
     #[must_use]
     pub fn bytes(&self, key: Key) -> usize {
         self.queues.get(&key).map_or(0, |queue| queue.bytes)
     }
 
-    /// How many bytes of answers wait in all queues that are not paused.
+    /// Returns the number of bytes of answers in all queues that are not paused.
     #[must_use]
     pub fn answers(&self) -> usize {
         self.answers
     }
 
-    /// How many bytes of answers a session holds back since it is paused.
+    /// Returns the number of bytes of answers that a paused session holds back.
     #[must_use]
     pub fn held_answers(&self, key: Key) -> usize {
         self.queues
@@ -138,7 +139,7 @@ impl Fair {
             .map_or(0, |queue| queue.answers)
     }
 
-    /// Whether a session is paused.
+    /// Returns true if a session is paused.
     #[inline]
     #[must_use]
     pub fn is_paused(&self, key: Key) -> bool {
@@ -258,7 +259,7 @@ impl Fair {
         queues.any(|queue| !queue.paused && !queue.messages.is_empty())
     }
 
-    /// Forgives all debts: the peer has read everything, so no one was kept waiting.
+    /// Forgives all debts: the peer has read everything, so no session had to wait.
     #[inline]
     pub fn forgive(&mut self) {
         if std::mem::take(&mut self.owed) {
@@ -297,7 +298,7 @@ impl Queue {
             self.messages.pop_front();
         }
         if self.messages.is_empty() {
-            // Credit is for what waits; who has nothing to say saves nothing up.
+            // Credit is for waiting messages; an empty queue saves nothing up.
             self.credit = self.credit.min(0);
         }
         false

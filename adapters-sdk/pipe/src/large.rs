@@ -1,4 +1,4 @@
-//! Members of messages that lie in files ([large.2], [large.3]).
+//! Members of messages in files ([large.2], [large.3]).
 
 use std::{
     fs::{File, OpenOptions},
@@ -17,8 +17,8 @@ use trunkline_protocol::{
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Puts the members of a message that are too long for a line of `max_line` bytes into files of the
-/// session's exchange folder, where that was agreed on. One that has no file stays. Blocks on the
-/// file system for such a message, and only then.
+/// session's exchange folder, if that was agreed on. A member stays in the message if its file
+/// cannot be written. Blocks on the file system only for such a message.
 #[must_use]
 pub fn place_large(
     message: AdapterMessage,
@@ -66,7 +66,7 @@ fn place(message: AdapterMessage, max_line: usize, folder: &Path) -> AdapterMess
 /// the file system.
 ///
 /// # Errors
-/// What the file system says, and `FileTooLarge` beyond [`MAX_LARGE`].
+/// The file system's error, and `FileTooLarge` beyond [`MAX_LARGE`].
 pub fn keep_json(folder: &Path, json: &str) -> io::Result<LargeMember> {
     let size = json.len() as u64;
     if size > MAX_LARGE {
@@ -95,12 +95,12 @@ pub fn keep_json(folder: &Path, json: &str) -> io::Result<LargeMember> {
     })
 }
 
-/// Reads the JSON of a member that the peer put into a file right in the session's exchange folder,
-/// and removes the file. Blocks on the file system.
+/// Reads the JSON of a member that the peer put into a file directly in the session's exchange
+/// folder, and removes the file. Blocks on the file system.
 ///
 /// # Errors
-/// What the file system says, `FileTooLarge` beyond [`MAX_LARGE`], `InvalidInput` for what is no
-/// regular file in the folder, and `InvalidData` for what is not what was announced.
+/// The file system's error, `FileTooLarge` beyond [`MAX_LARGE`], `InvalidInput` if it is no regular
+/// file in the folder, and `InvalidData` if it differs from its announcement.
 pub fn take_json(folder: &Path, member: &LargeMember) -> io::Result<String> {
     if member.size > MAX_LARGE {
         return Err(io::ErrorKind::FileTooLarge.into());

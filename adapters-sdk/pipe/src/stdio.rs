@@ -24,9 +24,9 @@ use tokio::{
 /// The first descriptor that is not a standard one.
 const FIRST_FREE: i32 = 3;
 
-/// What is read.
+/// Input of the wire.
 pub type Input = Box<dyn AsyncRead + Send + Unpin>;
-/// What is written.
+/// Output of the wire.
 pub type Output = Box<dyn AsyncWrite + Send + Unpin>;
 
 /// Keeps the wire, and gives everything else in the process something harmless.

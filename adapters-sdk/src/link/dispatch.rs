@@ -1,4 +1,4 @@
-//! What a line from the host does. Nothing here waits.
+//! Handles a line of the host. Nothing here waits.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -17,8 +17,8 @@ use crate::{
     session::{Core, Job, QueuedSteer, QueuedTurn},
 };
 
-/// What waits for a host that does not read when its session is given up: answers to its own
-/// messages wait for no room, so nothing else would bound them.
+/// Limit of bytes that wait for a host that does not read, beyond which its session is closed:
+/// answers to its own messages wait for no room, so nothing else would bound them.
 const OVERRUN: usize = 64 * 1024 * 1024;
 
 impl Link {
@@ -297,7 +297,7 @@ impl Link {
         }
     }
 
-    /// What the author greets with; a panic there says nothing.
+    /// Returns the author's greeting; empty after a panic.
     fn own_greeting(&self, start: &SessionStart) -> trunkline_protocol::SessionInfo {
         let greet = std::panic::AssertUnwindSafe(|| self.adapter.greet(start));
         std::panic::catch_unwind(greet).unwrap_or_default()

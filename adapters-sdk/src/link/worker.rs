@@ -1,4 +1,4 @@
-//! What a session does, one thing after the other. There is a task only while there is something to do.
+//! The sequential work of a session. A task exists only while there is work.
 
 use std::{
     any::Any,

@@ -45,7 +45,7 @@ fn skip_sequence(rest: &mut std::str::Chars<'_>) {
             }
         }
         Some('0'..='~') | None => {}
-        // No sequence: the escape alone goes.
+        // Not a sequence: only the escape is removed.
         Some(_) => *rest = ahead,
     }
 }

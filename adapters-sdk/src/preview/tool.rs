@@ -1,10 +1,10 @@
-//! What a tool call is about, in a line.
+//! One-line previews of tool calls.
 
 use serde_json::Value;
 
 use super::{LONGEST, cut, without_escapes};
 
-/// Which inputs tell what a call is about, for tools of any name, in this order.
+/// Members of the input that describe a call of any tool, in this order.
 const TELLING: &[&str] = &[
     "file_path",
     "filePath",
@@ -21,8 +21,8 @@ const TELLING: &[&str] = &[
     "prompt",
 ];
 
-/// A call of this tool in up to [`LONGEST`] characters: the path that it reads, the command that it
-/// runs. The name alone where the input tells nothing; nothing where there is no name either.
+/// Returns a preview of a call in up to [`LONGEST`] characters: the path that it reads, the command
+/// that it runs. Just the name if the input does not help; empty without a name.
 #[must_use]
 pub fn tool_call(tool: &str, input: Option<&Value>) -> Option<String> {
     let tool = tool.trim();
@@ -31,8 +31,8 @@ pub fn tool_call(tool: &str, input: Option<&Value>) -> Option<String> {
         .or_else(|| (!tool.is_empty()).then(|| cut(&display(tool), LONGEST)))
 }
 
-/// What the input of a tool tells of the call in up to [`LONGEST`] characters; nothing where no
-/// member is known to.
+/// Returns a preview of a tool's input in up to [`LONGEST`] characters; `None` if no known member
+/// describes the call.
 #[must_use]
 pub fn tool_input(tool: &str, input: &Value) -> Option<String> {
     about(tool.trim(), input).filter(|about| !about.is_empty())
@@ -173,7 +173,7 @@ fn words(value: &Value) -> Option<String> {
     }
 }
 
-/// The script of `/bin/bash -lc 'SCRIPT'`, where no quote is within.
+/// Returns the script of `/bin/bash -lc 'SCRIPT'`, if it contains no quote.
 fn script(command: &str) -> Option<&str> {
     let (shell, rest) = command.split_once(' ')?;
     let quoted = rest
@@ -206,7 +206,7 @@ fn display(tool: &str) -> String {
     }
 }
 
-/// The first line that says something, cut.
+/// Returns the first line with text, cut.
 fn line(text: &str) -> String {
     let text = without_escapes(text);
     let line = text

@@ -1,4 +1,4 @@
-//! What a session has seen, for `report`.
+//! Observations of a session, for `report`.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -13,7 +13,7 @@ use crate::turn::digest;
 /// The most that is remembered of each kind.
 const KEPT: usize = 4096;
 
-/// What one session has seen and was asked to keep.
+/// Observations and stored values of a session.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
     inputs: VecDeque<Value>,
@@ -54,7 +54,7 @@ impl Ledger {
         self.files.iter().cloned().collect()
     }
 
-    /// What `report` outputs, with what was read of the files.
+    /// Returns the output of `report`, with the digests of the files.
     pub(super) fn report(&self, files: &[Value]) -> Value {
         json!({
             "$probe": 1,

@@ -1,4 +1,4 @@
-//! One step of a script.
+//! A step of a script.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -78,7 +78,7 @@ impl Operation {
     }
 }
 
-/// What `ask` asks for.
+/// A request of `ask`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Asked {

@@ -1,4 +1,4 @@
-//! Doing what a script says.
+//! Executes scripts.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(50);
 /// The most that one `burst` piece or `file` holds, in bytes.
 const MOST: u64 = 64 * 1024 * 1024;
 
-/// Whether the script goes on.
+/// Result of a step.
 enum Step {
     On,
     Done,
@@ -202,7 +202,7 @@ async fn busy(turn: &Turn, time: Option<Duration>) {
         tokio::select! {
             biased;
             () = turn.stopped() => return,
-            // What adds to the turn has reached it, where the adapter takes such inputs at all.
+            // A steer has reached the turn, if the adapter accepts steers at all.
             Some(steer) = turn.next_steer() => {
                 drop(steer.accept());
                 continue;

@@ -61,6 +61,6 @@ pub(super) async fn log_out(adapter: &dyn AnyAdapter) -> ExitCode {
 
 fn print(value: &impl Serialize) {
     let text = serde_json::to_string_pretty(value).unwrap_or_default();
-    // The peer that asked may have gone; then no one can be informed.
+    // The reader may have ended; then the answer is lost.
     drop(writeln!(std::io::stdout(), "{text}"));
 }

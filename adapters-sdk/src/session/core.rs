@@ -1,8 +1,8 @@
-//! What a session is below its handles: its phase, its queue, its running turn.
+//! The state of a session behind its handles: its phase, its queue, its running turn.
 //!
 //! Everything that must keep an order is decided and put on the wire under one lock, so that all
-//! output of a turn precedes its end and nothing follows a session's end. No lock is held while
-//! anything is waited for.
+//! output of a turn precedes its end and nothing follows a session's end. No lock is held during a
+//! wait.
 
 use std::{
     any::Any,
@@ -25,7 +25,7 @@ use trunkline_protocol::{
 use super::{job::Job, request::Pending, running::Running, turning::Late};
 use crate::{probe::Ledger, wire::SharedWire};
 
-/// What a session needs of the link that it is on.
+/// The link's services for a session.
 pub(crate) trait Keeper: Send + Sync {
     /// The session has ended by itself: its id is unknown from now on.
     fn forget(&self, core: &Core);
@@ -35,10 +35,10 @@ pub(crate) trait Keeper: Send + Sync {
     fn count_down(&self, late: Late);
 }
 
-/// What the author keeps for a session, of [`Adapter::State`](crate::Adapter::State).
+/// The author's state of a session, an [`Adapter::State`](crate::Adapter::State).
 pub(crate) type State = Box<dyn Any + Send>;
 
-/// What every session stands on.
+/// Shared resources of all sessions.
 pub(crate) struct Ground {
     pub(crate) tools: ToolsAsOutput,
     pub(crate) steerable: bool,
@@ -62,7 +62,7 @@ pub(crate) struct Core {
     pub(super) inner: Mutex<Inner>,
 }
 
-/// What changes in a session's life.
+/// Mutable state of a session.
 #[derive(Default)]
 pub(super) struct Inner {
     pub(super) phase: Phase,
@@ -74,13 +74,13 @@ pub(super) struct Inner {
     pub(super) requests: Vec<Pending>,
     /// Announced since the last input ([file.2]).
     pub(super) files: Vec<FileInput>,
-    /// Those among them, or among the next input's, that are not what was announced.
+    /// Files among them, or among the next input's, that differ from their announcement.
     pub(super) refused: Vec<FileInput>,
     /// A worker is on; cancelled to cut what it does besides turns.
     pub(super) worker: Option<CancellationToken>,
     /// The author's state, while no worker holds it.
     pub(super) state: Option<State>,
-    /// What the probe has seen, where it is on.
+    /// Observations of the probe, if it is on.
     pub(super) ledger: Option<Box<Ledger>>,
     /// Files made by the SDK, removed at the session's end ([file.3]).
     pub(super) made: Vec<PathBuf>,
@@ -203,8 +203,8 @@ impl Core {
         }
     }
 
-    /// What was lost must not be resumed again: the next end of a turn clears it, unless the author
-    /// says otherwise.
+    /// A lost conversation must not be resumed again: the next end of a turn clears its parameters,
+    /// unless the author sets others.
     fn clear_what_is_lost(&self, body: &mut AdapterBody) {
         let context = match body {
             AdapterBody::SessionInfo(info) => info.context,
@@ -236,7 +236,7 @@ impl Core {
         }
     }
 
-    /// The end of a turn, of which members that are too long for a line lie in files ([large.2]).
+    /// Returns the end of a turn, with members that are too long for a line in files ([large.2]).
     /// Not under the lock: it may block on the file system.
     pub(super) fn place_end(
         &self,
@@ -344,7 +344,7 @@ impl Core {
     }
 }
 
-/// Adds how to log in to a failure of category `auth` that does not say it.
+/// Adds the login hint to a failure of category `auth` without one.
 fn add_login_hint(body: &mut AdapterBody, hint: &str) {
     let failure = match body {
         AdapterBody::TurnComplete(end) => end.error.as_mut(),
@@ -365,7 +365,7 @@ fn add_login_hint(body: &mut AdapterBody, hint: &str) {
     }
 }
 
-/// Whether the SDK alone sends messages of this kind.
+/// Returns true if only the SDK sends messages of this kind.
 fn is_ours(kind: AdapterKind) -> bool {
     use AdapterKind as K;
     matches!(

@@ -1,4 +1,4 @@
-//! What a session's worker does, in the order in which the host said it ([session.3]).
+//! Jobs of a session's worker, in the host's order ([session.3]).
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -26,9 +26,9 @@ pub(crate) enum Job {
 pub(crate) struct QueuedTurn {
     pub(crate) id: Option<TurnId>,
     pub(crate) input: Input,
-    /// Where the text of the input lies, if it was too long for a line.
+    /// File of the input's text, if it was too long for a line.
     pub(crate) large: Option<LargeMember>,
-    /// What was added before it began: to the host it is the running turn already.
+    /// Steers that arrived before it began: to the host it is the running turn already.
     pub(crate) steers: VecDeque<Steer>,
 }
 
@@ -42,7 +42,7 @@ pub(crate) struct BegunTurn {
     pub(crate) steered: Arc<Notify>,
 }
 
-/// What the worker does next. Taking it begins it.
+/// The next job of the worker. Taking it begins it.
 #[derive(Debug)]
 pub(crate) enum Next {
     Start(Box<SessionStart>),

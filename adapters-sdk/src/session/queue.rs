@@ -1,4 +1,4 @@
-//! What the host asks of a session, and what its worker takes of it, in one order ([session.3]).
+//! The host's requests to a session, which its worker takes in the same order ([session.3]).
 
 use std::sync::Arc;
 
@@ -160,7 +160,7 @@ impl Core {
 }
 
 impl Inner {
-    /// Whether a file was refused; it is remembered no longer.
+    /// Returns true if a file was refused, and forgets it.
     pub(super) fn forget_refused(&mut self, file: &FileInput) -> bool {
         let at = self.refused.iter().position(|refused| refused == file);
         at.map(|at| self.refused.remove(at)).is_some()

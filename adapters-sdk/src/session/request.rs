@@ -34,7 +34,7 @@ enum Waiter {
     Question(oneshot::Sender<Answer>),
 }
 
-/// What an answer is judged by.
+/// Criteria for an answer.
 #[derive(Debug)]
 struct Asked {
     options: Vec<PermissionOption>,
@@ -122,7 +122,8 @@ impl Core {
         })
     }
 
-    /// The host's answer to a permission request. The first one stands ([permission.4]).
+    /// Settles a permission request with the host's answer. Only the first one counts
+    /// ([permission.4]).
     pub(crate) fn answer_permission(&self, mut response: PermissionResponse) {
         if !self.agreed.contains(Extensions::CONTROL) {
             let PermissionResponse {

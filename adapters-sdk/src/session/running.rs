@@ -32,22 +32,22 @@ pub(crate) struct Steer {
     pub(crate) content: String,
 }
 
-/// Whose word the end of a turn is.
+/// Origin of a turn's end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What the handler returned: a stop before it makes it `stopped`.
+    /// The handler returned: an earlier stop makes it `stopped`.
     Returned,
-    /// What the handler said by `finish`: stands as it is.
+    /// The handler called `finish`: it remains as it is.
     Said,
 }
 
 impl Running {
-    /// Whether the turn ends as stopped, whatever its handler has returned.
+    /// Returns true if the turn ends as stopped, whatever its handler has returned.
     pub(super) fn is_overruled(&self, verdict: Verdict) -> bool {
         self.phase == TurnPhase::Stopping && verdict == Verdict::Returned
     }
 
-    /// What is written at its end.
+    /// Returns the end to write.
     pub(super) fn end(&self, end: TurnComplete, verdict: Verdict) -> TurnComplete {
         if self.is_overruled(verdict) {
             return stopped(self.stop_reason);

@@ -68,7 +68,7 @@ impl Core {
         Next::Turn(begun, input, large)
     }
 
-    /// What cuts the handler of a turn.
+    /// Returns the token that cancels the handler of a turn.
     pub(crate) fn cut_of(&self, serial: u64) -> CancellationToken {
         let inner = self.lock();
         let running = inner
@@ -121,7 +121,7 @@ impl Core {
                 running.id.clone(),
                 Box::new(running.end(end, verdict)).into(),
             );
-            // The end of a stopped turn says nothing of its result.
+            // The end of a stopped turn has no result.
             message.large = large.filter(|_| !running.is_overruled(verdict));
             self.try_send(message);
         }
@@ -198,7 +198,7 @@ impl Core {
         }
     }
 
-    /// Adds to the running turn, or says that there is none ([turn.10]).
+    /// Adds a steer to the running turn, or reports that there is none ([turn.10]).
     pub(crate) fn steer(&self, steer: Steer) {
         let mut inner = self.lock();
         if inner.is_over() {

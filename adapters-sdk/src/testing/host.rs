@@ -21,7 +21,7 @@ use trunkline_protocol::{
 
 use crate::{Adapter, Ended, MAX_LINE, Server};
 
-/// How many lines wait to be written to the adapter: more than a test says.
+/// Limit of lines that wait to be written to the adapter: more than a test sends.
 const LINES: usize = 1_000_000;
 
 /// The pipe between the two, in bytes, by default.
@@ -30,7 +30,7 @@ const PIPE: usize = 64 * 1024;
 /// The extensions that the host offers in `session.start`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Offer {
-    /// Nothing: the core alone.
+    /// None: only the core.
     Core,
     /// These extensions.
     These(Extensions),
@@ -46,7 +46,7 @@ pub struct Host {
     served: JoinHandle<Ended>,
 }
 
-/// What has come from the adapter and was not looked at yet, by session.
+/// Unread messages of the adapter, by session.
 #[derive(Debug, Default)]
 struct Inbox {
     messages: Mutex<HashMap<SessionId, VecDeque<AdapterMessage>>>,
@@ -62,7 +62,7 @@ impl Inbox {
     async fn next(&self, id: &SessionId) -> Option<AdapterMessage> {
         loop {
             let came = self.came.notified();
-            // Asked first: what came before the end is there already.
+            // Read first: everything before the end has arrived then.
             let ended = self.ended.load(Ordering::Acquire);
             if let Some(message) = self.lock().get_mut(id).and_then(VecDeque::pop_front) {
                 return Some(message);

@@ -10,7 +10,7 @@ use trunkline_protocol::{SessionStart, SessionUpdate};
 
 use crate::{Adapter, Error, Input, Session, SessionInfo, Turn};
 
-/// Answers each input by a fixed text or its echo, after a delay, failing where the script says so.
+/// Answers each input with a fixed text or its echo, after a delay; fails if the script demands it.
 #[derive(Debug, Clone, Default)]
 pub struct Scripted {
     answers: Arc<Mutex<VecDeque<String>>>,
@@ -33,7 +33,7 @@ pub struct Captured {
 }
 
 impl Scripted {
-    /// One that echoes.
+    /// Creates an adapter that echoes.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

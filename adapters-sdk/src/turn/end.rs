@@ -1,4 +1,4 @@
-//! What a turn's end says.
+//! Content of a turn's end.
 
 use trunkline_protocol::{Status, TurnComplete};
 

@@ -10,9 +10,9 @@ use crate::Turn;
 /// The outcome of a tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ToolOutcome {
-    /// It did what it was to do.
+    /// Successful.
     Succeeded,
-    /// It failed.
+    /// Failed.
     Failed,
 }
 

@@ -42,7 +42,7 @@ pub type MayWorkIn = Box<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 /// The presentation of an agent, and its limits.
 #[non_exhaustive]
 pub struct Options {
-    /// Its version.
+    /// Version of the program.
     pub version: String,
     /// The agent of new sessions, and the only one whose sessions are listed. `None`: the host's
     /// default, and all.

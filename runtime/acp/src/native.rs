@@ -84,7 +84,7 @@ mod tests {
             NativeConversation::parse(&id),
             Some(conversation("codex", "a:b"))
         );
-        // The id would be that of the conversation `b:c` of the agent `a`.
+        // The id would name the conversation `b:c` of the agent `a`.
         assert_eq!(conversation("a:b", "c").session_id(), None);
         let long = "n".repeat(256);
         assert_eq!(conversation("a", &long).session_id(), None);

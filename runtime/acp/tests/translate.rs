@@ -25,7 +25,7 @@ use trunkline_acp::{Ended, Host, Options, serve};
 use trunkline_client::{Connect, ConnectError, Pipe};
 use trunkline_protocol::{SessionId, Sha256};
 
-/// How much is on its way.
+/// Bytes in flight.
 const ROOM: usize = 1 << 20;
 
 /// A relay whose part the test plays.
@@ -90,7 +90,7 @@ impl Host for Played {
     }
 }
 
-/// One side of a pipe, by lines of JSON.
+/// A side of a pipe, by lines of JSON.
 struct Side {
     lines: Lines<BufReader<ReadHalf<DuplexStream>>>,
     output: Option<WriteHalf<DuplexStream>>,

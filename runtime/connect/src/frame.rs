@@ -327,7 +327,7 @@ pub(crate) struct NativeSession {
 impl ToHub {
     /// The frame's text.
     pub(crate) fn text(&self) -> String {
-        // Strings and numbers alone: it cannot fail.
+        // Only strings and numbers: it cannot fail.
         serde_json::to_string(self).unwrap_or_default()
     }
 }

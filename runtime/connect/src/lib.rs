@@ -43,9 +43,9 @@ pub use token::{RuntimeToken, TokenError, TokenFile};
 /// The treatment of a request that waits for a person when the connection to the hub breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum WhenLost {
-    /// It is denied.
+    /// Denied.
     #[default]
     Deny,
-    /// It waits, and the next connection asks again.
+    /// Waits, and the next connection asks again.
     Wait,
 }

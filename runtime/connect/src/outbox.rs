@@ -19,12 +19,12 @@ const FRAMES_PER_PING: u64 = 256;
 /// The treatment of a frame that may be unread when the connection breaks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lost {
-    /// It is sent again: twice means the same as once.
+    /// Sent again: twice means the same as once.
     Again,
-    /// It is not sent again, since the hub would show it twice. Its session gets a line that something
+    /// Not sent again, since the hub would show it twice. Its session gets a line that something
     /// may be missing.
     Marked,
-    /// It has no use on another connection.
+    /// Of no use on another connection.
     Forgotten,
 }
 

@@ -48,7 +48,7 @@ const FRAME_BATCH: usize = 16;
 /// The reason why a connection ended.
 enum ConnectionEnd {
     Ended(Ended),
-    /// It broke. The hub had accepted the runtime at this time.
+    /// The connection broke. The hub had accepted the runtime at this time.
     Lost(String, Option<Instant>),
     Refused(String),
 }

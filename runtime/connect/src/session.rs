@@ -17,7 +17,7 @@ pub(crate) type OpeningSession = Shared<BoxFuture<'static, Result<HostSession, C
 /// A session of the hub that is open at the host, or is being opened.
 #[derive(Debug)]
 pub(crate) struct Session {
-    /// Its id at the host: another one each time that it is opened.
+    /// Id at the host: a new one each time that it is opened.
     pub(crate) host_id: SessionId,
     pub(crate) handle: OpeningSession,
     /// The host's id of its agent.

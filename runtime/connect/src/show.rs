@@ -56,7 +56,7 @@ pub(crate) fn plan(plan: &Plan) -> String {
     cut(&lines.collect::<Vec<_>>().join("\n"), MAX_TOOL_BYTES)
 }
 
-/// Why a turn did not end well. `None` where it did, or where a person stopped it.
+/// Returns the reason why a turn did not end well. `None` if it did, or if a person stopped it.
 pub(crate) fn end(complete: &TurnComplete) -> Option<String> {
     let what = match complete.status_or_completed() {
         Status::Completed => return None,
@@ -124,7 +124,8 @@ fn why(failure: &Failure) -> Option<String> {
     })
 }
 
-/// What a profile of the hub's prompts adds to the agent's instructions. `None` for the usual one.
+/// Returns the addition of a prompt profile of the hub to the agent's instructions. `None` for the
+/// usual profile.
 pub(crate) fn instructions(profile: Option<&str>) -> Option<&'static str> {
     match profile? {
         "deep_debug" => Some(
@@ -138,7 +139,7 @@ pub(crate) fn instructions(profile: Option<&str>) -> Option<&'static str> {
     }
 }
 
-/// A text of at most so many bytes, which says what is missing.
+/// Cuts a text to this many bytes, with a note about the missing part.
 pub(crate) fn cut(text: &str, most: usize) -> String {
     if text.len() <= most {
         return text.to_owned();

@@ -44,7 +44,7 @@ pub enum TokenError {
     /// The configuration's token is empty or has characters that none has.
     #[error("the configuration's token is not one word of visible ASCII characters")]
     Value,
-    /// It holds no token.
+    /// The file holds no token.
     #[error("the token file {path} holds no token on one line", path = .0.display())]
     Empty(PathBuf),
 }

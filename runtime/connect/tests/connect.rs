@@ -96,7 +96,7 @@ impl Connector {
         }
     }
 
-    /// What the host is sent next.
+    /// Returns the next line for the host.
     async fn line(&mut self) -> Value {
         let line = timeout(SOON, self.lines.next_line())
             .await
@@ -544,7 +544,7 @@ async fn a_hub_is_verified_before_the_token_is_shown() {
     );
 }
 
-/// Without sleeping: time is paused, and stands still while a socket has work.
+/// Without sleeping: time is paused, and does not advance while a socket has work.
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_is_silent_is_left_after_more_than_a_minute() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

@@ -1,4 +1,4 @@
-//! One agent of a host: its configuration, its link, what others may read of it.
+//! An agent of a host: its configuration, its link, and its public state.
 
 use std::{
     collections::BTreeMap,
@@ -35,7 +35,7 @@ use crate::{
 /// The lasting rules of all agents, by the agents' ids.
 pub(crate) type LastingRules = Arc<Mutex<BTreeMap<String, Vec<LastingRule>>>>;
 
-/// What an agent's handles and its driver share.
+/// State shared by an agent's handles and its driver.
 #[derive(Debug)]
 pub(crate) struct AgentShared {
     pub(crate) id: Arc<str>,
@@ -43,15 +43,15 @@ pub(crate) struct AgentShared {
     pub(crate) limits: Limits,
     exchanges: Arc<Exchanges>,
     pub(crate) counters: Arc<LiveCounters>,
-    /// Where ended turns are written down, unless they are not.
+    /// Log of ended turns, if there is one.
     pub(crate) usage: Option<Arc<UsageLog>>,
-    /// Where what passes over its link is seen, if it is.
+    /// Taps that see the traffic of its link, if there are any.
     pub(crate) taps: Option<Arc<Taps>>,
-    /// Whether `session.start` names the exchange folder.
+    /// True if `session.start` names the exchange folder.
     pub(crate) names_exchange: bool,
     /// Sessions that are open, counted when they are asked for.
     pub(crate) opened: AtomicUsize,
-    /// What its adapter says that it is and can.
+    /// Identity and capabilities that its adapter declares.
     pub(crate) declaration: Declaration,
     lasting_rules: LastingRules,
     state: AtomicU8,
@@ -87,8 +87,8 @@ impl AgentShared {
         }
     }
 
-    /// Makes the host's private folder and in it the agent's, unless they are there. What comes
-    /// back is the place for copies of files.
+    /// Makes the host's private folder and in it the agent's, unless they exist. Returns the place
+    /// for copies of files.
     pub(crate) fn make_folders(&self) -> io::Result<Arc<StoreDir>> {
         let files = self.folder.make()?;
         self.exchanges.prepare()?;
@@ -157,7 +157,7 @@ pub(crate) fn work_dir(config: &AgentConfig) -> Option<PathBuf> {
     std::path::absolute(configured).ok()
 }
 
-/// What is offered to the agent's adapter.
+/// Returns the extensions offered to the agent's adapter.
 pub(crate) fn offered(config: &AgentConfig) -> Extensions {
     config
         .extensions
@@ -190,7 +190,7 @@ pub(crate) fn roots(config: &AgentConfig) -> Vec<Pinned> {
     roots.iter().filter(stays).cloned().collect()
 }
 
-/// What the core decides by.
+/// Returns the rules for the core.
 pub(crate) fn rules(config: &AgentConfig) -> Rules {
     let (timeouts, limits) = (&config.timeouts, &config.limits);
     let named = work_dir(config);
@@ -232,7 +232,7 @@ pub(crate) fn rules(config: &AgentConfig) -> Rules {
     }
 }
 
-/// Where a host keeps what belongs to its processes.
+/// Paths of a host for its processes.
 #[derive(Debug, Clone)]
 pub(crate) struct Folders {
     /// The private folders of processes are made here.
@@ -243,14 +243,14 @@ pub(crate) struct Folders {
     pub(crate) records: Option<PathBuf>,
     /// Files that the host reads and trusts. Nothing in a sandbox changes them.
     pub(crate) unwritable: Arc<[PathBuf]>,
-    /// Where hosts look for such files. Nothing in a sandbox makes one there.
+    /// Paths at which hosts look for such files. Nothing in a sandbox can make one there.
     pub(crate) reserved: Arc<[PathBuf]>,
-    /// What nothing in a sandbox sees.
+    /// Paths that nothing in a sandbox sees.
     pub(crate) covered: Covered,
 }
 
-/// Makes the secrets of an agent's configuration known to every sink before anything is said. Those
-/// that lie in files follow when they are read, for a start.
+/// Registers the secrets of an agent's configuration with every sink before the first output.
+/// Secrets in files follow when they are read, for a start.
 pub(crate) fn register_secrets(config: &AgentConfig) {
     let mut spec = ChildSpec::new(&config.command.command).args(&config.command.args);
     for (name, value) in &config.command.env {
@@ -264,8 +264,8 @@ pub(crate) fn register_secrets(config: &AgentConfig) {
     spec.register_secrets();
 }
 
-/// How the agent's process is started, with the values that its variables have now. A built-in
-/// profile is the same program, asked for that adapter. Reads files, so it blocks.
+/// Returns the description of the agent's process, with the present values of its variables. A
+/// built-in profile is the same program, run as that adapter. Reads files, so it blocks.
 pub(crate) fn child_spec(
     config: &AgentConfig,
     profiles: &[String],

@@ -1,4 +1,4 @@
-//! The configuration: which agents there are, how each is run, and what each may.
+//! The configuration: the agents, their programs, and their rights.
 //!
 //! An embedder builds a [`Config`] of [`AgentConfig`]s in code. An operator writes it as a JSON
 //! file, in the published form of an Amurg runtime file, extended:
@@ -25,15 +25,14 @@
 //! }
 //! ```
 //!
-//! `runtime` holds what concerns the whole host, and the timeouts and limits of every agent that
-//! does not set its own. Every key has a default ([`defaults`]) but `agents`, an agent's `id` and
-//! an external agent's `command`. A key that nothing reads is an error that names the nearest one
-//! that something does; keys of an Amurg file that have no meaning here are accepted and listed in
-//! [`Config::notices`].
+//! `runtime` holds the settings of the whole host, and the timeouts and limits of every agent that
+//! does not set its own. Every key has a default ([`defaults`]) except `agents`, an agent's `id`
+//! and an external agent's `command`. An unknown key is an error that names the nearest known one;
+//! keys of an Amurg file that have no meaning here are accepted and listed in [`Config::notices`].
 //!
-//! What a process is held in ([`Containment`], [`Resources`], [`Sandbox`]) is said of an agent, or
-//! in `runtime` for every agent that says nothing; an agent's `sandbox` takes the place of the
-//! whole of `runtime`'s, and `"none"` takes it away:
+//! The confinement of a process ([`Containment`], [`Resources`], [`Sandbox`]) is set for an agent,
+//! or in `runtime` for every agent without its own; an agent's `sandbox` replaces the whole of
+//! `runtime`'s, and `"none"` removes it:
 //!
 //! ```json
 //! {
@@ -51,13 +50,13 @@
 //! }
 //! ```
 //!
-//! `containment` is `auto`, `namespace`, `reaper` or `group`. In `resources`, 0 and `"none"` are no
-//! limit of ours; `memory` and `pids` of a sandbox are `memory` and `processes` of `resources`,
-//! said there or here. `backend` is `bubblewrap`, or `podman` or `docker` with an `image`;
-//! `network` is `"none"` (without a word), `"all"`, or `allow`. What a session may choose and what
-//! can be reached cannot differ: without `network` a sandbox reaches the agent's `allowed_domains`,
-//! without `allowed_domains` a session may choose of what the sandbox reaches, and with both each
-//! domain must be within the network.
+//! `containment` is `auto`, `namespace`, `reaper` or `group`. In `resources`, 0 and `"none"` set no
+//! limit; `memory` and `pids` of a sandbox are other names of `memory` and `processes` in
+//! `resources`. `backend` is `bubblewrap`, or `podman` or `docker` with an `image`; `network` is
+//! `"none"` (the default), `"all"`, or `allow`. The domains that a session may choose and the
+//! reachable ones cannot differ: without `network` a sandbox reaches the agent's `allowed_domains`,
+//! without `allowed_domains` a session may choose among the domains of the sandbox, and with both
+//! each domain must be within the network.
 //!
 //! A value of `env` is a text or names a place that has it ([`EnvValue`]), so that the file holds
 //! no secret:
@@ -66,14 +65,14 @@
 //! { "env": { "API_KEY": { "from_file": "/run/secrets/key" }, "TOKEN": { "from_env": "CI_TOKEN" }, "LOG": "debug" } }
 //! ```
 //!
-//! `env` stands in the object of the agent's profile (`external`, `claude_code`, …) or in the agent
-//! itself, not in both. Wherever it stands, its variables are those of the process that the host
-//! starts; what a built-in profile gets as its configuration has no `env`. Places are read when a
-//! process starts; one that has no value then is an error that ends the inputs that wait.
+//! `env` belongs in the object of the agent's profile (`external`, `claude_code`, …) or in the
+//! agent itself, not in both. In either place its variables are for the process that the host
+//! starts; the configuration of a built-in profile has no `env`. Places are read when a process
+//! starts; one without a value is an error that ends the waiting inputs.
 //!
 //! Durations are texts such as `"1h30m"` or numbers of seconds; sizes are texts such as `"16MiB"`
-//! or numbers of bytes. Relative paths are meant from the folder of the file, but a `work_dir` from
-//! the host's current directory. `null` equals absent.
+//! or numbers of bytes. Relative paths are relative to the folder of the file, except a `work_dir`,
+//! which is relative to the host's current directory. `null` equals absent.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -141,8 +140,8 @@ pub struct Config {
     /// The folder for what outlives a process: records of children, stored files. `None` is the user's state
     /// folder.
     pub state_dir: Option<PathBuf>,
-    /// A policy that narrows what agents are given, besides [`defaults::POLICY`], which counts
-    /// wherever it is there.
+    /// A policy that narrows the rights of agents, besides [`defaults::POLICY`], which always
+    /// applies if it exists.
     pub policy: Option<PathBuf>,
     /// The folder for unread output. `None` is `state_dir` or the system's folder for large
     /// temporary files.
@@ -167,7 +166,7 @@ pub struct Config {
     pub journal: Option<PathBuf>,
     /// `journal_sync`: what a stored entry of it survives.
     pub journal_sync: JournalSync,
-    /// What of it is kept.
+    /// Limits of the journal.
     pub journal_limits: JournalLimits,
     /// The limits of unread output.
     pub buffers: Buffers,
@@ -218,7 +217,7 @@ impl Default for Buffers {
 }
 
 impl Default for Config {
-    /// What a host does without any configuration: one agent, `echo`.
+    /// Returns the configuration of a host without any file: one agent, `echo`.
     fn default() -> Self {
         let echo = AgentConfig::built_in(defaults::BUILT_IN_AGENT, defaults::BUILT_IN_AGENT);
         Self {

@@ -1,4 +1,4 @@
-//! What was counted of an adapter: nothing is lost in silence.
+//! Counters of an adapter: nothing is lost silently.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -25,19 +25,19 @@ macro_rules! counters {
         }
 
         impl Counters {
-            /// What only grows, each with its name.
+            /// Returns the counters that only grow, each with its name.
             pub fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$( (stringify!($name), self.$name) ),*].into_iter()
             }
 
-            /// What rises and falls, each with its name.
+            /// Returns the counters that rise and fall, each with its name.
             pub fn levels(&self) -> impl Iterator<Item = (&'static str, u64)> {
                 [$( (stringify!($level), self.$level) ),*].into_iter()
             }
         }
 
         impl LiveCounters {
-            /// The counters as they stand.
+            /// Returns the present values.
             pub(crate) fn snapshot(&self) -> Counters {
                 Counters {
                     $( $name: self.$name.0.load(Ordering::Relaxed), )*
@@ -74,7 +74,7 @@ counters! {
         files_refused,
         /// Processes started after the first.
         restarts,
-        /// How often the process did not answer a `ping` in time.
+        /// Number of pings that the process did not answer in time.
         suspicions,
         /// Lines read.
         lines_in,
@@ -82,7 +82,7 @@ counters! {
         bytes_in,
         /// Bytes written.
         bytes_out,
-        /// How often reading paused, since the disk was slower than the adapter.
+        /// Number of pauses in reading because the disk was slower than the adapter.
         pauses,
         /// Sessions that ended since their unread events fit nowhere; what came after those was dropped.
         overflows,
@@ -99,7 +99,7 @@ counters! {
     }
 }
 
-/// One counter.
+/// A counter.
 #[derive(Debug, Default)]
 pub(crate) struct Count(AtomicU64);
 
@@ -136,7 +136,7 @@ pub(crate) struct LiveSessionCounters {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[non_exhaustive]
 pub struct SessionCounters {
-    /// Messages that were bad, cut or too long, where they named the session ([msg.3], [frame.5]).
+    /// Messages that were bad, cut or too long, if they named the session ([msg.3], [frame.5]).
     pub bad: u32,
     /// Messages of an unknown type or of an extension that was not agreed on ([msg.2]).
     pub unknown_type: u32,

@@ -1,20 +1,21 @@
-//! What adapters declare of themselves, in any session and before a first one.
+//! Declarations of adapters about themselves, in any session and before a first one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
 use trunkline_protocol::{Capabilities, Model, SessionInfo};
 
-/// What an agent says that it is and can.
+/// Declared identity and capabilities of an agent.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Declared {
     pub(crate) capabilities: Option<Capabilities>,
     pub(crate) models: Option<Vec<Model>>,
-    /// Why it is not known.
+    /// Reason why it is not known.
     pub(crate) undescribed: Option<String>,
 }
 
-/// What one agent has declared so far. Clones are the same: the processes of an agent declare for all of it.
+/// Declarations of one agent so far. Clones share them: the processes of an agent declare for all
+/// of it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Declaration {
     known: Arc<Mutex<Declared>>,
@@ -27,17 +28,17 @@ impl Declaration {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nothing is known, and its program was not asked.
+    /// Returns true if nothing is known, and its program was not asked.
     pub(crate) fn is_unknown(&self) -> bool {
         !self.asked.initialized() && self.lock().capabilities.is_none()
     }
 
-    /// What is known now.
+    /// Returns the present declarations.
     pub(crate) fn get(&self) -> Declared {
         self.lock().clone()
     }
 
-    /// The most sessions that the adapter says it takes at a time. 0 is no limit.
+    /// Returns the adapter's limit of simultaneous sessions. 0 is no limit.
     pub(crate) fn max_sessions(&self) -> Option<usize> {
         let most = self.lock().capabilities.as_ref()?.max_sessions?;
         usize::try_from(most).ok().filter(|most| *most > 0)
@@ -71,7 +72,7 @@ impl Declaration {
         }
     }
 
-    /// Takes what the program says of itself. What a session has reported precedes it.
+    /// Adds the program's description of itself. Reports of a session take precedence.
     pub(crate) fn describe(&self, described: Result<SessionInfo, String>) {
         let mut known = self.lock();
         match described {

@@ -20,10 +20,10 @@ use crate::Host;
 use crate::agent::AgentShared;
 use crate::config::{Profile, regular};
 
-/// How long a program may take to describe itself.
+/// Timeout of a program's description of itself.
 const WITHIN: Duration = Duration::from_secs(10);
 
-/// How many programs are asked at once.
+/// Number of programs that are asked at the same time.
 const AT_ONCE: usize = 4;
 
 /// The descriptions that are kept, in the state folder.
@@ -36,11 +36,11 @@ const MOST: usize = 64;
 const LARGEST: u64 = 1024 * 1024;
 
 impl Host {
-    /// Learns what agents declare of themselves, so that [`Host::agents`] has it before a first
-    /// session. Each agent of which nothing is known and whose program answers `--describe`
-    /// ([ext.8]) is asked once, for at most 10 s. A program that is started for that opens no
-    /// session and starts no agent. What built-in adapters say is kept in the state folder, so that
-    /// later hosts need not ask. A failure is in
+    /// Asks agents for their declarations, so that [`Host::agents`] has them before a first
+    /// session. Each agent without known declarations whose program answers `--describe` ([ext.8])
+    /// is asked once, for at most 10 s. A program that is started for this opens no session and
+    /// starts no agent. Answers of built-in adapters are stored in the state folder, so that later
+    /// hosts need not ask. A failure is in
     /// [`AgentStatus::undescribed`](crate::AgentStatus::undescribed).
     ///
     /// # Cancel safety
@@ -129,7 +129,7 @@ impl Host {
     }
 }
 
-/// What a description declares, read as a session reports it.
+/// Converts a description to the form in which a session reports it.
 fn declared(described: &Value) -> Option<SessionInfo> {
     let [capabilities, models] = [&described["capabilities"], &described["models"]];
     let report = json!({ "type": "session.info", "session_id": "d", "capabilities": capabilities, "models": models });

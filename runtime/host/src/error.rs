@@ -7,7 +7,7 @@ use trunkline_redact::TooManySecrets;
 
 use crate::config::{ConfigError, SessionOption};
 
-/// Why a host was not made; the texts are sentences.
+/// Error of a host's construction; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum BuildError {
@@ -19,7 +19,7 @@ pub enum BuildError {
     Policy(#[source] ConfigError),
 }
 
-/// Why a host that runs got no other agents; the texts are sentences. Nothing has changed.
+/// Error of a running host's reconfiguration; the texts are sentences. Nothing has changed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReconfigureError {
@@ -59,7 +59,7 @@ fn of_which(agent: Option<&str>) -> &'static str {
     if agent.is_some() { "it" } else { "agents" }
 }
 
-/// Why the organisation's policy forbids an agent.
+/// Reason why the organisation's policy forbids an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PolicyRefusal {
@@ -91,7 +91,7 @@ impl fmt::Display for PolicyRefusal {
     }
 }
 
-/// Why a session was not opened; the texts are sentences.
+/// Error of a session's opening; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -103,20 +103,20 @@ pub enum OpenError {
         /// The agents that there are.
         known: Vec<String>,
     },
-    /// A policy of the organisation forbids what the agent's entry says.
+    /// A policy of the organisation forbids a setting of the agent's entry.
     #[error("agent {agent:?} may not run: failed to {reason} (policy {})", .policy.display())]
     Refused {
         /// The agent.
         agent: String,
         /// The policy's file.
         policy: PathBuf,
-        /// What it forbids; reads after "failed to".
+        /// The forbidden setting; reads after "failed to".
         reason: String,
     },
     /// `max_sessions` are open already.
     #[error("{}: {limit} are open, which is the limit; close one, or raise `max_sessions`", no_more_sessions(.agent.as_deref()))]
     TooManySessions {
-        /// The agent whose limit it is; `None` if it is that of the whole host.
+        /// The agent with the limit; `None` for the limit of the whole host.
         agent: Option<String>,
         /// The limit.
         limit: usize,
@@ -131,17 +131,17 @@ pub enum OpenError {
         /// The limit, of all agents.
         limit: usize,
     },
-    /// The adapter says that it takes no more sessions at a time.
+    /// The adapter accepts no more simultaneous sessions.
     #[error(
         "open a session: the adapter of agent {agent:?} takes {limit} at a time, which are open; close one"
     )]
     AdapterFull {
         /// The agent.
         agent: String,
-        /// What the adapter says.
+        /// Limit that the adapter declares.
         limit: usize,
     },
-    /// The value of an option could widen what the agent's configuration says ([ext.7]).
+    /// The value of an option could widen the agent's configuration ([ext.7]).
     #[error("agent {agent:?}: {}", widens(.option))]
     WouldWiden {
         /// The agent.
@@ -163,12 +163,12 @@ pub enum OpenError {
         "failed to make the host's private folder; make room, or name another folder by TMPDIR"
     )]
     Folder(#[source] std::io::Error),
-    /// Its options hold more secrets than logs can be kept free of.
+    /// The options contain more secrets than can be kept out of logs.
     #[error("agent {agent:?} gets no session: its options hold {source}")]
     TooManySecrets {
         /// The agent.
         agent: String,
-        /// Which bound was met.
+        /// The exceeded bound.
         source: TooManySecrets,
     },
     /// The exchange folder could not be made.
@@ -205,7 +205,7 @@ fn known_agents(known: &[String]) -> String {
     }
 }
 
-/// Why it is unknown what an agent's process is started from; the texts read after "failed to".
+/// Error of a process's description; the texts read after "failed to".
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SpecError {
@@ -217,7 +217,7 @@ pub enum SpecError {
     Folder(#[source] std::io::Error),
 }
 
-/// Why an input was not accepted; the texts are sentences. Nothing has happened to it.
+/// Reason why an input was not accepted; the texts are sentences. Nothing has happened to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum SendError {
@@ -229,14 +229,14 @@ pub enum SendError {
     Closed,
 }
 
-/// Why options were not changed; the texts are sentences.
+/// Reason why options were not changed; the texts are sentences.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UpdateError {
     /// The adapter does not know `options`.
     #[error("the adapter cannot change options of a live session; open another session with them")]
     Unsupported,
-    /// The value of this option could widen what the agent's configuration says ([ext.7]).
+    /// The value of this option could widen the agent's configuration ([ext.7]).
     #[error("{}", widens(.0))]
     WouldWiden(SessionOption),
     /// Too many (`queued_inputs`) wait for an answer already, or too many bytes (`outbox`) for the adapter.
@@ -256,14 +256,14 @@ impl From<trunkline_core::UpdateError> for UpdateError {
     }
 }
 
-/// Why a file was not delivered; the texts are sentences.
+/// Reason why a file was not delivered; the texts are sentences.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum FileError {
-    /// It was refused.
+    /// The file was refused.
     #[error("the file was refused: {0}")]
     Refused(crate::files::Refusal),
-    /// It could not be copied.
+    /// The file could not be copied.
     #[error("failed to copy the file")]
     Io(#[from] std::io::Error),
     /// Too many (`queued_inputs`) wait already, or too many bytes (`outbox`) for the adapter.
@@ -275,7 +275,7 @@ pub enum FileError {
 }
 
 impl From<crate::files::Refusal> for FileError {
-    /// Its text is part of this error's; as a source it would be shown twice.
+    /// The refusal's text is part of this error's; as a source it would be shown twice.
     fn from(refusal: crate::files::Refusal) -> Self {
         Self::Refused(refusal)
     }

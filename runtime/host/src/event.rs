@@ -41,7 +41,7 @@ pub enum EventKind {
     Message(Message),
     /// A tool call begins.
     ToolStart(Box<ToolStart>),
-    /// A tool call goes on.
+    /// A tool call continues.
     ToolUpdate(Box<ToolUpdate>),
     /// A tool call has ended; each start has one end, made by the host where the adapter left it out.
     ToolEnd(Box<ToolEnd>),
@@ -57,21 +57,21 @@ pub enum EventKind {
     Custom(Custom),
     /// Tokens and cost.
     Usage(Box<Usage>),
-    /// How full the context is.
+    /// Fill level of the context.
     ContextUsage(ContextUsage),
     /// The context was shortened.
     Compaction(Compaction),
-    /// How much of a limit is used.
+    /// Used part of a limit.
     RateLimit(RateLimit),
-    /// What is learnt of the session: its native id, model, modes; `context: lost` after a restart
-    /// ([process.5]).
+    /// New information about the session: its native id, model, modes; `context: lost` after a
+    /// restart ([process.5]).
     Info(Box<SessionInfo>),
-    /// Alive; quiet work goes on.
+    /// Alive; quiet work continues.
     Working,
-    /// The turn runs and says nothing: a note from the host, once for each silence of
+    /// The turn runs without any message: a note from the host, once for each silence of
     /// `stall_after`. Nothing is stopped.
     Stalled {
-        /// How long nothing has come.
+        /// Duration of the silence.
         silent_for: Duration,
         /// The time to the first deadline that ends the turn. `None` if it has none.
         deadline_in: Option<Duration>,
@@ -86,7 +86,7 @@ pub enum EventKind {
     Withdrawn {
         /// The request.
         request_id: RequestId,
-        /// Why.
+        /// Reason.
         reason: StopReason,
     },
     /// The turn has ended; the last event of a turn.
@@ -102,9 +102,9 @@ pub struct File {
     pub name: String,
     /// The MIME type.
     pub mime_type: String,
-    /// The host's copy, read-only. It stands until the session's last handle is dropped.
+    /// The host's copy, read-only. It exists until the session's last handle is dropped.
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// The digest of its bytes.
     pub sha256: Sha256,
@@ -187,8 +187,8 @@ impl Event {
 }
 
 impl EventKind {
-    /// The event that a message of the adapter is, where it is one by itself: a file, a request and
-    /// an end are none.
+    /// Converts a message of the adapter to an event, if it is one by itself: a file, a request and
+    /// an end are not.
     #[must_use]
     pub fn from_body(body: AdapterBody) -> Option<Self> {
         Some(match body {

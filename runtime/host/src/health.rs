@@ -1,4 +1,4 @@
-//! How an agent is: its process, its figures, and a verdict in words.
+//! Health of an agent: its process, its figures, and a verdict in words.
 
 mod rates;
 mod verdict;
@@ -13,13 +13,13 @@ pub(crate) use self::rates::Meter;
 pub use self::{rates::Rates, verdict::Verdict};
 use crate::Counters;
 
-/// How much of the standard error of a process is shown, in bytes.
+/// Shown end of a process's standard error, in bytes.
 pub(crate) const SHOWN_STDERR: usize = 4 * 1024;
 
-/// A process or a turn that has said nothing for longer than this is called silent.
+/// Time without output after which a process or a turn is called silent.
 const SILENT: Duration = Duration::from_secs(60);
 
-/// How an agent is. From [`Host::health`](crate::Host::health).
+/// Health of an agent. From [`Host::health`](crate::Host::health).
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AgentHealth {
@@ -27,13 +27,13 @@ pub struct AgentHealth {
     pub agent: String,
     /// The state of its process, in short.
     pub state: AgentState,
-    /// Why it may not run, where the organisation's policy forbids it; why it has failed, where it has.
+    /// Reason why the organisation's policy forbids it, or why it has failed.
     pub why: Option<String>,
-    /// When its process may be started again, where it waits for that or has failed.
+    /// Time until its process may be started again, if it waits for that or has failed.
     pub restart_in: Option<Duration>,
-    /// Its process, where one runs. An agent with one configuration has one at a time.
+    /// The running process. An agent with one configuration has one at a time.
     pub process: Option<ProcessHealth>,
-    /// The end of the process before, where one has ended.
+    /// End of the previous process, if there was one.
     pub last_end: Option<LastEnd>,
     /// Open sessions.
     pub sessions: usize,
@@ -49,25 +49,27 @@ pub struct AgentHealth {
     pub rates: Rates,
     /// The counters, since the host began or this configuration came.
     pub counters: Counters,
-    /// Sessions that go on with an earlier configuration of it, each of those in a process of its own.
+    /// Sessions that continue with an earlier configuration, each configuration in a process of its
+    /// own.
     pub draining: usize,
-    /// True if it is no agent of the host any more: what is said is of the sessions that go on.
+    /// True if the agent was removed from the host: the figures are those of its remaining
+    /// sessions.
     pub removed: bool,
 }
 
-/// One process of an agent.
+/// A process of an agent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ProcessHealth {
-    /// Its number. `None` for an adapter that is reached over streams.
+    /// Process id. `None` for an adapter that is reached over streams.
     pub pid: Option<u32>,
-    /// How long it has run.
+    /// Running time.
     pub age: Duration,
-    /// How long no byte of it has come on stdout.
+    /// Time since its last byte on stdout.
     pub silent_for: Duration,
     /// True once a byte of it has come on stdout.
     pub was_heard: bool,
-    /// For how long it owes the answer to a `ping`, where that is too long.
+    /// Time for which the answer to a `ping` has been overdue, if it is.
     pub suspected_for: Option<Duration>,
     /// The end of its standard error: at most 4 KiB, without secrets.
     pub stderr_tail: String,
@@ -77,9 +79,9 @@ pub struct ProcessHealth {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LastEnd {
-    /// How it ended, such as `ended with exit status 1`.
+    /// Exit in words, such as `ended with exit status 1`.
     pub how: String,
-    /// How long ago.
+    /// Time since then.
     pub ago: Duration,
     /// The end of its standard error: at most 4 KiB, without secrets.
     pub stderr_tail: String,
@@ -126,7 +128,7 @@ impl FailingTurns {
 }
 
 impl AgentHealth {
-    /// What is known of the process's life.
+    /// Returns the liveness of the process.
     #[must_use]
     pub fn liveness(&self) -> Liveness {
         match &self.process {
@@ -156,7 +158,7 @@ impl AgentHealth {
             .unwrap_or_default()
     }
 
-    /// What is wrong, and what to do. A function of the figures alone.
+    /// Returns the problem and the next step. A pure function of the figures.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         Verdict::of(self)
@@ -182,7 +184,7 @@ pub(crate) fn end_of(text: &str) -> &str {
     }
 }
 
-/// What the process is called where no more is said of it.
+/// Returns the name of the process's state, if no more is known of it.
 pub(crate) fn state_of(phase: ProcessPhase) -> AgentState {
     match phase {
         ProcessPhase::Starting | ProcessPhase::Running | ProcessPhase::Ending => {

@@ -57,7 +57,7 @@ pub struct Host {
     inner: Arc<Inner>,
 }
 
-/// How long a shutdown waits for the last lines of the usage log, and of a wire log.
+/// Time that a shutdown waits for the last lines of the usage log, and of a wire log.
 const FLUSH: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
@@ -70,37 +70,38 @@ struct Inner {
     /// Held where a session is counted in that `max_sessions` of the host may refuse.
     opening: Mutex<()>,
     down: AtomicBool,
-    /// Whether agents that are to stand by do.
+    /// True if standby agents run.
     stands_by: AtomicBool,
-    /// What the organisation's policies took, and whom they forbid.
+    /// Removals by the organisation's policies, and forbidden agents.
     notices: Vec<String>,
-    /// What hosts before this one left is looked for here, once.
+    /// Searched once for remains of earlier hosts.
     orphans: Orphans,
 }
 
-/// What nothing in a sandbox sees, absolute. Each path once, and there are as many as the program
-/// has sockets and logs.
+/// Absolute paths that nothing in a sandbox sees. Each path once; their number is bounded by the
+/// program's sockets and logs.
 pub(crate) type Covered = Arc<RwLock<BTreeSet<PathBuf>>>;
 
 /// The state of one agent.
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct AgentStatus {
-    /// Its configuration.
+    /// Configuration.
     pub config: AgentConfig,
     /// The state of its process. One that may not run counts as failed.
     pub state: AgentState,
-    /// Why it may not run, where the organisation's policy forbids it.
+    /// Reason why the organisation's policy forbids it.
     pub refusal: Option<PolicyRefusal>,
     /// The capabilities that its adapter declared last, in any session or to [`Host::describe`].
     pub capabilities: Option<Capabilities>,
     /// The models that it declared last.
     pub models: Option<Vec<Model>>,
-    /// Why [`Host::describe`] learnt nothing of it.
+    /// Reason why [`Host::describe`] got no answer.
     pub undescribed: Option<String>,
     /// The counters, since the host began or this configuration came.
     pub counters: Counters,
-    /// Sessions that go on with an earlier configuration of it, each of those in a process of its own.
+    /// Sessions that continue with an earlier configuration, each configuration in a process of its
+    /// own.
     pub draining: usize,
 }
 
@@ -116,7 +117,7 @@ pub struct HostBuilder {
     policy: Option<PathBuf>,
     spool_dir: Option<PathBuf>,
     usage_log: bool,
-    /// Whether a configuration turns the usage log off.
+    /// True if a configuration turns the usage log off.
     no_usage_log: bool,
     wire_sink: Option<Arc<dyn WireSink>>,
     deadline: Option<Deadline>,
@@ -125,7 +126,7 @@ pub struct HostBuilder {
     read: Vec<PathBuf>,
     /// The folder of the journal that a configuration names.
     journal: Option<PathBuf>,
-    /// Whether one was read, so that the next host may look for one where this did.
+    /// True if one was read, so that the next host may look in the same places.
     looks: bool,
 }
 
@@ -138,10 +139,10 @@ impl HostBuilder {
         self
     }
 
-    /// Adds an agent whose adapter is reached over streams instead of a process's pipes: an
-    /// in-memory pipe, say.
+    /// Adds an agent whose adapter is reached over streams instead of a process's pipes, such as an
+    /// in-memory pipe.
     ///
-    /// `connect` is called for each run of the adapter and gives its output to read and its input
+    /// `connect` is called for each run of the adapter and returns its output to read and its input
     /// to write.
     #[must_use]
     pub fn agent_over<R, W>(
@@ -209,8 +210,8 @@ impl HostBuilder {
         self
     }
 
-    /// A file with a policy that narrows what agents are given, besides
-    /// [`config::defaults::POLICY`], which counts wherever it is there.
+    /// Sets a file with a policy that narrows the rights of agents, besides
+    /// [`config::defaults::POLICY`], which always applies if it exists.
     #[must_use]
     pub fn policy(mut self, file: impl Into<PathBuf>) -> Self {
         self.policy = Some(file.into());
@@ -234,8 +235,8 @@ impl HostBuilder {
     }
 
     /// Sets whether each ended turn becomes a line of a [usage log](crate::usage) in the state
-    /// folder, where there is such a folder. Without this none is written. A configuration's
-    /// `usage_log: false` counts more.
+    /// folder, if there is such a folder. The default is no log. A configuration's `usage_log:
+    /// false` takes precedence.
     #[must_use]
     pub fn usage_log(self, is_on: bool) -> Self {
         Self {
@@ -257,12 +258,12 @@ impl HostBuilder {
         }
     }
 
-    /// Has all processes of the host die at a deadline, by an [init](trunkline_process::init) of
+    /// Makes all processes of the host die at a deadline, by an [init](trunkline_process::init) of
     /// each, even while the host is stopped. The embedder [extends](Deadline::extend) it; clones
-    /// are the same deadline. Where it has passed, no process starts: what waited for one fails,
-    /// and [`Host::retry`] starts it after the next extension. An agent whose containment is
-    /// `group` does not start, and says why. What an adapter starts dies with it; an adapter over
-    /// streams is not a process of the host, and its embedder's to end.
+    /// are the same deadline. After it has passed, no process starts: waiting inputs fail, and
+    /// [`Host::retry`] starts the process after the next extension. An agent whose containment is
+    /// `group` does not start; the error names the reason. Processes of an adapter die with it; an
+    /// adapter over streams is not a process of the host, and its embedder must end it.
     #[must_use]
     pub fn deadline(self, deadline: Deadline) -> Self {
         Self {
@@ -388,7 +389,8 @@ impl HostBuilder {
         Ok(narrowed)
     }
 
-    /// What decides over what runs: the configuration, the policies, and the files that variables come from.
+    /// Returns the files that control the agents: the configuration, the policies, and the sources
+    /// of variables.
     fn trusted(&self, policies: Vec<PathBuf>) -> Trusted {
         let values = self
             .agents
@@ -429,7 +431,7 @@ fn absolute(path: PathBuf) -> PathBuf {
     std::path::absolute(&path).unwrap_or(path)
 }
 
-/// What the organisation's policies have done.
+/// Results of the organisation's policies.
 #[derive(Default)]
 struct Narrowed {
     /// A sentence for everything that they took, and for every agent that they forbid.
@@ -544,10 +546,10 @@ impl Host {
         Ok(Session::new(session))
     }
 
-    /// Replaces the lasting rules: patterns by the ids of agents that allow like those of the
-    /// agent's allow list ("always allow"). What a deny list rejects stays rejected. They hold for
-    /// every configuration that an agent gets later, too. The future resolves when they count for
-    /// each request to come, also in sessions that are open.
+    /// Replaces the lasting rules: patterns by the ids of agents that allow like patterns of the
+    /// agent's allow list ("always allow"). Actions that a deny list rejects stay rejected. They
+    /// also apply to every later configuration of an agent. The future resolves when they apply to
+    /// each further request, also in open sessions.
     ///
     /// # Cancel safety
     /// The rules are replaced by the call. The future only waits, so it may be dropped.
@@ -575,12 +577,12 @@ impl Host {
         }
     }
 
-    /// Starts the process of each agent that is to stand by (`standby`), where it does not run yet.
-    /// Each has one process at most, which [`Host::shutdown`] ends. An agent that may not run is
-    /// left out, with a warning.
+    /// Starts the process of each standby agent (`standby`) that does not run yet. Each has one
+    /// process at most, which [`Host::shutdown`] ends. An agent that may not run is left out, with
+    /// a warning.
     ///
     /// # Panics
-    /// Outside a tokio runtime, where an agent is to stand by.
+    /// Outside a tokio runtime, if there is a standby agent.
     pub fn stand_by(&self) {
         self.inner.stands_by.store(true, Ordering::Release);
         if self.inner.down.load(Ordering::Acquire) {
@@ -713,7 +715,7 @@ impl Host {
         };
         runtime.spawn(run.instrument(span));
         if self.inner.down.load(Ordering::Acquire) {
-            // The shutdown looked before the driver was there.
+            // The shutdown began before the driver existed.
             let steps = shared.config.timeouts.shutdown;
             agent.inbox.push(Command::Shutdown { steps, done: None });
         }
@@ -755,8 +757,9 @@ impl Host {
             .map(|agent| agent.status(agents.draining(agent)))
     }
 
-    /// How every agent is, by id: its process, its figures and, by [`AgentHealth::verdict`], what
-    /// is wrong in words. One that was removed is among them while sessions of it go on.
+    /// Returns the health of every agent, by id: its process, its figures and, by
+    /// [`AgentHealth::verdict`], a problem in words. A removed agent is included while it has
+    /// sessions.
     ///
     /// # Cancel safety
     /// It changes nothing.
@@ -784,7 +787,7 @@ impl Host {
         };
         let mut known = Vec::new();
         for (unlinked, answer, draining, removed) in asked {
-            // An error means that there is no link, or not any more.
+            // An error means that there is no link now.
             let health = answer.await.unwrap_or(unlinked);
             known.push(AgentHealth {
                 draining,
@@ -822,7 +825,8 @@ impl Host {
         sessions
     }
 
-    /// What `describe` works on: the agents that it has not asked yet, and of which nothing is known.
+    /// Returns the agents for `describe`: those without known declarations that it has not asked
+    /// yet.
     pub(crate) fn undescribed(&self) -> Vec<Arc<AgentShared>> {
         let may_ask = |agent: &Agent| agent.shared.config.sdk && agent.make.is_some();
         let unknown = |agent: &&Arc<Agent>| may_ask(agent) && agent.shared.declaration.is_unknown();
@@ -886,10 +890,10 @@ impl Host {
     }
 
     /// Ends every session, then every process, in four timed steps while it still reads and answers
-    /// ([process.2]), and returns when all are gone. A second call waits for the same end.
+    /// ([process.2]), and returns when all have ended. A second call waits for the same end.
     ///
     /// # Cancel safety
-    /// Dropping the future lets the shutdown go on.
+    /// Dropping the future does not stop the shutdown.
     pub async fn shutdown(&self) {
         self.shutdown_within(None).await;
     }
@@ -945,7 +949,7 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // Dropping only signals: no one waits for the ends.
+        // Dropping only signals: the ends are not awaited.
         drop(self.signal(None));
     }
 }

@@ -1,10 +1,9 @@
 //! Runs adapters: many sessions over one pipe to each.
 //!
 //! A [`Host`] has agents by id. [`Host::open`] opens a [`Session`], [`Session::send`] begins a
-//! [`Turn`]: a stream of
-//! [`Event`]s with exactly one [`TurnEnd`] at its end, whatever the adapter does. One long-lived process serves all
-//! sessions of an agent; when it dies, every turn ends with that cause, and the next input starts
-//! it again.
+//! [`Turn`]: a stream of [`Event`]s with exactly one [`TurnEnd`] at its end, whatever the adapter
+//! does. One long-lived process serves all sessions of an agent; when it dies, every turn ends with
+//! that cause, and the next input starts it again.
 //!
 //! ```no_run
 //! use trunkline_host::{EventKind, Host, SessionOptions, config::{AgentConfig, Command}};
@@ -34,15 +33,12 @@
 //! # Theory of operation
 //!
 //! A task on the embedder's runtime drives each agent's link: it reads, dispatches and writes, and
-//! waits for no one (`link`). What is to be done is decided by a pure state machine
+//! never waits for one session (`link`). A pure state machine makes the decisions
 //! ([`trunkline_core`]). Events wait for their readers in memory up to a budget and then on disk
 //! (`mailbox`, `spool`). Handles are cheap to clone. Dropping a [`Turn`] stops it, dropping the
 //! last handle of a [`Session`] closes it, dropping the [`Host`] signals its processes to end.
 //!
-//! [`Host::reconfigure`] gives a host that runs other agents. An agent with one configuration has a link and a process of
-//! its own, so another configuration is another link: it takes the new sessions, and the link of
-//! before ends by itself with its last session (`host/agents`). A session is counted in where
-//! agents cannot change, so no link ends while one comes.
+//! [`Host::reconfigure`] replaces the agents of a running host. An agent with one configuration has a link and a process of its own, so another configuration is another link: it takes the new sessions, and the earlier link ends by itself with its last session (`host/agents`). A session is registered under the lock that protects the agents, so no link ends while a session is being opened.
 
 #![forbid(unsafe_code)]
 

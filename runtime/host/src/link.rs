@@ -1,5 +1,5 @@
-//! What surrounds one adapter's pipes: the commands of its users, the driver that reads, dispatches
-//! and writes, the child process.
+//! One adapter's link: the commands of its users, the driver that reads, dispatches and writes, and
+//! the child process.
 
 mod command;
 mod connection;

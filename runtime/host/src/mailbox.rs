@@ -1,8 +1,8 @@
-//! Where events wait for their reader: in memory up to a budget, then on disk, in order.
+//! Queue of events for their reader: in memory up to a budget, then on disk, in order.
 //!
 //! The link pushes and never waits; the reader polls. A mailbox belongs to one turn, or to one
-//! session for what happens outside turns. Its last event, the end, is kept apart: it can neither
-//! be lost nor overtake.
+//! session for events outside turns. Its last event, the end, is stored separately: it can neither
+//! be lost nor overtake others.
 
 use std::{
     collections::VecDeque,
@@ -36,18 +36,18 @@ pub(crate) struct State {
     queue: Queue,
     /// The bytes of `queue`.
     bytes: usize,
-    /// What has gone to disk, while anything is there.
+    /// Events on disk, if there are any.
     backlog: Option<Box<Backlog>>,
     /// The event whose members are being read.
     reading: Option<Reading>,
-    /// Where they are read for a reader that is in no runtime: the link's.
+    /// Runtime of the link, which reads them for a reader outside of any runtime.
     runtime: Option<Handle>,
     /// The end, delivered after all else.
     last: Option<Slot>,
     finished: bool,
-    /// Whether the reader has gone: events are dropped.
+    /// True if the reader was dropped: events are discarded.
     discarded: bool,
-    /// Whether the link has pushed since it last woke the reader.
+    /// True if the link has pushed since it last woke the reader.
     touched: bool,
     /// The session whose link learns when the reader has caught up, once it has fallen behind.
     watcher: Option<Arc<SessionShared>>,
@@ -96,10 +96,10 @@ impl Queue {
 /// A place in the queue.
 #[derive(Debug)]
 pub(crate) enum Slot {
-    /// An event that is there.
+    /// An event.
     Event(Event),
-    /// An event of which some members lie in files of the session: they are read for its reader, so
-    /// that memory holds those of one event ([large.3]).
+    /// An event with members in files of the session: they are read for its reader, so that memory
+    /// holds only those of one event ([large.3]).
     Large(Box<Event>, Box<Large>),
     /// An event that is being made: a file that is checked and copied. Those behind it wait.
     Pending(Arc<OnceLock<Mutex<Option<Event>>>>),
@@ -126,17 +126,16 @@ fn read_members(unread: &Unread, session: &SessionShared) -> Option<Read> {
     Some(session.with_large(event, &large))
 }
 
-/// What became of a pushed event.
+/// Result of a push.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pushed {
-    /// It waits; the reader is to be woken, and was not due to be already.
+    /// Queued; the reader must be woken, and was not scheduled before.
     Touched,
     /// As above; and much waits that the reader was woken for before, and has not read.
     Behind,
-    /// It waits.
+    /// Queued.
     Quiet,
-    /// It does not fit: the spool's limit is reached or the disk is full. It is gone, and this is
-    /// said ([process.4]).
+    /// Dropped and reported ([process.4]): the spool's limit is reached or the disk is full.
     Overflow,
 }
 
@@ -162,7 +161,7 @@ impl Mailbox {
         self.push_slot(Slot::Event(event), watcher, pressure)
     }
 
-    /// Adds an event of which some members lie in files. Never waits.
+    /// Adds an event with members in files. Never waits.
     pub(crate) fn push_large(
         &self,
         event: Event,
@@ -238,7 +237,7 @@ impl Mailbox {
         self.finish_slot(Slot::Event(last))
     }
 
-    /// Sets the last event, of which some members lie in files.
+    /// Sets the last event, with members in files.
     pub(crate) fn finish_large(&self, last: Event, large: Box<Large>) -> Pushed {
         self.lock().runtime = Handle::try_current().ok();
         self.finish_slot(Slot::Large(Box::new(last), large))
@@ -274,7 +273,7 @@ impl Mailbox {
             state.last.take(),
             state.waker.take(),
         );
-        // What is being read has no reader any more.
+        // The read in progress has lost its reader.
         state.reading = None;
         let blocked = dropped
             .1
@@ -289,7 +288,7 @@ impl Mailbox {
         watcher.into_iter().for_each(tell_read_down);
     }
 
-    /// How many bytes of events were not read yet, in memory and on disk.
+    /// Returns the number of unread bytes of events, in memory and on disk.
     pub(crate) fn unread(&self) -> u64 {
         let state = self.lock();
         state.bytes as u64 + state.backlog.as_ref().map_or(0, |backlog| backlog.unread())
@@ -430,7 +429,7 @@ impl Drop for Shared {
 }
 
 impl State {
-    /// Has the members of an event that lie in files read, beside its reader.
+    /// Starts reading the members of an event that are in files, beside its reader.
     fn read(&mut self, session: &Arc<SessionShared>, event: Event, large: Box<Large>) {
         let unread = Arc::new(Mutex::new(Some((event, large))));
         let runtime = Handle::try_current().ok().or_else(|| self.runtime.clone());
@@ -441,7 +440,7 @@ impl State {
         self.reading = Some(Reading { task, unread });
     }
 
-    /// What of an event that was read comes first: the error that it brought, or itself.
+    /// Returns the first part of an event that was read: its error, if there is one, or itself.
     fn first_of(&mut self, store: &Store, (error, event): Read) -> Event {
         let Some(error) = error else { return event };
         self.push_front(store, event);
@@ -456,7 +455,7 @@ impl State {
         self.queue.push_front(Slot::Event(event));
     }
 
-    /// Whether much waits to be read.
+    /// Returns true if many events are unread.
     fn is_behind(&self, limit: usize) -> bool {
         self.backlog.is_some() || self.bytes >= (limit / BEHIND).max(1)
     }
@@ -517,8 +516,8 @@ impl fmt::Debug for Shared {
     }
 }
 
-/// A place in a mailbox for an event that is being made. Dropped unkept, the place is empty and the
-/// mailbox goes on.
+/// A place in a mailbox for an event that is being made. If it is dropped without one, the place
+/// stays empty and the mailbox continues.
 #[derive(Debug)]
 pub(crate) struct Promise {
     place: Arc<OnceLock<Mutex<Option<Event>>>>,

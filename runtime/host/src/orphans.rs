@@ -1,4 +1,4 @@
-//! What hosts before this one have left, because a power cut or SIGKILL ended them.
+//! Remains of earlier hosts that a power cut or SIGKILL ended.
 
 use std::{
     fs::DirBuilder,
@@ -22,14 +22,14 @@ use crate::files::{Remover, StoreDir, remove_empty_folders};
 #[derive(Debug)]
 pub(crate) struct HostFolder {
     path: PathBuf,
-    /// Where it is recorded.
+    /// Folder of the records.
     records: Option<PathBuf>,
     made: Mutex<Option<Made>>,
     /// Removes what is in it before the end.
     pub(crate) remover: Arc<Remover>,
 }
 
-/// A folder that is there.
+/// An existing folder.
 #[derive(Debug)]
 struct Made {
     files: Arc<StoreDir>,
@@ -59,7 +59,7 @@ impl HostFolder {
         &self.path
     }
 
-    /// Makes the folder, unless it is there. What comes back is the place for copies of files.
+    /// Makes the folder, unless it exists. Returns the place for copies of files.
     pub(crate) fn make(&self) -> io::Result<Arc<StoreDir>> {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(made) = &*made {
@@ -75,7 +75,7 @@ impl HostFolder {
         Ok(files)
     }
 
-    /// Records the folder, if it is there, so that the next host removes it when this one is killed.
+    /// Records the folder, if it exists, so that the next host removes it when this one is killed.
     pub(crate) fn record(&self) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
         let (Some(made), Some(records)) = (&mut *made, &self.records) else {
@@ -124,7 +124,7 @@ impl Drop for HostFolder {
     }
 }
 
-/// Where something may be left, and what of that has been looked through: each place is, once.
+/// Places that may contain remains, and those already searched: each is searched once.
 #[derive(Debug)]
 pub(crate) struct Orphans(Mutex<Places>);
 
@@ -134,12 +134,12 @@ struct Places {
     records: Option<PathBuf>,
     /// The engines whose containers outlive their host, each once.
     engines: Vec<Backend>,
-    /// How many of them, from the first on, have been looked at.
+    /// Number of searched places, from the first on.
     looked_at: usize,
 }
 
 impl Orphans {
-    /// `backends` are those of all agents' sandboxes.
+    /// Creates the places; `backends` are the backends of all agents' sandboxes.
     pub(crate) fn new<'a>(
         records: Option<PathBuf>,
         backends: impl IntoIterator<Item = &'a Backend>,
@@ -168,7 +168,7 @@ impl Orphans {
         }
     }
 
-    /// Ends what is left, beside everything else; where a second call finds nothing new, it does nothing.
+    /// Ends the remains in the background; a second call without new places does nothing.
     pub(crate) fn sweep(&self, runtime: &Handle) {
         let mut places = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(records) = places.records.take() {

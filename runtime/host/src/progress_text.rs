@@ -1,4 +1,4 @@
-//! What an agent does, in a line for people, from its tool calls.
+//! Progress of an agent as a line for people, from its tool calls.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use trunkline_protocol::ToolStart;
 
 use crate::EventKind;
 
-/// How long a line stands before the next one.
+/// Minimum time for which a line is displayed.
 const STANDS: Duration = Duration::from_secs(3);
 
 /// The longest line, in characters.

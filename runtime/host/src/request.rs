@@ -1,4 +1,4 @@
-//! What an agent asks: permissions and questions, and their answers ([permission.*]).
+//! Requests of an agent, permissions and questions, and their answers ([permission.*]).
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
@@ -8,9 +8,10 @@ use trunkline_protocol::{
     InputRequest, Json, PermissionRequest, PermissionResponse, RequestId, StopReason,
 };
 
-/// Where answers go: to the link of the request's session.
+/// Receiver of answers: the link of the request's session.
 pub(crate) trait Answers: fmt::Debug + Send + Sync {
-    /// Passes an answer on. `serial` tells its request from a later one of the same id ([permission.4]).
+    /// Passes an answer on. `serial` distinguishes its request from a later one of the same id
+    /// ([permission.4]).
     fn answer(&self, session: Key, request_id: RequestId, serial: u64, answer: Answer);
 
     /// Judges an edited input of a tool. The reply is empty if it may go to the adapter.
@@ -32,11 +33,11 @@ pub(crate) trait Answers: fmt::Debug + Send + Sync {
     );
 }
 
-/// The agent asks whether it may do something.
+/// A request of the agent for permission.
 ///
-/// It waits as long as it takes; it blocks no one ([permission.5]). Dropped unanswered, it is
-/// denied, since approval is never a default ([permission.3]). An answer that comes after the turn
-/// was stopped or the session closed is ignored.
+/// It waits without limit and blocks nothing ([permission.5]). Dropped without an answer, it is
+/// denied, since approval is never a default ([permission.3]). An answer after the turn was stopped
+/// or the session closed is ignored.
 #[derive(Debug)]
 pub struct Permission {
     request: Box<PermissionRequest>,
@@ -171,7 +172,7 @@ pub struct Decision {
     pub message: Option<String>,
     /// True if the turn ends with this denial.
     pub end_turn: Option<bool>,
-    /// Who or what decided; absent: the user.
+    /// Origin of the decision; absent: the user.
     pub reason: Option<StopReason>,
 }
 
@@ -221,16 +222,16 @@ impl Question {
         self.responder.send(Answer::Question(Some(values)));
     }
 
-    /// Answers that no one will answer.
+    /// Answers that there will be no answer.
     pub fn cancel(mut self) {
         self.responder.send(Answer::Question(None));
     }
 }
 
-/// Sends one answer, or on drop says that there is none.
+/// Sends one answer, or on drop that there is none.
 ///
-/// It names its session and does not hold it: a request that waits unread in its session's own
-/// mailbox would keep that session, and all that it has, forever.
+/// It names its session and does not hold it: an unread request in its session's own mailbox would
+/// otherwise keep that session, and all its resources, forever.
 #[derive(Debug)]
 struct Responder {
     session: Key,

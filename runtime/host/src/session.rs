@@ -95,7 +95,7 @@ impl<T: Into<String>> From<T> for Input {
     }
 }
 
-/// What the clones of a session share; the last one closes it.
+/// State shared by the clones of a session; dropping the last one closes it.
 #[derive(Debug)]
 struct Handle {
     shared: Arc<SessionShared>,
@@ -109,8 +109,8 @@ impl Drop for Handle {
                 done: None,
             });
         }
-        // Nothing reads it any more, though a turn or the link may hold the session for a while.
-        // After the close, so that requests among it are answered to a session that is gone.
+        // It has no reader any longer, though a turn or the link may hold the session for a while.
+        // After the close, so that requests in it are answered to a closed session.
         self.shared.mailbox().discard();
     }
 }
@@ -401,7 +401,7 @@ impl Session {
         self.shared().counted.snapshot()
     }
 
-    /// What the session does, has and takes now. `None` after its end.
+    /// Returns the present status of the session. `None` after its end.
     ///
     /// # Cancel safety
     /// It changes nothing.

@@ -1,4 +1,4 @@
-//! What a session may set: checked here, before anything of it reaches the adapter ([ext.7]).
+//! Options that a session may set, checked before the adapter receives any of them ([ext.7]).
 
 mod modes;
 
@@ -15,9 +15,9 @@ use crate::{
     files::Pinned,
 };
 
-/// Refuses what would widen the configuration; names the option. What comes back is the working
-/// directory that the session chose, where there is one: found out once, so that what is checked
-/// here is what files come from.
+/// Refuses an option that would widen the configuration, by name. Returns the working directory
+/// that the session chose, if there is one: resolved once, so that files come from the same
+/// directory that is checked here.
 pub(crate) fn open(
     config: &AgentConfig,
     start: &SessionStart,
@@ -95,11 +95,11 @@ pub(crate) fn open(
     Ok(cwd.and_then(Result::ok))
 }
 
-/// Whether the directory in a resume's parameters may be worked in. A built-in adapter goes on
-/// where the conversation was when the session names no directory, so what a hub sends back counts
-/// as one that it names.
+/// Returns true if the session may work in the directory of a resume's parameters. A built-in
+/// adapter continues in the conversation's directory if the session names none, so the parameters
+/// that a hub returns count as naming one.
 fn allowed_kept(resume: Option<&Resume>, allowed_dir: impl Fn(&String) -> bool) -> bool {
-    // Read as the adapter reads it: of a member that stands there twice the last one counts.
+    // Read as the adapter reads it: of a duplicate member the last one counts.
     let kept = resume.and_then(|resume| resume.params.as_ref()?.to::<Value>().ok());
     let cwd = kept
         .as_ref()
@@ -146,7 +146,7 @@ fn refuse<const N: usize>(
         .map_or(Ok(()), |(option, _)| Err(option))
 }
 
-/// Whether it names nothing: `null`, `[]` or `{}`.
+/// Returns true if it is empty: `null`, `[]` or `{}`.
 fn is_empty(json: &Json) -> bool {
     json.to::<serde_json::Value>()
         .is_ok_and(|value| match value {
@@ -166,8 +166,8 @@ impl AgentConfig {
         update(self, change).map_err(UpdateError::WouldWiden)
     }
 
-    /// Whether every session may work in a folder: it is there, and in `work_dir` or one of
-    /// `allowed_dirs`, wherever links lead. Looks at the disk.
+    /// Returns true if every session may work in a folder: it exists, and is in `work_dir` or one
+    /// of `allowed_dirs`, with links resolved. Reads the disk.
     pub fn allows_dir(&self, dir: &Path) -> bool {
         Pinned::new(dir).is_ok_and(|dir| is_allowed_dir(self, &dir))
     }

@@ -1,9 +1,8 @@
-//! What readers have not read yet and memory does not hold: on disk, bounded, in one unlinked file
-//! a host.
+//! Unread events that exceed memory: on disk, bounded, in one unlinked file per host.
 //!
 //! One thread does all reading and writing of this file; both begin at the first overflow. The link
-//! hands over buffers and never waits; [`Pressure`] shows it when the disk is too slow, and then it
-//! pauses reading.
+//! hands over buffers and never waits; [`Pressure`] reports a disk that is too slow, and then the
+//! link pauses reading.
 
 mod disk;
 
@@ -30,10 +29,10 @@ use crate::{
     mailbox::{Mailbox, Slot},
 };
 
-/// How many bytes go to disk in one write, and come back in one read.
+/// Bytes per write and per read.
 const BLOCK_BYTES: usize = 256 * 1024;
-/// How many bytes of one mailbox's events that cannot go to disk wait in memory: requests, files
-/// and their marks.
+/// Limit of memory for one mailbox's events that cannot be written to disk: requests, files and
+/// their marks.
 const KEPT_BYTES: usize = 16 * 1024 * 1024;
 
 /// The memory budget, the spool, and the room for files of one host.
@@ -46,7 +45,7 @@ pub(crate) struct Store {
     running: Mutex<bool>,
     /// Bytes of the copies of files.
     files: AtomicU64,
-    /// How many mailboxes ever overflowed: names the next.
+    /// Number of mailboxes that ever overflowed: names the next.
     mailboxes: AtomicU64,
 }
 
@@ -79,7 +78,7 @@ enum Job {
     Forget { number: u64 },
 }
 
-/// How many bytes of one link wait for the disk.
+/// Number of one link's bytes that wait for the disk.
 #[derive(Debug, Default)]
 pub(crate) struct Pressure {
     bytes: AtomicUsize,
@@ -90,12 +89,12 @@ pub(crate) struct Pressure {
 }
 
 impl Pressure {
-    /// Whether reading must pause.
+    /// Returns true if reading must pause.
     pub(crate) fn is_high(&self, limit: usize) -> bool {
         self.bytes.load(Ordering::Acquire) > limit
     }
 
-    /// Whether reading may go on; wakes the driver when it may.
+    /// Returns ready if reading may continue; wakes the driver when it may.
     pub(crate) fn poll_eased(&self, limit: usize, cx: &mut Context<'_>) -> Poll<()> {
         self.reader.register(cx.waker());
         if self.is_high(limit) {
@@ -105,7 +104,7 @@ impl Pressure {
         }
     }
 
-    /// How many bytes went to disk so far.
+    /// Returns the number of bytes written to disk so far.
     pub(crate) fn spooled(&self) -> usize {
         self.spooled.load(Ordering::Relaxed)
     }
@@ -212,7 +211,7 @@ impl Queue {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // No mailbox is left, so no one waits for a job.
+        // No mailbox is left, so no reader waits for a job.
         let jobs = self
             .queue
             .jobs
@@ -234,13 +233,13 @@ pub(crate) struct Backlog {
     read: u64,
     /// Up to where blocks were handed to the writer.
     handed: u64,
-    /// What was pushed since.
+    /// Events pushed since.
     block: Vec<u8>,
-    /// Who waits for the block, while it is not empty.
+    /// Pressure of the link that waits for the block, while it is not empty.
     in_block: Option<Arc<Pressure>>,
-    /// What the block has of the memory budget.
+    /// Part of the memory budget that the block uses.
     reserved: usize,
-    /// What cannot be written, in order; a mark stands for each in the file.
+    /// Events that cannot be written, in order; each has a mark in the file.
     kept: VecDeque<Slot>,
     /// The bytes of `kept`.
     kept_bytes: usize,
@@ -249,12 +248,12 @@ pub(crate) struct Backlog {
 }
 
 impl Backlog {
-    /// Whether all has been read back.
+    /// Returns true if everything has been read back.
     pub(crate) fn is_drained(&self) -> bool {
         self.read == self.handed && self.block.is_empty() && !self.loading
     }
 
-    /// How many bytes have not been read back.
+    /// Returns the number of bytes that have not been read back.
     pub(crate) fn unread(&self) -> u64 {
         self.handed + self.block.len() as u64 - self.read + self.kept_bytes as u64
     }
@@ -309,7 +308,7 @@ impl Backlog {
         });
     }
 
-    /// What is to be given back to the memory budget.
+    /// Returns the bytes to release to the memory budget.
     pub(crate) fn take_reserved(&mut self) -> usize {
         std::mem::take(&mut self.reserved)
     }
@@ -411,7 +410,7 @@ fn serve(queue: &Queue, mut disk: Disk) {
                             .into_iter()
                             .filter_map(|record| record.or_else(|| backlog.take_kept()))
                             .collect(),
-                        // What cannot be read back is lost, and this is said in its place. Its
+                        // A block that cannot be read back is lost and replaced by a report. Its
                         // marks are lost, too.
                         Err(_) => {
                             backlog.kept_bytes = 0;
@@ -421,7 +420,7 @@ fn serve(queue: &Queue, mut disk: Disk) {
                         }
                     }
                 });
-                // Gives the disk back, while no one waits for the mailbox.
+                // Frees the disk, while no reader waits for the mailbox.
                 disk.forget_before(number, from + used);
             }
             Job::Forget { number } => disk.forget(number),
@@ -503,7 +502,7 @@ fn any_session() -> SessionId {
     SessionId::new("s").unwrap_or_else(|_| SessionId::none())
 }
 
-/// What stands in the place of events that could not be read back.
+/// Returns the report that replaces events that could not be read back.
 fn lost() -> Slot {
     let message = "events could not be read back from disk".to_owned();
     let error = trunkline_protocol::ErrorEvent {
@@ -572,7 +571,7 @@ fn first_record(bytes: &[u8]) -> Option<(Option<Slot>, usize)> {
             None => Slot::Event(event),
         })
     });
-    // What we wrote ourselves reads back; an event that did not would leave a gap, so it becomes an
-    // error that says so.
+    // Our own writes can be read back; an event that cannot would leave a gap, so an error replaces
+    // it.
     Some((Some(event.unwrap_or_else(lost)), HEAD_BYTES + length))
 }

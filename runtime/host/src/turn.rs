@@ -16,9 +16,9 @@ use crate::{
 /// A running or waiting turn: a stream of [`Event`]s, the last of which is its one
 /// [`EventKind::End`].
 ///
-/// Events wait for a slow reader: at the adapter, where it knows `flow` ([flow.1]); else in memory
-/// up to a budget, then on disk. They never hold up other sessions. While another input of the
-/// session waits, no turn is held back, so that turns may be read in any order. Dropping a turn
+/// Events wait for a slow reader: at the adapter, if it knows `flow` ([flow.1]); otherwise in
+/// memory up to a budget, then on disk. They never hold up other sessions. While another input of
+/// the session waits, no turn is held back, so that turns may be read in any order. Dropping a turn
 /// that has not ended stops it and discards the rest; [`Turn::detach`] lets it run.
 ///
 /// # Cancel safety
@@ -29,7 +29,7 @@ pub struct Turn {
     mailbox: Mailbox,
     session: Arc<SessionShared>,
     ended: bool,
-    /// Whether dropping it leaves the turn alone.
+    /// True if dropping it does not stop the turn.
     detached: bool,
 }
 

@@ -1,11 +1,12 @@
-//! Amurg's runtime files: what its programs take loads here and means the same, or a note says what does not.
+//! Amurg's runtime files: a file that its programs accept loads here with the same meaning, or a
+//! note names the difference.
 
 use std::{path::Path, path::PathBuf, time::Duration};
 
 use serde_json::{Value, json};
 use trunkline_host::config::{AgentConfig, Config};
 
-/// What Amurg's own reader wants of every file.
+/// Returns a file with the keys that Amurg's own reader requires.
 fn whole(agents: &Value, runtime: &Value) -> String {
     json!({
         "hub": { "url": "ws://hub.example.org/ws/runtime", "token": "t-of-hub", "tls_skip_verify": false },

@@ -320,7 +320,7 @@ async fn no_more_sessions_are_opened_than_the_adapter_declares() {
         refused.to_string(),
         "open a session: the adapter of agent \"a\" takes 1 at a time, which are open; close one"
     );
-    // The open session goes on, and gives its place back.
+    // The open session continues, and frees its place.
     tokio::spawn(peer.echo());
     assert_eq!(soon(turn.text()).await.0, "x");
     first.close().await;

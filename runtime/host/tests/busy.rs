@@ -1,4 +1,5 @@
-//! Steers, updates and files are bounded as inputs are: what is too much is refused, and the rest goes on.
+//! Steers, updates and files are bounded as inputs are: the excess is refused, and the rest
+//! continues.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! Where a host's sessions have their folders for files, and that none of them stays ([file.6]).
+//! Exchange folders of a host's sessions: their place and their removal ([file.6]).
 
 mod support;
 

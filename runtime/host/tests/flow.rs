@@ -57,7 +57,7 @@ async fn output(peer: &mut Peer, id: &str, turn: &str, kib: usize) {
     settle().await;
 }
 
-/// What the host has written since the last look, by type.
+/// Returns the types of the host's messages since the last call.
 async fn wrote(peer: &mut Peer) -> Vec<String> {
     settle().await;
     let mut kinds = Vec::new();

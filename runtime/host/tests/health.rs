@@ -1,4 +1,4 @@
-//! What an embedder learns of an agent's health: of real processes, and in virtual time.
+//! An agent's health as an embedder sees it: of real processes, and in virtual time.
 
 mod support;
 

@@ -1,5 +1,5 @@
 //! Paths that a hostile adapter names, through the whole host: each refused with an event, nothing
-//! opened, nothing hung, and the session goes on. The judgement itself has its tests beside it.
+//! opened, nothing hung, and the session continues. The check itself has its tests beside it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod support;
@@ -185,8 +185,8 @@ async fn a_root_that_becomes_a_link_leads_nowhere() {
     let (host, session, mut turn, mut peer, start) = session(config, start).await;
     let exchange = PathBuf::from(start["exchange_dir"].as_str().unwrap());
 
-    // Everything that a sandboxed adapter may write to: what lies in its working directory, and the
-    // exchange folder.
+    // Everything that a sandboxed adapter may write to: the content of its working directory, and
+    // the exchange folder.
     for folder in [
         place.root.join("sub"),
         place.root.join("out"),

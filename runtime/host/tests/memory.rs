@@ -1,5 +1,5 @@
-//! How much memory a host takes for what adapters throw at it. These tests have a process of their
-//! own: others would be measured with them.
+//! Memory of a host under hostile output of adapters. These tests have a process of their own:
+//! others would be measured with them.
 
 mod support;
 

@@ -11,11 +11,12 @@ use std::{
 use support::{agent, played_with, soon};
 use trunkline_host::{Host, SessionOptions};
 
-/// Names the state folder of a host that this program is to be, and whether it opens a session.
+/// Variable with the state folder of the host that this program becomes, and whether it opens a
+/// session.
 const STATE: &str = "ORPHANS_STATE";
 const OPENS: &str = "ORPHANS_OPENS";
 
-/// The host that is killed; a test only where it is asked for.
+/// The host that is killed; a test only on request.
 #[tokio::test]
 async fn host_to_be_killed() {
     let Some(state) = std::env::var_os(STATE) else {

@@ -39,7 +39,7 @@ async fn a_turn_of_a_real_adapter_ends_once_with_its_text() {
     host.shutdown().await;
 }
 
-/// Without the JSON around them, nothing tells the words from others but what they are.
+/// Without the JSON around them, only their content distinguishes the words from others.
 #[tokio::test]
 async fn what_a_hub_hands_over_in_secret_is_in_no_stderr_tail() {
     let says_words =
@@ -338,7 +338,7 @@ read()
     soon(host.shutdown()).await;
 }
 
-/// The processes that a script has said are its own, once there are this many.
+/// Returns the processes that a script has listed as its own, when there are this many.
 async fn started(file: &std::path::Path, processes: usize) -> Vec<String> {
     soon(async {
         loop {

@@ -235,7 +235,7 @@ fn what_decides_over_a_process_makes_another_agent_of_it() {
     assert_eq!(changed(ruled()), ["free"]);
 }
 
-/// Says which process it is, and what its environment says.
+/// An adapter that reports its process and its environment.
 const WHO: &str = r#"
 while read -r line; do
     id=$(printf %s "$line" | sed 's/.*"session_id":"\([^"]*\)".*/\1/')

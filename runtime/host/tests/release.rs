@@ -1,4 +1,4 @@
-//! What a session had is given back when its last handle is dropped, whatever waits unread in it.
+//! Resources of a session are released when its last handle is dropped, whatever is unread in it.
 
 mod support;
 
@@ -19,7 +19,7 @@ fn bytes_spooled_in(folder: &Path) -> u64 {
         .sum()
 }
 
-/// Waits until something holds; it is done beside the test, by threads that say nothing when they are done.
+/// Waits until a condition holds; other threads cause it without a notification.
 async fn until(what: &str, holds: impl Fn() -> bool) {
     for _ in 0..3000 {
         if holds() {

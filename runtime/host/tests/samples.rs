@@ -22,7 +22,7 @@ fn load(name: &str) -> Config {
     Config::read(&samples().join(name)).expect("the sample loads")
 }
 
-/// How the process of the only agent of a sample would be started.
+/// Returns the process description of a sample's only agent.
 fn spec(config: Config) -> ChildSpec {
     let id = config.agents[0].id.clone();
     let state = tempfile::tempdir().expect("a folder");
@@ -152,7 +152,8 @@ fn an_entry_with_a_profile_alone_starts_that_adapter() {
             (spec.args.as_slice(), &spec.config, spec.work_dir),
             (&["adapter".into(), name.into()][..], &None, None)
         );
-        // The object alone names the profile, too: that which the key is called after, if several share it.
+        // The object is enough to name the profile: the one with the key's name, if several share
+        // the key.
         let text = json!({ "agents": [{ "id": "a", (key): {} }] }).to_string();
         let config = Config::parse(text.as_bytes(), &samples()).expect(name);
         let owner = if key == "acp" { key } else { name };

@@ -1,4 +1,5 @@
-//! What the sessions of a host share: each has its part, none takes it all, and what does not fit is said.
+//! Resources that the sessions of a host share: each has its part, none takes all, and a refusal is
+//! reported.
 
 mod support;
 
@@ -43,7 +44,8 @@ fn agent_with(folder: &Path) -> AgentConfig {
     agent
 }
 
-/// Gives one file as often, in one write; how many were taken, and what was said of the others.
+/// Sends a file this many times in one write; returns the number accepted, and the reports about
+/// the others.
 async fn give(
     peer: &mut Peer,
     turn: &mut Turn,
@@ -190,7 +192,7 @@ async fn a_flood_of_files_in_one_session_refuses_none_of_another() {
     }
 }
 
-/// How many descriptors of this process lie in a folder.
+/// Returns the number of this process's descriptors in a folder.
 fn descriptors_in(folder: &Path) -> usize {
     let descriptors = std::fs::read_dir("/proc/self/fd").expect("Linux").flatten();
     let paths = descriptors.filter_map(|entry| std::fs::read_link(entry.path()).ok());

@@ -1,4 +1,4 @@
-//! What an embedder sees of its sessions: which are open, what each does, has and takes.
+//! Sessions as an embedder sees them: the open ones, their activity and their use.
 
 mod support;
 

@@ -1,5 +1,4 @@
-//! What the text of the source shows: that the tests that the pages name exist, and that crates
-//! forbid unsafe code.
+//! Checks of the source text: the tests that the pages name exist, and crates forbid unsafe code.
 
 use std::{
     collections::HashSet,
@@ -124,7 +123,7 @@ fn rows(page: &str) -> impl Iterator<Item = Vec<&str>> {
     rows.map(|row| row.split(" | ").collect())
 }
 
-/// What is between backticks.
+/// Returns the texts between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }

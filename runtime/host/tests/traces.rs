@@ -1,4 +1,4 @@
-//! What a subscriber of traces sees of a host: that things begin and end, and nothing of what is said.
+//! Traces of a host: begins and ends, and no content.
 
 mod support;
 

@@ -23,7 +23,7 @@ fn logged(folder: &Path) -> HostBuilder {
     Host::builder().state_dir(folder).usage_log(true)
 }
 
-/// Two turns of one session; what the adapter says of the first is given.
+/// Runs two turns of one session; the adapter's messages for the first are given.
 async fn two_turns(builder: HostBuilder, delivery: EventDelivery, during: &str, end: &str) {
     let (host, mut started) = support::played_with(builder, support::agent(), 4096);
     let start = SessionStart {

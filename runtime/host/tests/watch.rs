@@ -1,5 +1,5 @@
-//! What the embedder learns of a turn that does not get on: silence before its deadline, tools
-//! called over and over.
+//! Reports to the embedder about a turn without progress: silence before its deadline, repeated
+//! tool calls.
 
 mod support;
 

@@ -1,4 +1,4 @@
-//! What a host hands to a wire sink.
+//! Events that a host passes to a wire sink.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
 mod support;
@@ -153,7 +153,7 @@ sys.stdin.readline()"#;
             .wire_sink(only.clone())
             .build()
             .unwrap();
-        // It starts with its first session, which comes after the socket is there.
+        // It starts with its first session, after the socket exists.
         let session = host.open("py", named("s")).unwrap();
         assert!(session.send("a word").unwrap().end().await.is_completed());
         session.close().await;

@@ -1,4 +1,4 @@
-//! Events as JSON: the message that tells of each on the wire.
+//! Events as JSON: each as its message on the wire.
 
 mod support;
 

@@ -34,7 +34,7 @@ pub enum OpenError {
     Newer {
         /// The journal's folder.
         folder: PathBuf,
-        /// Its format.
+        /// Format of the file.
         found: u64,
         /// The latest format that this program knows.
         known: u64,

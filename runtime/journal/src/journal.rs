@@ -224,10 +224,10 @@ pub(crate) struct PendingWrites {
     pub(crate) is_writer_idle: bool,
     /// True if the stall was logged.
     pub(crate) is_stall_logged: bool,
-    /// Whether the disk is full, and the reserve is in use.
+    /// True if the disk is full, and the reserve is in use.
     pub(crate) is_disk_full: bool,
     pub(crate) is_closing: bool,
-    /// Whether the thread has ended: nothing more is stored.
+    /// True if the thread has ended: nothing more is stored.
     pub(crate) is_over: bool,
 }
 

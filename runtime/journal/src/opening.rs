@@ -395,7 +395,7 @@ pub(crate) fn find_chunks(
     find_chunks_by(directory.as_ref(), folder, number, session)
 }
 
-/// Opens the directory file of a segment, if it is there and is what was written.
+/// Opens the directory file of a segment, if it exists and is intact.
 pub(crate) fn open_directory(folder: &Path, number: u32) -> io::Result<Option<SegmentDirectory>> {
     match SegmentDirectory::open(&segment::directory_path(folder, number)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

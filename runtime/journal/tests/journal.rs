@@ -1,4 +1,4 @@
-//! What a journal keeps: over its closing, over SIGKILL, over damage.
+//! Content of a journal after its closing, SIGKILL, and damage.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -201,7 +201,7 @@ fn sessions_spread_over_many_segments() {
         (5, 500, vec![])
     );
 
-    // What was removed leaves no byte, and segments of it alone go.
+    // Removed sessions leave no byte, and segments that contain only them are deleted.
     let (journal, _) = Journal::open(folder.path(), small_segments()).unwrap();
     let before = logs(folder.path());
     for key in &keys[1..] {
@@ -732,7 +732,7 @@ fn what_is_stored_survives_sigkill() {
     assert!(stored.len() == 8);
 }
 
-/// The process that is killed: says what is stored.
+/// The process that is killed; it prints what is stored.
 #[test]
 fn a_child_that_stores() {
     let Some(folder) = std::env::var_os("JOURNAL_CHILD") else {

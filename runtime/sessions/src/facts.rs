@@ -76,11 +76,11 @@ pub(crate) struct CopyOrigin {
 /// The way in which the agent of a copy gets the conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum ContextSource {
-    /// It has to copy its own conversation when it is opened next.
+    /// The agent must copy its own conversation at the next opening.
     AgentPending,
-    /// It has copied its own conversation.
+    /// The agent has copied its own conversation.
     AgentDone,
-    /// It begins anew, with a transcript.
+    /// The session begins anew, with a transcript.
     Transcript,
 }
 
@@ -343,7 +343,7 @@ impl SessionFacts {
     fn learn_native_id(&mut self, id: Option<&String>) {
         let Some(id) = id else { return };
         if self.copies_native() && self.native_session_id.as_ref() != Some(id) {
-            // The parameters are those of the conversation that was copied.
+            // The parameters belong to the conversation that was copied.
             self.params = None;
             if let Some(copied) = &mut self.copied {
                 copied.context = Some(ContextSource::AgentDone);

@@ -29,8 +29,8 @@ fn batch(fair: &mut Fair) -> (Vec<u8>, Vec<Key>) {
     (out, gave)
 }
 
-/// How many bytes each of two sessions gets of `total` when both always have something to write,
-/// each in messages of its own size and kept topped up to `room`.
+/// Returns the bytes that each of two sessions gets of `total` if both always have something to
+/// write, each in messages of its own size and kept topped up to `room`.
 fn shares(small: usize, large: usize, room: usize, total: usize) -> (usize, usize) {
     let mut fair = Fair::default();
     let (mut got, mut sum) = (HashMap::new(), 0);

@@ -196,7 +196,7 @@ impl Ends {
     }
 }
 
-/// `codex` and `echo` stand for agents whose adapter denies tools, and asks about every call.
+/// `codex` and `echo` represent agents whose adapter denies tools, and asks about every call.
 fn tool_denial(profile: &str) -> Option<ToolDenial> {
     match profile {
         "codex" => Some(ToolDenial::Adapter),

@@ -1,4 +1,4 @@
-//! A hub of one runtime, as a script: the next frame is what its test says.
+//! A hub of one runtime, as a script: its test supplies the next frame.
 
 #![allow(
     clippy::needless_pass_by_value,

@@ -1,4 +1,4 @@
-//! What a host could reach if it did nothing.
+//! The speed of a host that did nothing.
 
 use std::{
     borrow::Cow,

@@ -1,5 +1,5 @@
-//! What a piece of work costs this process: its processor time on all threads, and how fast it
-//! went. Counterparts are processes of their own, so theirs is not in it.
+//! Cost of a piece of work in this process: its processor time on all threads, and its speed.
+//! Counterparts are processes of their own, so their time is not included.
 
 use std::time::{Duration, Instant};
 

@@ -37,7 +37,7 @@ impl Runtime {
     }
 }
 
-/// What is offered to the adapter, which knows the core alone.
+/// Extensions offered to the adapter, which knows only the core.
 #[derive(Clone, Copy)]
 pub(crate) enum Offer {
     Defaults,
@@ -172,7 +172,7 @@ pub(crate) fn stream(runtime: Runtime, messages: usize) -> Cost {
     })
 }
 
-/// One turn of so many messages; how many came.
+/// Runs a turn of this many messages and returns the number that arrived.
 async fn streamed(session: &Session, messages: usize, bytes: usize) -> usize {
     let mut turn = session.send(format!("stream {messages} {bytes}")).unwrap();
     let mut seen = 0;
@@ -225,7 +225,7 @@ async fn opened(host: &Host, count: usize) -> Vec<Session> {
     sessions
 }
 
-/// How many bytes an idle session takes among so many.
+/// Returns the bytes of an idle session among this many.
 pub(crate) fn idle_memory(sessions: usize) -> f64 {
     fn resident() -> f64 {
         let pages = std::fs::read_to_string("/proc/self/statm").unwrap();
@@ -243,8 +243,8 @@ pub(crate) fn idle_memory(sessions: usize) -> f64 {
     })
 }
 
-/// The latency of a small session while another streams lines of 1 MiB. The flood's adapter answers
-/// in the order in which it is asked, so the small session speaks between short floods.
+/// Returns the latency of a small session while another streams lines of 1 MiB. The flood's adapter
+/// answers in order, so the small session sends its input between short floods.
 pub(crate) fn latency_beside_flood() -> Latency {
     Runtime::Multi.run(async {
         let host = host(Offer::Defaults);
@@ -265,7 +265,7 @@ pub(crate) fn latency_beside_flood() -> Latency {
     })
 }
 
-/// One kind of work, to be counted from outside.
+/// Runs one kind of work, to be counted from outside.
 pub(crate) fn work(kind: &str, count: usize) {
     Runtime::Current.run(async {
         let host = plain_host();

@@ -24,7 +24,7 @@ use cost::Cost;
 use host::{Offer, Runtime};
 use report::{Goal, Row};
 
-/// How often each is measured, in turns with the others; the median counts.
+/// Number of measurements of each goal, in turns with the others; the median counts.
 const ROUNDS: usize = 9;
 
 const TURNS: usize = 100_000;

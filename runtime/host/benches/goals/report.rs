@@ -12,7 +12,7 @@ pub(crate) struct Goal {
     pub(crate) aim: f64,
 }
 
-/// How a goal was met: by the median of all rounds.
+/// Result of a goal: the median of all rounds.
 pub(crate) struct Row {
     goal: Goal,
     ours: f64,

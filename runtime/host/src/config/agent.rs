@@ -1,4 +1,4 @@
-//! One agent: its program, and what it may.
+//! An agent: its program and its rights.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,11 +16,11 @@ use super::profile::Profile;
 use super::session_may::SessionMay;
 use crate::policy::Policy;
 
-/// One agent of a host.
+/// An agent of a host.
 ///
 /// Built by [`AgentConfig::external`] or [`AgentConfig::built_in`]; every field can be set
-/// afterwards. Its `Debug` shows no values of the environment and nothing of `config`: those are
-/// where secrets are.
+/// afterwards. Its `Debug` shows no values of the environment and nothing of `config`, because
+/// these contain secrets.
 #[derive(Clone, PartialEq)]
 #[non_exhaustive]
 pub struct AgentConfig {
@@ -53,7 +53,7 @@ pub struct AgentConfig {
     pub pass_credentials: bool,
     /// The containment that keeps what its process starts from outliving it.
     pub containment: Containment,
-    /// The weakest containment that will do, as an organisation's policy says it; `Auto` is any.
+    /// The weakest accepted containment, as set by an organisation's policy; `Auto` is any.
     pub at_least: Containment,
     /// The limits of the machine's resources for its process and all that it starts.
     pub resources: Resources,
@@ -78,15 +78,15 @@ pub struct AgentConfig {
     pub file_roots: Vec<PathBuf>,
     /// Folders besides `work_dir` that a session may choose as its `cwd`, absolute ([ext.7]).
     pub allowed_dirs: Vec<PathBuf>,
-    /// The domains that it may reach, of which a session may choose some ([ext.7]); `None` where
-    /// nothing was said. Without a sandbox nothing holds the agent to them, so a configuration file
-    /// must have one beside them.
+    /// Domains that it may reach, among which a session may choose ([ext.7]); `None` if not set.
+    /// Without a sandbox nothing enforces them, so a configuration file must have one beside them.
     pub allowed_domains: Option<Vec<String>>,
     /// True if sessions that name a `cwd` get a process that runs there, one for each folder, so
     /// that the adapter need not know it. Nothing of this in a sandbox, whose folders are fixed,
     /// and over streams.
     pub process_per_folder: bool,
-    /// The reaction to a session's restriction that the adapter does not say it applies ([ext.7]).
+    /// The reaction to a session's restriction that the adapter does not report as applied
+    /// ([ext.7]).
     pub unenforced: Unenforced,
     /// The options that a session may set beyond what is harmless ([ext.7]).
     pub session_may: SessionMay,
@@ -101,10 +101,10 @@ pub struct AgentConfig {
 pub struct Command {
     /// The program: a path, or a name to be found in `PATH`.
     pub command: String,
-    /// Its arguments, passed as they are, through no shell.
+    /// Arguments, passed unchanged and without a shell.
     pub args: Vec<String>,
-    /// Its working directory; empty is the host's current directory. One that is missing is an
-    /// error at the start, never replaced by another.
+    /// Working directory; empty is the host's current directory. A missing one is an error at the
+    /// start, never replaced by another.
     pub work_dir: PathBuf,
     /// Variables of its environment, over all others.
     pub env: BTreeMap<String, EnvValue>,
@@ -113,10 +113,10 @@ pub struct Command {
 /// The fate of a session when the adapter process below it ends ([process.5]).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnAdapterExit {
-    /// Its next input starts the process again.
+    /// The next input starts the process again.
     #[default]
     Restart,
-    /// It is closed.
+    /// The session is closed.
     Close,
 }
 
@@ -127,9 +127,9 @@ pub enum Unenforced {
     /// The session is closed before any input is written.
     #[default]
     Refuse,
-    /// The same, and for each other option that it asks for too. A configuration file cannot say it.
+    /// The same, for every other requested option too. A configuration file cannot set it.
     RefuseAny,
-    /// The session goes on without the restriction.
+    /// The session continues without the restriction.
     Allow,
 }
 

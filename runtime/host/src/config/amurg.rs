@@ -140,7 +140,7 @@ impl AmurgHub {
     }
 }
 
-/// Which words a file is written in.
+/// Dialect of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Dialect {
     Ours,
@@ -309,8 +309,8 @@ pub(super) fn drop_refused(
     is_own
 }
 
-/// Sets what Amurg takes where `runtime` says nothing, or 0. Our own key of a turn's output has the
-/// last word.
+/// Sets Amurg's defaults for keys that `runtime` leaves out or sets to 0. Our own key for a turn's
+/// output has precedence.
 pub(super) fn set_defaults(config: &mut Config, agent: &mut AgentConfig, says_turn_output: bool) {
     const MEBIBYTES: u64 = 10 * 1024 * 1024;
     config.max_sessions.get_or_insert(10);
@@ -322,7 +322,7 @@ pub(super) fn set_defaults(config: &mut Config, agent: &mut AgentConfig, says_tu
     }
 }
 
-/// What differs for the agents of a file whatever it says.
+/// Returns the differences for the agents of any Amurg file.
 pub(super) fn differences(agents: &[AgentConfig]) -> impl Iterator<Item = String> {
     let any = |is: fn(&AgentConfig) -> bool| agents.iter().any(is);
     let homeless = any(|agent| {
@@ -342,16 +342,16 @@ pub(super) fn differences(agents: &[AgentConfig]) -> impl Iterator<Item = String
 pub(super) struct Own<'a> {
     pub(super) profile: &'a str,
     pub(super) keys: &'a mut Map<String, Value>,
-    /// Where it stands.
+    /// Place of the object.
     pub(super) at: &'a str,
-    /// Where the agent's `security` stands.
+    /// Place of the agent's `security`.
     pub(super) at_security: String,
     pub(super) notices: &'a mut Vec<String>,
 }
 
 impl Own<'_> {
-    /// Writes what `security` says, and in a file of Amurg's what the words of the object mean, in
-    /// the profile's words.
+    /// Translates `security`, and in a file of Amurg's also the words of the object, to the
+    /// profile's words.
     pub(super) fn translate(&mut self, security: Option<&AmurgSecurity>, dialect: Dialect) {
         if dialect == Dialect::Amurg {
             self.keys.retain(|_, value| !value.is_null());
@@ -374,7 +374,7 @@ impl Own<'_> {
         }
     }
 
-    /// An interactive terminal says of no turn when it ends, so there is one transport.
+    /// An interactive terminal does not report the end of a turn, so there is one transport.
     fn transport(&mut self) {
         if self.profile != "claude-code" {
             return;
@@ -443,7 +443,7 @@ impl Own<'_> {
         }
     }
 
-    /// What a key of the object means with Amurg, and not with us.
+    /// Handles keys of the object that have a meaning only with Amurg.
     fn amurgs_own(&mut self) {
         match self.profile {
             "claude-code" if !self.text("system_prompt").is_empty() => {

@@ -1,4 +1,4 @@
-//! What an agent's process is held in: containment, limits of resources, sandbox.
+//! Confinement of an agent's process: containment, limits of resources, sandbox.
 
 use std::path::{Path, PathBuf};
 
@@ -12,17 +12,18 @@ use super::keys::{ResourceKeys, SandboxKeys};
 use super::quantity::shown;
 use super::read::{missing, place};
 
-/// What `runtime` says for every agent, and an agent for itself.
+/// Settings of `runtime` for every agent, and of an agent for itself.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Confinement {
     pub(super) resources: Limits,
     pub(super) sandbox: Option<Sandbox>,
-    /// Whether `sandbox.network` was said, and is not what no word about it means.
+    /// True if `sandbox.network` was set, and is not the default.
     network_said: bool,
 }
 
 impl Confinement {
-    /// Reads `resources` and `sandbox` over what is there; relative paths are meant from `folder`.
+    /// Reads `resources` and `sandbox` over the present settings; relative paths are relative to
+    /// `folder`.
     pub(super) fn set(
         &mut self,
         resources: Option<As<Part<ResourceKeys>>>,
@@ -63,9 +64,9 @@ impl Confinement {
         Ok(())
     }
 
-    /// Brings the domains that an agent may reach and the network of its sandbox together: one that
-    /// says nothing takes what the other says, and the domains must be within the network. Without
-    /// a sandbox nothing would hold an agent to them. `at` is the place of the domains.
+    /// Reconciles the domains that an agent may reach with the network of its sandbox: an unset one
+    /// takes the value of the other, and the domains must be within the network. Without a sandbox
+    /// nothing would enforce the domains. `at` is the place of the domains.
     pub(super) fn agree(
         &mut self,
         domains: &mut Option<Vec<String>>,
@@ -114,7 +115,8 @@ impl Confinement {
     }
 }
 
-/// Whether all that an entry such as `example.com` or `*.example.com` stands for is reachable.
+/// Returns true if everything that an entry such as `example.com` or `*.example.com` covers is
+/// reachable.
 pub(super) fn network_holds(network: &Network, entry: &str) -> bool {
     let allowed = match network {
         Network::All => return true,

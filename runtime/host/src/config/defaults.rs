@@ -8,7 +8,7 @@ use trunkline_process::StopSteps;
 pub const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// From the write of an input to the end of its turn.
 pub const TURN_TIMEOUT: Duration = Duration::from_secs(30 * 60);
-/// How long a process is silent before it is asked for a sign of life.
+/// Silence of a process after which it is pinged.
 pub const PING_AFTER: Duration = Duration::from_secs(30);
 /// From a `stop` to the end of its turn, before the host ends it ([turn.8]).
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(10);
@@ -66,7 +66,7 @@ pub const USAGE_LOG_BYTES: u64 = 16 * 1024 * 1024;
 /// `journal_max_age`: how long a session stays in a journal in which nothing happens.
 pub const JOURNAL_MAX_AGE: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// The organisation's policy, where there is one.
+/// Path of the organisation's policy.
 pub const POLICY: &str = "/etc/trunkline/policy.json";
 
 /// The command of a built-in adapter, before the name of its profile: the embedding program has none of them.

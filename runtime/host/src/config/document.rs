@@ -20,9 +20,9 @@ pub(super) const MAX_FILE: u64 = 4 * 1024 * 1024;
 ///
 /// Its `Debug` shows no value: some are secrets.
 pub struct Document {
-    /// The JSON. Each key of an object stands once.
+    /// The JSON. Each key of an object occurs once.
     pub value: Value,
-    /// Where it comes from.
+    /// Source of the document.
     pub source: Source,
     /// Relative paths are meant from here.
     folder: PathBuf,

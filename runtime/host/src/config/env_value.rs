@@ -48,7 +48,7 @@ pub enum EnvProblem {
     /// The file cannot be read.
     #[error("{0}")]
     Unreadable(io::Error),
-    /// It is a folder, a FIFO, a socket or a device.
+    /// A folder, FIFO, socket or device.
     #[error("it is not a regular file")]
     NotRegular,
     /// The file is larger than a value may be.
@@ -63,7 +63,7 @@ pub enum EnvProblem {
 }
 
 impl EnvError {
-    /// The variable that was to be set.
+    /// Returns the name of the variable.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -107,7 +107,7 @@ impl EnvValue {
         })
     }
 
-    /// Where the value comes from, for people.
+    /// Returns the place of the value, for people.
     fn place(&self) -> String {
         match self {
             Self::Text(_) => "the configuration".to_owned(),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 /// secret.
 #[derive(Debug)]
 pub struct ConfigError {
-    /// What the file is.
+    /// Kind of the file.
     what: &'static str,
     file: Option<PathBuf>,
     at: String,
@@ -37,21 +37,21 @@ pub enum Problem {
         line: usize,
         /// In bytes, from 1; 0 where the end of a line is meant.
         column: usize,
-        /// What the parser expected.
+        /// Expectation of the parser.
         message: String,
     },
     /// A key that means nothing there.
     #[error("unknown key{}{}", if hint.is_some() { "; " } else { "" }, hint.as_deref().unwrap_or_default())]
     UnknownKey {
-        /// What may be written instead: the nearest known key, or where this one belongs.
+        /// Suggestion: the nearest known key, or the place where this one belongs.
         hint: Option<String>,
     },
     /// A value of another JSON type.
     #[error("expected {expected}, found {found}")]
     WrongType {
-        /// What is meant there.
+        /// Expected value.
         expected: String,
-        /// The JSON type that stands there.
+        /// JSON type of the present value.
         found: &'static str,
     },
     /// A key that must be there.

@@ -28,9 +28,9 @@ use super::webhook::WEBHOOK_EVENTS;
 use super::{EnvValue, Network, defaults};
 use crate::policy::{Pattern, Unmatched};
 
-/// How a value stands in a file.
+/// Form of a value in a file.
 pub(super) trait Form {
-    /// What it is.
+    /// Type of the value.
     type Is;
 
     fn read<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self::Is, D::Error>;
@@ -147,7 +147,7 @@ leaves! {
         |value| size(value, defaults::MIN_MAX_LINE as u64);
     /// A number above 0.
     Count: usize = COUNT, { "type": "integer", "minimum": 1 }, |value| count(value, 1);
-    /// A number of processes that stand by: one serves all sessions of an agent.
+    /// A number of standby processes: one serves all sessions of an agent.
     Standby: bool = COUNT, { "type": "integer", "minimum": 0, "maximum": 1 }, |value| count(value, 0).map(|number| {
         match number? {
             0_u64 => Ok(false),
@@ -164,7 +164,7 @@ leaves! {
     /// A number, of which 0 and `none` are none.
     CountOrNone: Option<u64> = COUNT, { "anyOf": [{ "const": "none" }, { "type": "integer", "minimum": 0 }] },
         |value| if value == "none" { Some(Ok(None)) } else { count(value, 0).map(unless_0) };
-    /// What happens to what no pattern matches.
+    /// Decision for actions that no pattern matches.
     UnmatchedWord: Unmatched = "\"ask\" or \"deny\"", { "type": "string", "enum": ["ask", "deny"] },
         |value| Some(match value.as_str()? {
             "ask" => Ok(Unmatched::Ask),
@@ -188,7 +188,7 @@ words! {
 
 texts! {
     Text: String = Ok;
-    /// A text that says something.
+    /// A text that is not empty.
     Filled: String = filled;
     /// A path.
     Location: PathBuf = |text| filled(text).map(PathBuf::from);
@@ -220,13 +220,13 @@ texts! {
     Granted: SessionMay = |name| SessionMay::from_names([name.as_str()]).map_err(|error| error.to_string());
     /// A pattern of a policy.
     Allowed: Pattern = |text| text.parse::<Pattern>().map_err(|error| error.reason().to_owned());
-    /// How an Amurg file says that tools are permitted; an empty text says nothing.
+    /// Permission mode of an Amurg file; an empty text means absent.
     AmurgMode: Option<&'static str> = |mode| match AMURG_MODES.iter().find(|known| **known == mode) {
         Some(known) => Ok(Some(*known)),
         None if mode.is_empty() => Ok(None),
         None => Err(format!("`{}` is not a mode; there are {}", shown(&mode), AMURG_MODES.join(", "))),
     };
-    /// What can be reached: a name, an address, a range.
+    /// A reachable name, address or range.
     Reachable: String = |name| {
         let name = filled(name)?;
         readable(&name).map(|()| name)
@@ -252,7 +252,7 @@ const EXTENSIONS: &[&str] = &[
     "large",
 ];
 
-/// How an Amurg file says that tools are permitted.
+/// Permission modes of an Amurg file.
 const AMURG_MODES: [&str; 6] = [
     "skip",
     "strict",
@@ -401,7 +401,7 @@ eithers! {
             _ => Err(D::Error::invalid_type(Unexpected::Other("a string"), &"an object or \"none\"")),
         },
         |keys| Ok(Some(keys));
-    /// What can be reached.
+    /// The reachable network.
     Reach: Network = NetworkKeys, false, "\"none\", \"all\" or an object",
         |generator| super::schema::words_or::<NetworkKeys>(generator, &["none", "all"]),
         |word| match word.as_str() {
@@ -422,7 +422,7 @@ eithers! {
             (None, Some(As(file))) => Ok(EnvValue::FromFile(file)),
             _ => Err(D::Error::custom("name one place, `from_env` or `from_file`")),
         };
-    /// What a session may set: a list of options, or `all`.
+    /// Options that a session may set: a list, or `all`.
     Options: SessionMay = Vec<As<Granted>>, true, "an array or \"all\"", super::schema::session_may,
         |word| match word.as_str() {
             "all" => Ok(SessionMay::All),
@@ -452,7 +452,7 @@ impl Form for Variables {
     const SCHEMA: super::schema::Make = super::schema::variables;
 }
 
-/// Which JSON types are taken: what is not text is read as `T`.
+/// Accepted JSON types: a value that is not text is read as `T`.
 struct Shape<T> {
     expected: &'static str,
     text: bool,

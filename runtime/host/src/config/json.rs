@@ -1,4 +1,4 @@
-//! JSON in which every key of an object stands once: of two values, it would be a guess which one is meant.
+//! JSON in which every key of an object occurs once: of two values, choosing one would be a guess.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use super::error::{ConfigError, Problem};
 ///
 /// # Errors
 ///
-/// When it is not JSON, or a key stands twice in one object.
+/// The text is not JSON, or a key occurs twice in one object.
 pub(super) fn read(text: &[u8]) -> Result<Value, ConfigError> {
     let text = text.strip_prefix("\u{feff}".as_bytes()).unwrap_or(text);
     serde_json::from_slice(text)

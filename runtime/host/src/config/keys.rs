@@ -19,7 +19,7 @@ use super::read::place;
 
 /// Keys that are read and have no effect.
 pub(super) trait Unused {
-    /// Notes those that are there, each with the reason.
+    /// Notes the present ones, each with the reason.
     fn unused(&self, at: &str, notices: &mut Vec<String>);
 }
 
@@ -29,7 +29,7 @@ macro_rules! keys {
     (@set $Name:ident [] $fields:tt) => {};
     (@set $Name:ident [$Target:ty] { $($key:ident $(=> $($slot:ident).+)?,)+ }) => {
         impl $Name {
-            /// Sets what is there.
+            /// Sets the present values.
             pub(super) fn set(&mut self, target: &mut $Target) {
                 $($(if let Some(As(value)) = self.$key.take() {
                     target.$($slot).+ = value.into();
@@ -71,7 +71,7 @@ keys! {
         agents: List<AnyObject>,
         /// The agent of a session that names none; without it, the first.
         default_agent: Text,
-        /// What concerns the whole host, and what holds for every agent that does not set its own.
+        /// Settings of the whole host, and defaults for every agent that does not set its own.
         runtime: AnyObject,
         /// Addresses that get the changes of sessions from `trunkline up`.
         webhooks: List<Part<WebhookKeys>>,
@@ -80,9 +80,9 @@ keys! {
 
     /// An address that gets the changes of sessions, signed, without their content.
     WebhookKeys {
-        /// Its name in logs and metrics; unique in the file.
+        /// Name in logs and metrics; unique in the file.
         name: Filled,
-        /// Where events are sent by POST: `https://`, or `http://` on this machine.
+        /// Address for events, which are sent by POST: `https://`, or `http://` on this machine.
         url: Filled,
         /// The key of the signatures. May be the place that has it.
         secret: ValueOrPlace,
@@ -90,25 +90,26 @@ keys! {
         events: List<WebhookEvent>,
         /// The agents whose sessions it gets. Without it, all.
         agents: List<Text>,
-        /// Whether `url` may be another machine without TLS.
+        /// True if `url` may be another machine without TLS.
         insecure: Flag,
     }
 
-    /// What concerns the whole host, and what holds for every agent that does not set its own.
+    /// Settings of the whole host, and defaults for every agent that does not set its own.
     RuntimeKeys for Config {
         /// Open sessions of the whole host; 0 is no limit.
         max_sessions: Sessions => max_sessions,
-        /// Where records of live processes and the usage log are kept. Without it, the user's state folder.
+        /// Folder for records of live processes and the usage log. Without it, the user's state
+        /// folder.
         state_dir: Location => state_dir,
-        /// One more policy file that narrows sandboxes.
+        /// A further policy file that narrows sandboxes.
         policy: Location => policy,
-        /// Where output waits on disk until it is read. Without it, `/var/tmp`.
+        /// Folder for output that waits on disk until it is read. Without it, `/var/tmp`.
         spool_dir: Location => spool_dir,
-        /// Whether `run`, `chat` and `serve` keep a usage log.
+        /// True if `run`, `chat` and `serve` keep a usage log.
         usage_log: Flag => usage_log,
         /// A file for every line between the host and its adapters, without secrets.
         wire_log: Location => wire_log,
-        /// How much of each line it keeps.
+        /// Logged part of each line.
         wire_log_content: ContentWord => wire_log_content,
         /// The size at which it becomes the older file.
         wire_log_bytes: Bytes => wire_log_bytes,
@@ -116,9 +117,10 @@ keys! {
         prices: Location => prices,
         /// The folder of the journal that `serve`, `chat` and `sessions` use without `--journal`.
         journal: Location => journal,
-        /// What a stored entry survives: `normal`, the end of the host; `full`, a power cut too, and slower.
+        /// Durability of a stored entry: `normal` survives the end of the host; `full` also
+        /// survives a power cut, and is slower.
         journal_sync: SyncWord => journal_sync,
-        /// How long a session stays in the journal in which nothing happens; 0 is forever.
+        /// Time for which an inactive session stays in the journal; 0 is forever.
         journal_max_age: WaitLimit => journal_limits.max_age,
         /// Bytes of sessions that the journal keeps, files aside; beyond it the longest inactive go. 0 is no limit.
         journal_max_bytes: BytesLimit => journal_limits.max_bytes,
@@ -138,9 +140,9 @@ keys! {
         session_files: Bytes => buffers.session_files,
         /// Copies of all files of the host.
         host_files: Bytes => buffers.host_files,
-        /// Amurg's name of `turn_timeout`; 0 says nothing.
+        /// Amurg's name of `turn_timeout`; 0 means absent.
         default_timeout: WaitLimit,
-        /// Amurg's name of `max_turn_output`; 0 says nothing.
+        /// Amurg's name of `max_turn_output`; 0 means absent.
         max_output_bytes: BytesLimit,
         id: Any; "a host has no identity of its own",
         org_id: Any; "a host has no identity of its own",
@@ -156,21 +158,22 @@ keys! {
         start_timeout: Positive => timeouts.start,
         /// From an input to the end of its turn; 0 is no limit.
         turn_timeout: WaitLimit => timeouts.turn,
-        /// How long a session may be silent during a turn; 0 is no limit.
+        /// Maximum silence of a session during a turn; 0 is no limit.
         inactivity_timeout: WaitLimit => timeouts.inactivity,
-        /// How long a turn is silent before its user learns of it; without it, half of `inactivity_timeout`; 0 is never.
+        /// Silence of a turn after which its user is informed; without it, half of
+        /// `inactivity_timeout`; 0 is never.
         stall_after: Wait => timeouts.stall,
-        /// How long the process is silent before it is asked for a sign of life by a `ping`; 0 is never.
+        /// Silence of the process after which it is sent a `ping`; 0 is never.
         ping_after: WaitLimit => timeouts.ping,
         /// From a `stop` to the end of the turn.
         stop_timeout: Wait => timeouts.stop,
-        /// How long a permission request waits before it is denied; 0 is as long as the turn.
+        /// Time after which a waiting permission request is denied; 0 is the end of the turn.
         permission_timeout: WaitLimit => timeouts.permission,
         /// The waits of an orderly end of the process.
         shutdown: Part<ShutdownKeys>,
         /// The longest line, at least 1 MiB.
         max_line: Line => limits.max_line,
-        /// How much of stderr is kept.
+        /// Kept length of stderr.
         stderr_tail: Memory => limits.stderr_tail,
         /// The largest file, in either direction.
         max_file_bytes: Bytes => limits.max_file_bytes,
@@ -186,43 +189,44 @@ keys! {
         output_burst: Bytes => limits.output_burst,
         /// Permissions and questions of a session that may wait for an answer; more are denied.
         max_open_requests: Count => limits.max_open_requests,
-        /// What happens when the agent calls the same tools over and over.
+        /// Action when the agent repeats the same tool calls.
         tool_loop: LoopWord => tool_loop,
-        /// How a process that ended is started again.
+        /// Restarts of a process that ended.
         restart: Part<RestartKeys>,
-        /// What is approved or denied without asking.
+        /// Actions that are approved or denied without asking.
         permission: Part<PermissionKeys>,
-        /// How the process tree is contained.
+        /// Containment of the process tree.
         containment: ContainmentWord => containment,
         /// Limits of the process tree.
         resources: Part<ResourceKeys>,
-        /// What the process can see, write and reach; `none` is no sandbox.
+        /// Files and network that the process can see, write and reach; `none` is no sandbox.
         sandbox: SandboxOrNone,
     }
 
-    /// One agent: its program, and what it may.
+    /// An agent: its program and its rights.
     AgentKeys for AgentConfig {
-        /// What sessions call it; unique in the file.
+        /// Id for sessions; unique in the file.
         id: Id,
-        /// What people call it; without it, the id.
+        /// Name for people; without it, the id.
         name: Text,
-        /// `external`, or the name of a built-in adapter. Without it, that of the profile's object.
+        /// `external`, or the name of a built-in adapter. Without it, the profile whose object is
+        /// present.
         profile: Text,
-        /// What it is for.
+        /// Purpose of the agent.
         description: Text => description,
-        /// What the process gets as its configuration.
+        /// Configuration that the process receives.
         config: AnyObject,
         /// Protocol extensions to offer; without it all, `[]` is the core only.
         extensions: List<Extension> => extensions,
-        /// Whether the process gets all variables of the host.
+        /// True if the process gets all variables of the host.
         inherit_env: Flag => inherit_env,
-        /// Variables of the process. May also stand in the profile's object.
+        /// Variables of the process. May also be in the profile's object.
         env: Variables,
         /// Variables of the host to pass on, by name.
         env_passthrough: List<Variable> => env_passthrough,
-        /// Whether a built-in profile's agent gets the host's variables that it takes credentials from.
+        /// True if a built-in profile's agent gets the host's variables with its credentials.
         pass_credentials: Flag => pass_credentials,
-        /// What happens to sessions when the process ends.
+        /// Action for the sessions when the process ends.
         on_adapter_exit: ExitWord => on_adapter_exit,
         /// 1: its process is started with the host, before a session asks for it, and again when it has ended.
         standby: Standby => standby,
@@ -232,22 +236,22 @@ keys! {
         allowed_dirs: List<Location>,
         /// Domains that a session may choose; needs a `sandbox`.
         allowed_domains: List<Text> => allowed_domains,
-        /// Whether a session runs even if the adapter ignores one of its restrictions.
+        /// Action if the adapter does not apply a restriction of a session.
         unenforced: UnenforcedWord => unenforced,
-        /// What a session may set beyond what is harmless: a list of options, or `all`.
+        /// Options beyond the harmless ones that a session may set: a list, or `all`.
         session_may: Options => session_may,
-        /// What a client over a network may set of a session, of what any session may.
+        /// Options that a client over a network may set, among those that any session may set.
         network_options: List<OverNetwork> => network_options,
         /// The older name of `session_may`: all or nothing.
         allow_session_override: Flag,
-        /// Whether the program answers `--describe` and `--diagnose`.
+        /// True if the program answers `--describe` and `--diagnose`.
         sdk: Flag => sdk,
         /// Open sessions of this agent; 0 is no limit.
         max_sessions: Sessions => limits.max_sessions,
         tags: Any; "an agent has a `description`",
         /// Limits as an Amurg file has them.
         limits: Part<AmurgLimits>,
-        /// What an Amurg file says of security.
+        /// Security settings of an Amurg file.
         security: Part<AmurgSecurity>,
     }
 
@@ -255,21 +259,21 @@ keys! {
     CommandKeys for Command {
         /// The program: a path, or a name that is looked up in PATH.
         command: Filled => command,
-        /// Its arguments.
+        /// Arguments.
         args: List<Text> => args,
-        /// Where it runs. Without it, the host's current directory.
+        /// Working directory. Without it, the host's current directory.
         work_dir: Text => work_dir,
         /// Variables of its environment.
         env: Variables,
     }
 
-    /// What of a built-in profile's object the host reads.
+    /// Keys of a built-in profile's object that the host reads.
     OwnKeys {
-        /// Variables of the process. May also stand in the agent itself.
+        /// Variables of the process. May also be in the agent itself.
         env: Variables,
     }
 
-    /// Where the value of a variable is read when the process starts.
+    /// Place of a variable's value, read when the process starts.
     PlaceKeys {
         /// A variable of the host.
         from_env: Variable,
@@ -279,11 +283,11 @@ keys! {
 
     /// Patterns such as `*`, `Bash` or `Bash(git log*)`, and what happens to what none matches.
     PermissionKeys {
-        /// What happens to what no pattern matches.
+        /// Decision for actions that no pattern matches.
         default: UnmatchedWord,
-        /// What is approved without asking.
+        /// Actions that are approved without asking.
         allow: List<Allowed>,
-        /// What is denied without asking.
+        /// Actions that are denied without asking.
         deny: List<Allowed>,
     }
 
@@ -297,7 +301,7 @@ keys! {
         term: Wait => term,
     }
 
-    /// How a process that ended is started again.
+    /// Restarts of a process that ended.
     RestartKeys for Restart {
         /// The first wait, doubled at each failure.
         base: Positive => base,
@@ -305,7 +309,7 @@ keys! {
         cap: Positive => cap,
         /// Failed starts that make an agent `failed`.
         failures: Failures => failures,
-        /// How long a failed start counts.
+        /// Time for which a failed start counts.
         window: Positive => window,
         /// When a `failed` agent is tried again.
         retry: Positive => retry,
@@ -321,19 +325,19 @@ keys! {
         memory: BytesOrNone => memory,
     }
 
-    /// What the process can see, write and reach.
+    /// Files and network that the process can see, write and reach.
     SandboxKeys for Resources {
-        /// Who makes the sandbox.
+        /// Backend of the sandbox.
         backend: BackendWord,
         /// The image of podman or docker.
         image: Filled,
         /// Arguments of podman or docker itself.
         options: List<Text>,
-        /// What may be read, besides what every process sees.
+        /// Readable paths, besides those that every process sees.
         read_only: List<Location>,
-        /// What may be written.
+        /// Writable paths.
         writable: List<Location>,
-        /// What can be reached. Without it, the agent's `allowed_domains`.
+        /// The reachable network. Without it, the agent's `allowed_domains`.
         network: Reach,
         /// User and group number inside, such as `1000:1000`.
         user: User,
@@ -343,7 +347,7 @@ keys! {
         pids: CountOrNone => processes,
     }
 
-    /// What can be reached.
+    /// The reachable network.
     NetworkKeys {
         /// Names, addresses and ranges, such as `api.example.com`, `*.example.org` or `10.0.0.0/8:5432`.
         allow: List<Reachable>,
@@ -351,15 +355,15 @@ keys! {
 
     /// Limits as an Amurg file has them.
     AmurgLimits {
-        /// Open sessions of this agent; 0 says nothing.
+        /// Open sessions of this agent; 0 means absent.
         max_sessions: Sessions,
         session_timeout: Any; "a session lives until it is closed; see `turn_timeout`",
-        /// Bytes of output of one turn; 0 says nothing.
+        /// Bytes of output of one turn; 0 means absent.
         max_output_bytes: BytesLimit,
         idle_timeout: Any; "a turn ends by `turn.complete`; see `inactivity_timeout`",
     }
 
-    /// What an Amurg file says of security.
+    /// Security settings of an Amurg file.
     AmurgSecurity {
         allowed_paths: Any; "what a process may touch is not bounded by a list of paths; use a sandbox",
         /// Of `github-copilot`: tools that never run.
@@ -368,8 +372,8 @@ keys! {
         allowed_tools: List<Text>,
         /// Of `claude-code` and `github-copilot`: tools that never run, besides the profile's own list.
         disallowed_tools: List<Text>,
-        /// How tools are permitted, in place of what the profile's object says: `skip`, `strict`, `auto`, `acceptEdits`,
-        /// `bypassPermissions` or `plan`.
+        /// Permission mode, which replaces the one of the profile's object: `skip`, `strict`,
+        /// `auto`, `acceptEdits`, `bypassPermissions` or `plan`.
         permission_mode: AmurgMode,
         /// The working directory, in place of the profile's.
         cwd: Text,

@@ -1,5 +1,5 @@
-//! The numbers of an agent: timeouts, bounds, restarts. The `runtime` section sets them for every
-//! agent, an agent for itself. And those of a journal, which `runtime` alone sets.
+//! Numbers of an agent: timeouts, bounds, restarts. The `runtime` section sets them for every
+//! agent, an agent for itself. The numbers of a journal are set only by `runtime`.
 
 use std::time::Duration;
 
@@ -21,11 +21,12 @@ pub struct Timeouts {
     /// `stall_after`: how long a running turn is silent before its user learns of it. `None` is
     /// half of `inactivity`; zero is never.
     pub stall: Option<Duration>,
-    /// `ping_after`: how long the process is silent before it is asked for a sign of life. `None` is never.
+    /// `ping_after`: silence of the process after which it is pinged. `None` is never.
     pub ping: Option<Duration>,
     /// `stop_timeout`: from a `stop` to the end of its turn ([turn.8]).
     pub stop: Duration,
-    /// `permission_timeout`: until a request that no one answers is denied. `None` waits as long as the turn.
+    /// `permission_timeout`: time until an unanswered request is denied. `None` waits as long as
+    /// the turn.
     pub permission: Option<Duration>,
     /// `shutdown`: the steps of an orderly end ([process.2]).
     pub shutdown: StopSteps,
@@ -50,8 +51,8 @@ pub struct Limits {
     /// `max_turn_output`: bytes of output of one turn, which then ends with cause `limit`. `None`
     /// is no limit.
     pub max_turn_output: Option<u64>,
-    /// `max_output_rate`: bytes a second of one session's messages while a turn runs. Beyond it the
-    /// adapter is asked to hold the session back; where it cannot or goes on, the turn ends with
+    /// `max_output_rate`: bytes per second of one session's messages while a turn runs. Beyond it
+    /// the adapter is asked to hold the session back; if it cannot, or does not, the turn ends with
     /// cause `limit`. `None` is no limit.
     pub max_output_rate: Option<u64>,
     /// `output_burst`: bytes that may come at once, beyond `max_output_rate`.
@@ -77,8 +78,8 @@ pub struct Restart {
     pub retry: Duration,
 }
 
-/// What of a journal is kept. Whole sessions go, the longest inactive first, but none in which
-/// something is open.
+/// Limits of a journal. Whole sessions are removed, the longest inactive first, but none with open
+/// work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct JournalLimits {
     /// `journal_max_age`: how long a session stays in which nothing happens. `None` is forever.
@@ -89,7 +90,7 @@ pub struct JournalLimits {
     pub max_sessions: Option<usize>,
 }
 
-/// What a stored entry of a journal survives.
+/// Durability of a journal's stored entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum JournalSync {
     /// The end of the host, however it comes.

@@ -1,4 +1,4 @@
-//! Where the configuration file may be.
+//! Places of the configuration file.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The variable that names the file.
 pub const FILE_VARIABLE: &str = "TRUNKLINE_CONFIG";
 
-/// The name of the file where it is looked for.
+/// Default name of the file.
 pub const FILE_NAME: &str = "trunkline.json";
 
 /// Our folder in the user's directories of configuration and of state.
@@ -43,7 +43,7 @@ impl Source {
         }
     }
 
-    /// Whether someone named the file, so that its absence is an error.
+    /// Returns true if the file was named explicitly, so that its absence is an error.
     pub(super) fn must_exist(&self) -> bool {
         matches!(self, Self::Explicit(_) | Self::Environment(_))
     }
@@ -99,8 +99,8 @@ pub fn state_dir(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf>
     user_folder("XDG_STATE_HOME", ".local/state", &variable)
 }
 
-/// The default folder for output that no one has read yet: the system's folder for large temporary
-/// files, else that for any.
+/// Returns the default folder for unread output: the system's folder for large temporary files,
+/// otherwise the one for any.
 pub fn spool_dir() -> PathBuf {
     let var_tmp = PathBuf::from("/var/tmp");
     if var_tmp.is_dir() {
@@ -116,7 +116,7 @@ fn user_folder(
     below: &str,
     variable: &dyn Fn(&str) -> Option<PathBuf>,
 ) -> Option<PathBuf> {
-    // The specification of these folders tells to ignore a relative one.
+    // The specification of these folders demands to ignore a relative one.
     variable(name)
         .filter(|folder| folder.is_absolute())
         .or_else(|| {

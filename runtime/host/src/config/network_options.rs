@@ -1,4 +1,4 @@
-//! What a client over a network may set of a session.
+//! Options of a session that a client over a network may set.
 
 use std::collections::BTreeSet;
 
@@ -51,7 +51,7 @@ options! {
 pub struct NetworkOptions(BTreeSet<NetworkOption>);
 
 impl NetworkOptions {
-    /// These alone.
+    /// Allows only these.
     pub fn listed(options: impl IntoIterator<Item = NetworkOption>) -> Self {
         Self(options.into_iter().collect())
     }

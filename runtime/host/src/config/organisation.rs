@@ -1,5 +1,4 @@
-//! The organisation's policy: a file that narrows what the entries of agents say, wherever they
-//! come from.
+//! The organisation's policy: a file that narrows the entries of agents from every source.
 //!
 //! ```json
 //! {
@@ -14,8 +13,8 @@
 //! }
 //! ```
 //!
-//! Every key is optional, and what is not there narrows nothing; see
-//! [`Policy`](trunkline_sandbox::Policy) for what each means.
+//! Every key is optional, and an absent one narrows nothing; see
+//! [`Policy`](trunkline_sandbox::Policy) for their meanings.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,7 +32,7 @@ use super::read::read;
 use super::regular::{self, Unread};
 use super::{defaults, json};
 
-/// One organisation's policy.
+/// An organisation's policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Organisation {
     path: PathBuf,
@@ -41,14 +40,14 @@ pub struct Organisation {
 }
 
 impl Organisation {
-    /// The policies that count: the one that a configuration names, and [`defaults::POLICY`], where
-    /// there is one. They add up, so a configuration does not get rid of the second by naming
-    /// another; and the second is applied last, since the `options` of a policy replace what is
-    /// there.
+    /// Returns the policies that apply: the one that a configuration names, and
+    /// [`defaults::POLICY`], if it exists. They add up, so a configuration cannot remove the second
+    /// by naming another. The second is applied last, because the `options` of a policy replace
+    /// earlier ones.
     ///
     /// # Errors
     ///
-    /// When one is there and cannot be read, or the named one is not there: nothing is to run then.
+    /// One exists and cannot be read, or the named one does not exist: nothing may run then.
     pub fn of_this_machine(named: Option<&Path>) -> Result<Vec<Self>, ConfigError> {
         Self::find(Path::new(defaults::POLICY), named)
     }
@@ -91,12 +90,12 @@ impl Organisation {
         &self.path
     }
 
-    /// Takes from an agent what the policy does not allow, and says what, a sentence each. Looks at
-    /// files, so it blocks.
+    /// Removes the rights of an agent that the policy does not allow, and returns them as one
+    /// sentence each. Reads files, so it blocks.
     ///
     /// # Errors
     ///
-    /// When what is left would not be what the agent needs. It is left as it was.
+    /// The remaining rights would not be enough for the agent. It is left unchanged.
     pub fn narrow(&self, agent: &mut AgentConfig) -> Result<Vec<String>, PolicyError> {
         let asked = Asked {
             sandbox: agent.sandbox.clone(),
@@ -127,8 +126,8 @@ impl Organisation {
         Ok(said)
     }
 
-    /// Takes the credentials that only the profile names, where the policy limits the environment
-    /// to what an entry names.
+    /// Removes the credentials that only the profile names, if the policy limits the environment to
+    /// the entry's own variables.
     fn keep_credentials(&self, agent: &mut AgentConfig) -> Option<String> {
         if self.policy.inherit != Some(Inherit::Curated) || !agent.pass_credentials {
             return None;
@@ -144,8 +143,8 @@ impl Organisation {
     }
 }
 
-/// Whether a name is taken, if only by a link that leads nowhere, or whose folder does. What cannot
-/// be found out counts as there: reading it fails.
+/// Returns true if a name is in use, even by a dangling link, or one in a missing folder. If this
+/// cannot be found out, it counts as in use: reading it fails.
 fn is_there(path: &Path) -> bool {
     match path.symlink_metadata() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -1,4 +1,4 @@
-//! Which program an agent is.
+//! The program of an agent.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -95,7 +95,7 @@ impl Profile {
         all().skip(1)
     }
 
-    /// The names of all profiles, that of a program of one's own first.
+    /// Returns the names of all profiles, `external` first.
     pub(super) fn names() -> Vec<&'static str> {
         all().map(|(name, _)| name).collect()
     }
@@ -105,7 +105,8 @@ impl Profile {
         Self::find(|(_, known)| *known == key)
     }
 
-    /// The keys of all profiles, each once: agents without options of their own share that of `acp`.
+    /// Returns the keys of all profiles, each once: agents without options of their own share the
+    /// key `acp`.
     pub(super) fn keys() -> Vec<&'static str> {
         let mut keys: Vec<_> = all().map(|(_, key)| key).collect();
         let mut known = HashSet::new();

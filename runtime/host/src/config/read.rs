@@ -7,7 +7,7 @@ use serde_path_to_error::Segment;
 use super::error::{ConfigError, Problem};
 use super::quantity::shown;
 
-/// Why a value is not what a type reads, and where in the value.
+/// Error of a value that a type cannot read, with its place in the value.
 pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
 /// The fault with its place and without the value, for people.
@@ -88,12 +88,12 @@ pub(super) fn place(at: &str, key: &str) -> String {
     }
 }
 
-/// That a key must be there.
+/// Returns the error of a missing key.
 pub(super) fn missing(at: &str, key: &str) -> ConfigError {
     ConfigError::new(place(at, key), Problem::Missing)
 }
 
-/// What the JSON type of a value is called.
+/// Returns the name of a value's JSON type.
 pub(super) fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -105,7 +105,7 @@ pub(super) fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// The error of what stands at a place.
+/// Returns the error of a value at a place.
 pub(super) fn error_at(at: &str, refused: &Refused, more: &[&str]) -> ConfigError {
     let mut at = at.to_owned();
     for segment in refused.path() {
@@ -115,7 +115,7 @@ pub(super) fn error_at(at: &str, refused: &Refused, more: &[&str]) -> ConfigErro
             Segment::Unknown => {}
         }
     }
-    // The library keeps what is wrong as text alone.
+    // The library keeps the cause only as text.
     let message = refused.inner().to_string();
     let near = |word: &str| {
         let known = listed(&message);
@@ -167,7 +167,7 @@ fn listed(message: &str) -> Vec<String> {
         .collect()
 }
 
-/// What "invalid type: string "…", expected a map" says, but for what stands there.
+/// Removes the value from a text such as "invalid type: string "…", expected a map".
 fn without_value(message: &str) -> Problem {
     for marker in ["invalid type: ", "invalid value: "] {
         let Some((before, rest)) = message.split_once(marker) else {

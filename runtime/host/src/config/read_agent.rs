@@ -1,4 +1,4 @@
-//! One entry of `agents`.
+//! An entry of `agents`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -164,8 +164,8 @@ fn plain_program(
     object.insert("profile".to_owned(), Value::from(plain.name()));
 }
 
-/// The profile by name; without one, that of the only profile's object that is there. An object of
-/// another profile is refused: it would be ignored.
+/// Returns the profile by name; without a name, the one whose object is present. An object of
+/// another profile is refused, because it would be ignored.
 fn read_profile(
     own: &[(&'static str, Value)],
     keys: &AgentKeys,
@@ -189,7 +189,8 @@ fn read_profile(
     }
 }
 
-/// That a name is not a profile: which there are, and which agents, since one may have been meant.
+/// Returns the error for a name that is no profile: it lists the profiles, and the agents, since
+/// one may have been meant.
 fn no_profile(name: &str, agents: &[String]) -> String {
     let what = if agents.iter().any(|id| id == name) {
         "an agent, not a profile"
@@ -206,7 +207,7 @@ fn no_profile(name: &str, agents: &[String]) -> String {
     )
 }
 
-/// What is started, and what it gets as its configuration.
+/// Reads the program and the configuration that it receives.
 fn read_program(
     mut own: Vec<(&'static str, Value)>,
     keys: &mut AgentKeys,
@@ -244,9 +245,9 @@ fn read_program(
             let mut own_env = None;
             if let Some(own) = own {
                 let mut own = object(&own, &at_own)?.clone();
-                // Two of the adapter's keys we share: `work_dir` says where files may be, and `env`
-                // may name places, which the host alone reads. The adapter finds the variables in
-                // its environment, and its file holds no secret.
+                // Two of the adapter's keys are shared: `work_dir` sets where files may be, and
+                // `env` may name places, which only the host reads. The adapter finds the variables
+                // in its environment, and its file holds no secret.
                 own_env = take::<OwnKeys>(&mut own, &at_own)?.env;
                 command.work_dir = own
                     .get("work_dir")
@@ -271,7 +272,8 @@ fn read_program(
     Ok((command, config))
 }
 
-/// Writes Amurg's words in the object of a built-in profile, and those of `security`, in the profile's words.
+/// Translates Amurg's words in the object of a built-in profile, and those in `security`, to the
+/// profile's words.
 fn translate(
     own: &mut Vec<(&'static str, Value)>,
     keys: &mut AgentKeys,

@@ -21,16 +21,16 @@ use super::webhook::read_webhooks;
 use super::{CheckProfile, Config};
 use crate::policy::Policy;
 
-/// How many agents an error names.
+/// Limit of agents that an error names.
 const MOST_IDS: usize = 50;
 
-/// What `runtime` says for every agent.
+/// Settings of `runtime` for every agent.
 pub(super) struct Base {
     pub(super) agent: AgentConfig,
     pub(super) confinement: Confinement,
 }
 
-/// What is the same while a file is read.
+/// Constants while a file is read.
 pub(super) struct Context<'a> {
     /// Relative paths are meant from here.
     pub(super) folder: &'a Path,
@@ -177,7 +177,7 @@ fn read_runtime(
 }
 
 impl Base {
-    /// Sets what is there over what is said already.
+    /// Sets the present values over earlier ones.
     pub(super) fn set(
         &mut self,
         mut keys: SharedKeys,
@@ -206,7 +206,7 @@ impl Base {
     }
 }
 
-/// The lists over those of `base`: denials add up, an allow list and a default replace.
+/// Merges the lists over those in `base`: denials add up, an allow list and a default replace.
 fn permission_over(base: &Policy, keys: PermissionKeys) -> Policy {
     let unmatched = keys
         .default
@@ -218,7 +218,7 @@ fn permission_over(base: &Policy, keys: PermissionKeys) -> Policy {
     Policy::from_patterns(unmatched, allow, [base.deny().to_vec(), deny].concat())
 }
 
-/// Says of a key that is unknown where it stands where it belongs, if that is elsewhere.
+/// Adds to the error of an unknown key the place where it belongs, if there is one.
 fn belongs(error: ConfigError) -> ConfigError {
     let Problem::UnknownKey { .. } = error.problem() else {
         return error;

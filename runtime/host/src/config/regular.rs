@@ -6,14 +6,14 @@ use std::path::Path;
 
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// Why a file was not read.
+/// Reason why a file was not read.
 #[derive(Debug)]
 pub(crate) enum Unread {
-    /// What the system said.
+    /// The system's error.
     Failed(io::Error),
-    /// It is a folder, a FIFO, a socket or a device.
+    /// A folder, FIFO, socket or device.
     NotRegular,
-    /// It has more bytes than may be read.
+    /// More bytes than may be read.
     TooLarge,
 }
 
@@ -31,7 +31,7 @@ pub(crate) fn read(path: &Path, limit: u64) -> Result<Vec<u8>, Unread> {
         FileType::RegularFile => Ok(()),
         _ => Err(Unread::NotRegular),
     };
-    // Some devices do something when they are opened, so it is looked at before as well.
+    // Opening some devices has an effect, so the path is checked before as well.
     regular(rustix::fs::stat(path)?.st_mode)?;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     regular(rustix::fs::fstat(&file)?.st_mode)?;

@@ -1,10 +1,10 @@
 //! The JSON Schema of a configuration file, as it is checked in: no schema generator is in a program's build.
 
-/// The schema of the whole file, with those of the built-in profiles' objects, as JSON text. An editor that finds it under
-/// the file's `$schema` completes keys and shows what they mean.
+/// The schema of the whole file, with the schemas of the built-in profiles' objects, as JSON text.
+/// An editor that finds it under the file's `$schema` completes keys and shows their meaning.
 pub const SCHEMA: &str = include_str!("../../schema/config.schema.json");
 
-/// What makes the schema of a form.
+/// Function that makes the schema of a form.
 #[cfg(test)]
 pub(super) use tests::{Make, list, session_may, variables, words_or};
 
@@ -57,7 +57,7 @@ mod tests {
         json_schema!({ "type": "object", "additionalProperties": value })
     }
 
-    /// One of these words, or any text where there are none; or an object.
+    /// Returns the schema of one of these words, or of any text if there are none; or of an object.
     pub(crate) fn words_or<T: JsonSchema>(
         generator: &mut SchemaGenerator,
         words: &[&str],

@@ -1,4 +1,4 @@
-//! What a session may set beyond what is harmless.
+//! Options beyond the harmless ones that a session may set.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum SessionMay {
     All,
 }
 
-/// Makes the type of one table: each option with its name, which is that of the field.
+/// Makes the type of one table: each option with its name, which is the name of the field.
 macro_rules! options {
     ($(#[$about:meta])* $Enum:ident { $($(#[$doc:meta])* $Option:ident = $name:literal,)+ }) => {
         $(#[$about])*
@@ -34,7 +34,7 @@ macro_rules! options {
             /// Every such option.
             pub const ALL: [Self; [$($name),+].len()] = [$(Self::$Option),+];
 
-            /// The name, which is that of the field.
+            /// Returns the name, which is the name of the field.
             pub const fn name(self) -> &'static str {
                 match self {
                     $(Self::$Option => $name,)+
@@ -47,7 +47,7 @@ macro_rules! options {
 pub(super) use options;
 
 options! {
-    /// An option of `session.start` and `session.update` that can widen what an agent's configuration says.
+    /// An option of `session.start` and `session.update` that can widen an agent's configuration.
     SessionOption {
     /// `cwd`, outside `work_dir` and `allowed_dirs`.
     Cwd = "cwd",
@@ -112,10 +112,11 @@ impl SessionMay {
         Self::Listed(options.into_iter().collect())
     }
 
-    /// Reads names of options, or the one word `all`. Harmless options may stand among them; every session may set those.
+    /// Reads names of options, or the one word `all`. Harmless options may be among them; every
+    /// session may set those.
     ///
     /// # Errors
-    /// For a name that is none, with the one that may have been meant.
+    /// A name that is no option, with the nearest one.
     pub fn from_names<'n>(names: impl IntoIterator<Item = &'n str>) -> Result<Self, UnknownOption> {
         let mut options = BTreeSet::new();
         for name in names {

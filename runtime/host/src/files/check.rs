@@ -15,7 +15,7 @@ use super::confined::{OpenFolder, open_folder};
 use super::refusal::Refusal;
 use super::roots::Roots;
 
-/// How long a file has to be left alone before it is copied: longer than a tick of any file
+/// Time for which a file must be unchanged before it is copied: longer than a tick of any file
 /// system's clock, within which two writes have the same time.
 const REST: Duration = Duration::from_millis(20);
 
@@ -33,7 +33,7 @@ pub struct CheckedFile {
     announced: Announced,
 }
 
-/// What the sender of a file says of its bytes; both are optional.
+/// Size and digest that the sender announces; both are optional.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Announced {
     /// The size, in bytes.
@@ -42,7 +42,7 @@ pub struct Announced {
     pub sha256: Option<Sha256>,
 }
 
-/// What was seen on the handle, to notice a change.
+/// Metadata of the handle, to notice a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Seen {
     device: u64,
@@ -51,7 +51,7 @@ struct Seen {
     modified: (i64, i64),
 }
 
-/// Opens the file that a peer named, if it lies in one of `roots`, and checks it ([file.4]): a
+/// Opens the file that a peer named, if it is in one of `roots`, and checks it ([file.4]): a
 /// regular file with one link and at most `max_bytes` bytes, reached without `..` and without any
 /// link. Never waits for another process.
 ///
@@ -167,7 +167,7 @@ impl CheckedFile {
         })
     }
 
-    /// Holds the file to what its sender said of it: the size here, the digest when it is copied.
+    /// Compares the file with its sender's announcement: the size here, the digest during the copy.
     ///
     /// # Errors
     ///
@@ -272,7 +272,7 @@ impl Seen {
     }
 }
 
-/// Refuses a path by its letters alone.
+/// Refuses a path by its text.
 fn check_letters(path: &Path) -> Result<(), Refusal> {
     let bytes = path.as_os_str().as_bytes();
     if !bytes.starts_with(b"/") {
@@ -293,7 +293,7 @@ fn check_letters(path: &Path) -> Result<(), Refusal> {
     {
         return Err(Refusal::Parent);
     }
-    // `components` drops these, and they say that a folder is meant.
+    // `components` drops these, which denote a folder.
     if bytes.ends_with(b"/") || bytes.ends_with(b"/.") {
         return Err(Refusal::NotRegular);
     }

@@ -8,10 +8,10 @@ use rustix::io::Errno;
 
 use super::refusal::Refusal;
 
-/// What opens a directory only to go through it, not to list it.
+/// Flags that open a directory to traverse it, not to list it.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 pub(super) const SEARCH: OFlags = OFlags::PATH;
-/// What opens a directory only to go through it; this system has no narrower way.
+/// Flags that open a directory to traverse it; this system has no narrower ones.
 #[cfg(not(any(target_os = "linux", target_os = "android")))]
 pub(super) const SEARCH: OFlags = OFlags::RDONLY;
 
@@ -24,7 +24,7 @@ pub(super) type OpenFolder = fn(BorrowedFd<'_>, &Path) -> Result<OwnedFd, Refusa
 pub(super) fn open_folder(root: BorrowedFd<'_>, folder: &Path) -> Result<OwnedFd, Refusal> {
     use rustix::fs::ResolveFlags;
 
-    /// How often a walk that raced with a rename somewhere on the system is tried again.
+    /// Limit of retries of a walk that raced with a rename somewhere on the system.
     const RACES: usize = 32;
 
     let flags = SEARCH | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -14,12 +14,12 @@ use super::refusal::Refusal;
 /// A copy that is whole.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Copied {
-    /// Its size in bytes.
+    /// Size in bytes.
     pub(super) size: u64,
     pub(super) sha256: Sha256,
 }
 
-/// How a copy did not come about.
+/// Error of a copy.
 pub(super) enum CopyError {
     /// Something has that name already; nothing was written.
     NameTaken,

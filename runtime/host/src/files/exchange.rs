@@ -29,7 +29,7 @@ use super::refusal::Refusal;
 use super::removal::Remover;
 use super::roots::{Pinned, Roots};
 
-/// How many numbered names are tried before a random one.
+/// Limit of numbered names that are tried before a random one.
 const NUMBERED: usize = 100;
 
 /// A folder, held open, that is read and entered by no link.
@@ -44,16 +44,16 @@ pub struct Exchanges {
     path: PathBuf,
     opened: OnceLock<Opened>,
     next: AtomicU64,
-    /// Who removes what is dropped, beside everything else; no one where it is done at once.
+    /// Remover in the background; without it, folders are removed at once.
     remover: Option<Arc<Remover>>,
-    /// Whether the folder goes when this is dropped, and not with the host's.
+    /// True if the folder is removed with this value, and not with the host's.
     goes: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Opened {
     handle: OwnedFd,
-    /// Whether the umask takes bits away from a private folder.
+    /// True if the umask removes bits from a private folder.
     is_masked: bool,
 }
 
@@ -62,7 +62,7 @@ struct Opened {
 #[derive(Debug)]
 pub struct Exchange {
     parent: Arc<Exchanges>,
-    /// Its name.
+    /// Number that names it.
     number: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Placed {
     pub path: PathBuf,
     /// The label, made safe: `file_name` of `file.input`. The name in `path` may have a number more.
     pub file_name: String,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// The digest of its bytes.
     pub sha256: Sha256,
@@ -92,11 +92,11 @@ impl Exchanges {
         }
     }
 
-    /// Makes the folder with its parents where it is missing, closed to other users, and opens it.
+    /// Makes the folder and its parents if they are missing, closed to other users, and opens it.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// The file system's error.
     pub fn prepare(&self) -> io::Result<()> {
         self.opened().map(drop)
     }
@@ -124,7 +124,7 @@ impl Exchanges {
         self.goes.store(true, Ordering::Relaxed);
     }
 
-    /// What is dropped is removed by another.
+    /// Sets the remover of dropped folders.
     pub(crate) fn removed_by(mut self, remover: Arc<Remover>) -> Self {
         self.remover = Some(remover);
         self
@@ -134,7 +134,7 @@ impl Exchanges {
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// The file system's error.
     pub fn make(self: &Arc<Self>) -> io::Result<Exchange> {
         let opened = self.opened()?;
         let numbered =

@@ -14,7 +14,7 @@ const MAX_TYPE: usize = 255;
 /// The longest ending that survives when a name is cut, in bytes with its dot.
 const MAX_ENDING: usize = 20;
 
-/// What a label without anything usable becomes.
+/// Name for a label without usable characters.
 const NAMELESS: &str = "file";
 
 /// The name to show and to place a file under: the sender's label, or the base name of the path
@@ -29,8 +29,8 @@ pub fn file_name(label: Option<&str>, path: &Path) -> String {
         .unwrap_or_else(|| NAMELESS.to_owned())
 }
 
-/// The sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]); so, too, where it is longer than any
-/// type is, or has a character that none has: it may end up in a header.
+/// Returns the sender's type, or [`DEFAULT_MIME_TYPE`] ([file.5]), also if it is too long or
+/// contains an invalid character: it may be used in a header.
 pub fn mime_type(given: Option<&str>) -> &str {
     let is_type = |given: &&str| {
         (1..=MAX_TYPE).contains(&given.len())

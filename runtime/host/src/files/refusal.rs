@@ -1,13 +1,13 @@
-//! Why a file was not taken.
+//! Refusals of files.
 
 use std::io;
 
 use rustix::io::Errno;
 
-/// Why a file that a peer named was not taken. An event, not a failure of the host ([file.4]); the
-/// adapter lives on.
+/// Reason why a file that a peer named was refused. An event, not a failure of the host ([file.4]);
+/// the adapter continues to run.
 ///
-/// It says nothing about the path itself, which the caller still holds.
+/// It does not contain the path, which the caller still has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -26,19 +26,19 @@ pub enum Refusal {
     /// The path is in no allowed folder.
     #[error("the path is outside every allowed folder")]
     Outside,
-    /// Nothing is there.
+    /// No such file.
     #[error("the file does not exist")]
     Missing,
     /// The file, or a folder on the way to it, is a symbolic link.
     #[error("a symbolic link is on the path")]
     Symlink,
-    /// It is a folder, FIFO, socket or device.
+    /// A folder, FIFO, socket or device.
     #[error("it is not a regular file")]
     NotRegular,
     /// It has another name, which may be anywhere.
     #[error("the file has more than one hard link")]
     HardLinked,
-    /// It is larger than allowed, or grew beyond it while it was copied.
+    /// Larger than allowed, or grew beyond the limit during the copy.
     #[error("the file has {size} bytes, more than the {limit} allowed (`max_file_bytes`)")]
     TooLarge {
         /// The size seen, in bytes; while a file grows, at least this.
@@ -46,7 +46,7 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// It has another size than its sender announced.
+    /// Its size differs from the announced one.
     #[error(
         "the file has {size} bytes, not the {announced} that were announced; announce it when it is complete"
     )]
@@ -56,12 +56,12 @@ pub enum Refusal {
         /// The size announced, in bytes.
         announced: u64,
     },
-    /// Its bytes have another digest than its sender announced.
+    /// Its digest differs from the announced one.
     #[error(
         "the file's SHA-256 is not the one that was announced; announce it when it is complete"
     )]
     OtherDigest,
-    /// It was swapped, removed or written while it was checked or copied.
+    /// Swapped, removed or written during the check or the copy.
     #[error("the file changed while it was taken")]
     Changed,
     /// The host may not or cannot read it.
@@ -74,7 +74,7 @@ pub enum Refusal {
     NoRoom {
         /// The file's size, in bytes.
         size: u64,
-        /// What the session's copies take, in bytes.
+        /// Bytes of the session's copies.
         kept: u64,
     },
     /// The copy could not be written: the host's own storage failed, not the file.

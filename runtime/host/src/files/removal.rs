@@ -14,16 +14,18 @@ use std::{
 use rustix::fs::{AtFlags, CWD, Dir, Mode, OFlags, openat, unlinkat};
 use trunkline_process::remove_tree;
 
-/// How many folders and files may wait to be removed. What finds no room stays until the host ends.
+/// Limit of folders and files that wait to be removed. Further ones stay until the host ends.
 const QUEUED: usize = 64 * 1024;
 
-/// How many folders are removed at a time when the host ends: the disk lets each of them wait, but not all.
+/// Number of folders that are removed in parallel when the host ends: the disk delays each of them,
+/// but not all.
 const SIDE_BY_SIDE: usize = 8;
 
 /// From how many folders on another thread helps.
 const SHARE: usize = 64;
 
-/// One thread that removes what it is given, in order, until the host ends. It starts with the first removal.
+/// A thread that removes folders and files in order, until the host ends. It starts with the first
+/// removal.
 #[derive(Debug, Default)]
 pub(crate) struct Remover {
     state: Mutex<State>,
@@ -34,7 +36,7 @@ pub(crate) struct Remover {
 struct State {
     queue: VecDeque<PathBuf>,
     thread: Option<JoinHandle<()>>,
-    /// What found no room.
+    /// Number of those without room.
     left: u64,
     closed: bool,
 }
@@ -109,7 +111,7 @@ impl Remover {
 }
 
 impl State {
-    /// Counts what stays until the host ends, and says so whenever there is twice as much.
+    /// Counts a path that stays until the host ends, and logs each doubling of the count.
     fn leave(&mut self, path: &Path, why: &str) {
         self.left += 1;
         if self.left.is_power_of_two() {
@@ -136,7 +138,8 @@ fn remove(path: &Path) -> io::Result<()> {
 /// Removes the folders in a folder that hold nothing, several at a time. All else stays.
 pub(crate) fn remove_empty_folders(parent: &Path) {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // What cannot be opened or listed is left to who removes the parent, and says why it cannot.
+    // A folder that cannot be opened or listed is left to the removal of its parent, which reports
+    // the reason.
     let Ok(handle) = openat(CWD, parent, flags, Mode::empty()) else {
         return;
     };
@@ -174,7 +177,7 @@ mod tests {
     fn a_session_that_ends_waits_for_no_folder() {
         let parent = tempfile::tempdir().unwrap();
         let remover = Arc::new(Remover::default());
-        // A thread that is there and removes nothing.
+        // A thread that exists and removes nothing.
         remover.lock().thread = Some(thread::spawn(|| {}));
         let exchanges = Arc::new(Exchanges::named(parent.path()).removed_by(remover.clone()));
         let exchange = exchanges.make().unwrap();

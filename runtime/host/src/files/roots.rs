@@ -20,20 +20,20 @@ pub struct Roots {
     roots: Vec<Arc<Root>>,
 }
 
-/// One allowed folder.
+/// An allowed folder.
 pub(super) struct Root {
     /// As it was given: what the adapter knows.
     named: PathBuf,
-    /// Without links: what an adapter that resolves its own directory says.
+    /// Path without links, as an adapter that resolves its own directory writes it.
     real: PathBuf,
     handle: OwnedFd,
 }
 
-/// A folder that may become a root, and where its path led when this was found out.
+/// A folder that may become a root, and the target of its path at that time.
 ///
 /// A root is opened anew for each file, and a program that may write above it can turn a folder on
-/// the way into a link to anywhere. So links are followed once, while no one hostile runs; from
-/// then on the place itself is opened, without any link. The folder need not be there yet.
+/// the way into a link to anywhere. So links are followed once, before anything hostile runs; from
+/// then on the target itself is opened, without any link. The folder need not exist yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Pinned {
     named: PathBuf,
@@ -41,11 +41,12 @@ pub struct Pinned {
 }
 
 impl Pinned {
-    /// Follows the links on the way to a folder, or to what of the way is there.
+    /// Follows the links on the way to a folder, or to the existing part of the way.
     ///
     /// # Errors
     ///
-    /// When it is not absolute, is `/`, climbs with `..` where nothing is yet, or cannot be looked at.
+    /// The path is not absolute, is `/`, climbs with `..` below a missing folder, or cannot be
+    /// read.
     pub fn new(path: &Path) -> Result<Self, RootError> {
         if !path.is_absolute() {
             return Err(RootError::NotAbsolute(path.to_owned()));
@@ -101,8 +102,8 @@ impl Pinned {
         &self.real
     }
 
-    /// Returns true if its path lies in `other` by its letters and leads out of it: a program that may
-    /// write there made that so.
+    /// Returns true if the text of its path is within `other` and its target is not: a program that
+    /// may write there caused this.
     pub fn leads_out_of(&self, other: &Self) -> bool {
         let named_within = self.named != other.named
             && (self.named.starts_with(&other.named) || self.named.starts_with(&other.real));
@@ -114,18 +115,18 @@ impl Pinned {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RootError {
-    /// It is not absolute.
+    /// The path is not absolute.
     #[error("allow the folder `{0}`: it is not an absolute path")]
     NotAbsolute(PathBuf),
-    /// It is the root of the file system, which would confine nothing.
+    /// The path is the root of the file system, which would confine nothing.
     #[error("allow the folder `{0}`: it is the whole file system; name a folder in it")]
     WholeFileSystem(PathBuf),
-    /// It is missing, not a directory, or closed to this user.
+    /// The folder is missing, not a directory, or closed to this user.
     #[error("allow the folder `{path}`")]
     Open {
         /// The folder.
         path: PathBuf,
-        /// Why it did not open.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -198,7 +199,8 @@ impl Roots {
         self.roots.iter().map(|root| root.real.as_path())
     }
 
-    /// The innermost root that `path`, which has no `..`, lies in by its letters, and the rest below it.
+    /// Returns the innermost root that contains `path`, which has no `..`, by its text, and the
+    /// rest below it.
     pub(super) fn holding<'p>(&self, path: &'p Path) -> Option<(&Root, &'p Path)> {
         self.roots
             .iter()

@@ -27,7 +27,7 @@ pub struct StoreDir {
 pub struct StoredFile {
     /// The absolute path, as a hub sees it ([file.7]).
     pub path: PathBuf,
-    /// Its size in bytes.
+    /// Size in bytes.
     pub size: u64,
     /// The digest of its bytes.
     pub sha256: Sha256,
@@ -62,11 +62,11 @@ impl StoreDir {
         &self.path
     }
 
-    /// Removes one copy; one that is gone already is not an error.
+    /// Removes one copy; a missing one is not an error.
     ///
     /// # Errors
     ///
-    /// What the file system says.
+    /// The file system's error.
     pub fn forget(&self, file: &StoredFile) -> io::Result<()> {
         let Some(name) = file.path.file_name() else {
             return Ok(());
@@ -81,7 +81,7 @@ impl StoreDir {
     ///
     /// # Errors
     ///
-    /// What the file system says; some copies may be gone by then.
+    /// The file system's error; some copies may be removed by then.
     pub fn remove(self) -> io::Result<()> {
         trunkline_process::remove_tree(&self.path)
     }

@@ -365,7 +365,7 @@ fn a_pinned_folder_may_come_later_and_follows_no_link_then() {
         Pinned::new(Path::new("/")),
         Err(RootError::WholeFileSystem(_))
     ));
-    // A link that was there leads where it led.
+    // A link that existed leads to its earlier target.
     assert_eq!(
         Pinned::new(&place.root.join("a/b")).unwrap().real(),
         place.root.join("kept/b")
@@ -448,7 +448,7 @@ fn a_copy_is_of_one_version_however_often_the_file_is_written() {
             "a copy has parts of two versions"
         );
     }
-    // Left alone, it is copied, however young it is.
+    // Unchanged, it is copied, however young it is.
     place.write("a", SIZE);
     let checked = check(&path, &place.roots, most).unwrap();
     assert_eq!(super::store(&checked, &store).unwrap().size, most);

@@ -1,4 +1,4 @@
-//! How much passes a link in a second.
+//! Rates of a link's traffic.
 
 use std::{
     collections::VecDeque,
@@ -7,12 +7,12 @@ use std::{
 
 use crate::counters::LiveCounters;
 
-/// Rates are those of so long a time, or of the life of the link where that is shorter.
+/// Time that rates cover, unless the link is younger.
 const WINDOW: Duration = Duration::from_secs(10);
-/// How often the counters are remembered.
+/// Interval at which the counters are remembered.
 const STEP: Duration = Duration::from_secs(1);
 
-/// How much passed an agent's link in the last 10 s.
+/// Rates of an agent's link in the last 10 s.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 #[non_exhaustive]
 pub struct Rates {
@@ -26,7 +26,7 @@ pub struct Rates {
     pub turns: f64,
 }
 
-/// Remembers counters, to tell rates.
+/// Remembers counters, to compute rates.
 #[derive(Debug)]
 pub(crate) struct Meter {
     /// The last of each step, the oldest first: as many as a window has, and one before it.

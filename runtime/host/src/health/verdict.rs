@@ -1,4 +1,4 @@
-//! What is wrong with an agent, in words.
+//! Problems of an agent, in words.
 
 use std::{fmt, time::Duration};
 
@@ -16,11 +16,11 @@ const SLOW_READER: u64 = 1024 * 1024;
 /// Number of turns in a row that fail alike until the agent counts as failing.
 const FAILING_TURNS: u32 = 3;
 
-/// What is wrong with an agent and what to do, as one sentence.
+/// Problem of an agent and the next step, as one sentence.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Verdict {
-    /// How bad it is.
+    /// Severity of the problem.
     pub severity: Severity,
     /// The sentence.
     pub text: String,
@@ -186,7 +186,7 @@ fn noise(health: &AgentHealth) -> Option<Verdict> {
         "it writes lines to stdout that are no messages ({noise} of {}); have it print to stderr",
         lines.max(noise)
     );
-    // Much of what it says, or all that it ever said.
+    // Much of its output, or all of it.
     if noise >= FEW_NOISE && noise.saturating_mul(10) >= lines {
         warning(text)
     } else {

@@ -26,27 +26,28 @@ use crate::{
     usage::UsageLog,
 };
 
-/// How many earlier configurations of one agent may have sessions: each has a process of its own.
+/// Limit of earlier configurations of one agent with sessions: each has a process of its own.
 pub(super) const EARLIER: usize = 4;
-/// How many of all agents.
+/// Limit over all agents.
 pub(super) const EARLIER_OF_ALL: usize = 64;
 
-/// One agent with one configuration. Another configuration of it is another one of these, with a
+/// An agent with one configuration. Another configuration of it is another one of these, with a
 /// process of its own.
 pub(super) struct Agent {
     pub(super) shared: Arc<AgentShared>,
     pub(super) inbox: Arc<Inbox>,
-    /// How the driver begins, until it runs.
+    /// Connect function of the driver, until it runs.
     connect: Mutex<Option<Connect>>,
-    /// Whether streams that someone else makes reach it.
+    /// True if it is reached over streams of the embedder.
     over_streams: bool,
-    /// How its process is started; nothing for one over streams, and for one that may not run.
+    /// Maker of its process's description; `None` for an agent over streams, and for one that may
+    /// not run.
     pub(super) make: Option<MakeSpec>,
-    /// Why it may not run.
+    /// Reason why it may not run.
     pub(super) refusal: Option<PolicyRefusal>,
-    /// What its sandbox keeps from it.
+    /// Files that its sandbox protects from it.
     pub(super) trusted: Trusted,
-    /// Whether it runs in the folder of its sessions.
+    /// True if it runs in the folder of its sessions.
     pub(super) is_placed: bool,
 }
 
@@ -60,9 +61,9 @@ pub(super) struct Trusted {
 /// An agent as it was asked for.
 pub(super) struct Wanted {
     pub(super) config: AgentConfig,
-    /// What is known of it before it runs.
+    /// Declarations that are known before it runs.
     pub(super) declaration: Declaration,
-    /// Where it is reached over streams.
+    /// Connect function, if it is reached over streams.
     pub(super) connect: Option<Connect>,
     pub(super) refusal: Option<PolicyRefusal>,
 }
@@ -71,41 +72,40 @@ pub(super) struct Wanted {
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     pub(super) now: BTreeMap<Arc<str>, Arc<Agent>>,
-    /// Those that are another agent's configuration by now, or none's, and whose processes have not
-    /// ended; the oldest first.
+    /// Replaced or removed configurations whose processes have not ended; the oldest first.
     pub(super) earlier: Vec<Arc<Agent>>,
-    /// Those that run in a folder of their sessions, beside the agent of the same id in `now`.
+    /// Agents that run in a folder of their sessions, beside the agent of the same id in `now`.
     pub(super) placed: Vec<Arc<Agent>>,
     pub(super) default_agent: Option<String>,
     pub(super) max_sessions: Option<usize>,
 }
 
-/// What all agents of a host have in common, whenever they are made.
+/// Resources shared by all agents of a host, present and future.
 #[derive(Debug)]
 pub(super) struct Parts {
     pub(super) folder: Arc<HostFolder>,
     pub(super) store: Arc<Store>,
-    /// Where ended turns are written down, unless they are not.
+    /// Log of ended turns, if there is one.
     pub(super) usage: Option<Arc<UsageLog>>,
-    /// Where what passes over the links is seen, if it is.
+    /// Taps that see the traffic of the links, if there are any.
     pub(super) taps: Option<Arc<Taps>>,
     /// The records of live process trees.
     pub(super) records: Option<PathBuf>,
     /// The command for a built-in adapter.
     pub(super) profiles: Vec<String>,
-    /// What nothing in a sandbox sees.
+    /// Paths that nothing in a sandbox sees.
     pub(super) covered: Covered,
     /// When all processes die, unless it is put off.
     pub(super) deadline: Option<Deadline>,
-    /// The patterns that allow beside those of the configurations.
+    /// Patterns that allow, besides those in the configurations.
     pub(super) lasting_rules: LastingRules,
-    /// How many were made; each has a folder by its number.
+    /// Number of agents made so far, which names their folders.
     pub(super) made: AtomicUsize,
 }
 
 impl Parts {
-    /// Keeps from all that starts in a sandbox from now on the journal that a configuration names
-    /// and, where one of these agents is in a sandbox, the wire log.
+    /// Hides from all sandboxes that start from now on the journal that a configuration names and,
+    /// if one of these agents is in a sandbox, the wire log.
     pub(super) fn cover<'a>(
         &self,
         agents: impl IntoIterator<Item = &'a AgentConfig>,
@@ -200,7 +200,7 @@ impl Agents {
         self.now.values().chain(&self.placed).chain(&self.earlier)
     }
 
-    /// Whether new sessions go to this one.
+    /// Returns true if new sessions go to this one.
     pub(super) fn has(&self, agent: &Arc<Agent>) -> bool {
         let now = self
             .now
@@ -210,7 +210,7 @@ impl Agents {
         now.into_iter().any(|now| Arc::ptr_eq(now, agent))
     }
 
-    /// Those of this id that are earlier ones.
+    /// Returns the earlier configurations of this id.
     pub(super) fn earlier_of(&self, id: &str) -> impl Iterator<Item = &Arc<Agent>> {
         self.earlier
             .iter()
@@ -228,7 +228,7 @@ impl Agents {
             .filter(move |agent| !self.now.contains_key(&agent.shared.id) && newest(agent))
     }
 
-    /// Sessions that go on with an earlier configuration than that of this one.
+    /// Returns the number of sessions with an earlier configuration than this one.
     pub(super) fn draining(&self, agent: &Arc<Agent>) -> usize {
         let others = self
             .earlier_of(&agent.shared.id)
@@ -273,7 +273,7 @@ impl fmt::Debug for Agent {
 }
 
 impl Agent {
-    /// How its driver begins, for the first who asks.
+    /// Returns the connect function of its driver, to the first caller.
     pub(super) fn take_connect(&self) -> Option<Connect> {
         self.connect
             .lock()
@@ -281,7 +281,7 @@ impl Agent {
             .take()
     }
 
-    /// Whether its driver runs, or has run.
+    /// Returns true if its driver runs, or has run.
     pub(super) fn is_linked(&self) -> bool {
         self.refusal.is_none()
             && self
@@ -291,7 +291,7 @@ impl Agent {
                 .is_none()
     }
 
-    /// Whether it is what is wanted, so that its process may stay.
+    /// Returns true if it equals the wanted one, so that its process may stay.
     pub(super) fn is(&self, wanted: &Wanted, trusted: &Trusted) -> bool {
         self.shared.config == wanted.config
             && self.refusal == wanted.refusal
@@ -323,7 +323,7 @@ impl Agent {
         }
     }
 
-    /// How it is while it has no link.
+    /// Returns its health while it has no link.
     pub(super) fn health(&self) -> AgentHealth {
         AgentHealth {
             agent: self.shared.id.to_string(),

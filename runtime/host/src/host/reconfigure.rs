@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{ReconfigureError, declared::Declaration};
 
-/// What [`Host::reconfigure`] has done, by the agents' ids, in their order.
+/// Result of [`Host::reconfigure`], by the agents' ids, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Changes {
@@ -26,7 +26,7 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// Whether every agent is as before.
+    /// Returns true if every agent is unchanged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.added.is_empty() && self.changed.is_empty() && self.removed.is_empty()
@@ -34,41 +34,40 @@ impl Changes {
 }
 
 impl Host {
-    /// Gives a host that runs other agents, as a builder names them. Every session that is open
-    /// goes on as it is.
+    /// Replaces the agents of a running host with those of a builder. Every open session continues
+    /// unchanged.
     ///
-    /// - An agent that is **added** is there at once.
+    /// - An agent that is **added** is available at once.
     /// - An agent that is **changed** serves new sessions with the new configuration, in a new
-    ///   process. Its open sessions keep the process and the configuration that they have, even if
-    ///   that process has to be started again. It ends with the last of them.
-    /// - An agent that is **removed** gets no new sessions. Its process ends with the last one that
-    ///   is open.
-    /// - An agent that is **unchanged** keeps its process. Its configuration is compared as the
-    ///   organisation's policies leave it, and they are read again; that of one in a sandbox with
-    ///   the files that nothing in a sandbox may change.
+    ///   process. Its open sessions keep their process and configuration, even if that process has
+    ///   to be started again. It ends with the last of them.
+    /// - An agent that is **removed** gets no new sessions. Its process ends with its last open
+    ///   session.
+    /// - An agent that is **unchanged** keeps its process. Its configuration is compared after the
+    ///   organisation's policies, which are read again, have been applied; the configuration of an
+    ///   agent in a sandbox together with the files that nothing in a sandbox may change.
     ///
-    /// Of the builder the agents count, the default agent, `max_sessions`, the policy and the files
-    /// that nothing may write; with [`HostBuilder::config`] all of these are those of a
-    /// configuration. Folders, buffers, logs, the wire sink and the command for built-in adapters
-    /// stay those that the host was built with. An agent over streams that is over streams with an
-    /// equal configuration already keeps those that it has.
+    /// The builder's agents, default agent, `max_sessions`, policy and read-only files are used;
+    /// with [`HostBuilder::config`] all of these come from a configuration. Folders, buffers, logs,
+    /// the wire sink and the command for built-in adapters stay as they were when the host was
+    /// built. An agent over streams that already has an equal configuration over streams keeps its
+    /// streams.
     ///
-    /// Agents that are to stand by do so, if [`Host::stand_by`] was called before. Counters of a
-    /// changed agent begin at 0. What goes on with an earlier configuration is in
+    /// Standby agents start, if [`Host::stand_by`] was called before. Counters of a changed agent
+    /// begin at 0. Sessions that continue with an earlier configuration are counted in
     /// [`AgentHealth::draining`](crate::AgentHealth::draining) and
-    /// [`AgentStatus::draining`](crate::AgentStatus::draining). It counts for the limits of the agent and of the host.
+    /// [`AgentStatus::draining`](crate::AgentStatus::draining), and in the limits of the agent and
+    /// of the host.
     ///
     /// It reads the files of policies, so it blocks. All changes happen at once: [`Host::open`]
-    /// finds the agents of before or those of now. Of two calls at the same time one comes after
+    /// finds either the earlier agents or the new ones. Simultaneous calls are executed one after
     /// the other.
     ///
     /// # Errors
-    /// [`ReconfigureError`], and then nothing has changed: when a policy cannot be read, the default agent is none of the
-    /// agents, too many earlier configurations still have sessions, or the host is shutting down.
-    /// An agent that a policy forbids is not an error here, but one of [`Host::open`].
+    /// [`ReconfigureError`], and nothing has changed: a policy cannot be read, the default agent is none of the agents, too many earlier configurations still have sessions, or the host is shutting down. An agent that a policy forbids is not an error here, but one of [`Host::open`].
     ///
     /// # Panics
-    /// Outside a tokio runtime, where an agent is to stand by.
+    /// Outside a tokio runtime, if there is a standby agent.
     pub fn reconfigure(&self, mut agents: HostBuilder) -> Result<Changes, ReconfigureError> {
         let Narrowed {
             notices,
@@ -160,7 +159,7 @@ impl Host {
     }
 }
 
-/// What is to be done.
+/// Returns the changes to make.
 fn changes(set: &Agents, wanted: &[Wanted], trusted: &Trusted) -> Changes {
     let mut changes = Changes::default();
     for agent in wanted {
@@ -177,7 +176,7 @@ fn changes(set: &Agents, wanted: &[Wanted], trusted: &Trusted) -> Changes {
     changes
 }
 
-/// Whether these may go on beside the others that do.
+/// Checks that there is room for these among the earlier configurations with sessions.
 fn has_room(set: &Agents, replaced: &[Arc<Agent>]) -> Result<(), ReconfigureError> {
     for agent in replaced {
         let id = &agent.shared.id;

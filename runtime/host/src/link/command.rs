@@ -1,4 +1,4 @@
-//! What the users of a link ask of it.
+//! Commands of a link's users.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::{
     session::{Admitted, SessionShared},
 };
 
-/// One thing that is asked.
+/// A command.
 #[derive(Debug)]
 pub(crate) enum Command {
     Open {
@@ -57,7 +57,7 @@ pub(crate) enum Command {
         file: Box<FileInput>,
         admitted: Admitted,
     },
-    /// The text of an input that is too long for a line lies in a file, or cannot.
+    /// The text of an input that is too long for a line is in a file, or could not be written.
     Placed {
         session: Arc<SessionShared>,
         turn: TurnNo,
@@ -120,7 +120,7 @@ pub(crate) enum Command {
         list: Box<SessionsList>,
         reply: oneshot::Sender<SessionsListResult>,
     },
-    /// Starts a process that is to stand by.
+    /// Starts a standby process.
     Standby,
     /// Tries a failed agent again now.
     Retry,
@@ -167,5 +167,5 @@ impl Command {
     }
 }
 
-/// Where an answer goes.
+/// Sender of a reply.
 pub(crate) type Reply<T, E> = oneshot::Sender<Result<T, E>>;

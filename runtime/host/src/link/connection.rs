@@ -1,4 +1,4 @@
-//! One run of an adapter: its pipes and, where it is a process, the child.
+//! One run of an adapter: its pipes and, if it is a process, the child.
 
 use std::{
     fmt, io,
@@ -28,17 +28,17 @@ use trunkline_wirelog::{WireDirection, WireEvent};
 use super::{outbox::Outbox, tap::Tap};
 use crate::{config::EnvError, health::end_of};
 
-/// How long the process may take to end after its output has, unless it is being stopped.
+/// Time for the process to end after its output has, unless it is being stopped.
 pub(super) const EXIT_GRACE: Duration = Duration::from_millis(250);
-/// What [`Signal::Kill`] is in an exit status.
+/// Number of [`Signal::Kill`] in an exit status.
 const SIGKILL: i32 = 9;
-/// How long stderr is read on after the process has ended while a descendant holds it open.
+/// Time to read stderr after the process has ended while a descendant holds it open.
 const STDERR_GRACE: Duration = Duration::from_millis(100);
 
 /// Says how the process is started, with the values that its variables have now. Blocks.
 pub(crate) type MakeSpec = Arc<dyn Fn() -> Result<ChildSpec, EnvError> + Send + Sync>;
 
-/// How a run of the adapter begins.
+/// Method to start a run of the adapter.
 pub(crate) enum Connect {
     /// By starting a process. What is started is made anew for each start, and blocks.
     Process(MakeSpec),
@@ -61,13 +61,13 @@ pub(crate) type Streams = (
     Box<dyn AsyncWrite + Send + Unpin>,
 );
 
-/// What the driver reads.
+/// Input of the driver: the adapter's output.
 pub(super) enum Output {
     Pipe(ChildStdout),
     Stream(Box<dyn AsyncRead + Send + Unpin>),
 }
 
-/// One run.
+/// A run.
 pub(super) struct Connection {
     pub(super) output: Option<Output>,
     pub(super) input: Option<Input>,
@@ -79,11 +79,11 @@ pub(super) struct Connection {
     agent_wire: Option<AgentWireListener>,
     /// Sees what passes.
     pub(super) tap: Option<Tap>,
-    /// Why it ends, where the host made it end.
+    /// Reason of its end, if the host caused it.
     pub(super) ending: Option<Ended>,
 }
 
-/// What the driver writes.
+/// Output of the driver: the adapter's input.
 pub(super) enum Input {
     Pipe(ChildStdin),
     Stream(Box<dyn AsyncWrite + Send + Unpin>),
@@ -119,7 +119,7 @@ impl Connection {
         max_line: usize,
         stderr_tail: usize,
     ) -> Self {
-        // Before anything that it says.
+        // Before any of its output.
         tap.iter().for_each(|tap| {
             tap.take(WireEvent::Started {
                 pid: Some(child.pid()),
@@ -182,12 +182,12 @@ impl Connection {
         };
         self.see(WireEvent::StdinClosed);
         if let Input::Stream(mut stream) = input {
-            // A stream that cannot say so at once says it by being dropped.
+            // A stream that cannot be shut down at once is closed by dropping it.
             let _ = Pin::new(&mut stream).poll_shutdown(&mut Context::from_waker(Waker::noop()));
         }
     }
 
-    /// Appends a message to what is written, and says how long its line is.
+    /// Appends a message to the buffer, and returns the length of its line.
     pub(super) fn push(&mut self, message: &HostMessage) -> u64 {
         let before = self.outbox.end();
         self.outbox.push(message);
@@ -197,7 +197,7 @@ impl Connection {
         self.outbox.end() - before
     }
 
-    /// Shows it to the tap, where there is one.
+    /// Passes an event to the tap, if there is one.
     pub(super) fn see(&self, event: WireEvent<'_>) {
         if let Some(tap) = &self.tap {
             tap.take(event);
@@ -310,7 +310,7 @@ impl Stderr {
                 _ = finished => false,
             };
             if !ended {
-                // What cannot be read any more is over.
+                // The rest that cannot be read is ignored.
                 let _ = drain.finish(STDERR_GRACE, log).await;
             }
         });
@@ -366,7 +366,7 @@ pub(super) async fn spawn(make: MakeSpec) -> Result<Child, Failure> {
         .map_err(|error| start_failure(&error))
 }
 
-/// What the sessions that wait learn of a spawn error.
+/// Converts a spawn error to the failure that waiting sessions receive.
 fn start_failure(error: &SpawnError) -> Failure {
     let category = match error {
         SpawnError::NotFound { .. } | SpawnError::Interpreter { .. } => Category::NotInstalled,

@@ -78,7 +78,7 @@ pub(crate) struct Driver {
     sessions: Vec<Option<Entry>>,
     connection: Option<Box<Connection>>,
     starting: Option<Work<Result<Box<Connection>, Failure>>>,
-    /// The tap of the latest run, where there is one.
+    /// The tap of the latest run, if there is one.
     tap: Option<Tap>,
     ending: Option<Work<ProcessEnd>>,
     /// The time at which a process whose input is broken is killed.
@@ -93,7 +93,7 @@ pub(crate) struct Driver {
     commands: VecDeque<Command>,
     /// The mailboxes whose readers are woken after this wake's events.
     touched: Vec<Mailbox>,
-    /// The turns that ended in this wake, where a usage log wants them.
+    /// Turns that ended in this wake, if there is a usage log.
     ended: Vec<EndedTurn>,
     waiting: HashMap<Ticket, Waiting>,
     /// The requests for a list of the agent's sessions without an answer.
@@ -132,15 +132,16 @@ struct Entry {
     opened: Instant,
     /// Bytes of messages for it that were handed to the writer.
     bytes_out: u64,
-    /// What the usage log is to know of it, where there is one.
+    /// Facts for the usage log, if there is one.
     usage_so_far: Option<Box<SessionUsage>>,
-    /// What a subscriber of traces sees of it, where there is one.
+    /// Spans for a subscriber of traces, if there is one.
     spans: Option<Box<Spans>>,
     /// The bound of its lookups of names, once it had one.
     lookups: Option<SessionLookups>,
 }
 
-/// What was given to the core, until it is answered or, if it is a file, has left the queue.
+/// Command that was given to the core, until it is answered or, if it is a file, has left the
+/// queue.
 struct Waiting {
     what: Asked,
     admitted: Admitted,
@@ -152,7 +153,7 @@ enum Asked {
     File,
 }
 
-/// What one wake found.
+/// Result of one wake.
 #[derive(Default)]
 struct Wake {
     commands: bool,
@@ -282,8 +283,8 @@ impl Driver {
                 wake.read = Some(read);
                 any = true;
             }
-            // An exit is handled after what was read, and looked at each time: a descendant may go
-            // on writing forever.
+            // An exit is handled after the output that was read, and checked each time: a
+            // descendant may write forever.
             if let Some(child) = &mut connection.child
                 && child.poll_wait(cx).is_ready()
             {

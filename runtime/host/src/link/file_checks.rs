@@ -21,7 +21,7 @@ use crate::{
     session::SessionShared,
 };
 
-/// What all files of a link are checked by.
+/// Criteria for all files of a link.
 #[derive(Debug)]
 pub(super) struct FileChecks(Arc<Shared>);
 
@@ -34,7 +34,7 @@ struct Shared {
     dispatch: Mutex<Dispatch<(FileCheck, Promise)>>,
 }
 
-/// One file to check.
+/// A file to check.
 #[derive(Debug)]
 pub(super) struct FileCheck {
     pub(super) key: Key,
@@ -158,7 +158,7 @@ impl Shared {
 }
 
 impl FileCheck {
-    /// What it holds of memory while it waits, in bytes.
+    /// Returns its memory while it waits, in bytes.
     fn weight(&self) -> u64 {
         let FileOutput {
             file_path,

@@ -36,7 +36,7 @@ pub(crate) struct Inbox {
     exchanges: Arc<Exchanges>,
 }
 
-/// What bounds an inbox.
+/// Bounds of an inbox.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InboxLimits {
     pub(crate) queued_inputs: usize,
@@ -61,7 +61,7 @@ impl Inbox {
         self.commands.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes an input or another thing into account among those of its session that wait, or refuses it.
+    /// Accepts an input or another item among the waiting ones of its session, or refuses it.
     pub(crate) fn admit(&self, waiting: &AtomicU32, bytes: usize) -> Result<(), SendError> {
         let limit = u32::try_from(self.limits.queued_inputs).unwrap_or(u32::MAX);
         if waiting.fetch_add(1, Ordering::AcqRel) >= limit {
@@ -70,7 +70,7 @@ impl Inbox {
         }
         let accepted = self.accepted.fetch_add(bytes, Ordering::AcqRel);
         let before = accepted + self.unwritten.load(Ordering::Acquire);
-        // Where nothing waits one input may go, however large: its maker bounds it.
+        // If nothing waits, one input is accepted, however large: its maker bounds it.
         if before > 0 && before + bytes > self.limits.outbox {
             self.release(waiting, bytes);
             return Err(SendError::Busy);
@@ -78,13 +78,13 @@ impl Inbox {
         Ok(())
     }
 
-    /// What was accepted waits no more.
+    /// Releases an accepted item that no longer waits.
     pub(crate) fn release(&self, waiting: &AtomicU32, bytes: usize) {
         waiting.fetch_sub(1, Ordering::AcqRel);
         self.release_bytes(bytes);
     }
 
-    /// What was accepted has left the queue.
+    /// Releases the bytes of an accepted item that has left the queue.
     pub(crate) fn release_bytes(&self, bytes: usize) {
         self.accepted.fetch_sub(bytes, Ordering::AcqRel);
     }
@@ -115,7 +115,7 @@ impl Inbox {
         dropped.into_iter().flatten().for_each(Command::lose);
     }
 
-    /// Whether the driver has gone.
+    /// Returns true if the driver has ended.
     pub(crate) fn is_closed(&self) -> bool {
         self.lock().is_none()
     }
@@ -148,7 +148,7 @@ impl Inbox {
         Poll::Ready(())
     }
 
-    /// Whether nothing waits.
+    /// Returns true if nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.lock().as_ref().is_none_or(VecDeque::is_empty)
     }
@@ -163,7 +163,7 @@ impl Inbox {
         self.limits.max_file_bytes
     }
 
-    /// Where the sessions' exchange folders are made.
+    /// Returns the parent of the sessions' exchange folders.
     pub(crate) fn exchanges(&self) -> &Arc<Exchanges> {
         &self.exchanges
     }

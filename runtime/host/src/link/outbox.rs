@@ -1,4 +1,4 @@
-//! What waits to be written: one buffer, drained by one write.
+//! Messages that wait to be written: one buffer, drained by one write.
 
 use std::{
     io,
@@ -40,7 +40,7 @@ impl Outbox {
         self.answers.min(self.len())
     }
 
-    /// How many bytes wait.
+    /// Returns the number of waiting bytes.
     pub(super) fn len(&self) -> usize {
         self.buffer.len() - self.sent
     }
@@ -49,7 +49,7 @@ impl Outbox {
         self.len() == 0
     }
 
-    /// What was appended behind this place of all that is ever written, and waits.
+    /// Returns the waiting bytes that were appended behind this position in all output.
     pub(super) fn since(&self, end: u64) -> &[u8] {
         let at = usize::try_from(end.saturating_sub(self.written)).unwrap_or(usize::MAX);
         self.buffer
@@ -57,17 +57,17 @@ impl Outbox {
             .unwrap_or_default()
     }
 
-    /// How many bytes were ever written.
+    /// Returns the number of bytes written so far.
     pub(super) fn written(&self) -> u64 {
         self.written
     }
 
-    /// Where the next message begins in all that is ever written.
+    /// Returns the position of the next message in all output.
     pub(super) fn end(&self) -> u64 {
         self.written + self.len() as u64
     }
 
-    /// Writes once; says how much.
+    /// Writes once and returns the number of bytes.
     pub(super) fn poll_write<W: AsyncWrite + Unpin + ?Sized>(
         &mut self,
         writer: &mut W,

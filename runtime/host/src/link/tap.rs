@@ -1,4 +1,4 @@
-//! What passes over a link, for who asked to see it.
+//! Taps of a link's traffic.
 
 use std::{
     fmt,
@@ -11,11 +11,11 @@ use std::{
 use trunkline_process::{AgentDirection, AgentWireEvent};
 use trunkline_wirelog::{Wire, WireDirection, WireEvent, WireSink};
 
-/// Where a host hands what passes over its links.
+/// Receiver of the traffic of a host's links.
 #[derive(Debug)]
 pub(crate) struct Taps {
     pub(crate) sink: Arc<dyn WireSink>,
-    /// How many runs of adapters there were.
+    /// Number of runs of adapters.
     runs: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! What a session's handles and its link share.
+//! State shared by a session's handles and its link.
 
 use std::{
     io,
@@ -25,7 +25,7 @@ use crate::{
     mailbox::Mailbox,
 };
 
-/// What a session's handles and its link share.
+/// State shared by a session's handles and its link.
 #[derive(Debug)]
 pub(crate) struct SessionShared {
     /// The id that its user knows.
@@ -41,12 +41,12 @@ pub(crate) struct SessionShared {
     cwd: Option<Box<Pinned>>,
     /// The copies of its files.
     copies: Mutex<Copies>,
-    /// What its options handed over in secret, up to its close.
+    /// Secrets in its options, until its close.
     secrets: Mutex<HeldSecrets>,
     pub(crate) delivery: EventDelivery,
     /// The session's place in the core; set by the link when it takes the session.
     pub(crate) key: AtomicU64,
-    /// What was counted of it.
+    /// Counters.
     pub(crate) counted: LiveSessionCounters,
     /// Inputs that were accepted and have not been written.
     pub(crate) waiting: AtomicU32,
@@ -133,12 +133,12 @@ impl SessionShared {
         self.cwd.as_deref().cloned().into_iter().chain(exchange)
     }
 
-    /// Where the links in the working directory that it chose lead.
+    /// Returns the working directory that it chose, with links resolved.
     pub(crate) fn real_cwd(&self) -> Option<&Path> {
         self.cwd.as_deref().map(Pinned::real)
     }
 
-    /// Copies a file in and says how it is announced. Blocks on the file system.
+    /// Copies a file in and returns its announcement. Blocks on the file system.
     pub(super) fn place(
         &self,
         path: &Path,
@@ -179,7 +179,7 @@ impl SessionShared {
             .map_err(|error| format!("the input is too long for a line, and has no file: {error}"))
     }
 
-    /// The event with its members that lie in files, and an error where one cannot be had
+    /// Returns the event with its members from files, and an error for one that cannot be read
     /// ([large.3]). Blocks on the file system.
     pub(crate) fn with_large(&self, event: Event, large: &Large) -> (Option<Event>, Event) {
         let mut members = Vec::new();
@@ -294,7 +294,7 @@ pub(crate) struct Admitted {
 }
 
 impl Admitted {
-    /// It has left the queue: its bytes count with the writer's, if at all.
+    /// Records that it has left the queue: its bytes count with the writer's, if at all.
     pub(crate) fn unqueued(&mut self) {
         self.session
             .inbox
@@ -311,10 +311,10 @@ impl Drop for Admitted {
 /// The least that a copy counts, in bytes: an empty one has a name, too.
 const LEAST_OF_A_FILE: u64 = 4096;
 
-/// What the copies of a session's files take, until it is gone.
+/// Copies of a session's files, which are removed with this value.
 #[derive(Debug, Default)]
 struct Copies {
-    /// Those that do not lie in its exchange folder.
+    /// Copies outside of its exchange folder.
     paths: Vec<PathBuf>,
     bytes: u64,
 }

@@ -1,4 +1,4 @@
-//! What a session does, has and takes at a moment.
+//! Status of a session at a moment.
 
 use std::time::Duration;
 
@@ -6,34 +6,34 @@ use serde::{Serialize, Serializer};
 use trunkline_core::{SessionState, TurnNo};
 use trunkline_protocol::SessionId;
 
-/// What a session does, has and takes at a moment. Serialised, times are in seconds.
+/// Status of a session at a moment. Serialised, times are in seconds.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct SessionStatus {
-    /// Its id.
+    /// Session id.
     pub id: SessionId,
     /// The id of its agent.
     pub agent: String,
-    /// What it does.
+    /// Activity.
     pub state: SessionState,
-    /// How long it has been open.
+    /// Time since it was opened.
     #[serde(serialize_with = "seconds")]
     pub age: Duration,
     /// The turn that runs. `None` if none does.
     pub turn: Option<TurnNo>,
-    /// How long that turn has run.
+    /// Running time of that turn.
     #[serde(serialize_with = "seconds_of")]
     pub turn_age: Option<Duration>,
-    /// How long that turn has been silent. `None` too where its silence does not count: a request
-    /// waits for an answer, or the adapter is asked to hold the session back.
+    /// Silence of that turn. `None` also if it does not count: a request waits for an answer, or
+    /// the adapter is asked to hold the session back.
     #[serde(serialize_with = "seconds_of")]
     pub silent_for: Option<Duration>,
     /// Inputs that wait to be written.
     pub queued_inputs: usize,
-    /// How long the first of them has waited.
+    /// Waiting time of the first of them.
     #[serde(serialize_with = "seconds_of")]
     pub queue_age: Option<Duration>,
-    /// How long the inputs that were written had waited, added up.
+    /// Sum of the waiting times of written inputs.
     #[serde(serialize_with = "seconds")]
     pub queue_time: Duration,
     /// Permissions and questions that wait for an answer.
@@ -42,8 +42,8 @@ pub struct SessionStatus {
     pub bytes_in: u64,
     /// Bytes of messages for it that were handed to the adapter's pipe.
     pub bytes_out: u64,
-    /// Bytes of its events that wait to be read, in memory and on disk: those of turns that have
-    /// not ended, and those outside turns.
+    /// Unread bytes of its events, in memory and on disk: of turns that have not ended, and outside
+    /// turns.
     pub unread_bytes: u64,
     /// True while the adapter is asked to hold its messages back ([flow.1]).
     pub held_back: bool,

@@ -1,8 +1,8 @@
-//! Which words of `mode` and `permission_mode` ask at least as much as what is configured.
+//! Values of `mode` and `permission_mode` that ask at least as much as the configured one.
 
 use crate::config::{AgentConfig, AgentFacts, Profile, agent_facts};
 
-/// The modes of a profile's agents, as far as it is known what they ask.
+/// Modes of a profile's agents, as far as their meaning is known.
 struct Modes {
     /// Key of the profile's object that chooses a mode.
     option: Option<&'static str>,
@@ -21,7 +21,7 @@ struct FixedModes {
     looser: &'static [&'static str],
 }
 
-/// What is meant by these words wherever they are known.
+/// Meaning of these words for every agent that knows them.
 const ANY: FixedModes = FixedModes {
     option: "mode",
     asking: &[&["plan", "read-only"], &["default", "ask"]],
@@ -73,7 +73,7 @@ impl From<&'static AgentFacts> for Modes {
     }
 }
 
-/// The modes of an agent, and where its configuration stands among them.
+/// The modes of an agent, and the rank of the configured one.
 pub(super) struct Ladder<'c> {
     modes: Modes,
     configured: Option<&'c str>,
@@ -100,7 +100,8 @@ impl<'c> Ladder<'c> {
         }
     }
 
-    /// Whether a session stays within the configuration by this word. An empty one is none.
+    /// Returns true if a session stays within the configuration with this word. An empty one counts
+    /// as none.
     pub(super) fn holds(&self, asked: Option<&str>) -> bool {
         let Some(asked) = asked.filter(|asked| !asked.is_empty()) else {
             return true;
@@ -127,7 +128,7 @@ impl<'c> Ladder<'c> {
     }
 }
 
-/// Whether a word means this mode, in any case, or as the last part of a URL.
+/// Returns true if a word means this mode, in any case, or as the last part of a URL.
 fn is(known: &str, word: &str) -> bool {
     let word = match word.contains("://") {
         true => word.rsplit(['#', '/']).next().unwrap_or(word),

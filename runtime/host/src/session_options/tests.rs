@@ -39,7 +39,7 @@ fn updated(config: &AgentConfig, members: &Value) -> Result<(), SessionOption> {
     update(config, &changes)
 }
 
-/// What no session sets unless its operator lists the option.
+/// Returns options that a session sets only if its operator lists them.
 fn bypasses() -> Vec<(SessionOption, Value)> {
     use SessionOption as O;
     let arguments = [

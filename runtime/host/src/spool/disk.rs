@@ -20,14 +20,14 @@ pub(super) struct Disk {
     strips: HashMap<u64, Strip>,
     /// Pieces that no mailbox has.
     free: Vec<u32>,
-    /// How many pieces there are.
+    /// Number of pieces.
     made: u32,
 }
 
-/// What one mailbox has of the file.
+/// One mailbox's part of the file.
 #[derive(Debug, Default)]
 struct Strip {
-    /// How many pieces were given back.
+    /// Number of freed pieces.
     gone: u64,
     pieces: VecDeque<u32>,
     /// From where on nothing is what was written. A piece may still hold what another mailbox
@@ -37,7 +37,7 @@ struct Strip {
 
 /// A range within one piece.
 struct Part {
-    /// Where it begins in the file.
+    /// Offset in the file.
     at: u64,
     bytes: usize,
 }
@@ -106,7 +106,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Gives back the pieces that lie before this place.
+    /// Frees the pieces before this offset.
     pub(super) fn forget_before(&mut self, mailbox: u64, at: u64) {
         let Some(strip) = self.strips.get_mut(&mailbox) else {
             return;
@@ -138,7 +138,7 @@ impl Disk {
 }
 
 impl Strip {
-    /// The part of a range that lies in one piece.
+    /// Returns the part of a range within one piece.
     fn part(&self, at: u64, bytes: usize) -> io::Result<Part> {
         let index = (at / PIECE_BYTES)
             .checked_sub(self.gone)

@@ -217,7 +217,7 @@ mod tests {
         let all = [OLDER_NAME, FILE_NAME]
             .map(|name| lines(folder.path().join(name)))
             .concat();
-        // Of 2000 lines of 29 bytes those of the last two files are kept.
+        // Of 2000 lines of 29 bytes, the last two files remain.
         assert!(all.len() > 500, "{}", all.len());
         assert!(all.iter().all(|line| line.len() == 28), "{all:?}");
         for host in 0..hosts {

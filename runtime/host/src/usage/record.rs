@@ -74,7 +74,7 @@ pub struct UsageRecord {
     pub duration_ms: Option<u64>,
 }
 
-/// Tokens, each number as far as it is known, with the meaning of the protocol's `usage`.
+/// Tokens, each number if it is known, with the meaning of the protocol's `usage`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs, reason = "each is the protocol's field of that name")]

@@ -46,7 +46,7 @@ pub async fn started(peers: &mut mpsc::Receiver<(String, Peer)>, name: &str) -> 
     peer
 }
 
-/// One turn of a session.
+/// Runs a turn of a session.
 pub async fn turn(session: &Session, peer: &mut Peer, id: &str) {
     let turn = session.send("hello").expect("an open session");
     assert_eq!(peer.read("user.input").await["session_id"], id);

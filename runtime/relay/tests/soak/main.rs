@@ -75,8 +75,8 @@ async fn soak() -> ExitCode {
     let mut seed = trunkline_testing::seed();
     let begun = Instant::now();
     let mut tally = Tally::default();
-    // The first rounds allocate what stays: threads, pools, the registry of signals. What a rare
-    // event leaves was there after 24 seconds in each long run.
+    // The first rounds allocate permanent memory: threads, pools, the registry of signals. The
+    // remains of rare events had appeared within 24 seconds in each long run.
     let (rounds, steps) = match seconds {
         Some(_) => (WARM_UP_ROUNDS, 1500),
         None => (1, 40),

@@ -54,7 +54,7 @@ async fn agents_are_registered_by_one_form_and_found_by_both() {
             assert!(ends.lines().is_empty(), "{id:?}");
         }
     }
-    // An agent whose own id looks like that of another one with its runtime.
+    // An agent whose own id looks like the id of another one with its runtime.
     let mut ends = Ends::new().await;
     ends.bridge.set_agents(["a", "r.a"].map(agent).into());
     for (bare_ids, id, meant) in [

@@ -1,4 +1,4 @@
-//! Sessions, turns and what is said in them.
+//! Sessions, turns and their texts.
 
 use super::*;
 

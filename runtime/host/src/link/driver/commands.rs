@@ -1,4 +1,4 @@
-//! What the users of the link ask of it.
+//! Handles the commands of the link's users.
 
 use std::{collections::VecDeque, sync::atomic::Ordering, time::Instant};
 
@@ -228,7 +228,7 @@ impl Driver {
             Command::Retire => self.retired = true,
             Command::Shutdown { steps, done } => {
                 self.stopped.extend(done);
-                // The end of a host does not wait as long as that of one agent may.
+                // The end of a host does not wait as long as the end of one agent may.
                 if std::mem::take(&mut self.retired) || !self.down {
                     self.shut_down(steps, now);
                 }

@@ -1,4 +1,4 @@
-//! What the core asks for, done.
+//! Executes the effects of the core.
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -102,7 +102,7 @@ impl Driver {
                         let at = writer.as_ref().map(|connection| connection.outbox.end());
                         self.core.handle_written_at(key, turn, at);
                     }
-                    // What lies in a file is not written; its bytes have counted until here.
+                    // A text in a file is not written; its bytes have counted until here.
                     if let (Some(_), HostBody::UserInput(input)) =
                         (&message.large, &mut message.body)
                     {
@@ -372,7 +372,7 @@ impl Driver {
         }
     }
 
-    /// A session's events fit nowhere any more: it ends, and says so.
+    /// The events of a session have no room: it ends with this reason.
     pub(super) fn overflow(&mut self, key: Key, unread: u64, now: Instant) {
         self.agent.counters.overflows.one();
         let why = format!(

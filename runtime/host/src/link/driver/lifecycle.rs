@@ -1,4 +1,4 @@
-//! How a run of the adapter begins and ends.
+//! Begin and end of a run of the adapter.
 
 use std::{io, sync::atomic::Ordering, time::Instant};
 
@@ -50,7 +50,7 @@ impl Driver {
         self.handle_output_ended(now);
     }
 
-    /// Nothing can be written any more. What the process still says is read; it ends soon, or is made to.
+    /// Writing has failed. Further output of the process is read; it ends soon, or is made to.
     pub(super) fn handle_input_broken(&mut self, error: &io::Error, now: Instant) {
         let Some(connection) = &mut self.connection else {
             return;
@@ -157,7 +157,7 @@ impl Driver {
         self.last_wait = Some(steps.eof);
     }
 
-    /// Ends by itself, where no session is open or on its way and none comes any more.
+    /// Ends by itself if no session is open or being opened, and none can come.
     pub(super) fn end_if_retired(&mut self, now: Instant) {
         if self.retired && !self.down && self.agent.opened.load(Ordering::Acquire) == 0 {
             self.shut_down(self.agent.config.timeouts.shutdown, now);
@@ -165,7 +165,7 @@ impl Driver {
         }
     }
 
-    /// Takes the steps of the stop that are due ([process.2]); meanwhile reading and answering go on.
+    /// Takes the due steps of the stop ([process.2]); meanwhile reading and answering continue.
     pub(super) fn go_on_stopping(&mut self, now: Instant) {
         if !self.down {
             return;

@@ -1,4 +1,4 @@
-//! What the adapter says, line by line.
+//! Handles the adapter's output, line by line.
 
 use std::time::Instant;
 

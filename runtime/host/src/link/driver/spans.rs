@@ -1,6 +1,6 @@
-//! What a subscriber of traces sees: a span for each session and turn within that of their adapter,
-//! an event where one begins and ends, where a permission is asked and answered. Nothing of what
-//! was said is in them, and no secret. Without a subscriber that wants them nothing is made.
+//! Spans for a subscriber of traces: one for each session and turn within their adapter's, and
+//! events at their begin and end and when a permission is requested and answered. They contain no
+//! content and no secret. Without an interested subscriber nothing is made.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use trunkline_redact as redact;
 
 use crate::{TurnEnd, TurnNo, TurnScope};
 
-/// How much of a name that an adapter chose is shown, in bytes.
+/// Shown length of a name that an adapter chose, in bytes.
 const MOST_NAME: usize = 64;
 
 /// The spans of one session.
@@ -24,7 +24,7 @@ pub(super) struct Spans {
 }
 
 impl Spans {
-    /// A session begins; nothing where no one subscribes.
+    /// Begins the span of a session; `None` without a subscriber.
     #[inline]
     pub(super) fn opened(id: &SessionId) -> Option<Box<Self>> {
         tracing::enabled!(Level::DEBUG).then(|| Self::open(id))

@@ -1,4 +1,4 @@
-//! What the link says of itself and of its sessions.
+//! Status of the link and its sessions.
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use crate::{
 };
 
 impl Driver {
-    /// How the agent is now.
+    /// Returns the present health of the agent.
     pub(super) fn health(&self, now: Instant) -> AgentHealth {
         let figures = self.core.process_figures(now);
         let child = self.connection.as_ref();
@@ -46,7 +46,7 @@ impl Driver {
         }
     }
 
-    /// What one session does now, or all.
+    /// Returns the present status of one session, or of all.
     pub(super) fn statuses(&self, of: Option<&SessionShared>, now: Instant) -> Vec<SessionStatus> {
         let wanted =
             |entry: &&Entry| of.is_none_or(|session| std::ptr::eq(session, &*entry.shared));

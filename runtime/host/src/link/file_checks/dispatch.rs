@@ -1,19 +1,19 @@
-//! Which file is checked next: sessions take turns, and none takes all places ([session.3]).
+//! Order of file checks: sessions take turns, and none takes all places ([session.3]).
 
 use std::collections::{HashMap, VecDeque};
 
 use trunkline_core::{Key, share::may_take};
 
-/// How many files of one link are checked at a time: each has a thread and some descriptors.
+/// Limit of simultaneous file checks of one link: each has a thread and some descriptors.
 const AT_WORK: usize = 32;
-/// How many of them may be of one session, whose file system may hang.
+/// Limit of these for one session, whose file system may hang.
 const AT_WORK_OF_ONE: usize = 8;
-/// How many bytes of memory what waits may hold.
+/// Limit of memory for waiting files, in bytes.
 const WAITING_BYTES: u64 = 64 * 1024 * 1024;
-/// How many of them may be of one session, beyond its first file.
+/// Limit of this for one session, beyond its first file.
 const WAITING_BYTES_OF_ONE: u64 = 4 * 1024 * 1024;
 
-/// What waits, by session.
+/// Waiting files, by session.
 #[derive(Debug)]
 pub(super) struct Dispatch<T> {
     lines: HashMap<Key, Line<T>>,
@@ -28,7 +28,7 @@ struct Line<T> {
     waiting: VecDeque<T>,
     at_work: usize,
     weight: u64,
-    /// Whether it is among the turns.
+    /// True if it is among the turns.
     has_turn: bool,
 }
 
@@ -55,7 +55,7 @@ impl<T> Default for Line<T> {
 }
 
 impl<T> Dispatch<T> {
-    /// Adds what waits, with its bytes; says whether a worker is to be started. Gives it back when
+    /// Adds an item with its bytes; returns true if a worker must be started. Returns the item if
     /// there is no room.
     pub(super) fn put(&mut self, key: Key, weight: u64, item: T) -> Result<bool, T> {
         let own = self.lines.get(&key).map_or(0, |line| line.weight);
@@ -73,7 +73,7 @@ impl<T> Dispatch<T> {
         Ok(starts)
     }
 
-    /// What a worker does next; nothing when it is to end.
+    /// Returns the next item for a worker; `None` if the worker must end.
     pub(super) fn take(&mut self) -> Option<T> {
         while let Some(key) = self.turns.pop_front() {
             let Some(line) = self.lines.get_mut(&key) else {
