@@ -306,7 +306,9 @@ fn clauses() -> Vec<String> {
 fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
     let spec = spec();
     let mut found: Vec<(String, &str)> = Vec::new();
+    let mut before = "";
     for line in spec.lines() {
+        let anchor = std::mem::replace(&mut before, line);
         let Some((id, rest)) = line
             .strip_prefix("**[")
             .and_then(|line| line.split_once("]** *"))
@@ -324,6 +326,7 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
             ["host", "adapter", "both", "relay"].contains(&binds),
             "{id} binds {binds}"
         );
+        assert_eq!(anchor, format!("<a id=\"{id}\"></a>"), "before {id}");
         found.push((id.to_owned(), binds));
     }
     for (family, count) in FAMILIES {
@@ -343,8 +346,9 @@ fn each_clause_stands_once_in_its_order_and_says_whom_it_binds() {
     );
 }
 
-/// The Rust sources below a folder. Skips what is built and hidden, and goes no deeper than a workspace does.
-fn sources(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
+/// The files below a folder whose names end so. Skips what is built and hidden, and goes no deeper
+/// than a workspace does.
+fn files(folder: &Path, ending: &str, depth: usize, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
         let (path, name) = (entry.path(), entry.file_name());
@@ -352,11 +356,29 @@ fn sources(folder: &Path, depth: usize, found: &mut Vec<PathBuf>) {
         let skipped =
             name == "target" || name == "node_modules" || name.to_string_lossy().starts_with('.');
         if kind.is_dir() && depth > 0 && !skipped {
-            sources(&path, depth - 1, found);
-        } else if kind.is_file() && path.extension().is_some_and(|extension| extension == "rs") {
+            files(&path, ending, depth - 1, found);
+        } else if kind.is_file()
+            && path
+                .extension()
+                .is_some_and(|extension| extension == ending)
+        {
             found.push(path);
         }
     }
+}
+
+/// The workspace. Outside of it, the crate has its own files only.
+fn files_of_the_workspace(ending: &str) -> Vec<PathBuf> {
+    let workspace = crate_folder().parent().unwrap();
+    let whole = workspace.join("Cargo.lock").exists();
+    let mut found = Vec::new();
+    files(
+        if whole { workspace } else { crate_folder() },
+        ending,
+        10,
+        &mut found,
+    );
+    found
 }
 
 #[test]
@@ -366,17 +388,8 @@ fn each_citation_names_a_clause() {
     let unknown: Vec<String> = cited(&spec).filter(|id| !clauses.contains(id)).collect();
     assert_eq!(unknown, [""; 0], "SPEC.md cites what it does not have");
 
-    let workspace = crate_folder().parent().unwrap();
-    // Outside its workspace the crate has its own sources only.
-    let whole = workspace.join("Cargo.lock").exists();
-    let mut files = Vec::new();
-    sources(
-        if whole { workspace } else { crate_folder() },
-        10,
-        &mut files,
-    );
     let mut count = 0;
-    for file in files {
+    for file in files_of_the_workspace("rs") {
         let text = fs::read_to_string(&file).unwrap();
         for (at, line) in text.lines().enumerate() {
             let Some((_, comment)) = line.split_once("//") else {
@@ -394,4 +407,39 @@ fn each_citation_names_a_clause() {
         }
     }
     assert!(count > 50, "{count} citations were found");
+}
+
+/// A page without its blocks and spans of code.
+fn without_code(page: &str) -> String {
+    let blocks = page.split("```").step_by(2);
+    blocks
+        .flat_map(|prose| prose.split('`').step_by(2))
+        .collect()
+}
+
+#[test]
+fn each_citation_of_a_page_is_a_link_to_its_clause() {
+    let clauses: BTreeSet<String> = clauses().into_iter().collect();
+    let mut count = 0;
+    for file in files_of_the_workspace("md") {
+        let page = fs::read_to_string(&file).unwrap();
+        for id in cited(&without_code(&page)) {
+            assert!(clauses.contains(&id), "{} cites [{id}]", file.display());
+            let linked = page.lines().any(|line| {
+                let target = line.strip_prefix(&format!("[{id}]: "));
+                target.is_some_and(|target| {
+                    let (path, anchor) = target.split_once('#').unwrap_or_default();
+                    let same = file.ends_with("SPEC.md") && path.is_empty();
+                    anchor == id && (same || path.ends_with("protocol/SPEC.md"))
+                })
+            });
+            assert!(
+                linked,
+                "{} has no line `[{id}]: PATH/protocol/SPEC.md#{id}`",
+                file.display()
+            );
+            count += 1;
+        }
+    }
+    assert!(count > 100, "{count} citations were found");
 }
