@@ -1,87 +1,14 @@
-//! Checks of the source text: the tests that the pages name exist, and crates forbid unsafe code.
+//! Checks of source text: crates forbid unsafe code, error texts keep to the rule, and the places
+//! that pages name exist.
 
 use std::{
     collections::HashSet,
-    ffi::OsStr,
     fs,
     path::{Path, PathBuf},
 };
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
-}
-
-/// Adds the name of each function below a folder.
-fn functions(folder: &Path, names: &mut HashSet<String>) {
-    for entry in fs::read_dir(folder).expect("a folder").flatten() {
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            if !path.ends_with("target") && !path.ends_with("node_modules") {
-                functions(&path, names);
-            }
-        } else {
-            let keyword = match path.extension().and_then(OsStr::to_str) {
-                Some("rs") => "fn ",
-                Some("py") => "def ",
-                _ => continue,
-            };
-            let source = fs::read_to_string(&path).expect("a source file");
-            let after = source.split(keyword).skip(1);
-            names.extend(after.filter_map(|rest| Some(rest.split_once(['(', '<'])?.0.to_owned())));
-        }
-    }
-}
-
-#[test]
-fn each_test_that_the_bounds_name_exists() {
-    let root = root();
-    let mut names = HashSet::new();
-    for folder in ["adapters-sdk", "protocol", "runtime"] {
-        functions(&root.join(folder), &mut names);
-    }
-    let page = fs::read_to_string(root.join("docs/bounds.md")).expect("the page");
-    let rows = page.lines().filter_map(|line| {
-        line.strip_prefix("| ")?
-            .strip_suffix(" |")?
-            .rsplit_once(" | ")
-    });
-    // What is between the quotes of a row's last cell.
-    let named: Vec<_> = rows
-        .flat_map(|(_, tests)| tests.split('`').skip(1).step_by(2))
-        .collect();
-    assert!(named.len() > 50, "{} are named", named.len());
-    let missing: Vec<_> = named
-        .into_iter()
-        .filter(|name| !names.contains(*name))
-        .collect();
-    assert!(missing.is_empty(), "there is no such test: {missing:?}");
-}
-
-#[test]
-fn each_test_that_the_invariants_name_exists() {
-    let root = root();
-    let page = fs::read_to_string(root.join("docs/invariants.md")).expect("the page");
-    let (mut file, mut source, mut named) = ("", String::new(), 0);
-    for line in page.lines() {
-        // A file of tests, then a line for each of its tests.
-        if let Some(path) = line
-            .strip_prefix("- `")
-            .and_then(|rest| rest.strip_suffix('`'))
-        {
-            file = path;
-            source = fs::read_to_string(root.join(path)).expect(path);
-        } else if let Some(test) = line
-            .strip_prefix("  - `")
-            .and_then(|rest| rest.strip_suffix('`'))
-        {
-            assert!(
-                source.contains(&format!("fn {test}(")),
-                "{file} has no {test}"
-            );
-            named += 1;
-        }
-    }
-    assert!(named > 50, "{named} are named");
 }
 
 #[test]
