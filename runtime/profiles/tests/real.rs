@@ -215,6 +215,7 @@ fn the_file_of_an_agent_names_the_version_that_was_tried() {
 #[test]
 fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
     let cells = matrix::read();
+    let facts = FACTS.split_whitespace().collect::<Vec<_>>().join(" ");
     for agent in AGENTS {
         for scenario in SCENARIOS.iter().chain(FURTHER) {
             let at = format!("{}, {}", agent.name, scenario.name);
@@ -227,7 +228,7 @@ fn the_matrix_has_every_cell_and_each_is_passed_or_explained() {
                     assert!(!required, "{at}: must be passed");
                     let known = agent.cannot.iter().any(|cannot| cannot.line == line);
                     let described =
-                        FACTS.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
+                        facts.contains(line.as_str()) || UNDESCRIBED.contains(&agent.name);
                     assert!(
                         known && described,
                         "{at}: {line:?} is not a line of the facts"

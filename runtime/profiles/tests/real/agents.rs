@@ -118,7 +118,7 @@ const TRIES_WITHOUT_END: &str = "Retries may last without end (codex, with an un
 const HANGS: &str = "session/new succeeds, session/prompt hangs (>60 s offline)";
 
 /// Said by the fact sheet of kilo.
-const UNNAMED_FAILURE: &str = "without a provider its failure does not speak of credentials";
+const UNNAMED_FAILURE: &str = "its failure does not mention credentials";
 
 /// The agents of which the fact sheet knows nothing.
 pub(crate) const UNDESCRIBED: [&str; 2] = ["opencode", "pi"];
@@ -304,7 +304,7 @@ const RUN_ONCE: &[Cannot] = &[
     Cannot {
         scenario: "MCP",
         shows: "no such tool",
-        line: "takes MCP servers from its own settings alone",
+        line: "reads MCP servers only from its own settings",
     },
 ];
 

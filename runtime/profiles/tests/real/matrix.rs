@@ -90,7 +90,7 @@ pub(crate) fn add(tried: &Cells) {
     let cells = &cells;
     let mut text = format!(
         "# Real agents\n\nWritten by `cargo test -p trunkline-profiles --test real -- --ignored`, which drives the agents' own programs \
-         through\n`trunkline serve`, against a fake model, without a network. `cli:` is what an agent cannot do, in words of the\nfact sheet; of opencode and pi, on which it is silent, in their own words or in those of what was seen.\n\n{}\n{}",
+         through\n`trunkline serve`, against a fake model, without a network. `cli:` is a thing that an agent cannot do, in words of the\nfact sheet. It does not cover opencode and pi; their cells have their own words or the observed ones.\n\n{}\n{}",
         table(cells, SCENARIOS),
         table(cells, FURTHER)
     );

@@ -40,7 +40,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "deny",
-        means: "a command whose permission is denied does not run; the session goes on",
+        means: "a command whose permission is denied does not run; the session continues",
         run: deny,
     },
     Scenario {
@@ -50,7 +50,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "resume",
-        means: "another host goes on with a conversation of two turns by its native id, `context: kept`",
+        means: "another host continues a conversation of two turns by its native id, `context: kept`",
         run: resume,
     },
     Scenario {
@@ -60,22 +60,22 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "401",
-        means: "the turn fails as `auth`; the session goes on",
+        means: "the turn fails as `auth`; the session continues",
         run: unauthorized,
     },
     Scenario {
         name: "429",
-        means: "the turn fails as `rate_limit`; the session goes on",
+        means: "the turn fails as `rate_limit`; the session continues",
         run: limited,
     },
     Scenario {
         name: "500",
-        means: "the turn fails as `overloaded` or `other`; the session goes on",
+        means: "the turn fails as `overloaded` or `other`; the session continues",
         run: broken,
     },
     Scenario {
         name: "cut",
-        means: "a stream cut by the server ends the turn once, in time, and as failed, unless the agent got the answer without a stream, after a turn that went well; the session goes on",
+        means: "a stream cut by the server ends the turn once, in time, and as failed, unless the agent got the answer without a stream, after a turn that went well; the session continues",
         run: cut_stream,
     },
     Scenario {
@@ -85,17 +85,17 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "two sessions",
-        means: "two answer at the same time; neither hears of the other",
+        means: "two answer at the same time; neither gets a message of the other",
         run: two_sessions,
     },
     Scenario {
         name: "new file",
-        means: "a file that was not there is written by the agent's own tool, once that is allowed",
+        means: "a new file is written by the agent's own tool, once that is allowed",
         run: files::new,
     },
     Scenario {
         name: "overwrite",
-        means: "a file that was there has the new content, and nothing of the old",
+        means: "an existing file has the new content, and nothing of the old",
         run: files::overwritten,
     },
     Scenario {
@@ -105,7 +105,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
     Scenario {
         name: "changed command",
-        means: "a command that the hub changes runs as changed where `capabilities` say so; else it is denied, the reason is said, and nothing runs",
+        means: "a command that the hub changes runs as changed if `capabilities` allow it; otherwise it is denied with a reason, and nothing runs",
         run: replies::changed_command,
     },
     Scenario {
@@ -119,17 +119,17 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
 pub(crate) const FURTHER: &[Scenario] = &[
     Scenario {
         name: "404",
-        means: "the turn fails as `model_not_found` or `other`; the session goes on",
+        means: "the turn fails as `model_not_found` or `other`; the session continues",
         run: failures::not_found,
     },
     Scenario {
         name: "529",
-        means: "the turn fails as `overloaded`; the session goes on",
+        means: "the turn fails as `overloaded`; the session continues",
         run: failures::overloaded,
     },
     Scenario {
         name: "model gone",
-        means: "a turn whose model cannot be reached any more fails in time, and not as `auth`; the session goes on once it is back",
+        means: "a turn whose model is no longer reachable fails in time, and not as `auth`; the session continues when it is back",
         run: failures::model_gone,
     },
     Scenario {
@@ -149,12 +149,12 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
     Scenario {
         name: "killed",
-        means: "the agent's processes are killed in a turn: it fails as `process_exit`; the conversation goes on with the next",
+        means: "the agent's processes are killed in a turn: it fails as `process_exit`; the conversation continues with the next",
         run: failures::killed,
     },
     Scenario {
         name: "child killed",
-        means: "the processes that the agent has started itself are killed in a turn: it fails; the conversation goes on with the next",
+        means: "the processes that the agent has started itself are killed in a turn: it fails; the conversation continues with the next",
         run: failures::child_killed,
     },
     Scenario {
@@ -164,7 +164,7 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
     Scenario {
         name: "stop in a tool",
-        means: "a stop while a command runs ends the turn and the command; the conversation goes on",
+        means: "a stop while a command runs ends the turn and the command; the conversation continues",
         run: failures::stop_in_tool,
     },
     Scenario {
@@ -179,7 +179,7 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
     Scenario {
         name: "steer",
-        means: "what is said during a turn reaches the model in that turn",
+        means: "an input during a turn reaches the model in that turn",
         run: replies::steer,
     },
     Scenario {
@@ -189,7 +189,7 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
     Scenario {
         name: "elsewhere",
-        means: "a conversation that is resumed in another folder begins anew, and says so",
+        means: "a conversation that is resumed in another folder begins anew, and reports that",
         run: replies::elsewhere,
     },
     Scenario {
@@ -204,22 +204,22 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
     Scenario {
         name: "mode",
-        means: "the mode of the session is the one that the agent is in: its model hears of it, and what it says of its mode is that",
+        means: "the mode of the session is the agent's mode: its model gets it, and the agent reports it",
         run: kept::mode,
     },
     Scenario {
         name: "allowed tools",
-        means: "with a pattern in the session's `allowed_tools` a command that matches runs, and another does not and is asked of no one; or the session is refused by that option",
+        means: "with a pattern in the session's `allowed_tools` a command that matches runs, and another does not, unasked; or the session is refused by that option",
         run: replies::allowed_tools,
     },
     Scenario {
         name: "native id",
-        means: "a session tells one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
+        means: "a session reports one id of the agent's own with its first turn, keeps it, and the agent keeps it too",
         run: kept::native_id,
     },
     Scenario {
         name: "fork",
-        means: "a copy of a conversation at the end of its first turn remembers that turn and not the second, has an id of its own, and its source goes on without it; an agent without `forks_sessions` is asked for none",
+        means: "a copy of a conversation at the end of its first turn remembers that turn and not the second, has an id of its own, and its source continues without it; an agent without `forks_sessions` is asked for none",
         run: kept::fork,
     },
     Scenario {

@@ -124,7 +124,7 @@ pub(super) const KIMI: Agent = Agent {
 const REJECTED_FOR_GOOD: &str = "a key that was rejected once is not tried again";
 
 /// The same.
-const SAYS_AGAIN: &str = "what was said before a cut is said again";
+const SAYS_AGAIN: &str = "repeats the text before the cut";
 
 pub(super) const VIBE: Agent = Agent {
     name: "mistral-vibe",
