@@ -62,7 +62,7 @@ settings! {
         /// What confines commands: `read-only` or `workspace-write`. Empty: as Codex itself is configured.
         #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Sandbox::ALL.map(policy::Sandbox::name)))))]
         sandbox_mode: String = String::new(),
-        /// A profile of Codex's own configuration. Such sessions run by `codex exec`, which alone knows profiles.
+        /// A profile of Codex's own configuration. Such sessions run by `codex exec`, the only mode with profiles.
         profile: String = String::new(),
         /// Further folders that commands may write to.
         additional_dirs: Vec<String> = Vec::new(),
@@ -70,7 +70,7 @@ settings! {
         full_auto: bool = false,
         /// Lets Codex run anything, unasked and without a sandbox.
         dangerous_full_access: bool = false,
-        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which asks no one. Empty: by its version.
+        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which never asks. Empty: by its version.
         transport: Transport = Transport::Auto,
         /// The longest time in which Codex does nothing but try to reach its model again.
         retry_timeout: Wait = Wait::seconds(180),

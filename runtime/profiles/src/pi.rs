@@ -28,9 +28,9 @@ settings! {
     /// The configuration, key `pi`.
     struct Pi, "pi";
     {
-        /// Who runs the model, when the model's name does not say it.
+        /// The service that runs the model, if the model's name does not include it.
         provider: String = String::new(),
-        /// How hard the model thinks when a session does not say: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`.
+        /// The effort of the model if a session sets none: `off`, `minimal`, `low`, `medium`, `high`, `xhigh`.
         thinking: String = String::new(),
         /// The only tools that the agent has. Empty: all of its own.
         allowed_tools: Vec<String> = Vec::new(),

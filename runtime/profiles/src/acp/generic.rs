@@ -22,7 +22,7 @@ settings! {
         permission: Permissions = Permissions::Ask,
         /// Offers the agent to read and write files in the session's directories through the host, without a question.
         client_files: bool = false,
-        /// Lets sessions choose modes in which the agent asks no one.
+        /// Lets sessions choose modes in which the agent never asks.
         dangerous: bool = false,
         /// The agent's mode when a session names none.
         mode: String = String::new(),

@@ -130,7 +130,7 @@ macro_rules! settings {
             pub(crate) command: String,
             /// Further arguments, before those that the profile adds.
             pub(crate) args: Vec<String>,
-            /// Where the agent works when a session names no directory.
+            /// The agent's directory if a session names none.
             pub(crate) work_dir: String,
             /// Variables of the agent's environment.
             pub(crate) env: std::collections::BTreeMap<String, String>,

@@ -41,7 +41,7 @@ settings! {
     /// Claude Code: one `claude` process for each session.
     struct ClaudeCode, "claude";
     {
-        /// How tools are permitted: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: as Claude's settings say.
+        /// How tools are permitted: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: by Claude's settings.
         #[cfg_attr(test, schemars(extend("enum" = PERMISSION_MODES)))]
         permission_mode: String = String::new(),
         /// The most turns of the model within one turn. 0: no limit.
@@ -58,7 +58,7 @@ settings! {
         max_budget_usd: f64 = 0.0,
         /// Whether the system prompt comes after Claude's own (`append`) or in its place (`replace`).
         system_prompt_mode: PromptMode = PromptMode::Append,
-        /// How hard the model thinks when a session does not say: `low`, `medium`, `high`, `xhigh`, `max`.
+        /// The effort of the model if a session sets none: `low`, `medium`, `high`, `xhigh`, `max`.
         reasoning_effort: String = String::new(),
         /// The models to fall back to when the chosen one is overloaded.
         fallback_model: String = String::new(),
@@ -74,14 +74,14 @@ settings! {
         commands_dir: String = String::new(),
         /// Which of Claude's settings files count: `user`, `project`, `local`. Absent: all.
         setting_sources: Option<Vec<String>> = None,
-        /// Only the MCP servers of this configuration and of the session; not those of Claude's own files.
+        /// Uses only the MCP servers of this configuration and of the session, none of Claude's own files.
         strict_mcp_config: bool = false,
-        /// Takes the servers of `.mcp.json` files from the working directory upwards without asking, joined with those of
-        /// this configuration and of the session by their names; Claude reads no other file for them.
+        /// Uses the servers of `.mcp.json` files from the working directory upwards without asking, joined by name with the
+        /// servers of this configuration and of the session; Claude reads no other file for them.
         project_mcp: bool = false,
-        /// Lets commands and sub-agents go on in the background after the turn that started them.
+        /// Lets commands and sub-agents continue in the background after the turn that started them.
         background_tasks: bool = false,
-        /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1` says that it is in a sandbox.
+        /// Runs every tool without asking. Claude refuses it as root, unless `IS_SANDBOX=1` declares a sandbox.
         dangerous: bool = false,
     }
 }

@@ -21,7 +21,7 @@ pub(crate) struct CliConfig {
     /// Its arguments.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// Where it runs, where a session names no directory. Unset: where the adapter runs.
+    /// The directory if a session names none. Unset: the adapter's own.
     #[serde(default)]
     pub(super) work_dir: String,
     /// Variables of its environment.
@@ -39,8 +39,8 @@ pub(crate) struct CliConfig {
     /// The terminal's height, in lines.
     #[serde(default = "rows")]
     pub(super) rows: u16,
-    /// What stands at the end of the output when it waits for the next input, as a regular expression; `^` is the
-    /// beginning of a line. It ends a turn.
+    /// The end of the output when the program waits for the next input, as a regular expression;
+    /// `^` is the beginning of a line. It ends a turn.
     #[serde(default)]
     pub(super) prompt_pattern: Prompt,
     /// A line that ends a turn. It is not shown.
@@ -50,20 +50,20 @@ pub(crate) struct CliConfig {
     /// How the line ends within an input are written.
     #[serde(default)]
     pub(super) newlines: Newlines,
-    /// What is said after each input, so that the program prints the sentinel.
+    /// The command sent after each input, so that the program prints the sentinel.
     #[serde(default)]
     pub(super) sentinel_command: String,
     /// Whether turns report an estimate of their usage: a token for four bytes of input, and of output.
     #[serde(default)]
     pub(super) estimate_usage: bool,
-    /// How long it must be quiet, once it has said something, for a turn to end. Unset: two seconds where there is
-    /// neither a prompt nor a sentinel, else silence ends nothing.
+    /// The silence after output that ends a turn.
+    /// Unset: two seconds with neither a prompt nor a sentinel; otherwise silence ends nothing.
     #[serde(default)]
     pub(super) idle: Option<Wait>,
-    /// How long it may say nothing at all where silence ends a turn.
+    /// The longest time to the first output, if silence ends a turn.
     #[serde(default = "thirty_seconds")]
     pub(super) first_output: Wait,
-    /// How long a started program may take to its first prompt, where there is a prompt pattern.
+    /// The longest time from the start to the first prompt, with a prompt pattern.
     #[serde(default = "thirty_seconds")]
     pub(super) start_timeout: Wait,
 }

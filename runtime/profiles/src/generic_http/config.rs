@@ -27,8 +27,8 @@ pub(crate) struct HttpConfig {
     /// Headers of every request. A value may hold placeholders, or be taken from the environment.
     #[serde(default)]
     pub(super) headers: Headers,
-    /// How long the server may be quiet: until it answers, and between two pieces of its answer. An answer that
-    /// goes on coming is not cut.
+    /// The longest silence of the server: until it answers, and between two pieces of its answer.
+    /// An answer that keeps coming is not cut.
     #[serde(default = "minute")]
     pub(super) timeout: Wait,
     /// How long connecting may take.
@@ -44,17 +44,17 @@ pub(crate) struct HttpConfig {
     /// `Content-Type` among the headers wins.
     #[serde(default)]
     pub(super) content_type: String,
-    /// Where the answer stands in a JSON response, as a JSON pointer. Unset: the response as it is.
+    /// The place of the answer in a JSON response, as a JSON pointer. Unset: the response as it is.
     #[serde(default)]
     pub(super) answer: Pointer,
-    /// Where a piece of the answer stands in the data of each event of a stream, or in each of its JSON lines, as a
-    /// JSON pointer. Unset: the data as it is.
+    /// The place of a piece of the answer in the data of each event of a stream, or in each of its JSON lines,
+    /// as a JSON pointer. Unset: the data as it is.
     #[serde(default)]
     pub(super) event_answer: Pointer,
     /// The data of the event that ends a stream.
     #[serde(default = "done")]
     pub(super) event_end: String,
-    /// The largest response in bytes; what is beyond is cut off, and said.
+    /// The largest response in bytes; a longer one is cut, and reported.
     #[serde(default = "sixteen_mebibytes")]
     pub(super) max_response_bytes: u64,
     /// Which redirects are followed.

@@ -17,17 +17,17 @@ pub(crate) struct Keys {
     /// Its arguments. One of them may hold the input; see `input`.
     #[serde(default)]
     pub(super) args: Vec<String>,
-    /// Where it runs, where a session names no directory. Unset: where the adapter runs.
+    /// The directory if a session names none. Unset: the adapter's own.
     #[serde(default)]
     pub(super) work_dir: String,
     /// Variables of its environment.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// How the program gets the input: on stdin, as the argument `{{input}}`, or in a file whose path stands for
-    /// `{{input_file}}` in an argument.
+    /// How the program gets the input: on stdin, as the argument `{{input}}`,
+    /// or in a file whose path replaces `{{input_file}}` in an argument.
     #[serde(default)]
     pub(super) input: InputMode,
-    /// How the output is read, and where text, usage and results stand in it.
+    /// How the output is read, and where it has text, usage and results.
     #[serde(default)]
     pub(super) answer: AnswerConfig,
     /// Whether a turn without known usage reports an estimate: a token for four bytes of input, and of output.

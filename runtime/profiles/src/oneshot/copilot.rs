@@ -38,7 +38,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// Tools that run unasked.
         allowed_tools: Vec<String> = Vec::new(),

@@ -24,7 +24,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// How tools are permitted: `default`, `auto_edit`, `plan`; `yolo` only with `dangerous`.
         approval_mode: String = String::new(),

@@ -30,7 +30,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// The model's provider, written before a model without one.
         provider: String = String::new(),
@@ -45,7 +45,7 @@ settings! {
     {
         /// How the agent is spoken to.
         transport: Transport = Transport::Acp,
-        /// Lets the agent run tools that no one is asked about, and sessions choose modes of that kind.
+        /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
         /// The model's provider, written before a model without one.
         provider: String = String::new(),
