@@ -36,8 +36,8 @@ long *PARTS:
 flake *ARGS:
     .ci/flake {{ ARGS }}
 
-# Judge an adapter by the conformance suite: just suite python3 my_adapter.py
-suite +ADAPTER:
+# Judge an adapter by the conformance suite: just judge python3 my_adapter.py
+judge +ADAPTER:
     cargo run -p trunkline-conformance -- adapter -- {{ ADAPTER }}
 
 # Rewrite the checked-in files that tests generate; then look at `git diff`
