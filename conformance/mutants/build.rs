@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// Those that are not programs of their own.
+/// Returns the entries that are not programs of their own.
 fn entries<'a>(list: &'a Table, kind: &str) -> impl Iterator<Item = &'a Value> + Clone {
     list[kind]
         .as_array()

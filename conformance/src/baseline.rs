@@ -1,7 +1,7 @@
-//! What is known to fail: a file beside the program's source that a run is compared with.
+//! Known failures: a file beside the program's source that a run is compared with.
 //!
-//! Strict in both directions: a failure that is not listed is one, and a listed case that passes
-//! makes its entry stale. Comparing is a function of results and entries alone.
+//! Strict in both directions: a failure that is not listed counts, and a listed case that passes
+//! makes its entry stale. The comparison is a pure function of results and entries.
 
 mod file;
 mod judge;

@@ -10,9 +10,9 @@ use crate::{
     process::{Exit, Inherited, Launch, Process, StderrMode, sweep},
 };
 
-/// How much of the output is shown, in bytes: the end of each stream, where compilers sum up.
+/// Shown end of each output stream, in bytes: compilers put their summary there.
 const SHOWN: usize = 8 << 10;
-/// How long the output may take to arrive after the end of the process.
+/// Time for the output to arrive after the end of the process.
 const REST: Duration = Duration::from_secs(1);
 
 /// A command that makes the program.
@@ -20,17 +20,17 @@ const REST: Duration = Duration::from_secs(1);
 pub(crate) struct Build {
     /// The command and its arguments.
     pub command: Vec<String>,
-    /// Where it runs: the folder of the configuration.
+    /// Working directory: the folder of the configuration.
     pub folder: PathBuf,
-    /// How long it may take.
+    /// Timeout.
     pub within: Duration,
 }
 
-/// Why there is no program to judge.
+/// Error of a build.
 #[derive(Debug, thiserror::Error)]
 #[error("`build` failed: {reason}")]
 pub(crate) struct BuildError {
-    /// What happened.
+    /// Cause.
     pub reason: String,
     /// The end of what the command wrote to stdout, then to stderr.
     pub output: String,
@@ -71,7 +71,7 @@ impl Build {
             Some(Exit { signal, .. }) => format!("signal {} ended it", signal.unwrap_or_default()),
             None => {
                 process.kill();
-                // By mark and group alone: what else works in the folder is the author's.
+                // Only by mark and group: other work in the folder belongs to the author.
                 sweep(process.pid(), &mark, Path::new("/nonexistent"));
                 format!(
                     "it did not end within {} s (`build_s` under [limits])",

@@ -23,7 +23,7 @@ pub(crate) struct Case {
     pub title: &'static str,
     /// The clause of SPEC.md that it reports under.
     pub clause: &'static str,
-    /// How binding the clause is here.
+    /// Level of the clause for this case.
     #[serde(default = "must")]
     pub level: Level,
     /// The ground of the demand.
@@ -31,7 +31,7 @@ pub(crate) struct Case {
     /// The features of the program under test without which the case is skipped.
     #[serde(default)]
     pub needs: Vec<Need>,
-    /// Whether it belongs to the smoke set.
+    /// True if it belongs to the smoke set.
     #[serde(default)]
     pub smoke: bool,
     /// The actions of the runner.

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which demands are failures. The text of each class is also the help of `--class`.
+/// Demands that count as failures. The text of each class is also the help of `--class`.
 #[derive(
     Debug,
     Clone,
@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 )]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
-    /// What the published protocol and JSON demand
+    /// The demands of the published protocol and of JSON
     Core,
-    /// That, and what this specification chose
+    /// The same, and the choices of this specification
     #[default]
     Robust,
     /// All, and a broken SHOULD fails
@@ -28,7 +28,7 @@ pub enum Class {
 }
 
 impl Class {
-    /// Its name on the command line, in files and in reports.
+    /// Returns its name on the command line, in files and in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Core => "core",

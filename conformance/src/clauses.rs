@@ -1,6 +1,8 @@
-//! The registry of the protocol's clauses: what each asks, of whom, how strongly, and on what ground.
+//! The registry of the protocol's clauses: their demands, the side they bind, their level and
+//! basis.
 //!
-//! The ids are those of `protocol/SPEC.md`; the data is `clauses.toml` beside this crate's manifest.
+//! The ids are those in `protocol/SPEC.md`; the data is `clauses.toml` beside this crate's
+//! manifest.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -29,7 +31,7 @@ impl fmt::Display for Side {
     }
 }
 
-/// Whom a clause binds, as SPEC.md names it.
+/// Side that a clause binds, as SPEC.md names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Binds {
@@ -44,7 +46,8 @@ pub(crate) enum Binds {
 }
 
 impl Binds {
-    /// Whether the clause can be broken by a program on `side`. A relay is judged as a host.
+    /// Returns true if the clause can be broken by a program on `side`. A relay is judged as a
+    /// host.
     pub(crate) fn includes(self, side: Side) -> bool {
         match self {
             Self::Both => true,
@@ -65,7 +68,7 @@ impl fmt::Display for Binds {
     }
 }
 
-/// How strongly a rule binds; the strongest word of a clause is the clause's level.
+/// Level of a rule; the strongest word of a clause is the clause's level.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Level {
@@ -87,7 +90,7 @@ impl fmt::Display for Level {
     }
 }
 
-/// What a clause rests on. Only the first three are ever said to "violate the protocol".
+/// Basis of a clause. Only breaches of the first three are reported as "violates the protocol".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Basis {
@@ -113,25 +116,25 @@ impl fmt::Display for Basis {
     }
 }
 
-/// One clause of the protocol.
+/// A clause of the protocol.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Clause {
     /// The id in SPEC.md, such as `turn.1`.
     pub id: String,
-    /// Whom it binds.
+    /// Side that it binds.
     pub binds: Binds,
-    /// Its strongest word.
+    /// Level of its strongest word.
     pub level: Level,
-    /// What it rests on.
+    /// Basis.
     pub basis: Basis,
-    /// What it asks, in one line.
+    /// Demand, in one line.
     pub wording: String,
     #[serde(default, skip_serializing_if = "Excuses::is_empty")]
     untestable: Excuses,
 }
 
-/// Why one half of a clause, or the other, cannot be judged from outside.
+/// Reasons why one half of a clause, or the other, cannot be judged from outside.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Excuses {
@@ -148,8 +151,8 @@ impl Excuses {
 }
 
 impl Clause {
-    /// Why what this clause asks of `side` cannot be judged from outside; `None` where it can be, and must
-    /// then be tested.
+    /// Returns the reason why this clause's demand on `side` cannot be judged from outside; `None`
+    /// if it can be, and must be tested.
     pub(crate) fn excuse(&self, side: Side) -> Option<&str> {
         match side {
             Side::Host => self.untestable.host.as_deref(),

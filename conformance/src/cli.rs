@@ -42,7 +42,7 @@ enum Command {
     Tap(recording::TapArguments),
     /// Judges both sides of a recording
     Check(recording::CheckArguments),
-    /// Says to a program what a transcript's host said, and judges what comes
+    /// Sends a transcript's host messages to a program, and judges its answers
     Replay(recording::ReplayArguments),
     /// Shows every clause with its cases, or the reason why it cannot be tested
     List(list::ListArguments),

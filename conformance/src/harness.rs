@@ -31,7 +31,7 @@ use crate::{
     verdict::Verdict,
 };
 
-/// What is to be tested, and how strictly.
+/// Subject of the test, and its strictness.
 #[derive(Debug, Clone)]
 pub struct Suite {
     subject: Subject,
@@ -101,7 +101,7 @@ impl Suite {
         self
     }
 
-    /// One test for each case.
+    /// Returns one test for each case.
     pub fn tests(self) -> Vec<Trial> {
         let smoke = self.smoke;
         let (suite, calibrated) = (Arc::new(self), Arc::new(OnceLock::new()));

@@ -1,4 +1,4 @@
-//! What happened in a case, byte for byte and timed: recorded first, judged later.
+//! Events of a case, byte for byte and timed: recorded first, judged later.
 
 use std::{
     sync::Arc,
@@ -23,24 +23,24 @@ pub(crate) use self::{
 pub(crate) enum Link {
     /// Between the runner, as host or hub, and the program under test.
     Upper,
-    /// Between a host under test and one process of the stub, by its place among those of the case,
-    /// counted from 1. Not by a pid: adapters in PID namespaces of their own may all have the same.
+    /// Between a host under test and one process of the stub, by its place among those in the case,
+    /// from 1. Not by a pid: adapters in PID namespaces of their own may all have the same.
     Lower(u32),
-    /// Between a host under test and a hub of its journal, by the place of the hub among those of
-    /// the case, counted from 1: a hub comes back, and there may be several at a time.
+    /// Between a host under test and a hub of its journal, by the place of the hub among those in
+    /// the case, from 1: a hub can reconnect, and there may be several at a time.
     Hub(u32),
 }
 
-/// Why the runner wrote what it wrote.
+/// Intent of the runner's writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// It keeps every rule; if not, the suite has a bug (O-SELF).
+    /// Keeps every rule; if not, the suite has a bug (O-SELF).
     Valid,
-    /// It breaks a rule on purpose; how the peer takes it is what is tested.
+    /// Breaks a rule on purpose; the peer's reaction is tested.
     Deviant,
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub(crate) enum Event {
     /// Bytes from the host's side to the adapter's side: one line with its end, or a piece of one.
@@ -49,7 +49,7 @@ pub(crate) enum Event {
         bytes: Arc<[u8]>,
         /// The line as a message.
         parsed: Arc<Parsed>,
-        /// Whether it breaks a rule on purpose.
+        /// Intent of the write.
         intent: Intent,
     },
     /// A line from the adapter's side to the host's side.
@@ -58,21 +58,21 @@ pub(crate) enum Event {
         bytes: Arc<[u8]>,
         /// The line as a message.
         parsed: Arc<Parsed>,
-        /// Whether an LF ended it.
+        /// True if an LF ended it.
         ended: bool,
-        /// Whether it breaks a rule on purpose; of use for what the stub wrote.
+        /// Intent; used for the stub's writes.
         intent: Intent,
     },
-    /// What came from the program's stderr.
+    /// Output on the program's stderr.
     Stderr(Arc<[u8]>),
     /// The program was started.
     Started {
-        /// Its process id, where it is known: not on the lower links.
+        /// Process id, if it is known: not on the lower links.
         pid: Option<u32>,
     },
     /// The program has ended.
     Exited {
-        /// Its exit status.
+        /// Exit status.
         code: Option<i32>,
         /// The signal that ended it.
         signal: Option<i32>,
@@ -87,7 +87,7 @@ pub(crate) enum Event {
         /// The length of the history when the fence was begun.
         upto: usize,
     },
-    /// What the stub did besides reading and writing, as it logged it.
+    /// Actions of the stub besides reading and writing, as it logged them.
     Act(serde_json::Value),
     /// A remark of the runner.
     Note(String),
@@ -100,7 +100,7 @@ pub(crate) struct Record {
     pub at: Duration,
     /// On which pipes.
     pub link: Link,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
@@ -167,9 +167,8 @@ impl History {
         })
     }
 
-    /// Appends what happened at `at`, an instant of the same clock. A peer's log arrives late:
-    /// records stand in the order in which the runner learnt of them, and who judges across links
-    /// sorts by time.
+    /// Appends an event at `at`, an instant of the same clock. A peer's log arrives late: records
+    /// are in the order of arrival at the runner, and a comparison across links sorts by time.
     pub(crate) fn push_at(&self, at: Instant, link: Link, event: Event) {
         let at = at.saturating_duration_since(self.began);
         self.records
@@ -181,7 +180,7 @@ impl History {
         self.began
     }
 
-    /// How many records there are.
+    /// Returns the number of records.
     pub(crate) fn len(&self) -> usize {
         self.records.lock().len()
     }

@@ -12,15 +12,15 @@ use crate::clauses::Side;
 /// A language that there is a skeleton in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Language {
-    /// Python 3.10, its standard library alone; 3.11 and the package where its folder is named.
+    /// Python 3.10 with its standard library; 3.11 and the package if its folder is named.
     Python,
-    /// Node 20 alone; with the package where its folder is named.
+    /// Node 20; with the package if its folder is named.
     Node,
     /// Node 20, compiled by TypeScript 5.7 from npm; with the package where its folder is named.
     TypeScript,
-    /// Go 1.21, its standard library alone.
+    /// Go 1.21 with its standard library.
     Go,
-    /// Java 17 alone.
+    /// Java 17.
     Java,
     /// Rust, on the SDK.
     Rust,
@@ -28,14 +28,14 @@ pub(crate) enum Language {
     Shell,
 }
 
-/// One file of a skeleton.
+/// A file of a skeleton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct File {
-    /// Where it goes, from the folder.
+    /// Path, relative to the folder.
     pub path: &'static str,
-    /// What is in it.
+    /// Content.
     pub text: String,
-    /// Whether it is a program.
+    /// True for a program.
     pub program: bool,
 }
 
@@ -46,18 +46,18 @@ pub(crate) struct Skeleton {
     pub files: Vec<File>,
 }
 
-/// What its author has elsewhere.
+/// Settings of the author's environment.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sources<'a> {
-    /// What CI uses to run the suite.
+    /// Action with which CI runs the suite.
     pub action: &'a str,
     /// The folder `adapters-sdk` of a checkout, absolute.
     pub sdk: Option<&'a Path>,
-    /// The name of the package, where the language has packages with names.
+    /// Name of the package, if the language names packages.
     pub name: &'a str,
 }
 
-/// Why nothing was written.
+/// Reason why nothing was written.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum InitError {
     /// There is no skeleton of this kind.
@@ -65,7 +65,7 @@ pub(crate) enum InitError {
         "there is no skeleton of a host in {0}; there is one in python and in node, and `trunkline` itself is one in rust"
     )]
     NoSuch(&'static str),
-    /// Files are there already.
+    /// Files exist already.
     #[error("not overwritten: {}; --force does", .0.join(", "))]
     Exists(Vec<String>),
     /// A file could not be written.
@@ -73,18 +73,18 @@ pub(crate) enum InitError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
 }
 
-/// Whether what is there may be replaced.
+/// Treatment of existing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// It stays, and nothing at all is written.
+    /// They stay, and nothing at all is written.
     Kept,
-    /// It is replaced.
+    /// They are replaced.
     Replaced,
 }
 
@@ -271,7 +271,7 @@ fn adapter(language: Language, sources: &Sources<'_>) -> Vec<File> {
     }
 }
 
-/// Where cargo finds the SDK, as in a dependency.
+/// Returns the source of the SDK for cargo, as in a dependency.
 fn cargo_source(sdk: Option<&Path>) -> String {
     match sdk {
         Some(folder) => format!("path = {}", toml::Value::from(folder.display().to_string())),
@@ -317,7 +317,7 @@ fn host(language: Language) -> Result<Vec<File>, InitError> {
     }
 }
 
-/// What builds an adapter and what starts it, as they stand in `conform.toml`.
+/// Returns the build command and the start command of an adapter, as in `conform.toml`.
 fn commands(language: Language, has_sdk: bool) -> (Option<&'static str>, &'static str) {
     match language {
         Language::Python if has_sdk => (
@@ -407,8 +407,8 @@ impl Skeleton {
     ///
     /// # Errors
     ///
-    /// When a file is there and may not be replaced, or cannot be written. Nothing is written when
-    /// one is there.
+    /// A file exists and may not be replaced, or cannot be written. Nothing is written if one
+    /// exists.
     pub(crate) fn write(&self, folder: &Path, existing: Existing) -> Result<(), InitError> {
         let there: Vec<String> = self
             .files

@@ -1,10 +1,10 @@
-//! The suite's own model of the rules, written from SPEC.md alone: no bytes, no time, no processes.
+//! The suite's own model of the rules, written from SPEC.md only: no bytes, no time, no processes.
 //!
-//! A [`Model`] follows one pair of pipes, message by message, and says which clauses each message breaks.
-//! The order that it is given is the order of a recording: what one side wrote because of a message stands
-//! after that message, so a recorder takes down what it writes *before* it writes it and what it reads
-//! *after* it has read it. Beyond that messages cross freely, and the model says nothing that a crossing
-//! could explain. What a side has read is known only from a [fence](Model::fence).
+//! A [`Model`] follows one pair of pipes, message by message, and returns the clauses that each
+//! message breaks. It is given the order of a recording: a reaction to a message follows that
+//! message, because a recorder records its writes *before* it writes and its reads *after* it has
+//! read. Beyond that messages cross freely, and the model reports nothing that a crossing could
+//! explain. Only a [fence](Model::fence) proves what a side has read.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -41,7 +41,7 @@ const MAX_STRANGERS: usize = 65_536;
 /// A parsed line.
 pub(crate) type Message = serde_json::Map<String, Value>;
 
-/// What stands on the adapter's end of the pipe.
+/// Program at the adapter's end of the pipe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum ModelKind {
     /// An adapter.
@@ -56,13 +56,13 @@ pub(crate) enum ModelKind {
 pub(crate) struct Breach {
     /// The clause, as SPEC.md names it.
     pub clause: &'static str,
-    /// Who broke it.
+    /// Side that broke it.
     pub by: Side,
-    /// How much it weighs; less than the clause's own level where only a weaker word of it was broken.
+    /// Weight; less than the clause's own level if only a weaker word of it was broken.
     pub level: Level,
     /// The session concerned; empty for the pipe.
     pub session: String,
-    /// What happened.
+    /// Description.
     pub text: String,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Breach {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Mark(u64);
 
-/// Whether that is a category of errors ([ext.6]).
+/// Returns true for a category of errors ([ext.6]).
 pub(crate) fn is_category(name: &str) -> bool {
     matches!(table::CATEGORY, table::Kind::OneOf(names) if names.contains(&name))
 }
@@ -82,13 +82,13 @@ pub(crate) struct Model {
     reading: Reading,
     sessions: BTreeMap<String, Session>,
     strangers: HashSet<String>,
-    /// What any `session.ready` of this pipe has named ([ext.9]).
+    /// Extensions that any `session.ready` of this pipe has named ([ext.9]).
     named: Extensions,
     pipe: Pipe,
 }
 
 impl Model {
-    /// A connection on which nothing was said.
+    /// Creates the model of a connection without any message.
     pub(crate) fn new(kind: ModelKind) -> Self {
         Self {
             kind,
@@ -163,7 +163,7 @@ impl Model {
                 "session.2",
                 "session.start for an id that was used before".to_owned(),
             );
-            // What the adapter says next may still be meant for the old session.
+            // The next messages of the adapter may still be meant for the old session.
             let fresh = old.adapter_closed.is_some()
                 || old
                     .host_closed
@@ -253,18 +253,19 @@ impl Model {
         Mark(self.reading.now)
     }
 
-    /// `reader` has read all that its peer has said so far.
+    /// Records that `reader` has read everything that its peer has sent so far.
     #[cfg(test)]
     pub(crate) fn fence(&mut self, reader: Side) {
         self.fence_at(reader, self.mark());
     }
 
-    /// `reader` has read all that its peer had said at `mark`: what it writes from now on knows of it.
+    /// Records that `reader` has read everything that its peer had sent at `mark`: its writes from
+    /// now on reflect it.
     pub(crate) fn fence_at(&mut self, reader: Side, mark: Mark) {
         self.reading.advance(reader, mark.0);
     }
 
-    /// All that either side still has to say, sessions that have ended left out.
+    /// Returns all pending obligations of both sides, without sessions that have ended.
     pub(crate) fn open(&self) -> Vec<Open> {
         let mut open = Vec::new();
         for (id, session) in self
@@ -354,7 +355,8 @@ impl Model {
         open
     }
 
-    /// What is broken if nothing more is said: call it at rest, with everything read by both sides.
+    /// Returns the breaches if nothing more is sent: call it at rest, after both sides have read
+    /// everything.
     ///
     /// Sessions that have ended owe nothing, and a paused session is held back rather than silent.
     pub(crate) fn finish(&self) -> Vec<Breach> {
@@ -400,7 +402,7 @@ impl Report {
         }
     }
 
-    /// Judges the message alone; `None` where its reader drops it.
+    /// Judges the message by itself; `None` if its reader drops it.
     fn shape(&mut self, message: &Message) -> Option<&'static Table> {
         let shape = shape::judge(message, self.by);
         self.take(shape.faults);

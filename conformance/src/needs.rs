@@ -1,10 +1,10 @@
-//! What a case needs of the program under test, and what its author declares of it.
+//! Needs of a case, and the abilities that an author declares.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a case needs of the program under test.
+/// A need of a case.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Need {
@@ -46,7 +46,7 @@ impl fmt::Display for Need {
     }
 }
 
-/// What an author declares of an adapter or host.
+/// An ability that an author declares of an adapter or host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ability {
@@ -54,15 +54,15 @@ pub enum Ability {
     ConcurrentTurns,
     /// Inputs during a turn are queued.
     QueuesInput,
-    /// It asks for permission.
+    /// Asks for permission.
     Permissions,
-    /// It takes files.
+    /// Accepts files.
     FilesIn,
-    /// It sends files.
+    /// Sends files.
     FilesOut,
     /// One process serves many sessions (a host's promise about its adapter).
     Multiplexes,
-    /// It starts an adapter again after its end.
+    /// Restarts an adapter after its end.
     Restarts,
 }
 

@@ -1,8 +1,8 @@
-//! What every history is judged by, whatever its case was about.
+//! Oracles, which judge every history, whatever its case is about.
 //!
-//! An oracle is a function of a history alone, so it works on a case that has just been run, on a
-//! transcript, and on what was tapped between two real programs. What the suite itself wrote is
-//! judged too: a broken rule there that was not intended is an error of the suite (O-SELF).
+//! An oracle is a function of a history, so it works on a case that has just been run, on a
+//! transcript, and on a recording between two real programs. The suite's own writes are judged too:
+//! an unintended breach there is an error of the suite (O-SELF).
 
 use std::collections::HashMap;
 
@@ -19,16 +19,16 @@ mod lines;
 
 pub(crate) use self::lines::shown;
 
-/// How the end of a history is to be read.
+/// Meaning of the end of a history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     /// A fence and a quiet window stood at its end: what is owed then is missing.
     AtRest,
-    /// It was cut off: what is owed might have come.
+    /// Cut off: owed messages might have come.
     Cut,
 }
 
-/// What the oracles say.
+/// Judgement of the oracles.
 #[derive(Debug, Default)]
 pub(crate) struct Judgement {
     /// Rules that the program under test broke.
@@ -160,8 +160,8 @@ fn follow(
             continue;
         }
         for breach in breaches {
-            // A relay hands on what its adapter says late and between turns; O-DELIVER judges
-            // whether it is that.
+            // A relay passes on its adapter's late messages and those between turns; O-DELIVER
+            // judges whether they are that.
             if kind == ModelKind::Relay && breach.clause == "turn.2" {
                 continue;
             }
@@ -169,7 +169,7 @@ fn follow(
             take(&breach, by, judged, link, index, judgement);
         }
     }
-    // One breach upsets the accounts; what is missing at the end is then said already.
+    // One breach disturbs the accounts, so that missing messages at the end would repeat it.
     if ending == Ending::AtRest && !ended && !broken {
         for breach in model.finish() {
             if breach.by == judged {
@@ -239,7 +239,7 @@ fn oracle_of(breach: &Breach) -> &'static str {
     }
 }
 
-/// What the runner noted of processes that were left behind (O-PROC).
+/// Judges the runner's notes about processes that were left behind (O-PROC).
 fn orphans(records: &[Record], side: Side, judgement: &mut Judgement) {
     for (index, record) in records.iter().enumerate() {
         let Event::Note(note) = &record.event else {

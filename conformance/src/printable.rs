@@ -35,7 +35,7 @@ pub(crate) fn short(text: &str, most: usize) -> String {
     visible(&cut(text, most))
 }
 
-/// Whether a character is not to be seen, or changes how others are seen.
+/// Returns true if a character is invisible, or changes how others are displayed.
 pub(crate) fn is_unseen(character: char) -> bool {
     let point = u32::from(character);
     (character.is_control() && character != '\n' && character != '\t')

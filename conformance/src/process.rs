@@ -36,12 +36,12 @@ pub(crate) use self::{
     usage::{Usage, usage_of},
 };
 
-/// How many threads a program may add to those of the machine.
+/// Number of threads that a program may add to the machine's.
 const THREADS_MORE: u64 = 16_384;
 /// The name of the variable that marks every process of a case.
 pub(crate) const MARK: &str = "TRUNKLINE_CONFORMANCE_CASE";
 
-/// What becomes of the program's stderr.
+/// Treatment of the program's stderr.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StderrMode {
     /// Read and recorded.
@@ -50,27 +50,27 @@ pub(crate) enum StderrMode {
     Closed,
 }
 
-/// How to start the program.
+/// Description of the program's start.
 #[derive(Debug, Clone)]
 pub(crate) struct Launch {
     /// The program and its arguments.
     pub command: Vec<String>,
     /// Variables to set.
     pub env: Vec<(String, String)>,
-    /// Which of the suite's own variables it gets beside them.
+    /// The suite's own variables that it gets besides.
     pub inherited: Inherited,
-    /// Where it runs.
+    /// Working directory.
     pub cwd: PathBuf,
-    /// Its stderr.
+    /// Treatment of stderr.
     pub stderr: StderrMode,
-    /// What marks its processes, as the value of [`MARK`].
+    /// Mark of its processes, the value of [`MARK`].
     pub mark: String,
     /// On which pipes it is recorded.
     pub link: Link,
 }
 
 impl Launch {
-    /// Why the program did not start, for its author.
+    /// Returns the reason why the program did not start, for its author.
     pub(crate) fn why_not(&self, error: &io::Error) -> String {
         match is_missing(&self.command, &self.cwd) {
             true => format!("there is no such file in {}", self.cwd.display()),
@@ -79,7 +79,7 @@ impl Launch {
     }
 }
 
-/// Whether a command names its program by a relative path that leads to no file.
+/// Returns true if a command names its program by a relative path that leads to no file.
 pub(crate) fn is_missing(command: &[String], folder: &Path) -> bool {
     command.first().is_some_and(|program| {
         program.contains('/')
@@ -94,16 +94,16 @@ pub(crate) struct Process {
     pid: u32,
     pipe: Pipe,
     ended: Arc<Watched<Option<Exit>>>,
-    /// Whether all of its stderr has been recorded.
+    /// True if all of its stderr has been recorded.
     stderr_ended: Arc<Watched<bool>>,
-    /// Its number is its own for as long as this is there.
+    /// Reserves its process id while this exists.
     _unreaped: mpsc::SyncSender<()>,
 }
 
-/// How a program ended.
+/// Exit of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Exit {
-    /// Its status, unless a signal ended it.
+    /// Status, unless a signal ended it.
     pub code: Option<i32>,
     /// The signal.
     pub signal: Option<i32>,
@@ -174,8 +174,8 @@ impl Process {
                 });
                 tape.push(Event::Exited { code, signal });
             });
-            // Fails when no one signals it any more: until it is reaped no other process or group
-            // has its number.
+            // Fails when all senders are dropped: until it is reaped no other process or group has
+            // its id.
             let _ = let_go.recv();
             let _ = child.wait();
         });
@@ -188,7 +188,7 @@ impl Process {
         })
     }
 
-    /// Its process id, which is its group's too.
+    /// Returns its process id, which is its group's too.
     pub(crate) fn pid(&self) -> u32 {
         self.pid
     }
@@ -243,7 +243,7 @@ impl Process {
         self.pipe.input.change(|input| input.close = true);
     }
 
-    /// Stops reading its stdout, or goes on.
+    /// Pauses or resumes reading its stdout.
     pub(crate) fn pause_reading(&self, paused: bool) {
         self.pipe.pause_reading(paused);
     }
@@ -256,7 +256,7 @@ impl Process {
             .wait_within(Duration::from_secs(2), |output| output.closed.then_some(()));
     }
 
-    /// How it ended, if it has.
+    /// Returns its exit, if it has ended.
     pub(crate) fn exit(&self) -> Option<Exit> {
         *self.ended.lock()
     }
@@ -272,7 +272,7 @@ impl Process {
             .wait_within(within, |ended| ended.then_some(()));
     }
 
-    /// Sends a signal to the program alone.
+    /// Sends a signal only to the program.
     pub(crate) fn signal(&self, signal: Signal) {
         if self.exit().is_none()
             && let Some(pid) = Pid::from_raw(self.pid.cast_signed())
@@ -285,13 +285,13 @@ impl Process {
     /// Kills its process group and waits until it is gone.
     pub(crate) fn kill(&self) {
         if let Some(group) = Pid::from_raw(self.pid.cast_signed()) {
-            // No such group means that no one is left in it.
+            // No such group means that no process is left in it.
             let _ = kill_process_group(group, Signal::KILL);
         }
         self.wait_exit(Duration::from_secs(5));
     }
 
-    /// Its stdin and stdout.
+    /// Returns its stdin and stdout.
     pub(crate) fn pipe(&self) -> &Pipe {
         &self.pipe
     }

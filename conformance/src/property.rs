@@ -22,7 +22,7 @@ mod plan;
 
 use self::plan::{Action, Palette, Reply, SLOTS, Work, generate};
 
-/// How many actions [`random_actions`] performs.
+/// Number of actions that [`random_actions`] performs.
 const ACTIONS: usize = 500;
 
 /// The most turns that wait or run in a session at a time.
@@ -76,9 +76,9 @@ pub(crate) fn lines(lines: &[Vec<u8>]) -> Vec<u8> {
     ended.flatten().collect()
 }
 
-/// Performs a list, brings everything to rest, and demands what no oracle can know: that each input
-/// has its end, that only approved actions have happened, and that no token is said in another
-/// session.
+/// Performs a list, waits until everything is at rest, and demands what no oracle can know: that
+/// each input has its end, that only approved actions have happened, and that no token appears in
+/// another session.
 fn perform(t: &mut Trial, actions: &[Action]) -> Outcome {
     let mut run = Run {
         places: (0..SLOTS).map(|_| None).collect(),
@@ -249,7 +249,7 @@ impl Run {
 }
 
 impl Place {
-    /// How many inputs have no end yet.
+    /// Returns the number of inputs without an end.
     fn open_turns(&self, t: &Trial) -> usize {
         let (mut inputs, mut ends) = (0_usize, 0);
         t.history.scan(0, |_, record| {
@@ -266,7 +266,7 @@ impl Place {
         inputs.saturating_sub(ends)
     }
 
-    /// What was asked for and not answered, the oldest first.
+    /// Returns the unanswered requests, the oldest first.
     fn pending(&self, t: &Trial) -> Vec<Seen> {
         let mut requests = t.of_kind(&self.session, "permission.request");
         requests.retain(|seen| !self.answered.contains(&seen.index));

@@ -1,5 +1,5 @@
-//! Says to a program what a transcript says that the host said, in step with the answers, and
-//! judges what comes.
+//! Sends the host's messages of a transcript to a program, in step with its answers, and judges the
+//! answers.
 
 use std::{
     collections::BTreeMap,
@@ -17,12 +17,12 @@ use crate::{
 /// The longest pause of a transcript that is kept.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// What a replay showed.
+/// Result of a replay.
 #[derive(Debug)]
 pub(crate) struct Replayed {
-    /// What happened this time.
+    /// Events of this replay.
     pub records: Vec<Record>,
-    /// What the oracles say of it.
+    /// Judgement of the oracles.
     pub judgement: Judgement,
 }
 

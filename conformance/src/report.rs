@@ -1,6 +1,7 @@
-//! What a run says: to a person while it runs, and as data when it is over.
+//! Reports of a run: for a person while it runs, and as data at its end.
 //!
-//! A run becomes a [`Document`] first, which is what `result.json` holds; every report is a function of that.
+//! A run becomes a [`Document`] first, the content of `result.json`; every report is a function of
+//! that.
 
 use std::{
     io,
@@ -48,47 +49,47 @@ pub(crate) use self::{
 /// Everything about a run that is over.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
-    /// What was asked for.
+    /// The plan.
     pub plan: &'a Plan,
-    /// Which cases, in the words of who asked: `all`, `smoke`, or the selectors.
+    /// Selection of cases, as given by the user: `all`, `smoke`, or the selectors.
     pub selection: &'a [String],
-    /// What was tested.
+    /// Subject of the test.
     pub subject: &'a Subject,
-    /// What was measured first.
+    /// First measurements.
     pub calibration: &'a Calibration,
-    /// What became of each case, nothing secret in it.
+    /// Result of each case, without secrets.
     pub results: &'a [Repeated],
     /// When it began.
     pub started: Moment,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
-    /// What every bound was multiplied by.
+    /// Factor of every bound.
     pub time_scale: f64,
     /// The options that a run of one case needs as well.
     pub again: &'a [String],
-    /// Whether the command stood among the arguments.
+    /// True if the command was given as arguments.
     pub from_arguments: bool,
-    /// What is taken out of everything.
+    /// Redactor of all output.
     pub redactor: &'a Redactor,
 }
 
 /// A baseline and the file that it was read from.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    /// What it says.
+    /// Its content.
     pub baseline: Baseline,
     /// The file.
     pub file: PathBuf,
 }
 
-/// How a run is reported.
+/// Settings of a run's report.
 #[derive(Debug)]
 pub(crate) struct Telling {
-    /// Which cases leave evidence.
+    /// Cases that leave evidence.
     pub keep: Keep,
-    /// What of the skipped cases is shown.
+    /// Display of skipped cases.
     pub skipped: Skipped,
-    /// What is known to fail.
+    /// Known failures.
     pub listed: Option<Listed>,
     /// Reports besides the text.
     pub outputs: Vec<Output>,
@@ -201,7 +202,7 @@ fn warned<T>(done: io::Result<T>, place: &Path) -> Option<T> {
     .ok()
 }
 
-/// What went wrong in a case, in plain text.
+/// Returns the failure of a case, in plain text.
 pub(crate) fn failure_text(result: &CaseResult) -> String {
     let case = result.case;
     let mut text = format!(

@@ -24,7 +24,7 @@ impl Rng {
         usize::try_from(self.next_u64() % bound.max(1) as u64).unwrap_or_default()
     }
 
-    /// One of several.
+    /// Returns one of several.
     pub(crate) fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
         &from[self.below(from.len())]
     }

@@ -1,4 +1,5 @@
-//! Running cases: which, how many at once, each failure confirmed alone, all of it told as it happens.
+//! Runs cases: selection, parallelism, confirmation of each failure in isolation, and progress
+//! reports.
 
 use std::{
     collections::{BTreeSet, VecDeque},
@@ -29,47 +30,47 @@ pub(crate) use self::{
     rounds::{Repeated, Rounds, run_rounds},
 };
 
-/// How to run.
+/// Plan of a run.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The cases, in order.
     pub cases: Vec<&'static Case>,
-    /// Which demands are failures.
+    /// Demands that count as failures.
     pub class: Class,
-    /// How many at once.
+    /// Number of simultaneous cases.
     pub jobs: usize,
-    /// What decides everything that is random.
+    /// Seed of all random choices.
     pub seed: u64,
-    /// Where the evidence of failures goes; nowhere without one.
+    /// Folder for the evidence of failures, if there is one.
     pub results: Option<PathBuf>,
     /// Leave out what is still to come after the first failure.
     pub fail_fast: bool,
 }
 
-/// What became of one case.
+/// Result of a case.
 #[derive(Debug, Clone)]
 pub(crate) struct CaseResult {
     /// The case.
     pub case: &'static Case,
-    /// Its end.
+    /// Verdict.
     pub verdict: Verdict,
-    /// What broke a rule, the decisive one first.
+    /// Broken rules, the decisive one first.
     pub findings: Vec<Finding>,
-    /// Why it was skipped, or could not find out, or what went wrong in the suite.
+    /// Reason why it was skipped or inconclusive, or the error of the suite.
     pub reason: Option<String>,
     /// Remarks.
     pub notes: Vec<String>,
-    /// How the verdict was reached.
+    /// Tier of the verdict.
     pub tier: Tier,
-    /// How long it took, all attempts together.
+    /// Duration of all attempts.
     pub took: Duration,
-    /// How often it ran.
+    /// Number of runs.
     pub attempts: u32,
     /// The length of the list that the seed decided; 0 where the case has none.
     pub choices: usize,
-    /// What happened, of the attempt that decided.
+    /// Events of the attempt that decided.
     pub records: Vec<Record>,
-    /// Whether the verdict counts in this class.
+    /// True if the verdict counts in this class.
     pub scored: bool,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct CaseResult {
 pub(crate) trait Observer: Sync {
     /// A case begins.
     fn begins(&self, _case: &'static Case) {}
-    /// A case failed and is run again alone.
+    /// A case failed and is run again in isolation.
     fn confirms(&self, _case: &'static Case) {}
     /// A case is over.
     fn ends(&self, _result: &CaseResult) {}
@@ -89,7 +90,7 @@ pub(crate) struct Unwatched;
 
 impl Observer for Unwatched {}
 
-/// Runs a plan. The results stand in the order of the plan.
+/// Runs a plan. The results are in the order of the plan.
 pub(crate) fn run(
     plan: &Plan,
     subject: &Subject,
@@ -115,7 +116,8 @@ pub(crate) fn run(
                     let Some((place, case)) = next else { break };
                     observer.begins(case);
                     let result = run_case(case, subject, bounds, plan, 1);
-                    // What may be the fault of neighbours is reported only when it has been run alone.
+                    // A failure that neighbours may have caused is reported only after an isolated
+                    // run.
                     if !to_confirm(&result) {
                         observer.ends(&result);
                         if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported
@@ -156,8 +158,8 @@ fn to_confirm(result: &CaseResult) -> bool {
         )
 }
 
-/// What two attempts together say: a failure that comes again is one; a wait that ran out once was
-/// the machine's fault; something seen once and not again is flaky.
+/// Combines two attempts: a repeated failure counts; a single timeout was the machine's fault; a
+/// single observation is flaky.
 fn confirm(first: CaseResult, mut again: CaseResult) -> CaseResult {
     again.took += first.took;
     again.attempts = 2;
@@ -211,9 +213,9 @@ pub(crate) fn run_case(
     result
 }
 
-/// Runs a case that the probe has passed once more by the author's recipe, where there is one: the
+/// Runs a case that passed by the probe once more by the author's recipe, if there is one: the
 /// probe vouches for the transport, the recipe for the agent behind it. A recipe that does not
-/// provoke the behaviour leaves the verdict as it was.
+/// provoke the behavior leaves the verdict unchanged.
 fn by_recipe_too(
     by_probe: CaseResult,
     subject: &Subject,
@@ -285,7 +287,7 @@ fn run_part(
     if let Some(part) = part {
         trial = trial.with_part(part);
     }
-    // A case that panics is an error of the suite; the other cases go on.
+    // A panic of a case is an error of the suite; the other cases continue.
     let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (case.run)(&mut trial)))
         .unwrap_or_else(|_| Err(Stop::Harness("the case panicked".to_owned())));
     let (outcome, finished) = trial.finish(outcome);
@@ -339,7 +341,7 @@ fn run_part(
     result
 }
 
-/// What a broken rule means in a class.
+/// Returns the verdict for a broken rule in a class.
 fn weight(finding: &Finding, case: &Case, class: Class) -> Verdict {
     // The core class does not ask for what this specification chose, whatever case shows it.
     let chosen = || {
@@ -354,7 +356,8 @@ fn weight(finding: &Finding, case: &Case, class: Class) -> Verdict {
     }
 }
 
-/// The seed of a case: that of the run and its id, so that one case alone makes the same choices.
+/// Returns the seed of a case: made from the run's seed and its id, so that the case makes the same
+/// choices in isolation.
 fn seed_of(seed: u64, id: &str) -> u64 {
     let mixed = id.bytes().fold(seed, |mixed, byte| {
         mixed.wrapping_mul(0x100_0000_01b3) ^ u64::from(byte)
@@ -395,7 +398,8 @@ pub(crate) fn select(side: Side, selectors: &[String]) -> Result<Vec<&'static Ca
         .collect())
 }
 
-/// Whether a selector means an id: the id, a family, or a pattern with one `*` at its end.
+/// Returns true if a selector matches an id: the id, a family, or a pattern with one `*` at its
+/// end.
 fn matches(selector: &str, id: &str) -> bool {
     let (selector, id) = (selector.to_ascii_uppercase(), id.to_ascii_uppercase());
     match selector.strip_suffix('*') {

@@ -34,10 +34,10 @@ pub(crate) use self::{
     matrix::matrix,
 };
 
-/// How often a mutant is run before it counts as a survivor: a race needs its moment.
+/// Number of runs before a mutant counts as a survivor: a race needs its moment.
 const ATTEMPTS: u32 = 3;
 
-/// What became of one broken program.
+/// Result of a broken program.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Killing {
     /// The mutant's name.
@@ -46,26 +46,26 @@ pub(crate) struct Killing {
     pub case: String,
     /// The clause that it breaks.
     pub clause: String,
-    /// Whether the case caught it for that clause; else why not.
+    /// Success if the case caught it for that clause; otherwise the reason.
     pub outcome: Result<(), String>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// What became of one odd but correct program.
+/// Result of an odd but correct program.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Survival {
     /// The variant's name.
     pub name: String,
-    /// How many cases passed or only warned.
+    /// Number of cases that passed or only warned.
     pub quiet: usize,
-    /// The cases that raised a false alarm, with what they said.
+    /// Cases that raised a false alarm, with their texts.
     pub alarms: Vec<String>,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// How much of the suite a variant is put through.
+/// Part of the suite that a variant is tested with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Depth {
     /// The smoke set and what the variant names itself.
@@ -214,7 +214,7 @@ fn subject(side: Side, command: &[String], env: &BTreeMap<String, String>, stub:
         Side::Host => Subject::host(command.iter().cloned()),
     };
     let mut subject = subject.with_all_abilities().with_stub(stub);
-    // Where the reference host takes further hubs.
+    // Socket on which the reference host accepts further hubs.
     subject.hubs = Some("{journal}/host.sock".to_owned());
     subject.env.extend(
         env.iter()
@@ -234,7 +234,7 @@ fn plan(cases: Vec<&'static Case>, jobs: usize) -> Plan {
     }
 }
 
-/// Does something with each item, so many at a time; the answers stand in the order of the items.
+/// Processes each item, this many at a time; the answers are in the order of the items.
 fn each<T: Sync, A: Send>(items: &[T], jobs: usize, act: impl Fn(&T) -> A + Sync) -> Vec<A> {
     let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
@@ -257,7 +257,7 @@ fn each<T: Sync, A: Send>(items: &[T], jobs: usize, act: impl Fn(&T) -> A + Sync
     answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
-/// Whether a case is a MUST.
+/// Returns true if a case is a MUST.
 fn is_must(case: &Case) -> bool {
     case.level == Level::Must
 }

@@ -1,31 +1,31 @@
 //! The scripted adapter that a host under test launches.
 //!
-//! It does what a script file says, and what the inputs say that the runner sends through the host:
-//! content that is a JSON object `{"$stub":[action, …],"as":"name"}` is a list of actions (see
-//! `stub/action.rs`), any other content is echoed by one `output` and ended. Actions run in order
-//! on the session's own worker; the thread that reads stdin never waits for them. A turn whose
-//! actions do not complete it stays open until `stop`, which the stub then answers.
+//! It follows a script file, and the inputs that the runner sends through the host: content that is
+//! a JSON object `{"$stub":[action, …],"as":"name"}` is a list of actions (see `stub/action.rs`),
+//! any other content is echoed by one `output` and ended. Actions run in order on the session's own
+//! worker; the thread that reads stdin never waits for them. A turn whose actions do not complete
+//! it stays open until `stop`, which the stub then answers.
 //!
 //! The script is a JSON object, every member optional:
 //!
 //! | member | meaning |
 //! |---|---|
 //! | `at_start` | actions before anything is read |
-//! | `extensions` | names to agree on where they are offered; absent means core-only |
-//! | `ready`, `ready_delay_ms` | further members of `session.ready`, and how late it is |
-//! | `on` | actions by message type, in the place of what the stub does by itself; also `steer`, `eof`, `term` |
-//! | `lists` | actions by name, for `["do",name]`: what is too long for an input |
-//! | `starts` | what lies over the script at the nth start, counted by the log |
+//! | `extensions` | names to agree on if they are offered; absent means core-only |
+//! | `ready`, `ready_delay_ms` | further members of `session.ready`, and its delay |
+//! | `on` | actions by message type, which replace the stub's own; also `steer`, `eof`, `term` |
+//! | `lists` | actions by name, for `["do",name]`, if they are too long for an input |
+//! | `starts` | members that override the script at the nth start, counted by the log |
 //!
-//! The log is one JSON object a line with `ev`, `t` (nanoseconds of the monotonic clock; of a
-//! write, when it began), `start` and `n`. A process of the stub is known by its `start`, counted
-//! from 1 in the log, and never by a pid: a host may put its adapters into PID namespaces. While it
-//! runs it holds a lock on `LOG.START.lock`:
+//! The log is one JSON object per line with `ev`, `t` (nanoseconds of the monotonic clock; of a
+//! write, its beginning), `start` and `n`. A process of the stub is identified by its `start`,
+//! counted from 1 in the log, and never by a pid: a host may put its adapters into PID namespaces.
+//! While it runs it holds a lock on `LOG.START.lock`:
 //!
 //! | `ev` | members |
 //! |---|---|
 //! | `start` | `argv`, `cwd`, `env` (names) |
-//! | `in`, `in64` | `line` or `data` (base64), as received without the LF; `lf: false` where none ended it |
+//! | `in`, `in64` | `line` or `data` (base64), as received without the LF; `lf: false` if none ended it |
 //! | `out` | `line`; beyond 4 KiB `type`, `session_id`, `turn_id`, `channel`, `bytes`, and `len` and `sha256` of `content` |
 //! | `burst` | `from`, `count`, `size`, `channel`, ids: that many numbered outputs |
 //! | `raw`, `raw64` | `text`, `data`, or beyond 256 KiB `len`, `sha256`, `lf`: bytes that were not whole messages |
@@ -33,8 +33,8 @@
 //! | `endless` | `len`: bytes without an LF, after the `raw` that began the line |
 //! | `act` | `name`, `session_id`: an action begins |
 //! | `child` | `kind`: a sleeper was started, whose command line names the log |
-//! | `pid` | `pid`: its own number as it sees it, which may mean another process elsewhere |
-//! | `file`, `report`, `env`, `timeout`, `bad` | what an action found |
+//! | `pid` | `pid`: its own id as it sees it, which may belong to another process elsewhere |
+//! | `file`, `report`, `env`, `timeout`, `bad` | findings of an action |
 //! | `eof`, `term`, `broken`, `exit` | the end of stdin, SIGTERM, a broken stdout, the end with its `code` |
 
 mod action;
@@ -72,7 +72,7 @@ pub use self::children::is_child;
 pub use self::cue::give as give_cue;
 pub use self::life::is_running;
 
-/// What the stub's own command line looks like.
+/// Usage text of the stub's own command line.
 const USAGE: &str = "usage: stub --script FILE --log FILE";
 
 /// Runs the stub until its stdin ends or an action ends it.

@@ -1,4 +1,5 @@
-//! The program under test, as its author describes it: a command, and what `conform.toml` says of it.
+//! The program under test, as its author describes it: a command, and the content of
+//! `conform.toml`.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -19,57 +20,58 @@ mod config;
 
 pub(crate) use self::config::{read_config, sides_of};
 
-/// What is tested, and what it promises: what `conform.toml` says, for a [`Suite`](crate::Suite).
+/// Subject of a test and its promises: the content of `conform.toml`, for a
+/// [`Suite`](crate::Suite).
 ///
 /// Starts with nothing declared, the default limits and the directory of the calling process; the
-/// public fields may be set before it goes into [`Suite::of`](crate::Suite::of).
+/// public fields may be set before it is passed to [`Suite::of`](crate::Suite::of).
 #[derive(Debug, Clone)]
 pub struct Subject {
-    /// Whether it is an adapter or a host.
+    /// Adapter or host.
     pub(crate) side: Side,
     /// The program and its arguments. A host's has `{adapter}` in it.
     pub command: Vec<String>,
-    /// What makes the program, before it is judged.
+    /// Build of the program, before it is judged.
     pub(crate) build: Option<Build>,
-    /// Where it runs.
+    /// Working directory.
     pub cwd: PathBuf,
     /// Variables to set.
     pub env: BTreeMap<String, String>,
-    /// Which demands are failures.
+    /// Demands that count as failures.
     pub(crate) class: Class,
-    /// How long things may take.
+    /// Time limits.
     pub limits: Limits,
-    /// What was declared.
+    /// Declared abilities.
     pub abilities: BTreeSet<Ability>,
     /// Texts that provoke a behaviour in this adapter.
     pub recipes: Recipes,
-    /// Whether the probe may be used.
+    /// Use of the probe.
     pub(crate) probe: ProbeUse,
-    /// The probe's operations, as its `hello` told; empty without a probe.
+    /// The probe's operations, as its `hello` listed them; empty without a probe.
     pub(crate) probe_ops: BTreeSet<String>,
     /// The extensions that it agreed on when all were offered.
     pub(crate) extensions: BTreeSet<String>,
-    /// Where a host with a journal takes further hubs: a Unix socket, by a path that may have
-    /// `{journal}` in it.
+    /// Unix socket on which a host with a journal accepts further hubs; the path may contain
+    /// `{journal}`.
     pub hubs: Option<String>,
-    /// Whether it lists `journal` to a hub that asks for it.
+    /// True if it lists `journal` to a hub that asks for it.
     pub(crate) journal: bool,
     /// The program that plays the adapter for a host: this suite's own binary.
     pub(crate) stub: PathBuf,
-    /// Values that never stand in a transcript.
+    /// Values that never appear in a transcript.
     pub redact: Vec<String>,
 }
 
-/// Whether the probe may be used.
+/// Use of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ProbeUse {
-    /// Where the adapter has one.
+    /// If the adapter has one.
     Auto,
     /// Never.
     Off,
 }
 
-/// How long things may take, and how much an adapter accepts.
+/// Time limits, and the size of inputs that an adapter accepts.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
@@ -189,7 +191,7 @@ impl Subject {
         self
     }
 
-    /// Names the program that plays the adapter for a host, where it is not the running one.
+    /// Sets the program that plays the adapter for a host, if it is not the running one.
     #[must_use]
     pub fn with_stub(mut self, stub: impl AsRef<Path>) -> Self {
         stub.as_ref().clone_into(&mut self.stub);
@@ -234,7 +236,7 @@ impl Subject {
         })
     }
 
-    /// Whether its command has a place for the folder of a journal.
+    /// Returns true if its command has a place for the folder of a journal.
     pub(crate) fn keeps_journal(&self) -> bool {
         self.command
             .iter()
@@ -248,14 +250,14 @@ impl Subject {
     }
 }
 
-/// How long things may take on this machine with this program, as the calibration measured.
+/// Time limits on this machine with this program, as measured by the calibration.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bounds {
     /// From the start of the process to the end of its first turn, as measured.
     pub start: Duration,
     /// An ordinary turn, as measured (median).
     pub turn: Duration,
-    /// How long to wait for what should come before something else is tried.
+    /// Time to wait for an expected message before something else is tried.
     pub deadline: Duration,
     /// The longest wait for the end of a turn.
     pub longest: Duration,
@@ -263,7 +265,7 @@ pub(crate) struct Bounds {
     pub quiet: Duration,
     /// The longest wait from a stop to the end of its turn.
     pub stop: Duration,
-    /// What every stated bound is multiplied by.
+    /// Factor of every stated bound.
     pub scale: f64,
 }
 

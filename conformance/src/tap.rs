@@ -1,9 +1,9 @@
-//! Sits between a real host and a real adapter: every byte goes through unchanged, and all of it is
-//! recorded.
+//! A tap between a real host and a real adapter: forwards every byte unchanged, and records all of
+//! it.
 //!
-//! What the host writes is recorded before the adapter can have read it, what the adapter writes
-//! after it was read: in the recording, an answer never stands before its question. A record is one
-//! write, so a tap that is killed loses nothing that it has forwarded.
+//! The host's writes are recorded before the adapter can have read them, the adapter's writes after
+//! they were read: in the recording, an answer never precedes its question. A record is one write,
+//! so a tap that is killed loses nothing that it has forwarded.
 
 use std::{
     fs::File,
@@ -25,7 +25,7 @@ use crate::{
     wire::{Parsed, Splitter},
 };
 
-/// How long the adapter's pipe must be silent after its end to count as drained.
+/// Silence of the adapter's pipe after its end that counts as drained.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// The recording that both directions write to.
@@ -47,7 +47,7 @@ impl Recorder {
         let mut line = Vec::new();
         let written = write_transcript(&[record], &mut line).and_then(|()| file.write_all(&line));
         if let Err(error) = written {
-            // The conversation goes on: a tap must not be what breaks it.
+            // The conversation continues: a tap must not break it.
             anstream::eprintln!("tap: the recording has a gap: {error}");
         }
     }
@@ -80,7 +80,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
 
     if let Some(to) = to {
         let recorder = Arc::clone(&recorder);
-        // Not joined: it may wait for a host that says nothing more after the adapter has ended.
+        // Not joined: it may wait for a silent host after the adapter has ended.
         thread::spawn(move || {
             let record = |bytes: &[u8], ended: bool| {
                 let mut line = bytes.to_vec();
@@ -119,7 +119,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
         });
     }
     let status = child.wait()?;
-    // What the adapter itself wrote comes out; a grandchild that holds the pipe open makes no one wait.
+    // The adapter's own output is forwarded; a grandchild that holds the pipe open delays nothing.
     loop {
         let before = passed.load(Ordering::Relaxed);
         if is_over.recv_timeout(IDLE) != Err(RecvTimeoutError::Timeout)
@@ -138,7 +138,7 @@ pub(crate) fn tap(out: &Path, command: &[String]) -> io::Result<ExitCode> {
     Ok(ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)))
 }
 
-/// Copies bytes as they come, and hands each line to `record` before it goes on.
+/// Copies bytes as they arrive, and passes each line to `record` before it is forwarded.
 fn forward(mut from: impl Read, mut to: impl Write, mut record: impl FnMut(&[u8], bool)) {
     let (mut splitter, mut buffer) = (Splitter::default(), vec![0; 64 << 10]);
     loop {
@@ -162,8 +162,8 @@ fn forward(mut from: impl Read, mut to: impl Write, mut record: impl FnMut(&[u8]
     }
 }
 
-/// This process's stdin and stdout, without the buffers of the standard library and held here alone: when the
-/// adapter closes its stdout, the host sees that at once.
+/// Returns this process's stdin and stdout, without the buffers of the standard library and as the
+/// only holder: when the adapter closes its stdout, the host sees that at once.
 fn own_pipes() -> io::Result<(File, File)> {
     let stdin = rustix::io::dup(rustix::stdio::stdin())?;
     let stdout = rustix::io::dup(rustix::stdio::stdout())?;

@@ -1,9 +1,8 @@
-//! One case with one program: the verbs that a case drives it with, and what it may ask of the
-//! history.
+//! A case with one program: the verbs that a case drives it with, and its queries of the history.
 //!
-//! A trial sits where the host sits: it writes to the program's stdin and reads its stdout. A host
-//! under test is a relay, so it is driven by the same verbs, and the stub below it records into the
-//! same history.
+//! A trial takes the place of the host: it writes to the program's stdin and reads its stdout. A
+//! host under test is a relay, so it is driven by the same verbs, and the stub below it records
+//! into the same history.
 
 use std::{
     collections::HashMap,
@@ -45,7 +44,7 @@ pub(crate) use self::{
 };
 pub(crate) use host::named_in;
 
-/// What becomes of the process at the end of a case.
+/// Expected state of the process at the end of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     /// It must still serve a fresh session, and end when its stdin ends.
@@ -59,9 +58,9 @@ enum Fate {
 pub(crate) struct Trial {
     /// The program under test.
     pub subject: Subject,
-    /// How long things may take.
+    /// Time limits.
     pub bounds: Bounds,
-    /// What happened.
+    /// Recorded events.
     pub history: Arc<History>,
     /// Numbers that the seed decides.
     pub rng: Rng,
@@ -71,32 +70,32 @@ pub(crate) struct Trial {
     stubs: host::Stubs,
     /// Hubs of a journal that came by a socket.
     connections: Vec<Connection>,
-    /// How many hubs of a journal there have been.
+    /// Number of a journal's hubs so far.
     hubs: u32,
     fate: Fate,
     tier: Tier,
     ids: usize,
-    /// How many `turn.complete` of a session the case has waited for.
+    /// Number of a session's `turn.complete` messages that the case has waited for.
     ends: HashMap<String, usize>,
     fences: Vec<Duration>,
     findings: Vec<Finding>,
     notes: Vec<String>,
     /// The places of a seeded list that are kept; all without it.
     part: Option<Vec<usize>>,
-    /// How long that list is.
+    /// Length of that list.
     choices: usize,
 }
 
-/// What is left of a trial when its case is over.
+/// Result of a trial after its case.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// All that happened.
     pub records: Vec<Record>,
-    /// What the case found besides the reason of its end.
+    /// Findings of the case besides the reason of its end.
     pub findings: Vec<Finding>,
     /// Remarks that are not findings.
     pub notes: Vec<String>,
-    /// How the verdict was reached.
+    /// Tier of the verdict.
     pub tier: Tier,
     /// The length of the list that the seed decided; 0 where the case has none.
     pub choices: usize,
@@ -147,7 +146,8 @@ impl Trial {
         self
     }
 
-    /// What is kept of the list that the seed decided. A case with such a list takes it from here.
+    /// Returns the kept part of a list that the seed decided. A case with such a list takes it from
+    /// here.
     pub(crate) fn part_of<T>(&mut self, list: Vec<T>) -> Vec<T> {
         self.choices = list.len();
         match &self.part {
@@ -177,7 +177,7 @@ impl Trial {
         self.folder.path().join(name)
     }
 
-    /// How the program is started unless a case says otherwise.
+    /// Returns the default start of the program.
     pub(crate) fn launch(&self) -> Launch {
         let mut env: Vec<(String, String)> = self.subject.env.clone().into_iter().collect();
         env.push(("TMPDIR".to_owned(), self.path("tmp").display().to_string()));
@@ -259,7 +259,7 @@ impl Trial {
         self.fate = Fate::Gone;
     }
 
-    /// What the verdict rests on so far.
+    /// Returns the present tier of the verdict.
     pub(crate) fn tier(&self) -> Tier {
         self.tier
     }
@@ -274,11 +274,11 @@ impl Trial {
         self.notes.push(note.into());
     }
 
-    /// What the program's process group uses now.
+    /// Returns the resources of the program's process group.
     ///
     /// # Errors
     ///
-    /// When the program cannot be started.
+    /// The program cannot be started.
     pub(crate) fn usage(&mut self) -> Outcome<Usage> {
         Ok(usage_of(self.process()?.pid()))
     }
@@ -301,7 +301,7 @@ impl Trial {
         Ok(())
     }
 
-    /// How the process ended, in words, if it has.
+    /// Returns the exit of the process, in words, if it has ended.
     pub(crate) fn exit_text(&self) -> Option<String> {
         let exit = self.process.as_ref()?.exit()?;
         Some(match (exit.code, exit.signal) {
@@ -376,7 +376,7 @@ impl Trial {
         process.kill();
         let orphans = crate::process::sweep(group, &self.mark(), self.folder.path());
         drop(process);
-        // No one writes to the logs any more.
+        // The logs have no writer any longer.
         self.stubs.finish();
         for orphan in orphans {
             if clean && self.fate == Fate::Lives {

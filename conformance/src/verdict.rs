@@ -1,4 +1,4 @@
-//! What a case found, and what follows from it.
+//! Findings of a case, and the verdict that follows from them.
 
 use std::{borrow::Cow, fmt};
 
@@ -20,7 +20,7 @@ pub(crate) enum Verdict {
     Inconclusive,
     /// The ability was declared and then refused.
     Unsupported,
-    /// It failed once, and not again when run alone.
+    /// Failed once, and not again in isolation.
     Flaky,
     /// A MUST was broken.
     Fail,
@@ -62,7 +62,7 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// How a verdict was reached.
+/// Tier of a verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Tier {
@@ -84,7 +84,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// What made a finding: a wait that ran out may be the machine's fault, something seen is not.
+/// Kind of evidence: a timeout may be the machine's fault, an observation is not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ground {
@@ -94,42 +94,42 @@ pub(crate) enum Ground {
     Late,
 }
 
-/// One rule that was broken.
+/// A broken rule.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Finding {
     /// The clause of SPEC.md.
     pub clause: Cow<'static, str>,
-    /// How binding it is here.
+    /// Level for this case.
     pub level: Level,
-    /// Who found it: `case`, or the oracle's id.
+    /// Finder: `case`, or the oracle's id.
     pub check: &'static str,
-    /// What was sent.
+    /// Sent message.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sent: String,
-    /// What should have come.
+    /// Expected reaction.
     pub expected: String,
-    /// What came.
+    /// Observed reaction.
     pub got: String,
-    /// The likely cause, where it is known.
+    /// Likely cause, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
-    /// What it rests on.
+    /// Kind of evidence.
     pub ground: Ground,
     /// The place in the history that shows it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub record: Option<usize>,
 }
 
-/// Why a case ended before its end.
+/// Reason why a case ended early.
 #[derive(Debug, Clone)]
 pub(crate) enum Stop {
     /// A rule was broken, and nothing more can be learnt.
     Fail(Box<Finding>),
-    /// It could not find out, with the reason.
+    /// Inconclusive, with the reason.
     Inconclusive(String),
-    /// What it needs and this program lacks: `recipe …`, `ability …`.
+    /// A need that this program lacks: `recipe …`, `ability …`.
     Skip(String),
-    /// What it needs was declared and refused: the name of the ability.
+    /// A need that was declared and refused: the name of the ability.
     Unsupported(String),
     /// The suite went wrong.
     Harness(String),
@@ -155,7 +155,7 @@ impl Stop {
     }
 }
 
-/// What a case's own function returns.
+/// Result of a case's own function.
 pub(crate) type Outcome<T = ()> = Result<T, Stop>;
 
 /// Adds to a failure on its way up: its likely cause, or another clause.
@@ -164,7 +164,7 @@ pub(crate) trait FailureContext {
     #[must_use]
     fn hint(self, hint: &str) -> Self;
 
-    /// Puts the failure under another clause than that of its case.
+    /// Puts the failure under another clause than its case's.
     #[must_use]
     fn under(self, clause: &'static str) -> Self;
 }

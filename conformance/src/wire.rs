@@ -7,10 +7,10 @@ use serde_json::{Map, Value};
 
 mod odd;
 
-/// One message: a JSON object.
+/// A message: a JSON object.
 pub(crate) type Message = Map<String, Value>;
 
-/// What a line is.
+/// Classification of a line.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Parsed {
     /// A JSON object.
@@ -100,7 +100,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
 }
 
 /// Writes a message as one line with its LF, U+2028 and U+2029 escaped ([frame.1], [frame.2]).
-/// `type` and `session_id` stand first, as most hosts write them; cases that want another order
+/// `type` and `session_id` come first, as most hosts write them; cases that want another order
 /// spell it.
 pub(crate) fn line_of(message: &Value) -> Vec<u8> {
     let mut text = match message.as_object() {
@@ -162,7 +162,7 @@ impl Splitter {
         self.rest.extend_from_slice(bytes);
     }
 
-    /// What stands after the last LF.
+    /// Returns the text after the last LF.
     pub(crate) fn rest(&self) -> &[u8] {
         &self.rest
     }

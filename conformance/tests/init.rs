@@ -191,7 +191,7 @@ fn the_skeletons_of_node_on_the_package_name_its_folder() {
     }
 }
 
-/// A test fetches nothing: the package is taken as it lies here, and pip is not run.
+/// A test downloads nothing: the package is used from this tree, and pip is not run.
 #[test]
 fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
     let is_new = Command::new("python3")

@@ -1,4 +1,4 @@
-//! Many implementations in one table: rows, the forms of the table, and what the exit status says.
+//! Many implementations in one table: rows, the forms of the table, and the exit status.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,4 +1,5 @@
-//! The stub in PID namespaces, where its pid is not a name: two starts at once have the same one.
+//! The stub in PID namespaces, where its pid is not a name: two simultaneous starts have the same
+//! one.
 #![allow(
     clippy::unwrap_used,
     reason = "the helpers of a test fail it by panics"
@@ -16,7 +17,8 @@ use trunkline_testing::skipped;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// How a program is put into a PID namespace here; where that is not allowed, the calling test is skipped.
+/// Returns the command that puts a program into a PID namespace; if that is not allowed, the
+/// calling test is skipped.
 #[track_caller]
 fn unshare() -> Option<Command> {
     for flags in ["-pf", "-Urpf"] {

@@ -1,4 +1,4 @@
-//! What the probe has passed is asked of the agent as well, by the recipe of its author.
+//! Cases that passed by the probe are also run with the agent, by the recipe of its author.
 
 use std::{fs, process::Command};
 

@@ -1,4 +1,4 @@
-//! How a program comes to be judged: its build, and the environment that it is started in.
+//! Start of a program under test: its build, and its environment.
 
 use std::{
     fs,
@@ -41,7 +41,7 @@ fn a_variable_of_the_shell_hides_no_missing_flush() {
     );
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
 
-    // The same where its author says so.
+    // The same if its author declares it.
     let passed =
         "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
     let ran = smoke(UNFLUSHED, &format!("{passed}[limits]\nstartup_s = 20\n"));

@@ -6,14 +6,14 @@ use std::fmt;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
 use serde_json::{Map, Value, value::RawValue};
 
-/// One member of the outermost object.
+/// A member of the outermost object.
 #[derive(Debug)]
 pub struct Member<'a> {
     /// The key, its escapes undone.
     pub key: String,
     /// The value as it was written.
     pub raw: &'a str,
-    /// How deep the value nests.
+    /// Nesting depth of the value.
     pub depth: usize,
 }
 
@@ -24,7 +24,7 @@ pub fn members(text: &str) -> Option<Vec<Member<'_>>> {
     Some(members)
 }
 
-/// How deep a valid value nests.
+/// Returns the nesting depth of a valid value.
 pub fn depth(value: &str) -> usize {
     let mut open = 0_usize;
     let mut deepest = 0;
@@ -99,7 +99,8 @@ pub fn halves(text: &str) -> Option<[&str; 2]> {
     (!first.is_empty() && !second.is_empty()).then_some([first, second])
 }
 
-/// Undoes the escapes of a JSON string; the flag says that it held an unpaired surrogate ([frame.10]).
+/// Decodes the escapes of a JSON string; the flag is true if it held an unpaired surrogate
+/// ([frame.10]).
 pub fn decode(raw: &str) -> (String, bool) {
     let inner = raw.get(1..raw.len().saturating_sub(1)).unwrap_or_default();
     let mut out = String::with_capacity(inner.len());
@@ -173,7 +174,7 @@ pub fn clean(raw: &str) -> String {
     out
 }
 
-/// The same JSON in ASCII alone.
+/// Returns the same JSON in ASCII.
 pub fn ascii(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
@@ -188,7 +189,7 @@ pub fn ascii(json: &str) -> String {
     out
 }
 
-/// A text as a JSON string that may stand on the wire.
+/// Returns a text as a JSON string for the wire.
 pub fn quote(text: &str) -> String {
     clean(&Value::from(text).to_string())
 }

@@ -1,4 +1,5 @@
-//! What the broken adapters and hosts share. It shares no code with the suite that judges them.
+//! Code that the broken adapters and hosts share. It shares no code with the suite that judges
+//! them.
 #![forbid(unsafe_code)]
 
 pub mod json;

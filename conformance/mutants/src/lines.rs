@@ -8,27 +8,27 @@ use std::{
 /// The longest line that is read, in bytes ([frame.5]).
 pub const LONGEST: usize = 16 * 1024 * 1024;
 
-/// How much of a longer one is kept, to find its session.
+/// Bytes that are kept of a longer line, to find its session.
 const KEPT: usize = 64 * 1024;
 
-/// What one read takes at most.
+/// Maximum of bytes per read.
 const CHUNK: usize = 64 * 1024;
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
 
-/// What stood on the input, without its LF.
+/// A line of the input, without its LF.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Line {
     /// A line.
     Whole(Vec<u8>),
     /// The first bytes of a line over the limit.
     TooLong(Vec<u8>),
-    /// What stood after the last LF.
+    /// The text after the last LF.
     Unended(Vec<u8>),
 }
 
 impl Line {
-    /// Its bytes, as far as they are kept.
+    /// Returns its bytes, as far as they are kept.
     pub fn bytes(&self) -> &[u8] {
         match self {
             Self::Whole(bytes) | Self::TooLong(bytes) | Self::Unended(bytes) => bytes,
@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// What a broken reader does.
+/// Fault of a broken reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Decodes each read by itself.
@@ -134,7 +134,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// What stands after the last LF is a line too, if it parses ([frame.7]).
+    /// The text after the last LF is a line too, if it parses ([frame.7]).
     fn finish(&mut self) {
         self.ended = true;
         if self.skipping {
@@ -158,7 +158,8 @@ impl<R: Read> Lines<R> {
 impl<R: Read> Iterator for Lines<R> {
     type Item = io::Result<Line>;
 
-    /// The next line; none at the end of the input. An error says that the pipe cannot be read.
+    /// Returns the next line; `None` at the end of the input. An error means that the pipe cannot
+    /// be read.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(line) = self.found.pop_front() {

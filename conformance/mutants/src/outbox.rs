@@ -1,9 +1,9 @@
 //! A pipe that is written by a thread of its own, whole lines at a time ([frame.8]), or with one
-//! fault. No one else waits for the peer's reading.
+//! fault. Other threads never wait for the peer's reading.
 //!
-//! Lines wait here, or with a [`Source`] of their own: what a session of the broken adapter has to
-//! say stays with it until it is its turn ([session.3]). The broken host takes its sessions in turn
-//! by itself, since what they have to say may wait on disk; it hands over lines.
+//! Lines wait here, or with a [`Source`] of their own: output of a session of the broken adapter
+//! stays with it until its turn ([session.3]). The broken host schedules its sessions itself, since
+//! their output may wait on disk; it passes lines on.
 
 use crate::locks::{lock, wait};
 use std::{
@@ -20,16 +20,16 @@ use std::{
 /// The most that is written in one call, unless a single line is longer.
 const BATCH: usize = 64 * 1024;
 
-/// What a writer without a lock writes at once.
+/// Bytes that a writer without a lock writes at once.
 const PIECE: usize = 4096;
 
-/// One of those that write in turn.
+/// A source of lines, which write in turn.
 pub trait Source: fmt::Debug + Send + Sync {
     /// Takes whole lines for one write, of at most `most` bytes unless a single line is longer.
     fn take_lines(self: Arc<Self>, most: usize) -> Vec<u8>;
 }
 
-/// What a broken or odd writer does.
+/// Fault or oddity of a writer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     /// Begins with a byte order mark.
@@ -40,13 +40,13 @@ pub enum Fault {
     KeepsUntil(&'static [u8]),
     /// Writes what is long in pieces, from many threads, without a lock.
     Unlocked,
-    /// Makes the thread that has something to say wait until it is written.
+    /// Makes the producing thread wait until its line is written.
     PushWaits,
     /// Waits before each write.
     Slow(Duration),
 }
 
-/// What waits for one pipe.
+/// Messages that wait for one pipe.
 #[derive(Debug, Clone)]
 pub struct Outbox(Arc<Shared>);
 
@@ -75,7 +75,8 @@ impl State {
 }
 
 impl Outbox {
-    /// Starts to write to `pipe`; `written` hears of each write, and the first error is the last of them.
+    /// Starts to write to `pipe`; `written` is called after each write, and the first error is the
+    /// last call.
     pub fn start(
         pipe: OwnedFd,
         fault: Option<Fault>,
@@ -114,7 +115,7 @@ impl Outbox {
         }
     }
 
-    /// Puts a source behind the others; it stands there once at most, which the source itself sees to.
+    /// Puts a source behind the others; the source itself ensures that it is queued once at most.
     pub fn schedule(&self, source: Arc<dyn Source>) {
         self.lock().ready.push_back(source);
         self.0.changed.notify_all();
@@ -125,12 +126,12 @@ impl Outbox {
         self.lock().bytes
     }
 
-    /// Whether a write has failed.
+    /// Returns true if a write has failed.
     pub fn is_broken(&self) -> bool {
         self.lock().broken
     }
 
-    /// Whether everything is written, or nothing can be.
+    /// Returns true if everything is written, or nothing can be.
     pub fn is_settled(&self) -> bool {
         self.lock().is_settled()
     }
@@ -197,7 +198,8 @@ impl Outbox {
         }
     }
 
-    /// What is to be written next, and how much of it are lines that waited here; none once it is closed.
+    /// Returns the next bytes to write, and the length of those that waited here; `None` once it is
+    /// closed.
     fn next(&self) -> Option<(Vec<u8>, usize)> {
         let mut state = self.lock();
         while state.lines.is_empty() && state.ready.is_empty() && !state.closing {

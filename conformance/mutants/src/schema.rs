@@ -34,7 +34,7 @@ impl Exts {
     pub const CONTROL: Self = Self(128);
     /// `large`.
     pub const LARGE: Self = Self(256);
-    /// What needs some extension, whichever: `session.ready`, `session.info`, `_meta`.
+    /// Any extension: for `session.ready`, `session.info`, `_meta`.
     pub const SOME: Self = Self(1 << 15);
     /// Every extension.
     pub const ALL: Self = Self(511 | 1 << 15);
@@ -67,7 +67,7 @@ impl Exts {
             .collect()
     }
 
-    /// Whether every extension of `other` is in this set.
+    /// Returns true if every extension of `other` is in this set.
     pub fn has(self, other: Self) -> bool {
         self.0 & other.0 == other.0
     }
@@ -307,8 +307,8 @@ fn number(kind: Kind, raw: &str) -> bool {
     }
 }
 
-/// A nested value without the members that no one knows; nothing where an element or a required member is
-/// of the wrong type ([msg.5], [ext.4]).
+/// Returns a nested value without unknown members; `None` if an element or a required member is of
+/// the wrong type ([msg.5], [ext.4]).
 fn nested(kind: Kind, value: Value) -> Option<Value> {
     match (kind, value) {
         (List(of), Value::Array(items)) => items

@@ -1,4 +1,4 @@
-//! Which one behaviour of a process differs from the reference.
+//! The one behavior of a process that differs from the reference.
 
 /// The switches of one program: those that `build.rs` makes from its list, and the one that the command line chose.
 macro_rules! program {
@@ -25,14 +25,14 @@ macro_rules! program {
                 chosen != (None, None) && CHOSEN.set(chosen).is_ok()
             }
 
-            /// Whether this process is that mutant.
+            /// Returns true if this process is that mutant.
             #[must_use]
             #[inline]
             pub fn broken(mutant: Mutant) -> bool {
                 CHOSEN.get().is_some_and(|chosen| chosen.0 == Some(mutant))
             }
 
-            /// Whether this process is that variant.
+            /// Returns true if this process is that variant.
             #[must_use]
             #[inline]
             pub fn varied(variant: Variant) -> bool {
@@ -59,10 +59,10 @@ macro_rules! program {
 }
 
 program! {
-    /// Those of `broken-adapter`.
+    /// Switches of `broken-adapter`.
     adapter, "adapters.rs"
 }
 program! {
-    /// Those of `broken-host`.
+    /// Switches of `broken-host`.
     host, "hosts.rs"
 }

@@ -19,7 +19,7 @@ use toml::Table;
 const HERE: &str = env!("CARGO_MANIFEST_DIR");
 const BROKEN: &str = env!("CARGO_BIN_EXE_broken-adapter");
 
-/// Those whose bug is that not even the plainest turn is seen to end, or that lose what comes at once.
+/// Mutants that cannot complete even the plainest turn, or that lose immediate input.
 const NOT_EVEN_PLAIN: [&str; 5] = [
     "pretty-print",
     "buffered-stdout",
@@ -80,7 +80,7 @@ fn denial(line: &str) -> Option<String> {
     ))
 }
 
-/// Whether one turn of one session ends; absent where the program is not installed.
+/// Returns true if one turn of one session ends; `None` if the program is not installed.
 fn ends_a_turn(words: &[String]) -> Option<bool> {
     let mut command = Command::new(&words[0]);
     command
@@ -99,7 +99,7 @@ fn ends_a_turn(words: &[String]) -> Option<bool> {
         let ended = |line: Vec<u8>| {
             let line = String::from_utf8_lossy(&line).into_owned();
             if let Some(denial) = denial(&line) {
-                // One that has ended hears no answer.
+                // A program that has ended reads no answer.
                 let _ = stdin.write_all(denial.as_bytes());
             }
             line.contains("turn.complete") && line.contains("plain")

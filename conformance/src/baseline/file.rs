@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 
 use crate::calendar::Day;
 
-/// What is known to fail.
+/// Known failures.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Baseline {
@@ -17,23 +17,23 @@ pub(crate) struct Baseline {
     pub known: Vec<Known>,
 }
 
-/// One entry: a case that is known not to pass.
+/// An entry: a case that is known not to pass.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Known {
     /// The id of the case.
     pub case: String,
-    /// How it ends.
+    /// Expected end.
     pub expect: Expect,
     /// The only checks that may fail; any without them.
     #[serde(default)]
     pub checks: Vec<String>,
-    /// Why it is tolerated.
+    /// Reason for the exception.
     pub reason: String,
-    /// Where it is followed up.
+    /// Issue that tracks it.
     #[serde(default, rename = "issue")]
     _issue: Option<String>,
-    /// Where the entry counts; everywhere without it.
+    /// Scope of the entry; everywhere without it.
     #[serde(default)]
     pub when: Option<Condition>,
     /// The first day on which the entry no longer counts.
@@ -41,19 +41,19 @@ pub(crate) struct Known {
     pub expires: Option<Day>,
 }
 
-/// How a listed case is known to end.
+/// Known end of a listed case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Expect {
-    /// It fails each time.
+    /// Fails each time.
     Fail,
-    /// It fails at times. Such an entry never decides anything.
+    /// Fails sometimes. Such an entry never decides anything.
     Flaky,
-    /// It cannot find out.
+    /// Inconclusive.
     Inconclusive,
 }
 
-/// Where an entry counts.
+/// Scope of an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Condition {
@@ -61,7 +61,7 @@ pub(crate) struct Condition {
     pub os: String,
 }
 
-/// Why a baseline could not be used.
+/// Error of a baseline that could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BaselineError {
     /// The file could not be read.
@@ -69,7 +69,7 @@ pub(crate) enum BaselineError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -78,7 +78,7 @@ pub(crate) enum BaselineError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Problem and its place.
         reason: String,
     },
 }
@@ -151,7 +151,7 @@ impl Baseline {
         })
     }
 
-    /// Whether it was written for another version of the suite, by the first two numbers.
+    /// Returns true if it was written for another version of the suite, by the first two numbers.
     pub(crate) fn is_of_another_suite(&self, version: &str) -> bool {
         let first_two = |version: &str| -> Vec<String> {
             version.split('.').take(2).map(str::to_owned).collect()

@@ -1,38 +1,38 @@
-//! What results mean in the light of a baseline.
+//! Comparison of results with a baseline.
 
 use serde::{Deserialize, Serialize};
 
 use super::{Baseline, Expect};
 use crate::{calendar::Day, exit, verdict::Verdict};
 
-/// What is compared: one case and how it ended.
+/// A case and its end, for the comparison.
 #[derive(Debug, Clone)]
 pub(crate) struct Fact<'a> {
     /// The id of the case.
     pub case: &'a str,
-    /// Its end.
+    /// Verdict.
     pub verdict: Verdict,
-    /// Whether it counts in the class of the run.
+    /// True if it counts in the class of the run.
     pub scored: bool,
     /// The checks that failed.
     pub checks: Vec<&'a str>,
 }
 
-/// How a case counts.
+/// Standing of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Standing {
-    /// It passed, perhaps with a warning.
+    /// Passed, perhaps with a warning.
     Met,
-    /// It did not pass, as the baseline says.
+    /// Not passed, as listed in the baseline.
     Known,
-    /// It failed, and the baseline does not say so.
+    /// Failed, and not listed in the baseline.
     Unexpected,
-    /// It passed, and the baseline says that it does not.
+    /// Passed, although listed in the baseline.
     Stale,
-    /// It could not find out.
+    /// Inconclusive.
     Undecided,
-    /// It did not run, or the class does not ask for it.
+    /// Not run, or not required by the class.
     NotScored,
     /// The suite went wrong.
     Harness,
@@ -41,9 +41,9 @@ pub(crate) enum Standing {
 /// The results of a run in the light of a baseline.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Judgement {
-    /// How each case counts, in the order of the facts.
+    /// Standing of each case, in the order of the facts.
     pub standings: Vec<Standing>,
-    /// What a person should know of the baseline itself.
+    /// Notes about the baseline itself, for a person.
     pub notices: Vec<String>,
     /// The exit status of the run.
     pub exit: u8,
@@ -162,7 +162,7 @@ mod tests {
 
     const TODAY: &str = "2026-09-21";
 
-    /// One case that ended so, against the lines of one entry for it.
+    /// Judges a case with this end against the lines of one entry for it.
     fn one(verdict: Verdict, checks: &[&str], entry: Option<&str>) -> (Standing, u8, usize) {
         of(verdict, true, checks, entry)
     }

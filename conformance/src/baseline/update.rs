@@ -1,4 +1,4 @@
-//! Writing a baseline: what fails is added, what passes is taken out, everything else stays as it stands.
+//! Updates a baseline: failures are added, passes are removed, everything else stays unchanged.
 
 use super::{Baseline, Expect, Standing};
 use crate::{
@@ -6,20 +6,20 @@ use crate::{
     printable::short,
 };
 
-/// One case of a run, as an entry may become of it.
+/// A case of a run that may become an entry.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate<'a> {
     /// The id of the case.
     pub case: &'a str,
-    /// How it counts in the light of the baseline as it is.
+    /// Standing with the present baseline.
     pub standing: Standing,
-    /// How the entry would say that it ends.
+    /// Expected end for the entry.
     pub expect: Expect,
     /// The checks that failed.
     pub checks: Vec<&'a str>,
     /// The gravest rule that was broken.
     pub gravest: Option<(Level, Basis)>,
-    /// What was seen.
+    /// Observation.
     pub got: String,
 }
 
@@ -36,9 +36,9 @@ pub(crate) struct Update {
     pub refused: Vec<String>,
 }
 
-/// Makes the new text of a baseline. `old` is the text and what was read of it; `accept_must`
-/// allows entries for broken MUSTs of the published protocol; `reason` is that of new entries, else
-/// what was seen stands there.
+/// Makes the new text of a baseline. `old` is the present text and its parsed form; `accept_must`
+/// allows entries for broken MUSTs of the published protocol; `reason` is used for new entries,
+/// otherwise the observation.
 pub(crate) fn update(
     old: Option<(&str, &Baseline)>,
     candidates: &[Candidate<'_>],
@@ -63,7 +63,7 @@ pub(crate) fn update(
         ) {
             continue;
         }
-        // An entry that says too little, or something else, is its author's to change.
+        // An incomplete or different entry is left for its author to change.
         let listed = old.is_some_and(|(_, baseline)| {
             baseline
                 .known
@@ -116,7 +116,7 @@ fn entry(candidate: &Candidate<'_>, reason: Option<&str>) -> String {
     text
 }
 
-/// The text without the entries of some cases. Comments go with the entry that they stand above.
+/// Returns the text without the entries of some cases. Comments above an entry go with it.
 fn without(text: &str, baseline: &Baseline, cases: &[&str]) -> (String, Vec<String>) {
     let lines: Vec<&str> = text.split_inclusive('\n').collect();
     let mut starts: Vec<usize> = Vec::new();

@@ -1,4 +1,4 @@
-//! What adapters are asked, by family.
+//! Cases for adapters, by family.
 
 pub(super) mod back_pressure;
 pub(super) mod extensions;

@@ -4,9 +4,9 @@
 /// A malformed line, named, without its LF.
 #[derive(Debug, Clone)]
 pub(super) struct Malformed {
-    /// What it is.
+    /// Description.
     pub(super) name: &'static str,
-    /// Its bytes.
+    /// Bytes.
     pub(super) bytes: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! Dialogues: cases as text, one step on a line, which [`play`] carries out.
+//! Dialogues: cases as text, one step per line, which [`play`] executes.
 //!
 //! ```text
 //! open s other
@@ -11,14 +11,14 @@
 //!   reached 1 s permission.response {"request_id": "$id"} | one answer to $id | $count of them
 //! ```
 //!
-//! - A step is a verb and its operands: names, types of messages, JSON, and options such as
-//!   `from $place`, `within 2`. `player::VERBS` has the verbs.
-//! - Behind ` | ` are the texts of a failure: what was expected, then what came instead.
-//! - `$name` is replaced by a result, also within JSON and texts, and `$name.member` for a part of it. Of
-//!   several messages `$name.0`, `$name.last` and `$name.all` are some, and `$name.member` is of the
-//!   first. `#index` and `#at` are the place and the time of a message, `#count` is a length.
-//! - The members of a message that is waited for or counted are patterns, as in
-//!   `player::has_members`.
+//! - A step is a verb and its operands: names, types of messages, JSON, and options such as `from
+//!   $place`, `within 2`. `player::VERBS` lists the verbs.
+//! - Behind ` | ` are the texts of a failure: first the expectation, then the observation.
+//! - `$name` is replaced by a result, also within JSON and texts, and `$name.member` by a part of
+//!   it. If it is several messages, `$name.0`, `$name.last` and `$name.all` select some, and
+//!   `$name.member` belongs to the first. `#index` and `#at` are the place and the time of a
+//!   message, `#count` is a length.
+//! - The members of a message that is awaited or counted are patterns, as in `player::has_members`.
 
 use serde_json::{Deserializer, Value};
 

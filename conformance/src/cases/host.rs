@@ -1,4 +1,4 @@
-//! What hosts are asked, by family. A host is driven as a relay; the stub below it does what its inputs say.
+//! Cases for hosts, by family. A host is driven as a relay; its inputs control the stub below it.
 
 use crate::cases::prelude::*;
 
@@ -45,7 +45,7 @@ const CORE: [&str; 6] = [
     "session.close",
 ];
 
-/// Demands that the host wrote types of the core alone.
+/// Demands that the host wrote only types of the core.
 pub(super) fn demand_core(t: &Trial, expected: &str) -> Outcome {
     let beyond = t
         .written()

@@ -23,9 +23,10 @@ pub(super) struct BaselineArguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Says what the file does not excuse, and what it excuses in vain; the status is that of a run
+    /// Reports failures that the file does not excuse, and excuses without a failure; the status is
+    /// that of a run
     Check(Files),
-    /// Adds what fails and takes out what passes; everything else stays as it stands
+    /// Adds failures and removes passes; everything else stays unchanged
     Update {
         #[command(flatten)]
         files: Files,
@@ -149,7 +150,7 @@ fn candidate(case: &CaseData, class: Class) -> Candidate<'_> {
         Verdict::Inconclusive => Expect::Inconclusive,
         _ => Expect::Fail,
     };
-    // Of rules that bind alike, that of the published protocol is the gravest.
+    // Of rules at the same level, one of the published protocol is the gravest.
     let rules = case
         .findings
         .iter()

@@ -39,7 +39,7 @@ pub(super) fn explain(arguments: &ExplainArguments) -> Result<u8, String> {
     Ok(super::exit::CONFORMANT)
 }
 
-/// What there is to say of one id.
+/// Returns the explanation of one id.
 fn one(id: &str, as_json: bool) -> Result<String, String> {
     let both = [Side::Adapter, Side::Host];
     Ok(if let Some(case) = cases::find(id) {
@@ -126,7 +126,7 @@ fn of_case(case: &Case) -> String {
     text
 }
 
-/// Where the demand comes from, in words.
+/// Returns the source of the demand, in words.
 fn ground(case: &Case) -> String {
     let from = match case.basis {
         clauses::Basis::Spec => "by the published protocol",
@@ -139,7 +139,7 @@ fn ground(case: &Case) -> String {
     format!("{from} ({})", case.basis)
 }
 
-/// What a need is, and how it is met.
+/// Describes a need, and how to meet it.
 fn declared(need: &Need) -> String {
     match need {
         Need::Ability(ability) => {

@@ -10,22 +10,22 @@ use crate::{
     init::{Existing, Language, Skeleton, Sources, skeleton},
 };
 
-/// What CI uses to run the suite, until its user fills it in.
+/// Action with which CI runs the suite, for its user to fill in.
 const ACTION: &str = "OWNER/trunkline/conformance@COMMIT";
 
 /// Arguments of `init`.
 #[derive(Debug, Args)]
 pub(super) struct InitArguments {
-    /// What to begin
+    /// Kind of project
     #[arg(value_enum)]
     side: SideName,
     /// In which language
     #[arg(long, value_enum)]
     lang: LanguageName,
-    /// Where
+    /// Folder of the project
     #[arg(long, value_name = "FOLDER", default_value = ".")]
     dir: PathBuf,
-    /// Replace files that are there
+    /// Replace existing files
     #[arg(long)]
     force: bool,
     /// The action that CI runs the suite by
@@ -156,7 +156,7 @@ pub(super) fn init(arguments: &InitArguments) -> Result<u8, String> {
     Ok(exit::CONFORMANT)
 }
 
-/// How the program is started, as `conform.toml` says.
+/// Returns the command that starts the program, as in `conform.toml`.
 fn command_of(skeleton: &Skeleton) -> Option<String> {
     let config = skeleton
         .files
@@ -192,7 +192,7 @@ fn sdk_in(folder: &Path) -> Result<PathBuf, String> {
     }
 }
 
-/// The name of a package in this folder: that of the folder, where cargo takes it.
+/// Returns the name of a package in this folder: the folder's name, if cargo accepts it.
 fn name_of(folder: &Path) -> String {
     let whole = std::path::absolute(folder).unwrap_or_default();
     let name = whole

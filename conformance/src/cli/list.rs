@@ -77,7 +77,7 @@ fn clauses_of(sides: &'static [Side]) -> impl Iterator<Item = &'static Clause> {
         .filter(|clause| sides.iter().any(|side| clause.binds.includes(*side)))
 }
 
-/// How a clause stands on a side.
+/// Coverage of a clause on a side.
 enum Stand<'a> {
     Tested(Vec<&'static Case>),
     Excused(&'a str),
@@ -191,7 +191,7 @@ pub(super) fn clause_value(clause: &Clause, sides: &[Side]) -> Value {
 mod tests {
     use super::*;
 
-    /// A clause that no one tests and no one excuses is a hole in the suite.
+    /// A clause without a test and without an excuse is a hole in the suite.
     #[test]
     fn every_clause_is_tested_or_excused() {
         let mut missing = Vec::new();

@@ -89,7 +89,7 @@ pub(super) fn matrix(arguments: &MatrixArguments) -> Result<u8, String> {
     Ok(write(&matrix, arguments))
 }
 
-/// What is read of a configuration: a subject for each side that it has, or why there is none.
+/// Reads a configuration: a subject for each side that it has, or the reason why there is none.
 fn subjects(file: &Path) -> Vec<(Option<Side>, Result<Subject, String>)> {
     match sides_of(file) {
         Err(error) => vec![(None, Err(super::with_source(&error)))],
@@ -143,7 +143,7 @@ fn selected(arguments: &MatrixArguments) -> Result<BTreeMap<Side, Vec<&'static C
     }
 }
 
-/// The configurations with a name for each: the one that was given, else that of its file or folder.
+/// Returns the configurations with their names: the given one, or the name of the file or folder.
 fn named(configs: &[String]) -> Vec<(String, PathBuf)> {
     let mut named: Vec<(String, PathBuf)> = Vec::new();
     for config in configs {
@@ -166,7 +166,7 @@ fn named(configs: &[String]) -> Vec<(String, PathBuf)> {
     named
 }
 
-/// `conform.toml` says nothing; its folder does.
+/// The name `conform.toml` is not descriptive; its folder's is.
 fn name_of(file: &Path) -> String {
     let text =
         |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());

@@ -20,7 +20,7 @@ use crate::{
 /// Arguments of `tap`.
 #[derive(Debug, Args)]
 pub(super) struct TapArguments {
-    /// Where the recording goes
+    /// File for the recording
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// The adapter and its arguments
@@ -49,13 +49,13 @@ pub(super) struct ReplayArguments {
     /// Replays of an incomplete wire log the sessions that are whole
     #[arg(long)]
     partial: bool,
-    /// Which run of an adapter in a wire log; without it, the first
+    /// Number of an adapter's run in a wire log; without it, the first
     #[arg(long, value_name = "NUMBER")]
     process: Option<u32>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// How long to wait for what the transcript says that came, in seconds
+    /// Timeout for messages that the transcript contains, in seconds
     #[arg(
         long,
         value_name = "SECONDS",

@@ -1,4 +1,4 @@
-//! `report`: a saved result, told again.
+//! `report`: shows a saved result again.
 
 use std::path::{Path, PathBuf};
 
@@ -73,7 +73,7 @@ pub(super) fn report(arguments: &ReportArguments) -> Result<u8, String> {
     Ok(tell(&document, Some(&folder), &telling))
 }
 
-/// Reads a result and says which folder its evidence lies in.
+/// Reads a result and returns it with the folder of its evidence.
 pub(super) fn read(result: &Path) -> Result<(Document, PathBuf), String> {
     let file = if result.is_dir() {
         result.join("result.json")

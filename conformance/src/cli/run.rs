@@ -47,16 +47,16 @@ pub(super) struct SmokeArguments {
     shared: Shared,
 }
 
-/// How cases are run, by whatever command.
+/// Options for running cases, shared by all commands.
 #[derive(Debug, Args)]
 pub(super) struct Manner {
-    /// Which demands are failures; without it what each configuration says, or robust
+    /// Demands that count as failures; without it the class in each configuration, or robust
     #[arg(long, alias = "profile", value_enum)]
     pub(super) class: Option<Class>,
     /// Cases at a time
     #[arg(long, value_name = "N", default_value_t = 6)]
     pub(super) jobs: usize,
-    /// What decides all that is random, in hexadecimal; printed with each run
+    /// Seed of all random choices, in hexadecimal; printed with each run
     #[arg(long, value_name = "HEX")]
     pub(super) seed: Option<String>,
     /// Multiply every bound, for a slow machine
@@ -65,7 +65,8 @@ pub(super) struct Manner {
     /// Cases to leave out, as they are named to be run, separated by commas; may be repeated
     #[arg(long, value_name = "CASES", value_delimiter = ',')]
     pub(super) except: Vec<String>,
-    /// Where results and the evidence of failures go, in a folder for each run; `latest` leads to the newest
+    /// Folder for results and the evidence of failures, with one folder per run; `latest` leads to
+    /// the newest
     #[arg(long, value_name = "FOLDER", default_value = "results")]
     pub(super) results: PathBuf,
 }
@@ -90,7 +91,7 @@ struct Shared {
     /// The program under test and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
-    /// What the author says of it: command, limits, abilities, recipes
+    /// The author's description of it: command, limits, abilities, recipes
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]
@@ -98,7 +99,8 @@ struct Shared {
     /// Declare abilities, separated by commas, or `all`
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     abilities: Vec<String>,
-    /// Where a host with a journal takes further hubs: the path of a Unix socket, {journal} being the folder
+    /// Unix socket on which a host with a journal accepts further hubs, with {journal} for the
+    /// folder
     #[arg(long, value_name = "SOCKET")]
     hubs: Option<String>,
     /// Do not use the probe, even where the adapter has one
@@ -119,7 +121,7 @@ struct Shared {
     /// Keep the evidence of the cases that pass, too
     #[arg(long)]
     keep: bool,
-    /// What is known to fail: anything else that fails, and anything listed that passes, fails the run
+    /// Known failures: any other failure, and any listed case that passes, fails the run
     #[arg(long, value_name = "FILE")]
     baseline: Option<PathBuf>,
     /// Also write reports: json=FILE, junit=FILE, tap=FILE, md=FILE, html=FILE, summary=FILE, github

@@ -22,7 +22,7 @@ pub(super) struct SelftestArguments {
     /// The folder of adapters.toml, hosts.toml and the matrix
     #[arg(long, value_name = "FOLDER", default_value = "conformance/mutants")]
     mutants: PathBuf,
-    /// The folder of the compiled programs; that of this binary by default
+    /// The folder of the compiled programs; by default that of this binary
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
     /// Mutants at a time

@@ -1,23 +1,23 @@
-//! What a host's wire log holds, and what of it can be judged where a part is missing.
+//! A host's wire log, and the part of it that can be judged if lines are missing.
 
 use std::collections::BTreeSet;
 
 use super::{Link, Record};
 use crate::wire;
 
-/// A recording as it stands in a file.
+/// A recording, as in a file.
 #[derive(Debug)]
 pub(crate) struct Recording {
     /// Each line.
     pub records: Vec<Record>,
-    /// What is missing; absent where the file is not a wire log.
+    /// Missing parts; `None` if the file is not a wire log.
     pub(super) log: Option<Log>,
 }
 
-/// What a wire log says of itself.
+/// Information of a wire log about itself.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
-    /// Why it is not complete.
+    /// Reasons why it is not complete.
     missing: Vec<String>,
     gaps: Vec<Gap>,
     /// Sessions of which a part is missing, by the run of their adapter.
@@ -27,22 +27,22 @@ pub(crate) struct Log {
 /// A place at which lines are missing.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Gap {
-    /// The index of the record that says so.
+    /// Index of the record that reports it.
     pub at: usize,
     /// Of which run of which adapter; of all where it is absent.
     pub process: Option<u32>,
 }
 
-/// One run of one adapter, out of a recording.
+/// One run of one adapter, extracted from a recording.
 #[derive(Debug)]
 pub(crate) struct Run {
-    /// What happened, as if it had been recorded alone.
+    /// Events, as if recorded separately.
     pub records: Vec<Record>,
     /// The place of each record in the recording.
     pub places: Vec<usize>,
-    /// Its number in a wire log.
+    /// Number in a wire log.
     pub process: Option<u32>,
-    /// How many sessions are left out, since a part of each is missing.
+    /// Number of sessions that are left out, because a part of each is missing.
     pub left_out: usize,
 }
 
@@ -66,12 +66,12 @@ impl Gap {
 }
 
 impl Recording {
-    /// Whether it is a host's wire log, which may end at any point.
+    /// Returns true if it is a host's wire log, which may end at any point.
     pub(crate) fn is_log(&self) -> bool {
         self.log.is_some()
     }
 
-    /// Why it is not complete: the first reason, and how many more there are.
+    /// Returns why it is not complete: the first reason, and the number of others.
     pub(crate) fn missing(&self) -> Option<String> {
         let missing = &self.log.as_ref()?.missing;
         let first = missing.first()?;
@@ -164,7 +164,7 @@ impl Recording {
                     started.insert(session.clone());
                     open.insert(session);
                 }
-                // What is missing behind its end is owed by no one.
+                // Messages missing behind its end are not owed.
                 (true, "session.close") | (false, "session.closed")
                     if started.contains(&session) =>
                 {
@@ -193,8 +193,8 @@ mod tests {
         oracle::{Ending, judge_both},
     };
 
-    /// A log of these lines: `>` and `<` are messages of a session, by its letter; other lines
-    /// stand as they are.
+    /// Returns a log of these lines: `>` and `<` are messages of a session, by its letter; other
+    /// lines are used unchanged.
     fn log(lines: &str) -> Recording {
         let header = r#"{"t":0,"ev":"header","version":1,"began":"x","file":1,"complete":true,"redacted":true,"content":"full"}"#;
         let mut text = String::new();
@@ -226,7 +226,7 @@ mod tests {
         read_recording(format!("{header}\n{text}").as_bytes()).unwrap()
     }
 
-    /// How many messages are judged, how many sessions left out, and how many rules broken.
+    /// Returns the number of judged messages, of sessions left out, and of broken rules.
     fn judged(recording: &Recording) -> (usize, usize, usize) {
         let run = recording.runs().into_iter().next().unwrap();
         let findings = judge_both(&run.records, Ending::Cut).findings;

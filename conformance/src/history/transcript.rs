@@ -1,5 +1,5 @@
-//! A history as JSON lines: what `replay`, `check` and people read. A host's wire log has the same
-//! form, and says what of it is missing.
+//! A history as JSON lines, for `replay`, `check` and people. A host's wire log has the same form,
+//! and reports its missing parts.
 
 use std::{
     io::{self, BufRead, Write},
@@ -16,7 +16,7 @@ use super::{
 };
 use crate::wire::Parsed;
 
-/// Why a transcript could not be read.
+/// Error of a transcript that could not be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TranscriptError {
     /// The file could not be read.
@@ -27,29 +27,29 @@ pub(crate) enum TranscriptError {
     Line {
         /// Counted from 1.
         line: usize,
-        /// What is wrong with it.
+        /// Problem.
         reason: String,
     },
 }
 
-/// One record as it stands in a file.
+/// A record, as in a file.
 #[derive(Debug, Serialize, Deserialize)]
 struct Line {
     /// Nanoseconds since the case began.
     t: u64,
-    /// Which process of the stub, counted from 1; absent on the runner's own link.
+    /// Process of the stub, from 1; absent on the runner's own link.
     #[serde(skip_serializing_if = "Option::is_none")]
     stub: Option<u32>,
-    /// Which hub of a journal, counted from 1.
+    /// Hub of a journal, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hub: Option<u32>,
-    /// Which run of which adapter, in a wire log.
+    /// Run of an adapter, in a wire log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     process: Option<u32>,
     /// The session that a line names, in a wire log.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     session: Option<String>,
-    /// How many bytes of the line a wire log leaves out.
+    /// Number of the line's bytes that a wire log omits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     omitted: Option<u64>,
     #[serde(flatten)]
@@ -154,7 +154,7 @@ impl Bytes {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// The writer's error.
 pub(crate) fn write_transcript(records: &[Record], to: &mut impl Write) -> io::Result<()> {
     for record in records {
         let what = match &record.event {
@@ -259,8 +259,8 @@ pub(crate) fn read_recording(from: impl BufRead) -> Result<Recording, Transcript
 }
 
 impl Line {
-    /// The record of this line, counted from 1, at this place among the records; and in `log` what
-    /// a wire log says of itself.
+    /// Converts this line, counted from 1, to the record at this place; adds a wire log's
+    /// information about itself to `log`.
     fn record(self, number: usize, at: usize, log: &mut Option<Log>) -> Result<Record, String> {
         let intent = |deviant| {
             if deviant {

@@ -1,28 +1,28 @@
-//! What a side still has to say, and the clause that is broken where it never does.
+//! Pending obligations of a side, and the clauses that are broken if they are never met.
 
 use serde_json::Value;
 
 use crate::clauses::Side;
 
-/// Something that a side still has to say.
+/// A pending obligation of a side.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Open {
-    /// Who owes it.
+    /// Side that owes it.
     pub by: Side,
     /// The session concerned; empty for the pipe.
     pub session: String,
-    /// What is owed.
+    /// The obligation.
     pub what: Debt,
 }
 
-/// What can be owed.
+/// Kind of obligation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Debt {
     /// The `turn.complete` of a turn ([turn.1]).
     Turn {
-        /// Its id, where the host gave one.
+        /// Id, if the host assigned one.
         turn_id: Option<String>,
-        /// Whether a `stop` concerned it.
+        /// True if a `stop` concerned it.
         stopped: bool,
     },
     /// The `steer.result` of a steer ([turn.10]).
@@ -32,16 +32,17 @@ pub(crate) enum Debt {
     },
     /// The answer to a permission request ([permission.2]).
     Permission {
-        /// Its id.
+        /// Id of the request.
         request_id: String,
-        /// Whether the host must deny it by now: its turn was stopped or has ended ([permission.3]).
+        /// True if the host must deny it by now: its turn was stopped or has ended
+        /// ([permission.3]).
         due: bool,
     },
     /// The answer to a question (section 11.6).
     Question {
-        /// Its id.
+        /// Id of the request.
         request_id: String,
-        /// Whether the host must cancel it by now.
+        /// True if the host must cancel it by now.
         due: bool,
     },
     /// The `tool.end` of a tool call (section 11.2); the host writes its own where the turn ends without it.
@@ -53,14 +54,14 @@ pub(crate) enum Debt {
     Info,
     /// The `pong` that answers a `ping` (section 11.8).
     Pong {
-        /// What the `ping` carried.
+        /// Nonce of the `ping`.
         nonce: Value,
     },
     /// The answer to `sessions.list` or `agents.list`.
     List {
-        /// What was asked.
+        /// Kind of the request.
         kind: &'static str,
-        /// Its id.
+        /// Id of the request.
         request_id: String,
     },
 }

@@ -1,6 +1,6 @@
 //! The nine extensions, and sets of them ([ext.5]).
 
-/// One extension.
+/// An extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extension {
     Turns,

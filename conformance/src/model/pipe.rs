@@ -1,4 +1,4 @@
-//! What belongs to the pipe instead of a session: pings and lists.
+//! Messages of the pipe rather than a session: pings and lists.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What each side is known to have read.
+//! Messages that each side is known to have read.
 
 use crate::clauses::Side;
 

@@ -8,14 +8,14 @@ use super::reading::Reading;
 use super::shape::Fault;
 use super::turns::Turns;
 
-/// What kind of request it is.
+/// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ask {
     Permission,
     Question,
 }
 
-/// What the host answered.
+/// Answer of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Approved,
@@ -36,11 +36,11 @@ struct Request {
     doubted: bool,
     answered: Option<u64>,
     cancelled: Option<u64>,
-    /// How many answers may still come, those to earlier requests of the id included.
+    /// Number of answers that may still arrive, including those to earlier requests of the id.
     answers_due: u32,
 }
 
-/// Where a request belongs.
+/// Scope of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To this turn, by its id.
@@ -68,7 +68,7 @@ pub(crate) struct Asked {
     pub(crate) place: Place,
     /// The adapter may settle it at a time of its own, without a word.
     pub(crate) loose: bool,
-    /// It was asked before, and no one is asked now.
+    /// A replay of an earlier request, which needs no answer.
     pub(crate) replayed: bool,
 }
 
@@ -252,7 +252,7 @@ impl Requests {
     }
 }
 
-/// What settled the request before the host wrote, as far as the host certainly knew.
+/// Returns what settled the request before the host wrote, as far as the host certainly knew.
 fn settled_by(request: &Request, turns: &Turns, reading: &Reading) -> Option<&'static str> {
     if request
         .cancelled

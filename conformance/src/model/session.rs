@@ -1,4 +1,4 @@
-//! One session: what was agreed on, who has ended it, and its ledgers.
+//! A session: its agreement, its end, and its ledgers.
 
 use serde_json::Value;
 
@@ -15,7 +15,7 @@ use super::tools::Tools;
 use super::turns::{Named, Turns};
 use super::{Message, ModelKind};
 
-/// What the adapter's first message settled ([ext.2]).
+/// Agreement by the adapter's first message ([ext.2]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Agreement {
     Unknown,
@@ -23,14 +23,14 @@ enum Agreement {
     On(Extensions),
 }
 
-/// What `session.ready` said of inputs.
+/// Input modes in `session.ready`.
 #[derive(Clone, Copy, Debug, Default)]
 struct InputModes {
     queue: bool,
     steer: bool,
 }
 
-/// One session of a pipe, from its `session.start` on.
+/// A session of a pipe, from its `session.start` on.
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     offered: Option<Extensions>,
@@ -41,7 +41,7 @@ pub(crate) struct Session {
     pub(crate) host_closed: Option<u64>,
     pub(crate) adapter_closed: Option<u64>,
     paused: Option<u64>,
-    /// A deviation of the host left it open what the adapter may do: nothing is said of the adapter.
+    /// A deviation of the host left the adapter's duties open: the adapter is not judged.
     pub(crate) muddled: bool,
     /// An input without a `turn_id`, written before it was known whether `turns` holds.
     nameless: bool,
@@ -118,7 +118,7 @@ impl Session {
         self.paused.is_some()
     }
 
-    /// Whether a pause that the adapter has read holds.
+    /// Returns true if a pause that the adapter has read is in force.
     pub(crate) fn is_held(&self, reading: &Reading) -> bool {
         self.paused.is_some_and(|then| reading.adapter_knows(then))
     }
@@ -468,9 +468,9 @@ impl Session {
         reading: &Reading,
         faults: &mut Faults,
     ) {
-        // What a relay settles by itself it tells only where `control` was agreed on ([relay.7]).
+        // A relay reports its own settlements only if `control` was agreed on ([relay.7]).
         let silent = self.kind == ModelKind::Relay && !self.has(Extension::Control);
-        // A request of a turn that has ended is late; what becomes of it is not said.
+        // A request of an ended turn is late; its treatment is not specified.
         let late = turn.is_some_and(|turn| self.turns.end_of(turn).is_some());
         let loose = silent || late || get(message, "expires_at").is_some();
         let place = match turn {

@@ -1,4 +1,4 @@
-//! Whether one message, taken alone, has the fields and types of its table.
+//! Shape of a single message: the fields and types in its table.
 
 use serde_json::Value;
 
@@ -12,7 +12,7 @@ use super::table::{self, Field, Gate, Kind, Presence, Scope, Table};
 const MAX_ID: usize = 256;
 /// The most bytes of `_meta` ([msg.7]).
 const MAX_META: usize = 64 * 1024;
-/// What section 12 keeps for a later version ([relay.3]).
+/// Type that section 12 reserves for a later version ([relay.3]).
 const RESERVED_TYPE: &str = "session.attach";
 const RESERVED_FIELD: &str = "seq";
 
@@ -24,20 +24,20 @@ pub(crate) struct Fault {
     pub(crate) text: String,
 }
 
-/// What a message is.
+/// Classification of a message.
 #[derive(Debug)]
 pub(crate) enum Kindred {
     /// A message of this table.
     Known(&'static Table),
     /// A type of this protocol that the other side writes.
     Reversed(&'static Table),
-    /// A type that no one knows: ignored.
+    /// An unknown type: ignored.
     Unknown(String),
     /// A message that every reader drops.
     Bad,
 }
 
-/// A message, judged alone.
+/// A message, judged by itself.
 #[derive(Debug)]
 pub(crate) struct Shape {
     pub(crate) kindred: Kindred,
@@ -248,7 +248,7 @@ impl Judge {
     }
 }
 
-/// How a value misses its type.
+/// Mismatch of a value and its type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wrong {
     Type,
@@ -361,7 +361,7 @@ fn is_absolute(path: &str) -> bool {
     path.starts_with('/') || path.starts_with("\\\\") || drive
 }
 
-/// Whether the text has the form of RFC 3339. Days of a month are not counted.
+/// Returns true if the text has the form of RFC 3339. Days of a month are not counted.
 fn is_time(text: &str) -> bool {
     let digits = |part: &str, most: u32| {
         part.len() == 2

@@ -1,4 +1,4 @@
-//! Every message of SPEC.md sections 4, 10, 11 and 12: who writes it, where it belongs, what it carries.
+//! Every message of SPEC.md sections 4, 10, 11 and 12: its writer, its scope, its fields.
 
 use crate::clauses::Side;
 
@@ -32,12 +32,12 @@ pub(crate) enum Kind {
     Map(&'static Self),
 }
 
-/// Whether a field must stand.
+/// Presence of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     /// Its absence makes the message bad.
     Required,
-    /// It must be written, and a reader makes do without ([permission.6]).
+    /// It must be written, and a reader accepts its absence ([permission.6]).
     Owed,
     /// A reader bears its absence; "writers always write it".
     Written,
@@ -45,7 +45,7 @@ pub(crate) enum Presence {
     Optional,
 }
 
-/// What lets a type or field be used.
+/// Condition for the use of a type or field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Gate {
     /// The core, or negotiation itself.
@@ -56,7 +56,7 @@ pub(crate) enum Gate {
     AnyOf,
 }
 
-/// One field of a message or of an object within one.
+/// A field of a message or of an object within one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Field {
     pub(crate) name: &'static str,
@@ -65,14 +65,14 @@ pub(crate) struct Field {
     pub(crate) gate: Gate,
 }
 
-/// What a message belongs to.
+/// Scope of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Scope {
     Session,
     Pipe,
 }
 
-/// One type of message.
+/// A type of message.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Table {
     pub(crate) name: &'static str,
@@ -266,7 +266,7 @@ pub(super) const OF_USAGE: &[Field] = fields! {
     estimated? Bool,
 };
 
-/// How an agent is, in the answer to `agents.list`.
+/// Health of an agent, in the answer to `agents.list`.
 pub(super) const HEALTH: Kind = Object(fields! {
     verdict? Text,
     severity? OneOf(&["ok", "note", "warning", "error"]),
@@ -302,7 +302,7 @@ pub(super) const OPEN_SESSIONS: Kind = List(fields! {
     bytes_out? Uint,
 });
 
-/// What a session of a journal does (section 13).
+/// State of a session of a journal (section 13).
 pub(super) const SESSION_STATE: Kind = OneOf(&["idle", "running", "detached", "closed"]);
 
 /// The limits of a turn, as an input has them.

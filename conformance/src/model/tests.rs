@@ -5,10 +5,10 @@ mod walk;
 
 use super::*;
 
-/// Plays a script of lines such as `> s user.input turn_id=t-1`, with what is required filled in.
+/// Plays a script of lines such as `> s user.input turn_id=t-1`, with required members filled in.
 ///
-/// After `!` stand the breaches that the line must cause: `turn.1` for a MUST, `?turn.2` for a SHOULD,
-/// `~ext.1` for a MAY. `adapter read` and `host read` are fences.
+/// After `!` are the breaches that the line must cause: `turn.1` for a MUST, `?turn.2` for a
+/// SHOULD, `~ext.1` for a MAY. `adapter read` and `host read` are fences.
 fn play(model: &mut Model, script: &str) {
     for line in script
         .lines()

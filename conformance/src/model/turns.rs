@@ -7,14 +7,14 @@ use crate::clauses::Level;
 use super::reading::Reading;
 use super::shape::Fault;
 
-/// One `user.input` that is a turn.
+/// A `user.input` that is a turn.
 #[derive(Clone, Debug)]
 pub(crate) struct Turn {
     pub(crate) id: Option<String>,
     written: u64,
     /// A `stop` named this turn, or may have meant it.
     pub(crate) stopped: bool,
-    /// What the host had read when it wrote a `stop` of this turn.
+    /// Messages that the host had read when it wrote a `stop` of this turn.
     stop_read: Option<u64>,
     ended: Option<u64>,
 }
@@ -25,7 +25,7 @@ struct Steers {
     answered: u32,
 }
 
-/// What the `turn_id` of a message names.
+/// Turn that the `turn_id` of a message names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Named {
     Open(usize),
@@ -65,7 +65,7 @@ impl Turns {
         }
     }
 
-    /// Whether a turn has ended since `then`.
+    /// Returns true if a turn has ended since `then`.
     pub(crate) fn ended_since(&self, then: u64) -> bool {
         self.last_complete > then
     }
@@ -79,14 +79,14 @@ impl Turns {
         self.all.get(turn)?.ended
     }
 
-    /// Whether that turn has ended, or a `stop` was written that may end it.
+    /// Returns true if that turn has ended, or a `stop` was written that may end it.
     pub(crate) fn may_be_over(&self, turn: usize) -> bool {
         self.all
             .get(turn)
             .is_none_or(|turn| turn.stopped || turn.ended.is_some())
     }
 
-    /// What the host had read when it stopped that turn.
+    /// Returns the messages that the host had read when it stopped that turn.
     pub(crate) fn stop_of(&self, turn: usize) -> Option<u64> {
         self.all.get(turn)?.stop_read
     }
@@ -145,7 +145,7 @@ impl Turns {
             },
         };
         self.all[index].stopped = true;
-        // Where the host meant the turn before, it has not read what was asked in this one.
+        // If the host meant the previous turn, it has not read the requests of this one.
         self.all[index].stop_read = Some(reading.host);
         Ok(())
     }
@@ -233,7 +233,7 @@ impl Turns {
         }
     }
 
-    /// Whether that open turn is behind another, and neither was stopped.
+    /// Returns true if that open turn is behind another, and neither was stopped.
     pub(crate) fn is_behind(&self, turn: usize) -> bool {
         let earlier = self
             .running()

@@ -66,7 +66,7 @@ pub(super) fn judge(records: &[Record], ending: Ending, judgement: &mut Judgemen
 /// A session of the hub.
 #[derive(Default)]
 struct Upper<'a> {
-    /// Its outputs by channel, each with its place.
+    /// Outputs by channel, each with its place.
     outputs: BTreeMap<String, Vec<(usize, &'a str)>>,
     /// When the hub closed it, or paused it for good.
     closed: Option<Duration>,
@@ -79,12 +79,13 @@ struct Lower {
     closed: bool,
 }
 
-/// One output of the stub, or several that the log sums up.
+/// An output of the stub, or several that the log sums up.
 struct Said {
     at: Duration,
     channel: String,
     what: What,
-    /// It need not be delivered: the line is longer than every reader must take, or was not ended.
+    /// True if it need not be delivered: the line is longer than every reader must accept, or was
+    /// not ended.
     optional: bool,
 }
 
@@ -322,7 +323,7 @@ impl Cursor<'_> {
         self.contents.iter().all(|(_, content)| content.is_empty()) || self.rest().is_empty()
     }
 
-    /// What is left of the first content that has something left.
+    /// Returns the rest of the first content that has one.
     fn rest(&self) -> &[u8] {
         let mut offset = self.offset;
         for (_, content) in self.contents {

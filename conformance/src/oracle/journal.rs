@@ -1,5 +1,5 @@
-//! O-JOURNAL: what each hub of a journal hears is the one row of entries, each once and the same each time
-//! ([journal.1], [journal.3], [journal.5], [journal.8]).
+//! O-JOURNAL: every hub of a journal receives the same row of entries, each once and the same each
+//! time ([journal.1], [journal.3], [journal.5], [journal.8]).
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -16,18 +16,18 @@ use crate::{
     wire::{self, Message},
 };
 
-/// What one hub knows of one session.
+/// A hub's knowledge of a session.
 #[derive(Debug, Default)]
 struct Listening {
     /// The entries behind which it asked to attach or to fork, and was not answered yet.
     asked: VecDeque<u64>,
-    /// The number that comes next; none while it hears nothing.
+    /// Next number; `None` while it receives nothing.
     next: Option<u64>,
     /// The last entry that there was when it attached.
     upto: u64,
 }
 
-/// What all hubs know of one session.
+/// All hubs' knowledge of a session.
 #[derive(Debug, Default)]
 struct Row {
     lines: HashMap<u64, Arc<[u8]>>,
@@ -35,7 +35,7 @@ struct Row {
     last: (u64, u64),
 }
 
-/// Judges what the hubs heard.
+/// Judges the entries that the hubs received.
 pub(super) fn judge(records: &[Record], judgement: &mut Judgement) {
     let mut listening: HashMap<(Link, String), Listening> = HashMap::new();
     let mut rows: HashMap<String, Row> = HashMap::new();
@@ -176,7 +176,7 @@ fn names_journal(message: &Message) -> bool {
     names.is_some_and(|names| names.iter().any(|name| name == "journal"))
 }
 
-/// Whether a text is a time such as `2026-03-01T12:00:00.000Z`.
+/// Returns true if a text is a time such as `2026-03-01T12:00:00.000Z`.
 fn is_time(text: &str) -> bool {
     const FORM: &[u8] = b"0000-00-00T00:00:00.000";
     let zone = text.get(FORM.len()..).unwrap_or_default();

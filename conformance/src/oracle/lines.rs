@@ -1,4 +1,5 @@
-//! O-LINE: every line is one JSON object in UTF-8, ended by LF alone ([frame.1], [frame.2], [frame.9]).
+//! O-LINE: every line is one JSON object in UTF-8, ended by a single LF ([frame.1], [frame.2],
+//! [frame.9]).
 
 use super::Judgement;
 use crate::{
@@ -121,7 +122,7 @@ pub(super) fn judge(records: &[Record], link: Link, judged: Side, judgement: &mu
     }
 }
 
-/// Whether U+2028 or U+2029 stands in a line.
+/// Returns true if a line contains U+2028 or U+2029.
 fn contains_separator(mut line: &[u8]) -> bool {
     while let Some(at) = memchr::memchr(0xe2, line) {
         line = &line[at + 1..];

@@ -2,17 +2,17 @@
 
 use std::ffi::{OsStr, OsString};
 
-/// What a host passes on to its adapters, beside `LC_*` ([process.6]). The suite's own list: it
-/// shares no code with a host.
+/// Variables that a host passes on to its adapters, besides `LC_*` ([process.6]). The suite's own
+/// list: it shares no code with a host.
 const PASSED_ON: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
-/// Which of the suite's own variables a program gets.
+/// The suite's own variables that a program gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Inherited {
     /// None.
     Nothing,
-    /// Those that a host passes on. What else a shell sets, such as `PYTHONUNBUFFERED`, would hide
-    /// faults that show below a host.
+    /// Variables that a host passes on. Other variables of a shell, such as `PYTHONUNBUFFERED`,
+    /// would hide faults that appear below a host.
     AsOfHost,
     /// All.
     All,

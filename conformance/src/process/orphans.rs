@@ -1,4 +1,5 @@
-//! What a program leaves behind: found by group, by mark, or by where it runs; killed and counted.
+//! Processes that a program leaves behind: found by group, by mark, or by working directory; killed
+//! and counted.
 
 use std::{fs, io, path::Path, time::Duration};
 
@@ -13,15 +14,15 @@ use rustix::{
 /// A process that outlived the program that it came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Orphan {
-    /// Its id.
+    /// Process id.
     pub pid: u32,
-    /// Its name, as the kernel knows it.
+    /// Name, as the kernel knows it.
     pub name: String,
-    /// Whether it has ended and no one has reaped it.
+    /// True if it has ended and was not reaped.
     pub zombie: bool,
 }
 
-/// One process of this machine.
+/// A process of this machine.
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) pid: u32,
@@ -41,12 +42,13 @@ pub(crate) fn become_subreaper() {
     let _ = set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// Finds what is left of a case, kills it, reaps it, and tells what it was. The program itself, the
-/// leader of the group, has ended and is not reaped yet: until then no other group has its number.
+/// Finds the remaining processes of a case, kills and reaps them, and returns them. The program
+/// itself, the leader of the group, has ended and is not reaped yet: until then no other group has
+/// its id.
 pub fn sweep(group: u32, mark: &str, folder: &Path) -> Vec<Orphan> {
     let own = std::process::id();
     let mut left = Vec::new();
-    // Killing may uncover children that were started meanwhile: look again until nothing is there.
+    // Killing may uncover children that were started meanwhile: repeat until none is found.
     for _ in 0..8 {
         let found: Vec<Seen> = processes()
             .into_iter()
@@ -119,9 +121,9 @@ pub fn kill_all(wanted: impl Fn(&[&[u8]]) -> bool) {
     }
 }
 
-/// Kills a process that was seen, unless its number means another one by now. Every pid that the
-/// suite signals was found in `/proc` or given to it by its own fork: never one that another
-/// process has told, which may live in another PID namespace.
+/// Kills a process that was found, unless its id belongs to another one by now. Every pid that the
+/// suite signals was found in `/proc` or returned by its own fork, and never reported by another
+/// process, which may be in another PID namespace.
 fn kill(process: &Seen) {
     let Some(pid) = Pid::from_raw(process.pid.cast_signed()) else {
         return;
@@ -135,8 +137,8 @@ fn kill(process: &Seen) {
     }
 }
 
-/// Makes sure that the numbers in `/proc` mean here what they say: not those of an outer PID
-/// namespace, where this process was put into one of its own without a `/proc` to it.
+/// Ensures that the ids in `/proc` are valid here, and not those of an outer PID namespace: this
+/// process may be in one of its own without a `/proc` for it.
 pub(super) fn demand_own_proc() -> io::Result<()> {
     match fs::read_link("/proc/self") {
         Ok(own) if own.as_os_str() != std::process::id().to_string().as_str() => {
@@ -166,7 +168,7 @@ fn seen(pid: u32) -> Option<Seen> {
     parse_stat(pid, &fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// Reads a line of `/proc/PID/stat`; the name stands in parentheses and may hold anything.
+/// Reads a line of `/proc/PID/stat`; the name is in parentheses and may contain anything.
 fn parse_stat(pid: u32, stat: &str) -> Option<Seen> {
     let (before, after) = stat.rsplit_once(')')?;
     let name = before.split_once('(')?.1.to_owned();

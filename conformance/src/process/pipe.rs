@@ -1,4 +1,4 @@
-//! What a case holds of a pair of pipes, or of a connection: threads write, read and record.
+//! A case's end of a pair of pipes, or of a connection: threads write, read and record.
 
 use std::{
     fs::File,
@@ -23,14 +23,14 @@ use crate::{
 /// Both directions to a program, by its stdin and stdout or by a socket.
 #[derive(Debug, Clone)]
 pub(crate) struct Pipe {
-    /// Where all of it is recorded.
+    /// Recorder of all traffic.
     pub(crate) tape: Tape,
     pub(super) input: Arc<Watched<Input>>,
     pub(super) output: Arc<Watched<Output>>,
 }
 
 impl Pipe {
-    /// Serves both directions. `ended` is the end of the program, where it is known.
+    /// Serves both directions. `ended` is the end of the program, if it is known.
     pub(super) fn serve(
         tape: Tape,
         stdin: Option<OwnedFd>,
@@ -90,7 +90,7 @@ impl Pipe {
         });
     }
 
-    /// Stops reading, or goes on.
+    /// Pauses or resumes reading.
     pub(crate) fn pause_reading(&self, paused: bool) {
         self.output.change(|output| output.paused = paused);
     }
@@ -100,7 +100,7 @@ impl Pipe {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
-    /// What is said and heard on it.
+    /// Its traffic.
     pub(crate) pipe: Pipe,
 }
 

@@ -1,4 +1,4 @@
-//! The program's pipes: what is written to its stdin, what its stdout and stderr say, line by line.
+//! The program's pipes: writes to its stdin, and its stdout and stderr, line by line.
 
 use std::{
     collections::VecDeque,
@@ -27,29 +27,29 @@ const LINE_KEPT: usize = 64 << 20;
 /// The most of stderr that is kept.
 const STDERR_KEPT: usize = 1 << 20;
 
-/// What waits for the program's stdin.
+/// Data that waits for the program's stdin.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     pub(super) waiting: VecDeque<Write1>,
     pub(super) writing: bool,
     pub(super) close: bool,
     pub(super) broken: bool,
-    /// Whether the last of what was written is a piece of a line, in which nothing may be put.
+    /// True if the last write was a piece of a line, in which nothing may be inserted.
     mid_line: bool,
     pub(super) denials: Denials,
 }
 
-/// One line, or a piece of one, and how to write it.
+/// A line, or a piece of one, and the way to write it.
 #[derive(Debug)]
 pub(super) struct Write1 {
     pub(super) bytes: Vec<u8>,
-    /// Where to cut it, ascending, and how long to pause at each cut.
+    /// Offsets of cuts, ascending, and the pause at each cut.
     pub(super) cuts: Vec<usize>,
     pub(super) gap: Duration,
     pub(super) intent: Intent,
 }
 
-/// Whether stdout is read.
+/// Reading state of stdout.
 #[derive(Debug, Default)]
 pub(super) struct Output {
     pub(super) paused: bool,

@@ -1,5 +1,5 @@
-//! Requests that no case is about: a host answers each once, and denies where no one decides ([permission.2],
-//! [permission.3]).
+//! Requests that no case is about: a host answers each once, and denies without a decision
+//! ([permission.2], [permission.3]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use crate::wire::{self, Message};
 
-/// What of a program's requests is to be denied, for the adapter's side of one process.
+/// Requests of a program to deny, for the adapter's side of one process.
 #[derive(Debug, Default)]
 pub(super) struct Denials {
-    /// Whether any is; a recording that is replayed has its own answers.
+    /// True if requests are denied; a recording that is replayed has its own answers.
     pub(super) on: bool,
     /// Texts of inputs whose requests the case answers.
     pub(super) texts_of_case: HashSet<String>,
@@ -24,7 +24,8 @@ pub(super) struct Denials {
 #[derive(Debug, Default)]
 struct Talk {
     inputs: Vec<Input>,
-    /// Whether the case has answered requests of it, so that what comes outside turns is the case's too.
+    /// True if the case has answered requests of it, so that requests outside turns belong to the
+    /// case too.
     of_case: bool,
 }
 
@@ -32,7 +33,7 @@ struct Talk {
 #[derive(Debug)]
 struct Input {
     turn: String,
-    /// Whether the case answers what its turn asks.
+    /// True if the case answers the requests of its turn.
     of_case: bool,
 }
 
@@ -137,7 +138,7 @@ impl Denials {
     }
 }
 
-/// Whether an input is a script of the probe that asks, so that its case decides.
+/// Returns true if an input is a script of the probe with requests, so that its case decides.
 fn script_asks(content: &str) -> bool {
     if !content.contains("\"$probe\"") {
         return false;

@@ -1,4 +1,4 @@
-//! What a process uses: memory, processor time, descriptors.
+//! Resources of a process: memory, processor time, descriptors.
 
 use std::{fs, time::Duration};
 

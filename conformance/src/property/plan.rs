@@ -1,13 +1,13 @@
-//! What a seed decides: a list of actions, of what the program can be asked for.
+//! Random plans: a list of actions by a seed, within the abilities of the program.
 
 use serde::Serialize;
 
 use crate::{clauses::Side, needs::Ability, rng::Rng, subject::Subject};
 
-/// How many sessions there are at most at a time.
+/// Limit of simultaneous sessions.
 pub(crate) const SLOTS: usize = 8;
 
-/// One thing that a host does. `slot` is one of [`SLOTS`] places, each with a session or without one.
+/// An action of a host. `slot` is one of [`SLOTS`] places, each with a session or without one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Action {
@@ -20,7 +20,7 @@ pub(crate) enum Action {
     Input {
         /// The place.
         slot: usize,
-        /// What the turn does.
+        /// Work of the turn.
         work: Work,
     },
     /// Sends `stop`, and denies what is pending.
@@ -32,14 +32,14 @@ pub(crate) enum Action {
     Answer {
         /// The place.
         slot: usize,
-        /// How.
+        /// The answer.
         answer: Reply,
     },
     /// Announces a file.
     File {
         /// The place.
         slot: usize,
-        /// Its length in bytes.
+        /// Length in bytes.
         bytes: usize,
     },
     /// Closes the session.
@@ -49,12 +49,12 @@ pub(crate) enum Action {
     },
     /// Does nothing for some milliseconds.
     Wait {
-        /// How many.
+        /// Duration in milliseconds.
         millis: u64,
     },
 }
 
-/// What is said to a request.
+/// Answer to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Reply {
@@ -64,13 +64,13 @@ pub(crate) enum Reply {
     Deny,
 }
 
-/// What a turn does.
+/// Work of a turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Work {
     /// An ordinary short turn.
     Quick,
-    /// Says a token that stands nowhere else.
+    /// Outputs a unique token.
     Echo,
     /// Is busy for some milliseconds.
     Sleep(u64),
@@ -84,7 +84,7 @@ pub(crate) enum Work {
     UntilStop,
 }
 
-/// What a program can be asked for.
+/// Abilities of a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Palette {
     pub(super) works: Vec<Work>,
@@ -92,8 +92,8 @@ pub(crate) struct Palette {
 }
 
 impl Palette {
-    /// What this program can do, by its probe and what was declared. A host's adapter is the stub,
-    /// which can do all.
+    /// Returns the abilities of this program, by its probe and its declarations. A host's adapter
+    /// is the stub, which has all of them.
     pub(crate) fn of(subject: &Subject) -> Self {
         let queues = subject.abilities.contains(&Ability::QueuesInput);
         if subject.side == Side::Host {

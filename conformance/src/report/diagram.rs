@@ -1,4 +1,4 @@
-//! What happened in a case as a sequence of rows: the source of the plain text and of the drawing.
+//! Events of a case as a sequence of rows: the source of the plain text and of the drawing.
 
 use std::time::Duration;
 
@@ -11,20 +11,20 @@ use crate::{
     wire::{self, Message, Parsed},
 };
 
-/// How much is shown of a text of a message.
+/// Shown length of a message's text.
 const TEXT: usize = 48;
 /// A run of rows that is longer than this and of one kind is folded.
 const RUN: usize = 6;
 
-/// One row: a message, or something that happened to the process.
+/// A row: a message, or an event of the process.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Row {
     /// Milliseconds since the case began.
     pub t_ms: f64,
-    /// Which way it went.
+    /// Direction.
     pub way: Way,
-    /// The adapter's place among those of a host under test, from 1; absent on the pipe to the
-    /// program under test.
+    /// The adapter's place among those under a host, from 1; absent on the pipe to the program
+    /// under test.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub adapter: Option<usize>,
     /// The type of the message, or what happened.
@@ -32,15 +32,15 @@ pub(crate) struct Row {
     /// The session.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub session: String,
-    /// What else is worth seeing.
+    /// Further details.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub detail: String,
-    /// What is wrong with it.
+    /// Fault.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark: Option<String>,
 }
 
-/// Which way a row points.
+/// Direction of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Way {
@@ -173,7 +173,7 @@ fn line(way: Way, bytes: &[u8], parsed: &Parsed, ended: bool) -> Cells {
     }
 }
 
-/// What is worth seeing of a message besides its type and session.
+/// Returns the details of a message besides its type and session.
 fn of_message(message: &Message) -> String {
     let mut parts = Vec::new();
     for (member, value) in message {
@@ -231,7 +231,8 @@ fn fold(rows: &[Row]) -> Vec<Row> {
     folded
 }
 
-/// At most `most` rows: the last ones, but a marked one, with what led to it, where there is one.
+/// Returns at most `most` rows: the last ones, or a marked one with its predecessors, if there is
+/// one.
 fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
     if rows.len() <= most {
         return rows;
@@ -262,8 +263,8 @@ fn window(rows: Vec<Row>, most: usize) -> Vec<Row> {
     kept
 }
 
-/// The rows as lines of text: arrows to the right go to the adapter's side; a second column of
-/// arrows stands for the pipes between a host under test and its adapters.
+/// Returns the rows as lines of text: arrows to the right go to the adapter's side; a second column
+/// of arrows shows the pipes between a host under test and its adapters.
 pub(super) fn lines(rows: &[Row]) -> Vec<String> {
     let below = rows.iter().any(|row| row.adapter.is_some());
     let session = rows

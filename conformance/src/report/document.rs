@@ -1,4 +1,4 @@
-//! `result.json`: everything that is said of a run, as data. Every report is a function of it.
+//! `result.json`: the complete result of a run, as data. Every report is a function of it.
 
 use serde::{Deserialize, Serialize};
 
@@ -29,47 +29,47 @@ pub(crate) struct Document {
     pub protocol: u32,
     /// When it began, in UTC.
     pub started_at: String,
-    /// How long it took, in milliseconds.
+    /// Duration, in milliseconds.
     pub duration_ms: f64,
-    /// What was asked for.
+    /// The plan.
     pub plan: PlanData,
-    /// Where it ran.
+    /// The platform.
     pub platform: Platform,
-    /// What was tested.
+    /// Subject of the test.
     pub subject: SubjectData,
-    /// What was measured first.
+    /// First measurements.
     pub calibration: Timing,
-    /// What became of each case.
+    /// Result of each case.
     pub cases: Vec<CaseData>,
-    /// How many cases ended how.
+    /// Number of cases by verdict.
     pub totals: Totals,
-    /// How many verdicts were reached how, of those that say something.
+    /// Number of conclusive verdicts by tier.
     pub tiers: Tiers,
     /// The clauses of this side that no case of this run has judged, with the reason.
     pub not_covered: Vec<NotCovered>,
-    /// The baseline, where there was one.
+    /// The baseline, if there was one.
     pub baseline: Option<BaselineData>,
-    /// What it all means.
+    /// Outcome of the run.
     pub outcome: Outcome,
 }
 
-/// What was asked for.
+/// Plan of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct PlanData {
-    /// Which demands are failures.
+    /// Demands that count as failures.
     #[serde(alias = "profile")]
     pub class: Class,
-    /// Which cases: `all`, `smoke`, or the selectors.
+    /// Selection of cases: `all`, `smoke`, or the selectors.
     pub selection: Vec<String>,
-    /// What decided everything that was random, in hexadecimal.
+    /// Seed of all random choices, in hexadecimal.
     pub seed: String,
-    /// What every bound was multiplied by.
+    /// Factor of every bound.
     pub time_scale: f64,
-    /// How many cases ran at once.
+    /// Number of simultaneous cases.
     pub jobs: usize,
 }
 
-/// Where it ran.
+/// Platform of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Platform {
     /// The operating system.
@@ -78,16 +78,16 @@ pub(crate) struct Platform {
     pub arch: String,
 }
 
-/// What was tested.
+/// Subject of the test.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct SubjectData {
-    /// Whether it is an adapter or a host.
+    /// Adapter or host.
     pub side: Side,
-    /// Its command.
+    /// Command.
     pub command: Vec<String>,
-    /// What it calls itself, where it says so.
+    /// Name that the program reports, if it does.
     pub program: Option<String>,
-    /// What was declared of it.
+    /// Declared abilities.
     pub abilities: Vec<String>,
     /// The recipes that its author gave.
     pub recipes: Vec<String>,
@@ -97,7 +97,7 @@ pub(crate) struct SubjectData {
     pub extensions: Vec<String>,
 }
 
-/// What was measured first, in milliseconds.
+/// First measurements, in milliseconds.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Timing {
     /// From the start of the process to the end of its first turn.
@@ -108,48 +108,48 @@ pub(crate) struct Timing {
     pub quiet_ms: f64,
 }
 
-/// What became of one case.
+/// Result of a case.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct CaseData {
     /// The id.
     pub id: String,
     /// The family: the middle of the id.
     pub family: String,
-    /// What it is about.
+    /// Title.
     pub title: String,
     /// The clause that it reports under.
     pub clause: String,
-    /// How binding the clause is here.
+    /// Level of the clause for this case.
     pub level: Level,
-    /// Where the demand comes from.
+    /// Source of the demand.
     pub basis: Basis,
-    /// Which side it judges.
+    /// Judged side.
     pub side: Side,
-    /// How the verdict was reached.
+    /// Tier of the verdict.
     pub tier: Tier,
-    /// Its end.
+    /// Verdict.
     pub verdict: Verdict,
-    /// How it counts, in the light of the baseline.
+    /// Standing with the baseline.
     pub standing: Standing,
-    /// Why the baseline tolerates it.
+    /// Reason for which the baseline tolerates it.
     pub known: Option<String>,
-    /// Whether it counts in the class of the run.
+    /// True if it counts in the class of the run.
     pub scored: bool,
-    /// What was done.
+    /// Stimulus.
     pub stimulus: String,
-    /// What was accepted.
+    /// Accepted reactions.
     pub expected: String,
-    /// What broke a rule, the gravest first.
+    /// Broken rules, the gravest first.
     pub findings: Vec<FindingData>,
-    /// How many findings were left out.
+    /// Number of omitted findings.
     pub more_findings: usize,
-    /// Why it was skipped, or could not find out, or what went wrong in the suite.
+    /// Reason why it was skipped or inconclusive, or the error of the suite.
     pub reason: Option<String>,
     /// Remarks.
     pub notes: Vec<String>,
-    /// How long it took, in milliseconds.
+    /// Duration, in milliseconds.
     pub duration_ms: f64,
-    /// How often it ran.
+    /// Number of runs.
     pub attempts: u32,
     /// The seed of the run that shows this result again, in hexadecimal.
     pub seed: String,
@@ -157,36 +157,36 @@ pub(crate) struct CaseData {
     pub again: String,
     /// The files of its evidence, from the folder of the result.
     pub artefacts: Vec<String>,
-    /// What happened, shortened; empty where nothing is worth showing.
+    /// Events, shortened; empty if none is worth showing.
     pub diagram: Vec<Row>,
 }
 
-/// One rule that was broken.
+/// A broken rule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct FindingData {
     /// The clause.
     pub clause: String,
-    /// How binding it is here.
+    /// Level for this case.
     pub level: Level,
-    /// Where the demand comes from.
+    /// Source of the demand.
     pub basis: Basis,
-    /// Who found it: `case`, or the oracle's id.
+    /// Finder: `case`, or the oracle's id.
     pub check: String,
-    /// What was sent.
+    /// Sent message.
     pub sent: String,
-    /// What should have come.
+    /// Expected reaction.
     pub expected: String,
-    /// What came.
+    /// Observed reaction.
     pub got: String,
-    /// The likely cause, where it is known.
+    /// Likely cause, if it is known.
     pub hint: Option<String>,
-    /// What it rests on.
+    /// Kind of evidence.
     pub ground: Ground,
     /// The line of the transcript that shows it, from 1.
     pub line: Option<usize>,
 }
 
-/// How many cases ended how.
+/// Number of cases by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Totals {
     /// All that was demanded was seen.
@@ -197,20 +197,20 @@ pub(crate) struct Totals {
     pub warn: usize,
     /// The program lacks what the case needs, such as a recipe.
     pub skip: usize,
-    /// What was declared was refused.
+    /// A declared ability was refused.
     pub unsupported: usize,
     /// The case could not find out.
     pub inconclusive: usize,
-    /// It failed at times.
+    /// Failed sometimes.
     pub flaky: usize,
     /// The suite went wrong.
     pub harness: usize,
 }
 
-/// How many verdicts were reached how.
+/// Number of verdicts by tier.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tiers {
-    /// By the pipe alone.
+    /// By the pipe.
     pub black_box: usize,
     /// By a text of the author's.
     pub recipe: usize,
@@ -223,11 +223,11 @@ pub(crate) struct Tiers {
 pub(crate) struct NotCovered {
     /// The clause.
     pub clause: String,
-    /// How binding it is.
+    /// Level.
     pub level: Level,
-    /// Where the demand comes from.
+    /// Source of the demand.
     pub basis: Basis,
-    /// Why it was not judged.
+    /// Reason why it was not judged.
     pub reason: String,
 }
 
@@ -236,25 +236,25 @@ pub(crate) struct NotCovered {
 pub(crate) struct BaselineData {
     /// The file.
     pub file: String,
-    /// What a person should know of it.
+    /// Notes for a person.
     pub notices: Vec<String>,
 }
 
-/// What it all means.
+/// Outcome of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Outcome {
     /// In a word or two.
     pub result: String,
     /// The cases that failed and were not known to.
     pub failed: usize,
-    /// The cases that did not pass, as the baseline says.
+    /// Number of cases that did not pass, as listed in the baseline.
     pub known: usize,
     /// The exit status.
     pub exit: u8,
 }
 
 impl Document {
-    /// What a baseline is compared with.
+    /// Returns the facts to compare with a baseline.
     pub(crate) fn facts(&self) -> Vec<Fact<'_>> {
         self.cases
             .iter()
@@ -267,7 +267,7 @@ impl Document {
             .collect()
     }
 
-    /// Takes over what the comparison said. `why` knows the reason of an entry.
+    /// Applies the result of the comparison. `why` returns the reason of an entry.
     pub(crate) fn take(&mut self, judgement: &Judgement, why: impl Fn(&str) -> Option<String>) {
         for (case, standing) in self.cases.iter_mut().zip(&judgement.standings) {
             case.standing = *standing;
@@ -301,7 +301,8 @@ impl Document {
         };
     }
 
-    /// Whether there were cases and none of them ran: that shows nothing of the program.
+    /// Returns true if there were cases and none of them ran, which proves nothing about the
+    /// program.
     fn is_all_skipped(&self) -> bool {
         !self.cases.is_empty() && self.cases.iter().all(|case| case.verdict == Verdict::Skip)
     }
@@ -376,7 +377,7 @@ impl CaseData {
         checks
     }
 
-    /// How binding what was broken is: a case of a MUST may have found no more than a broken SHOULD.
+    /// Returns the level of the broken rule: a case of a MUST may have found only a broken SHOULD.
     pub(crate) fn level_shown(&self) -> Level {
         self.findings
             .iter()
@@ -395,7 +396,7 @@ impl CaseData {
         .unwrap_or_default()
     }
 
-    /// The rows that the terminal shows: few, and those that say most.
+    /// Returns the few most relevant rows, for the terminal.
     pub(crate) fn gist(&self) -> &[Row] {
         const SHORT: usize = 12;
         let rows = &self.diagram;
@@ -419,7 +420,7 @@ impl Totals {
         totals
     }
 
-    /// How many ended so.
+    /// Returns the number of cases with this verdict.
     pub(crate) fn get(&self, verdict: Verdict) -> usize {
         *self.clone().slot(verdict)
     }

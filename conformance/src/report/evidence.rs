@@ -17,19 +17,19 @@ use crate::{
 
 /// The most rows of `diagram.txt`.
 const ROWS: usize = 2_000;
-/// What a case's folder may hold.
+/// Possible files in a case's folder.
 const FILES: [&str; 3] = ["transcript.jsonl", "stderr.txt", "diagram.txt"];
 
-/// Which cases leave evidence.
+/// Cases that leave evidence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Keep {
-    /// Those that did not pass.
+    /// Cases that did not pass.
     Failures,
     /// All that ran.
     All,
 }
 
-/// Whether a verdict leaves evidence.
+/// Returns true if a verdict leaves evidence.
 pub(super) fn worth_keeping(verdict: Verdict) -> bool {
     !matches!(verdict, Verdict::Pass | Verdict::Skip)
 }
@@ -99,7 +99,7 @@ fn write(folder: &Path, result: &CaseResult) -> io::Result<()> {
     fs::write(folder.join(FILES[2]), text)
 }
 
-/// The files of a case that are there, from the folder of the run.
+/// Returns the existing files of a case, relative to the folder of the run.
 pub(super) fn files_of(folder: &Path, case: &str) -> Vec<String> {
     let there = FILES
         .iter()
@@ -107,7 +107,7 @@ pub(super) fn files_of(folder: &Path, case: &str) -> Vec<String> {
     there.map(|file| format!("{case}/{file}")).collect()
 }
 
-/// Lets `latest` lead to a folder of the same parent. Something else of that name is left alone.
+/// Points `latest` to a folder of the same parent. Anything else of that name is left unchanged.
 pub(super) fn point_latest(folder: &Path) -> io::Result<()> {
     let (Some(results), Some(name)) = (folder.parent(), folder.file_name()) else {
         return Ok(());

@@ -23,7 +23,7 @@ use crate::{
 
 /// The most findings of a case that are shown; the transcript shows the rest.
 const FINDINGS: usize = 20;
-/// Why a clause was not judged: the run was about other cases.
+/// Reason why a clause was not judged: its cases were not selected.
 pub(super) const NOT_SELECTED: &str = "its cases were not selected";
 /// The most bytes of a text of a finding.
 const TEXT: usize = 4 << 10;

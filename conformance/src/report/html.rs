@@ -1,5 +1,5 @@
-//! One HTML file that needs nothing else: no script, no font, no picture from anywhere. It is
-//! well-formed XML too.
+//! A self-contained HTML file: no script, no font, no picture from anywhere. It is well-formed XML
+//! too.
 
 use super::{
     document::{CaseData, Document},
@@ -32,7 +32,7 @@ pub(super) fn html(document: &Document) -> String {
     page(&title, &text)
 }
 
-/// One file around markup that is escaped already.
+/// Returns a file around escaped markup.
 pub(super) fn page(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\"><head><meta charset=\"utf-8\"/>\n\
@@ -206,7 +206,7 @@ fn full(case: &CaseData) -> String {
     text
 }
 
-/// What passed, what did not run, and what nothing has judged.
+/// Returns the lists of cases that passed or did not run, and of clauses that were not judged.
 fn quiet(document: &Document) -> String {
     let mut text = String::new();
     for (title, verdict) in [("Passed", Verdict::Pass), ("Skipped", Verdict::Skip)] {

@@ -132,7 +132,7 @@ fn testcase(case: &CaseData) -> String {
     text
 }
 
-/// What a person needs of a case that did not pass, in lines.
+/// Returns the details of a case that did not pass, in lines.
 fn told(case: &CaseData) -> String {
     let mut lines = vec![format!("stimulus: {}", case.stimulus)];
     for finding in &case.findings {

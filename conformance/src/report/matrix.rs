@@ -23,37 +23,37 @@ const COUNTED: [Verdict; 4] = [Verdict::Pass, Verdict::Fail, Verdict::Warn, Verd
 pub(crate) struct Matrix {
     /// When it began, in UTC.
     pub started_at: String,
-    /// How long all took.
+    /// Duration of all.
     pub took: Duration,
     /// The implementations, in the order in which they were given.
     pub rows: Vec<Row>,
 }
 
-/// One implementation.
+/// An implementation.
 #[derive(Debug)]
 pub(crate) struct Row {
-    /// What it is called.
+    /// Name.
     pub name: String,
     /// The file of its configuration.
     pub config: String,
-    /// Its side; unknown where the configuration could not be read.
+    /// Side; unknown if the configuration could not be read.
     pub side: Option<Side>,
-    /// Its result, or why there is none.
+    /// Result, or the reason why there is none.
     pub judged: Result<Box<Document>, NotJudged>,
 }
 
-/// Why an implementation has no result.
+/// Reason why an implementation has no result.
 #[derive(Debug)]
 pub(crate) struct NotJudged {
     /// In a word or two.
     pub result: &'static str,
-    /// What happened.
+    /// Cause.
     pub reason: String,
-    /// The exit status of a run of it alone.
+    /// Exit status of a run of just this one.
     pub exit: u8,
 }
 
-/// How a family, or a whole result, looks.
+/// Display of a family, or of a whole result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Good,
@@ -110,7 +110,7 @@ impl Row {
             .map_or("-", |document| document.plan.class.name())
     }
 
-    /// How many cases of a family passed, of those that said something.
+    /// Counts the passed cases of a family, among the conclusive ones.
     fn family(&self, family: &str) -> Cell {
         let Ok(document) = &self.judged else {
             return (String::new(), Look::Absent);
@@ -170,7 +170,8 @@ impl Row {
 }
 
 impl Matrix {
-    /// The exit status: that of the worst. A failure weighs more than a program that does not start.
+    /// Returns the exit status: the worst one. A failure weighs more than a program that does not
+    /// start.
     pub(crate) fn exit(&self) -> u8 {
         let worst = [
             exit::HARNESS,
@@ -391,10 +392,10 @@ fn write_aligned(text: &mut String, table: &[Vec<Cell>]) {
     }
 }
 
-/// What a case became for some rows, by their names.
+/// Results of a case for some rows, by their names.
 type OfRows<'a> = Vec<(&'a str, &'a CaseData)>;
 
-/// What a case became for a row, in words. A class leaves some demands out.
+/// Describes the result of a case for a row. A class leaves some demands out.
 fn said(name: &str, case: &CaseData) -> String {
     let counts = if case.standing == Standing::NotScored {
         ", not counted"

@@ -1,4 +1,4 @@
-//! Where reports go: `--report junit=FILE,md=FILE,github`.
+//! Destinations of reports: `--report junit=FILE,md=FILE,github`.
 
 use std::{
     fmt, fs, io,
@@ -9,10 +9,10 @@ use std::{
 
 use super::{document::Document, github, html, junit, markdown, tap};
 
-/// One report and where it goes.
+/// A report and its destination.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Output {
-    /// Which report.
+    /// Format of the report.
     pub format: Format,
     /// The file; stdout without one.
     pub file: Option<PathBuf>,
@@ -33,7 +33,7 @@ pub(crate) enum Format {
     Html,
     /// Annotations of GitHub.
     Github,
-    /// The outcome alone, as one line of JSON.
+    /// Only the outcome, as one line of JSON.
     Summary,
 }
 

@@ -1,4 +1,5 @@
-//! What a person sees while the cases run: a bar on a terminal, else a line for each that did not pass.
+//! Progress for a person while the cases run: a bar on a terminal, otherwise a line for each case
+//! that did not pass.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -11,14 +12,14 @@ use crate::{
     verdict::Verdict,
 };
 
-/// What is shown while the cases run.
+/// Display while the cases run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Show {
     /// Nothing.
     Nothing,
-    /// How far it is, and what did not pass.
+    /// Progress, and cases that did not pass.
     Progress,
-    /// That, and the wire of each case when the case is over.
+    /// The same, and the wire of each case at its end.
     Wire,
 }
 

@@ -12,10 +12,11 @@ use crate::{
 
 /// Stands where something was taken out.
 const MASK: &str = "[redacted]";
-/// The shortest value of a variable that is taken out: `1` or `true` stands everywhere and is not a secret.
+/// Minimum length of a variable's value to redact: `1` or `true` occurs everywhere and is not a
+/// secret.
 const SHORTEST: usize = 6;
 
-/// What is taken out.
+/// Values to redact.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Redactor {
     needles: Vec<Needle>,
@@ -28,7 +29,7 @@ struct Needle {
 }
 
 impl Redactor {
-    /// What the author of this program wants to have taken out.
+    /// Returns the values that the author of this program wants redacted.
     pub(crate) fn of(subject: &Subject) -> Self {
         let values = subject
             .env
@@ -41,7 +42,7 @@ impl Redactor {
             .map(|pattern| pattern.trim_start_matches('*').split('*').collect());
         let mut needles = Vec::new();
         for pieces in values.chain(patterns) {
-            // On the wire a text stands as JSON has it.
+            // On the wire a text is escaped as in JSON.
             let escaped = pieces
                 .iter()
                 .map(|piece| in_json(piece))
@@ -56,7 +57,7 @@ impl Redactor {
         Self { needles }
     }
 
-    /// Whether there is nothing to take out.
+    /// Returns true if there is nothing to redact.
     pub(crate) fn is_idle(&self) -> bool {
         self.needles.is_empty()
     }
@@ -70,7 +71,7 @@ impl Redactor {
         masked(bytes, &self.ranges(bytes), 0..bytes.len())
     }
 
-    /// Where something is to be taken out, in order and apart.
+    /// Returns the ranges to redact, in order and without overlap.
     fn ranges(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut found: Vec<(usize, usize)> = self
             .needles
@@ -200,7 +201,7 @@ fn gap(bytes: &[u8], at: usize, piece: &[u8]) -> Option<usize> {
 }
 
 fn position(bytes: &[u8], piece: &[u8]) -> Option<usize> {
-    // An empty piece stands nowhere.
+    // An empty piece matches nothing.
     (!piece.is_empty())
         .then(|| memchr::memmem::find(bytes, piece))
         .flatten()

@@ -437,8 +437,8 @@ fn evidence_is_kept_and_latest_leads_to_the_newest() {
     assert_eq!(std::fs::read_dir(results.path()).unwrap().count(), 3);
 }
 
-/// Whether a text is one well-formed XML element after its declarations: enough of XML for what is
-/// written here.
+/// Checks that a text is one well-formed XML element after its declarations, as far as it is needed
+/// here.
 fn well_formed(text: &str) -> Result<(), String> {
     let forbidden = |c: char| {
         c < ' ' && !matches!(c, '\n' | '\t' | '\r') || matches!(c, '\u{fffe}' | '\u{ffff}')

@@ -17,12 +17,12 @@ use crate::{baseline::Standing, printable::short, verdict::Verdict};
 /// The most bytes of a text that a terminal is given.
 const TEXT: usize = 600;
 
-/// What is shown besides the failures.
+/// Display besides the failures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Skipped {
-    /// How many were skipped.
+    /// Number of skipped cases.
     Counted,
-    /// Which, with the reasons, and the clauses that are not covered.
+    /// Skipped cases with the reasons, and the clauses that are not covered.
     Listed,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Skipped {
 ///
 /// # Errors
 ///
-/// What the writer says.
+/// The writer's error.
 pub(crate) fn write(
     document: &Document,
     folder: Option<&str>,
@@ -195,14 +195,14 @@ fn brief(case: &CaseData, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// What general checks have found in the cases that were shown in full: the same again needs no
-/// second showing.
+/// Findings of general checks in the cases that were shown in full: the same finding is not shown
+/// twice.
 #[derive(Debug, Default)]
 struct Known<'a> {
     first: HashMap<Kind<'a>, &'a str>,
 }
 
-/// What makes two findings of one kind: clause, check and demand.
+/// Kind of a finding: clause, check and demand.
 type Kind<'a> = (&'a str, &'a str, &'a str);
 
 fn kind(finding: &FindingData) -> Kind<'_> {
@@ -360,7 +360,7 @@ fn list_skipped(document: &Document, to: &mut dyn Write) -> io::Result<()> {
     writeln!(to)
 }
 
-/// How many cases were skipped since nothing provokes what they look at.
+/// Returns the number of cases that were skipped because nothing provokes the behavior.
 fn without_stimulus(document: &Document) -> usize {
     let needs = |why: &str| why.starts_with("needs recipe ") || why.starts_with("needs probe ");
     let skipped = document

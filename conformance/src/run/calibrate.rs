@@ -30,7 +30,7 @@ pub(crate) const EXTENSIONS: [&str; 9] = [
     "large",
 ];
 
-/// What was measured and learnt.
+/// Measurements and observations.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Calibration {
     /// From the start of the process to the end of its first turn, in milliseconds.
@@ -43,15 +43,15 @@ pub(crate) struct Calibration {
     pub probe: BTreeSet<String>,
     /// The extensions that it agrees on.
     pub extensions: BTreeSet<String>,
-    /// What the program calls itself, where it says so.
+    /// Name that the program reports, if it does.
     pub program: Option<String>,
 }
 
-/// Why nothing can be tested.
+/// Reason why nothing can be tested.
 #[derive(Debug, thiserror::Error)]
 #[error("{reason}")]
 pub(crate) struct NotStarted {
-    /// What happened.
+    /// Cause.
     pub reason: String,
     /// The end of what the program wrote to stderr.
     pub stderr: String,
@@ -144,7 +144,7 @@ pub(crate) fn calibrate(
     Ok((bounds, calibration))
 }
 
-/// What the trial has measured and seen.
+/// Measurements and observations of the trial.
 struct Measured {
     start: Duration,
     turn: Duration,

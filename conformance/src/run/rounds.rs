@@ -6,7 +6,7 @@ use crate::{
     verdict::Verdict,
 };
 
-/// How often a plan runs.
+/// Number of runs of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Rounds {
     /// So many times.
@@ -15,14 +15,14 @@ pub(crate) enum Rounds {
     UntilFailure(u32),
 }
 
-/// What became of one case over all rounds.
+/// Result of a case over all rounds.
 #[derive(Debug, Clone)]
 pub(crate) struct Repeated {
     /// The worst of its results.
     pub result: CaseResult,
     /// The seed of the round that the result is of.
     pub run_seed: u64,
-    /// How often it ran.
+    /// Number of runs.
     pub rounds: u32,
     /// In how many rounds it did not pass.
     pub failed: u32,

@@ -9,11 +9,11 @@ use crate::{
     verdict::Verdict,
 };
 
-/// How long the search may take.
+/// Timeout of the search.
 const WITHIN: Duration = Duration::from_secs(60);
 
-/// How long a candidate waits for the ends of stopped turns: what the whole list has shown may be
-/// sought in haste.
+/// Time that a candidate waits for the ends of stopped turns: short, because the whole list has
+/// shown the failure already.
 const STOP: Duration = Duration::from_secs(2);
 
 /// The result of the shortest part of a case's list that breaks one of the same clauses; the result

@@ -10,23 +10,23 @@ use serde::Deserialize;
 
 use crate::{clauses::Side, needs::Ability};
 
-/// Why a list could not be used.
+/// Error of a list that could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListError {
-    /// It could not be read.
+    /// The list could not be read.
     #[error("could not read {}: {source}; name the folder of the lists with --mutants", path.display())]
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         source: io::Error,
     },
-    /// It is not what it should be.
+    /// The list is invalid.
     #[error("{}: {reason}", path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Problem and its place.
         reason: String,
     },
     /// A program that it names is not there.
@@ -41,9 +41,9 @@ pub(crate) enum ListError {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Mutant {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How it is started; as a switch of the broken program of its side where nothing is said.
+    /// Command; by default a switch of its side's broken program.
     #[serde(default)]
     pub command: Vec<String>,
     /// Variables that it needs.
@@ -53,10 +53,10 @@ pub(crate) struct Mutant {
     pub breaks: String,
     /// The case that must catch it.
     pub killed_by: String,
-    /// What is wrong with it, in a sentence.
+    /// Bug, in a sentence.
     #[serde(rename = "bug")]
     _bug: String,
-    /// Whether it cannot even take a turn, so that nothing can be measured first.
+    /// True if it cannot even complete a turn, so that nothing can be measured first.
     #[serde(default)]
     pub no_turn: bool,
 }
@@ -65,18 +65,18 @@ pub(crate) struct Mutant {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Variant {
-    /// Its name.
+    /// Name.
     pub name: String,
-    /// How it is started; as a switch of the broken program of its side where nothing is said.
+    /// Command; by default a switch of its side's broken program.
     #[serde(default)]
     pub command: Vec<String>,
     /// Variables that it needs.
     #[serde(default)]
     pub env: BTreeMap<String, String>,
-    /// What the code of the broken program calls it.
+    /// Name in the code of the broken program.
     #[serde(default, rename = "switch")]
     _switch: String,
-    /// What is odd about it.
+    /// Oddity.
     #[serde(rename = "about")]
     _about: String,
     /// Abilities that it does not declare.
@@ -106,11 +106,11 @@ impl Programs {
         mutants.chain(self.variants.iter().map(|variant| &*variant.name))
     }
 
-    /// Reads the list of a side from a folder. `binaries` is where the compiled programs lie.
+    /// Reads the list of a side from a folder. `binaries` is the folder of the compiled programs.
     ///
     /// # Errors
     ///
-    /// When the list cannot be read or names a program that is not there.
+    /// The list cannot be read or names a missing program.
     pub(crate) fn read(side: Side, folder: &Path, binaries: &Path) -> Result<Self, ListError> {
         let path = folder.join(match side {
             Side::Adapter => "adapters.toml",
@@ -148,7 +148,7 @@ impl Programs {
     }
 }
 
-/// How the broken program of a side is started with one of its switches.
+/// Returns the command of a side's broken program with one of its switches.
 fn switched(side: Side, flag: &str, name: &str) -> Vec<String> {
     let (program, adapters): (_, &[_]) = match side {
         Side::Adapter => ("broken-adapter", &[]),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Killing, Mutant, is_must};
 use crate::{cases, clauses::Side};
 
-/// What the negative controls leave unproven on one side.
+/// Gaps of the negative controls on one side.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Gaps {
     /// Clauses that a MUST case tests and no mutant breaks.
@@ -14,7 +14,7 @@ pub(crate) struct Gaps {
     pub cases: Vec<&'static str>,
 }
 
-/// What the mutants of a side leave unproven, by the lists alone.
+/// Returns the gaps of a side's mutants, by the lists.
 pub(crate) fn gaps(side: Side, mutants: &[Mutant]) -> Gaps {
     let broken: BTreeSet<&str> = mutants
         .iter()

@@ -1,4 +1,4 @@
-//! The actions of the stub, as they stand in scripts and in instructions.
+//! The actions of the stub, in scripts and in instructions.
 //!
 //! An action is a JSON array that begins with its name:
 //!
@@ -7,7 +7,7 @@
 //! | `["say",text,channel?]` | one `output` |
 //! | `["emit",{message}]` | one message; an absent `session_id` and `turn_id` are filled in, null leaves a member out |
 //! | `["many",[messages]]` | several messages in one write |
-//! | `["raw",text]`, `["raw64",base64]` | bytes as they are; in `raw` `{session_id}` and `{turn_id}` are replaced |
+//! | `["raw",text]`, `["raw64",base64]` | unchanged bytes; in `raw` `{session_id}` and `{turn_id}` are replaced |
 //! | `["split",text or message,[offsets] or "chars",gap_ms?]` | one line in several writes, `"chars"` inside each character of several bytes |
 //! | `["bytewise",text or message,gap_us?]` | one write for each byte |
 //! | `["burst",n,size,channel?]` | outputs `00000001xxx…` of `size` bytes |
@@ -16,8 +16,8 @@
 //! | `["complete",{members}?]` | the turn's `turn.complete` |
 //! | `["done"]` | the turn counts as ended; nothing is written |
 //! | `["delay",ms]` | time passes |
-//! | `["wait",type,request_id?,timeout_ms?]` | until such a message of the session has come since its turn began |
-//! | `["until",cue]` | until the runner gives this cue |
+//! | `["wait",type,request_id?,timeout_ms?]` | waits until such a message of the session has arrived since its turn began |
+//! | `["until",cue]` | waits until the runner gives this cue |
 //! | `["repeat",n,[actions]]` | n times |
 //! | `["do",name]` | the script's list of that name |
 //! | `["to",name,[actions]]` | in the session that was named so by `"as"` |
@@ -45,7 +45,7 @@ use super::args::{Args, ScriptError};
 /// The members of a message.
 pub(super) type Message = Map<String, Value>;
 
-/// One step of a script.
+/// A step of a script.
 #[derive(Clone, Debug)]
 pub(super) enum Action {
     Say {
@@ -126,21 +126,21 @@ pub(super) enum Action {
     Pid,
 }
 
-/// What is written in pieces: bytes, or a message with its LF.
+/// Data that is written in pieces: bytes, or a message with its LF.
 #[derive(Clone, Debug)]
 pub(super) enum Piece {
     Text(String),
     Message(Message),
 }
 
-/// Where a line is cut into several writes.
+/// Cuts of a line that is written in several pieces.
 #[derive(Clone, Debug)]
 pub(super) enum Cuts {
     Offsets(Vec<usize>),
     InsideCharacters,
 }
 
-/// What a `wait` waits for.
+/// Condition of a `wait`.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) kind: String,
@@ -163,21 +163,21 @@ pub(super) enum Death {
     Abort,
 }
 
-/// How a child stands to the stub.
+/// Relation of a child to the stub.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kinship {
     Grandchild,
     Orphan,
 }
 
-/// Whether a child keeps the stub's stdout and stderr open.
+/// Effect of a child on the stub's stdout and stderr.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pipes {
     Hold,
     Free,
 }
 
-/// How long a `wait` waits that names no timeout.
+/// Default timeout of a `wait`.
 const WAIT_MS: u64 = 60_000;
 /// The most bytes that one number of a script may ask for.
 const MAX_BYTES: u64 = 4 << 30;
@@ -387,7 +387,7 @@ fn child(args: &mut Args<'_>, kind: Kinship) -> Result<Action, ScriptError> {
     })
 }
 
-/// Whether a list waits for `stop` by itself, so that the default answer would be in its way.
+/// Returns true if a list waits for `stop` itself, so that the default answer would interfere.
 pub(super) fn handles_stop(actions: &[Action]) -> bool {
     actions.iter().any(|action| match action {
         Action::Wait(wanted) => wanted.kind == "stop",

@@ -1,9 +1,9 @@
-//! Reads the arguments of one action, and says which action and which argument is wrong.
+//! Reads the arguments of one action; errors name the action and the argument.
 
 use serde_json::{Map, Value};
 use thiserror::Error;
 
-/// Why a script, or the instructions of an input, cannot be carried out.
+/// Error of a script, or of an input's instructions.
 #[derive(Debug, Error)]
 #[error("{at}: {what}")]
 pub(crate) struct ScriptError {
@@ -112,7 +112,7 @@ impl<'a> Args<'a> {
         Ok(Some(object.clone()))
     }
 
-    /// Complains about arguments that no one took.
+    /// Rejects unused arguments.
     pub(super) fn end(mut self) -> Result<(), ScriptError> {
         match self.rest.next() {
             None => Ok(()),

@@ -13,8 +13,8 @@ use super::log::Log;
 /// The longest that a child sleeps.
 const LONGEST: u64 = 600;
 
-/// Starts a child that only sleeps, or an orphan in a session of its own. The log does not tell its
-/// pid, which may mean another process elsewhere: it is found by its arguments.
+/// Starts a child that only sleeps, or an orphan in a session of its own. The log does not contain
+/// its pid, which may belong to another process elsewhere: it is found by its arguments.
 pub(super) fn start(log: &Log, seconds: u64, kind: Kinship, pipes: Pipes) {
     let started = match kind {
         Kinship::Grandchild => sleeper(seconds, pipes, log.path()).and_then(|mut command| {
@@ -39,7 +39,7 @@ pub(super) fn start(log: &Log, seconds: u64, kind: Kinship, pipes: Pipes) {
     }
 }
 
-/// Whether these are the arguments of a sleeping child of a stub with this log.
+/// Returns true if these are the arguments of a sleeping child of a stub with this log.
 #[must_use]
 pub fn is_child<A: AsRef<[u8]>>(args: &[A], log: &Path) -> bool {
     let args: Vec<&[u8]> = args.iter().map(AsRef::as_ref).collect();
@@ -53,7 +53,7 @@ pub(super) fn sleep(seconds: u64) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Starts a sleeping child in a new session and ends, so that no one is its parent.
+/// Starts a sleeping child in a new session and ends, so that the child has no parent.
 pub(super) fn orphan(seconds: &str, pipes: &str, log: &Path) -> ExitCode {
     let pipes = if pipes == "hold" {
         Pipes::Hold

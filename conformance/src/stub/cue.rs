@@ -1,8 +1,8 @@
-//! Cues: the runner tells a stub when to go on, past the host.
+//! Cues: the runner signals a stub to continue, without the host.
 //!
-//! A case that wants one thing after another, such as a crash after a request was seen, cannot have
-//! it by time: a busy machine stretches any delay. A cue is a file beside the log, which every
-//! start of the stub sees wherever the host has put it.
+//! A case that needs an order of events, such as a crash after a request was seen, cannot rely on
+//! time: a busy machine stretches any delay. A cue is a file beside the log, which every start of
+//! the stub sees in any namespace.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// How long a stub waits for a cue. Only a case that has failed leaves it out.
+/// Timeout of a cue. Only a case that has failed leaves it out.
 pub(super) const LONGEST: Duration = Duration::from_secs(60);
 
 /// Gives a cue to the stubs that log to `log`, for good.

@@ -14,7 +14,7 @@ use super::frame::{Frame, Halt, message};
 use crate::wire::hex;
 
 impl Frame {
-    /// Carries out an action on files; one that fails is logged and the list goes on.
+    /// Executes an action on files; a failure is logged and the list continues.
     pub(super) fn act_on_files(&self, action: &Action) -> Result<(), Halt> {
         let done = match action {
             Action::File {
@@ -55,7 +55,7 @@ impl Frame {
         Ok(())
     }
 
-    /// What two stubs of one host do not share, though they may share the folder.
+    /// Returns a name that differs between two stubs of one host, which may share the folder.
     fn log_name(&self) -> String {
         self.stub
             .log

@@ -1,4 +1,4 @@
-//! Where actions run: the session and turn that they speak for, and what interrupts them.
+//! Context of actions: their session and turn, and their interruption.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -19,7 +19,7 @@ use crate::wire;
 const MAX_LINE: usize = 64 << 20;
 /// The most inputs or errands that wait in a session.
 const MAX_WAITING: usize = 16_384;
-/// What a `session.update` may change, and its answer repeats.
+/// Members that a `session.update` may change, and its answer repeats.
 const UPDATABLE: [&str; 6] = [
     "model",
     "reasoning_effort",

@@ -1,10 +1,10 @@
-//! Whether a start of the stub still runs, told without process ids.
+//! Liveness of a start of the stub, without process ids.
 //!
 //! A host may put its adapter into a PID namespace or a container, where every start has the same
-//! pid, and a number that means another process outside. So each start holds a lock on a file of
-//! its own beside the log, from before its first record to its end. The kernel gives the lock back,
-//! however the process ends; the descriptor is closed on exec, so no child keeps it. A stopped
-//! process still holds it, a zombie does not.
+//! pid, which belongs to another process outside. So each start holds a lock on a file of its own
+//! beside the log, from before its first record to its end. The kernel releases the lock, however
+//! the process ends; the descriptor is closed on exec, so no child keeps it. A stopped process
+//! still holds it, a zombie does not.
 
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -23,7 +23,7 @@ pub(super) fn hold(log: &Path, start: u32) -> io::Result<File> {
     Ok(file)
 }
 
-/// Whether the start of this number, which the log at `log` has recorded, still runs.
+/// Returns true if the start of this number, as recorded in the log at `log`, still runs.
 #[must_use]
 pub fn is_running(log: &Path, start: u32) -> bool {
     match File::open(path(log, start)) {

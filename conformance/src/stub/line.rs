@@ -31,13 +31,13 @@ pub(super) fn render(message: &Message, session_id: &str, turn_id: Option<&str>)
     escape_separators(&format!("{{{}}}", texts.join(",")))
 }
 
-/// The text as it stands inside a JSON string.
+/// Returns the text as it is inside a JSON string.
 pub(super) fn escaped(text: &str) -> String {
     let quoted = escape_separators(&Value::from(text).to_string());
     quoted[1..quoted.len() - 1].to_owned()
 }
 
-/// What belongs to a session as a whole has no turn.
+/// A message of the whole session has no turn.
 fn takes_turn(message: &Message) -> bool {
     let kind = message.get("type").and_then(Value::as_str).unwrap_or("");
     !kind.starts_with("session") && kind != "pong"

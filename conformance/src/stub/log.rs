@@ -39,7 +39,7 @@ impl Log {
             path: path.to_owned(),
             start,
             end: Mutex::new(End { file, records: 0 }),
-            // Before the record, so that no one who has read of the start finds it gone already.
+            // Before the record, so that a reader of the record finds it running.
             _life: life::hold(path, start)?,
         };
         let names: Vec<Value> = environment_names();
@@ -61,7 +61,7 @@ impl Log {
         &self.path
     }
 
-    /// Which start this is, counted from 1.
+    /// Returns the number of this start, from 1.
     pub(super) fn start(&self) -> u32 {
         self.start
     }
@@ -72,8 +72,8 @@ impl Log {
         self.add_at(None, event, members);
     }
 
-    /// Appends a record of what began earlier. A write is dated by its beginning, so that by time
-    /// it stands before whatever its reader did because of it.
+    /// Appends a record of an earlier event. A write is dated by its beginning, so that by time it
+    /// precedes everything that its reader did because of it.
     pub(super) fn add_at<const N: usize>(
         &self,
         began: Option<u64>,

@@ -18,7 +18,7 @@ use crate::wire::sha256;
 const SHORT_LINE: usize = 4096;
 /// The longest raw piece that is logged as it is.
 const SHORT_RAW: usize = 256 * 1024;
-/// How long an exit waits for a write that is under way.
+/// Time that an exit waits for a write in progress.
 const EXIT_DEADLINE: Duration = Duration::from_millis(200);
 
 /// Serialises all writes to stdout.
@@ -31,7 +31,7 @@ pub(super) struct Out {
 /// Stdout, held by one writer.
 #[derive(Debug)]
 pub(super) struct Wire {
-    /// Whether the last byte written was an LF.
+    /// True if the last byte written was an LF.
     at_line_start: bool,
     closed: bool,
     /// When the write under way began.

@@ -15,7 +15,7 @@ use super::line::escaped;
 use super::log::environment_names;
 use super::session::{Session, State};
 
-/// How many bytes of a burst are put into one write.
+/// Bytes of a burst per write.
 const BURST_WRITE: usize = 64 * 1024;
 
 impl Frame {

@@ -10,21 +10,21 @@ use super::args::ScriptError;
 /// The rules of one start of the stub.
 #[derive(Debug, Default)]
 pub(super) struct Script {
-    /// What happens before anything is read.
+    /// Actions before anything is read.
     pub(super) at_start: Vec<Action>,
     /// The extensions to agree on where they are offered; absent means core-only.
     pub(super) extensions: Option<Vec<String>>,
     /// Further members of `session.ready`.
     pub(super) ready: Message,
-    /// How long `session.ready` waits.
+    /// Delay of `session.ready`.
     pub(super) ready_delay_ms: u64,
     on: HashMap<String, Vec<Action>>,
     lists: HashMap<String, Vec<Action>>,
 }
 
 impl Script {
-    /// Reads the script for the start of that number, which counts from 1: the `starts` entry of
-    /// that place lies over the script, member by member.
+    /// Reads the script for the start of that number, from 1: the `starts` entry at that place
+    /// overrides the script, member by member.
     pub(super) fn parse(text: &str, start: u32) -> Result<Self, ScriptError> {
         let value: Value = serde_json::from_str(text)
             .map_err(|error| ScriptError::new("script", error.to_string()))?;
@@ -44,7 +44,7 @@ impl Script {
         first.map_or_else(|| Self::of(&members), Ok)
     }
 
-    /// The actions for a message type, where a rule is set.
+    /// Returns the actions for a message type, if there is a rule.
     pub(super) fn rule(&self, kind: &str) -> Option<&[Action]> {
         self.on.get(kind).map(Vec::as_slice)
     }

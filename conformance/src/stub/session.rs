@@ -1,8 +1,8 @@
-//! One session as the stub knows it: its inputs in their order, the running turn, and what has
+//! A session of the stub: its inputs in their order, the running turn, and the messages that have
 //! arrived.
 //!
-//! The reading thread puts things in and never waits; the session's two workers take them out. The
-//! first worker serves the start and then turn after turn; the second carries out rules and
+//! The reading thread puts messages in and never waits; the session's two workers take them out.
+//! The first worker serves the start and then turn after turn; the second executes rules and
 //! answers, so that they do not wait for a turn.
 
 use std::collections::VecDeque;
@@ -13,7 +13,8 @@ use crate::watched::Watched;
 
 /// The most arrivals that a session remembers for its waits.
 const MAX_SEEN: usize = 16_384;
-/// How often a wait looks whether its own turn has ended, which no one wakes it for in another session.
+/// Interval at which a wait checks whether its own turn has ended, for a wait in another session,
+/// which is not woken by it.
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A session, shared by its workers and the reading thread.
@@ -27,7 +28,7 @@ pub(super) struct Session {
 pub(super) struct State {
     /// The extensions that were agreed on.
     pub(super) agreed: Vec<String>,
-    /// Whether `session.ready` is owed.
+    /// True if `session.ready` is owed.
     pub(super) ready: bool,
     pub(super) exchange_dir: Option<String>,
     pub(super) closed: bool,
@@ -35,7 +36,7 @@ pub(super) struct State {
     pub(super) turn: Option<Turn>,
     /// The inputs that wait for their turn.
     pub(super) inputs: VecDeque<Input>,
-    /// What the second worker is to do.
+    /// Tasks of the second worker.
     pub(super) errands: VecDeque<Errand>,
     pub(super) second_worker: bool,
     pub(super) arrived: u64,
@@ -47,7 +48,7 @@ pub(super) struct State {
 pub(super) struct Input {
     pub(super) content: String,
     pub(super) turn_id: Option<String>,
-    /// Its place among the arrivals of the session.
+    /// Place among the arrivals of the session.
     pub(super) arrival: u64,
     /// `stop` came before its turn had begun.
     pub(super) stopped: bool,
@@ -61,7 +62,7 @@ pub(super) struct Turn {
     pub(super) open: bool,
     /// `stop` has come, and it is answered by default.
     pub(super) stopped: bool,
-    /// Its actions deal with `stop` themselves.
+    /// True if its actions handle `stop` themselves.
     pub(super) handles_stop: bool,
 }
 
@@ -128,7 +129,8 @@ impl Session {
         })
     }
 
-    /// The arrival since which a wait in this session looks: that of its open turn, else the last of all.
+    /// Returns the arrival from which a wait in this session searches: the one of its open turn,
+    /// otherwise the last.
     pub(super) fn since(&self) -> u64 {
         let state = self.state.lock();
         let open = state.turn.as_ref().filter(|turn| turn.open);

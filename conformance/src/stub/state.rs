@@ -1,4 +1,4 @@
-//! What all threads of the stub share.
+//! State shared by all threads of the stub.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::watched::Watched;
 
 /// The longest that a stub lives on after the end of its stdin, so that none is left behind for good.
 const AFTERLIFE: Duration = Duration::from_secs(600);
-/// How long an action waits for a session to be named.
+/// Time that an action waits for a session to be named.
 const NAME_DEADLINE: Duration = Duration::from_secs(10);
 /// The stack of a worker: there may be thousands, and none goes deep.
 const STACK: usize = 512 * 1024;
@@ -29,7 +29,7 @@ pub(super) struct Stub {
     pub(super) script: Script,
     pub(super) log: Arc<Log>,
     pub(super) out: Out,
-    /// What belongs to no session.
+    /// The pseudo-session of messages without a session.
     pub(super) pipe: Arc<Session>,
     sessions: Watched<Sessions>,
     held: Watched<bool>,
@@ -85,7 +85,7 @@ impl Stub {
             .wait_within(NAME_DEADLINE, |sessions| sessions.names.get(name).cloned())
     }
 
-    /// Stops reading stdin, or goes on.
+    /// Pauses or resumes reading stdin.
     pub(super) fn hold_stdin(&self, hold: bool) {
         self.held.change(|held| *held = hold);
     }
@@ -95,7 +95,7 @@ impl Stub {
         self.held.wait(|held| (!*held).then_some(()));
     }
 
-    /// Reads, unless reading is held; no one can hold it in between.
+    /// Reads, unless reading is paused; it cannot be paused in between.
     pub(super) fn unless_held<R>(&self, read: impl FnOnce() -> R) -> Option<R> {
         let held = self.held.lock();
         (!*held).then(read)
@@ -120,7 +120,7 @@ impl Stub {
         std::process::exit(code)
     }
 
-    /// Stays alive after the end of stdin if it is to be ignored.
+    /// Stays alive after the end of stdin if it must be ignored.
     pub(super) fn outlive_eof(&self) {
         let until = Instant::now() + AFTERLIFE;
         while self.ignore_eof.load(Ordering::SeqCst) && Instant::now() < until {
@@ -128,7 +128,7 @@ impl Stub {
         }
     }
 
-    /// Notes that no one reads stdout any more, which ends the stub like the end of stdin.
+    /// Records that stdout has no reader, which ends the stub like the end of stdin.
     pub(super) fn broken(&self) {
         self.log.add("broken", []);
         if !self.ignore_eof.load(Ordering::SeqCst) {
@@ -145,7 +145,7 @@ impl Stub {
         }
     }
 
-    /// Logs each SIGTERM and obeys it, unless a rule or an action says otherwise.
+    /// Logs each SIGTERM and obeys it, unless a rule or an action prevents it.
     pub(super) fn watch_for_term(self: &Arc<Self>) {
         let mut signals = match Signals::new([SIGTERM]) {
             Ok(signals) => signals,

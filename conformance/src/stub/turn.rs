@@ -108,7 +108,7 @@ fn perform(frame: &Frame, actions: &[Action]) {
     let _ = frame.perform(actions);
 }
 
-/// Waits until something ends the turn, and answers a stop that no one else answers.
+/// Waits until the turn ends, and answers a stop that nothing else answers.
 fn settle(frame: &Frame) {
     let mut stopped = false;
     frame.session.wait(

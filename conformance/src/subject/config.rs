@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer, de};
 use super::{Limits, ProbeUse, Recipes, Subject};
 use crate::{build::Build, class::Class, clauses::Side, needs::Ability};
 
-/// Why a configuration could not be used.
+/// Error of a configuration that could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ConfigError {
     /// The file could not be read.
@@ -20,7 +20,7 @@ pub(crate) enum ConfigError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         #[source]
         source: io::Error,
     },
@@ -35,7 +35,7 @@ pub(crate) enum ConfigError {
     Parse {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Problem and its place.
         reason: String,
     },
 }
@@ -61,7 +61,7 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Program {
     command: Vec<String>,
-    /// What makes the program.
+    /// Build of the program.
     #[serde(default)]
     build: Vec<String>,
     #[serde(default)]
@@ -71,7 +71,7 @@ struct Program {
     /// Names of variables of the suite's own that it gets as well.
     #[serde(default)]
     pass_env: Vec<String>,
-    /// Where a host with a journal takes further hubs.
+    /// Socket on which a host with a journal accepts further hubs.
     #[serde(default)]
     hubs: Option<String>,
     /// The version that the author wrote for; there is one.

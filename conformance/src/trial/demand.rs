@@ -1,4 +1,4 @@
-//! What a case finds: failures, remarks, and demands of what the history holds.
+//! Findings of a case: failures, remarks, and demands on the history.
 
 use std::{collections::BTreeSet, fmt::Display};
 
@@ -62,7 +62,7 @@ impl Trial {
         }
     }
 
-    /// Records a finding of another clause or level and goes on.
+    /// Records a finding of another clause or level and continues.
     pub(crate) fn found(
         &mut self,
         clause: &'static str,
@@ -76,7 +76,7 @@ impl Trial {
         self.findings.push(finding);
     }
 
-    /// Records a broken SHOULD of this clause and goes on, unless it holds.
+    /// Records a broken SHOULD of this clause, unless it holds, and continues.
     pub(crate) fn should(&mut self, holds: bool, expected: impl Display, got: impl Display) {
         if !holds {
             self.found(self.case.clause, Level::Should, expected, got);
@@ -120,13 +120,13 @@ impl Trial {
         )
     }
 
-    /// Fails when something is answered, for a session or for none. What comes by itself may come
-    /// at any time, so an answer is what comes each time, and of a type that does not come where
-    /// nothing is done.
+    /// Fails if something is answered, for a session or for none. Unsolicited messages may arrive
+    /// at any time, so an answer is a message that arrives each time, of a type that does not
+    /// arrive without a stimulus.
     ///
     /// # Errors
     ///
-    /// The failure, with what came; that of [`Self::settle`].
+    /// The failure, with the message; the error of [`Self::settle`].
     pub(crate) fn demand_unanswered(
         &mut self,
         session: &Session,
@@ -179,11 +179,11 @@ impl Trial {
         )
     }
 
-    /// Fails unless a session has had exactly so many ends; a fence and a quiet window come first.
+    /// Fails unless a session has had exactly this many ends, after a fence and a quiet window.
     ///
     /// # Errors
     ///
-    /// The failure, or that of [`Self::settle`].
+    /// The failure, or the error of [`Self::settle`].
     pub(crate) fn demand_ends(&mut self, session: &Session, wanted: usize) -> Outcome {
         self.settle()?;
         self.demand_ends_now(session, wanted)

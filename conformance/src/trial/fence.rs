@@ -28,7 +28,7 @@ impl Trial {
         let began = Instant::now();
         let quick = self.quick();
         self.input(&session, quick)?;
-        // Below a host stands the stub, which answers at once.
+        // The stub below a host answers at once.
         let least = self.bounds.secs(if self.subject.side == Side::Host {
             6.0
         } else {
@@ -80,8 +80,8 @@ impl Trial {
         Ok(())
     }
 
-    /// How long the quiet window is: at least what the calibration says, five times the median of
-    /// this case's fences.
+    /// Returns the length of the quiet window: at least that of the calibration, or five times the
+    /// median of this case's fences.
     pub(crate) fn quiet(&self) -> Duration {
         let mut fences = self.fences.clone();
         fences.sort_unstable();

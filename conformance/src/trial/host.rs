@@ -20,7 +20,7 @@ mod tail;
 pub(crate) use act::say_and_complete;
 use tail::{Starts, Tail};
 
-/// Which of the host's adapters.
+/// An adapter of the host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Which {
     /// `{adapter}`.
@@ -76,7 +76,7 @@ impl Stubs {
 pub(crate) struct Below {
     /// The stub's process, as in [`Link::Lower`].
     pub process: u32,
-    /// Who wrote it.
+    /// Writer of the message.
     pub by: Side,
     /// The message.
     pub seen: Seen,
@@ -199,14 +199,14 @@ impl Trial {
         below
     }
 
-    /// What hosts wrote on the lower links.
+    /// Returns the messages of hosts on the lower links.
     pub(crate) fn written(&self) -> Vec<Below> {
         let mut below = self.below();
         below.retain(|below| below.by == Side::Host);
         below
     }
 
-    /// What the host wrote to the stub in a session.
+    /// Returns the host's messages to the stub in a session.
     pub(crate) fn written_to(&self, lower: &Lower) -> Vec<Seen> {
         let of = self.below_of(lower).into_iter();
         of.filter(|below| below.by == Side::Host)
@@ -214,14 +214,14 @@ impl Trial {
             .collect()
     }
 
-    /// What host and stub said to each other in a session.
+    /// Returns the messages between host and stub in a session.
     pub(crate) fn below_of(&self, lower: &Lower) -> Vec<Below> {
         let mut below = self.below();
         below.retain(|below| below.process == lower.process && below.seen.session() == lower.id);
         below
     }
 
-    /// What the host wrote to the stub in a session, of a type.
+    /// Returns the host's messages of a type to the stub in a session.
     pub(crate) fn told(&self, lower: &Lower, kind: &str) -> Vec<Seen> {
         let mut told = self.written_to(lower);
         told.retain(|seen| seen.kind() == kind);
@@ -331,7 +331,7 @@ impl Trial {
         }
     }
 
-    /// What the stub logged of a kind of event, with its process.
+    /// Returns the stub's log records of a kind of event, with their process.
     pub(crate) fn logged(&self, event: &str) -> Vec<(u32, Value)> {
         self.stubs.catch_up();
         let mut logged = Vec::new();
@@ -380,14 +380,14 @@ impl Trial {
             .collect()
     }
 
-    /// Whether a process of the stub still runs: neither gone nor waiting to be reaped, wherever
-    /// the host has put it.
+    /// Returns true if a process of the stub still runs: not ended and not waiting to be reaped, in
+    /// any namespace.
     pub(crate) fn is_running(&self, process: u32) -> bool {
         self.stubs.starts.is_running(process)
     }
 }
 
-/// Whether this is an input with the instructions of a session.
+/// Returns true if this is an input with the instructions of a session.
 fn is_for(below: &Below, session: &Session) -> bool {
     below.by == Side::Host
         && below.seen.kind() == "user.input"

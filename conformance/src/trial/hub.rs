@@ -1,8 +1,8 @@
-//! Hubs of a journal: each is on pipes of its own, may come by a socket, and outlives the host that
+//! Hubs of a journal: each has pipes of its own, may connect by a socket, and outlives a host that
 //! is killed.
 //!
-//! What they say and hear is recorded beside what the case's other verbs use, so that it is judged
-//! by the rules of the journal and not by those of one pipe.
+//! Their messages are recorded beside those of the case's other verbs, so that they are judged by
+//! the rules of the journal and not by those of one pipe.
 
 use std::{fmt::Display, path::Path, sync::Arc, thread, time::Duration};
 
@@ -17,13 +17,13 @@ use crate::{
     wire,
 };
 
-/// What a hub of a journal names at least ([journal.1]).
+/// Extensions that a hub of a journal names at least ([journal.1]).
 pub(crate) const JOURNAL: [&str; 3] = ["turns", "events", "journal"];
 
-/// How often a socket is looked for.
+/// Interval between checks for a socket.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// One hub of a host that keeps a journal.
+/// A hub of a host that keeps a journal.
 #[derive(Debug, Clone)]
 pub(crate) struct Hub {
     pipe: Pipe,
@@ -80,7 +80,7 @@ impl Hub {
         )
     }
 
-    /// Stops reading, or goes on.
+    /// Pauses or resumes reading.
     pub(crate) fn pause_reading(&self, paused: bool) {
         self.pipe.pause_reading(paused);
     }
@@ -92,7 +92,7 @@ impl Hub {
             .flatten()
     }
 
-    /// What it has heard of a session, from a place on.
+    /// Returns the messages that it has received of a session, from a place on.
     pub(crate) fn heard(&self, session: &Session, from: usize) -> Vec<Seen> {
         let mut heard = Vec::new();
         self.pipe.tape.history.scan(from, |index, record| {
@@ -105,7 +105,7 @@ impl Hub {
         heard
     }
 
-    /// The entries that it has heard of a session, from a place on.
+    /// Returns the entries that it has received of a session, from a place on.
     pub(crate) fn entries(&self, session: &Session, from: usize) -> Vec<Seen> {
         let mut heard = self.heard(session, from);
         heard.retain(Seen::is_entry);
@@ -128,7 +128,7 @@ impl Hub {
 }
 
 impl Seen {
-    /// Whether it is an entry of a journal ([journal.3]).
+    /// Returns true if it is an entry of a journal ([journal.3]).
     pub(crate) fn is_entry(&self) -> bool {
         self.get("seq").is_some() && self.kind() != "input.result"
     }
@@ -170,11 +170,11 @@ impl Trial {
         })
     }
 
-    /// One more hub of the host that runs, by its socket.
+    /// Connects another hub to the running host, by its socket.
     ///
     /// # Errors
     ///
-    /// A failure under this case's clause when the socket takes no connection in time.
+    /// A failure under this case's clause if the socket accepts no connection in time.
     pub(crate) fn further_hub(&mut self) -> Outcome<Hub> {
         let journal = self.path("journal").display().to_string();
         let path = self
@@ -243,11 +243,11 @@ impl Trial {
         line.unwrap_or_default()
     }
 
-    /// Waits for a message that a hub hears of a session, else fails under this case's clause.
+    /// Waits for a message that a hub receives of a session, or fails under this case's clause.
     ///
     /// # Errors
     ///
-    /// The failure, with what came instead.
+    /// The failure, with the messages received instead.
     pub(crate) fn hear(
         &self,
         hub: &Hub,

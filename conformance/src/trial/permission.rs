@@ -14,12 +14,12 @@ use crate::{
 /// A guarded action: the file that it creates shows whether it happened.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
-    /// The file; nothing is there before.
+    /// The file, which does not exist before.
     pub effect: PathBuf,
 }
 
 impl Ask {
-    /// Whether the action has happened.
+    /// Returns true if the action has happened.
     pub(crate) fn done(&self) -> bool {
         self.effect.exists()
     }
@@ -40,7 +40,7 @@ pub(crate) struct Request {
 }
 
 impl Request {
-    /// Its `request_id`.
+    /// Returns its `request_id`.
     pub(crate) fn id(&self) -> &str {
         self.seen.text("request_id")
     }
@@ -120,8 +120,8 @@ impl Trial {
         Ok(requests)
     }
 
-    /// What the session's turn waits for, in words, and where that stands in the history: a request
-    /// whose turn has not ended.
+    /// Returns the request that the session's turn waits for, in words, and its place in the
+    /// history: a request whose turn has not ended.
     pub(super) fn pending(&self, session: &Session) -> Option<(usize, String)> {
         let mut pending: Option<(usize, String, String, Option<Duration>)> = None;
         self.history.scan(0, |index, record| {
@@ -167,8 +167,8 @@ impl Trial {
         ))
     }
 
-    /// Fails because something of a session was not seen in time; says so where its turn waits for
-    /// a permission.
+    /// Fails because something of a session was not seen in time; mentions a permission that its
+    /// turn waits for.
     pub(super) fn late_in<T>(&self, session: &Session, finding: Finding) -> Outcome<T> {
         let mut finding = finding;
         match self.pending(session) {

@@ -1,4 +1,4 @@
-//! What has come: messages of the history, by session and type.
+//! Received messages of the history, by session and type.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -10,10 +10,10 @@ use crate::{
     wire::{self, Message, Parsed},
 };
 
-/// A message that came, and where it stands in the history.
+/// A received message, and its place in the history.
 #[derive(Debug, Clone)]
 pub(crate) struct Seen {
-    /// Its place.
+    /// Place.
     pub index: usize,
     /// When it came.
     pub at: Duration,
@@ -43,12 +43,12 @@ impl Seen {
         self.parsed.message().unwrap_or(&EMPTY)
     }
 
-    /// Its type.
+    /// Returns its type.
     pub(crate) fn kind(&self) -> &str {
         wire::kind(self.message())
     }
 
-    /// Its session id.
+    /// Returns its session id.
     pub(crate) fn session(&self) -> &str {
         wire::session(self.message())
     }
@@ -84,8 +84,8 @@ impl Seen {
         elements.cloned().unwrap_or_default()
     }
 
-    /// What it adds to the text on a channel; nothing where it is another message. An absent, null
-    /// or empty channel is `stdout`.
+    /// Returns its addition to the text on a channel; empty for another message. An absent, null or
+    /// empty channel is `stdout`.
     pub(crate) fn on_channel(&self, channel: &str) -> &str {
         let named = match self.text("channel") {
             "" => "stdout",
@@ -146,12 +146,13 @@ impl Trial {
         seen
     }
 
-    /// How many messages of a type the program wrote for a session.
+    /// Returns the number of the program's messages of a type for a session.
     pub(crate) fn count(&self, session: &Session, kind: &str) -> usize {
         self.of_kind(session, kind).len()
     }
 
-    /// What the program wrote for sessions that were never opened; messages of the pipe left out.
+    /// Returns the program's messages for sessions that were never opened, without messages of the
+    /// pipe.
     pub(crate) fn for_strangers(&self) -> Vec<Seen> {
         let mut opened: HashSet<String> = HashSet::from([String::new()]);
         self.history.scan(0, |_, record| {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use super::{Seen, Session, Trial, TurnSeen, answer_of};
 use crate::verdict::{Outcome, Stop, Tier};
 
-/// How often a recipe is tried before the case gives up.
+/// Number of attempts of a recipe.
 const ATTEMPTS: usize = 3;
 
 impl Trial {
-    /// Whether the probe has these operations.
+    /// Returns true if the probe has these operations.
     pub(crate) fn has_probe(&self, ops: &[&str]) -> bool {
         ops.iter().all(|op| self.subject.probe_ops.contains(*op))
     }
@@ -19,16 +19,16 @@ impl Trial {
         json!({"$probe":1,"do":ops}).to_string()
     }
 
-    /// The content of an input that makes the probe say a text.
+    /// Returns the content of an input that makes the probe output a text.
     pub(crate) fn echo(text: &str) -> String {
         json!({"$probe":1,"do":[["echo"]],"text":text}).to_string()
     }
 
-    /// Sends a script, and returns its place in the history. The turn goes on.
+    /// Sends a script, and returns its place in the history. The turn continues.
     ///
     /// # Errors
     ///
-    /// [`Stop::Skip`] when the probe lacks an operation.
+    /// [`Stop::Skip`] if the probe lacks an operation.
     pub(crate) fn probe(&mut self, session: &Session, ops: &Value) -> Outcome<usize> {
         self.may_probe(ops)?;
         let script = Self::script(ops);
@@ -80,7 +80,7 @@ impl Trial {
         None
     }
 
-    /// What `report` tells of a session: `inputs`, `files`, `permissions`.
+    /// Returns the `report` of a session: `inputs`, `files`, `permissions`.
     ///
     /// # Errors
     ///
@@ -130,8 +130,8 @@ impl Trial {
         self.probe(session, &json!([["sleep", millis]]))
     }
 
-    /// The content of an input that has a text said back: by the probe, else by recipe `nonce`.
-    /// `None`: this adapter cannot be asked to.
+    /// Returns the content of an input that makes the adapter repeat a text: by the probe,
+    /// otherwise by recipe `nonce`. `None`: this adapter cannot be asked to.
     pub(crate) fn asking_back(&mut self, text: &str) -> Option<String> {
         if self.has_probe(&["echo"]) {
             self.uses(Tier::Probe);

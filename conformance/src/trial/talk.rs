@@ -16,12 +16,12 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     id: String,
-    /// Whether each input of it begins a turn of its own `turn_id`.
+    /// True if each input of it begins a turn with its own `turn_id`.
     names_turns: bool,
 }
 
 impl Session {
-    /// Its id.
+    /// Returns its id.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
@@ -50,7 +50,7 @@ impl Trial {
         format!("{stem}-{}", self.ids)
     }
 
-    /// A token that stands nowhere else.
+    /// Returns a unique token.
     pub(crate) fn token(&mut self) -> String {
         format!("token-{:016x}", self.rng.next_u64())
     }

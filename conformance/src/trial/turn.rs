@@ -10,16 +10,16 @@ use crate::verdict::{Ground, Outcome};
 /// A turn that has ended.
 #[derive(Debug, Clone)]
 pub(crate) struct TurnSeen {
-    /// What came before its end, in order.
+    /// Messages before its end, in order.
     pub messages: Vec<Seen>,
-    /// Its `turn.complete`.
+    /// The `turn.complete`.
     pub end: Seen,
     /// From the input to the end.
     pub took: Duration,
 }
 
 impl TurnSeen {
-    /// Its messages of a type, without its end.
+    /// Returns its messages of a type, without its end.
     pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Seen> {
         self.messages.iter().filter(move |seen| seen.kind() == kind)
     }
@@ -48,11 +48,11 @@ impl Trial {
             .unwrap_or_else(|| "Reply with the single word ok.".to_owned())
     }
 
-    /// One input and its turn.
+    /// Sends one input and reads its turn.
     ///
     /// # Errors
     ///
-    /// When the turn does not end in time: a failure under this case's clause.
+    /// The turn does not end in time: a failure under this case's clause.
     pub(crate) fn turn(
         &mut self,
         session: &Session,
@@ -75,12 +75,12 @@ impl Trial {
     /// Waits for the session's next `turn.complete` that this case has not waited for, begun at
     /// `from`.
     ///
-    /// Where nothing comes, a fresh session shows whether the program is alive, and after it some
-    /// more time passes: a wait alone proves nothing on a busy machine.
+    /// If nothing arrives, a fresh session shows whether the program is alive, and after it some
+    /// more time passes: a wait by itself proves nothing on a busy machine.
     ///
     /// # Errors
     ///
-    /// When it does not come: a failure under this case's clause.
+    /// It does not arrive: a failure under this case's clause.
     pub(crate) fn end_of(&mut self, session: &Session, from: usize) -> Outcome<TurnSeen> {
         self.end_within(session, from, self.bounds.deadline)
     }
@@ -121,8 +121,8 @@ impl Trial {
         })
     }
 
-    /// The same for a turn that writes much: as long as anything goes on coming, it is not late.
-    /// Where several turns write at once, a busy machine may serve them one by one.
+    /// The same for a turn that writes much: while messages continue to arrive, it is not late. If
+    /// several turns write at once, a busy machine may serve them one by one.
     ///
     /// # Errors
     ///
@@ -143,7 +143,7 @@ impl Trial {
         self.end_of(session, from)
     }
 
-    /// How many messages the program has written.
+    /// Returns the number of the program's messages.
     fn messages_seen(&self) -> usize {
         let mut count = 0;
         self.history.scan(0, |_, record| {

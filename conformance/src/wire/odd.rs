@@ -54,7 +54,7 @@ pub(super) fn tamed(text: &str) -> String {
     out
 }
 
-/// Where the string that begins at `from` ends, its quotes included.
+/// Returns the end of the string that begins at `from`, including its quotes.
 fn string_end(bytes: &[u8], from: usize) -> usize {
     let mut at = from + 1;
     while at < bytes.len() {
@@ -67,7 +67,8 @@ fn string_end(bytes: &[u8], from: usize) -> usize {
     bytes.len()
 }
 
-/// Copies a string with its quotes; an escape of an unpaired surrogate becomes that of U+FFFD.
+/// Copies a string with its quotes; an escape of an unpaired surrogate is replaced by the escape of
+/// U+FFFD.
 fn paired(string: &str, out: &mut String) {
     let unit = |at: usize| {
         let escape = string.get(at..at + 6)?.strip_prefix("\\u")?;

@@ -4,12 +4,13 @@ use std::{process::ExitCode, time::Duration};
 
 use trunkline_sdk::{Error, Input, Permission, Turn};
 
-/// One turn. Say as much as you like; the return ends the turn, and an error is shown to the user.
+/// Runs a turn. Output as much as you like; the return ends the turn, and an error is shown to the
+/// user.
 ///
-/// `turn.stopped()` resolves on `stop` and at the end of the session: select on it beside whatever
-/// you wait for. `turn.output` writes text; `turn.ask_permission` asks: act only if it is approved.
-/// `input.files` are the files of the user; `turn.file` sends one. State of a session, options and
-/// more events: see the trait `Adapter`.
+/// `turn.stopped()` resolves on `stop` and at the end of the session: select on it beside
+/// everything that you wait for. `turn.output` writes text; `turn.ask_permission` asks: act only if
+/// it is approved. `input.files` are the files of the user; `turn.file` sends one. For the state of
+/// a session, options and more events, see the trait `Adapter`.
 async fn answer(turn: &Turn, input: Input) -> Result<(), Error> {
     // To try it out, and for the recipes in conform.toml. Your agent replaces all of this.
     let (command, rest) = input

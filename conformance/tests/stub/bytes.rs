@@ -1,4 +1,4 @@
-//! What the stub reads and writes byte by byte, its floods, and its files.
+//! Byte-level input and output of the stub, its floods, and its files.
 
 use std::fs;
 use std::io::Read as _;

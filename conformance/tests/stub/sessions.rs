@@ -1,4 +1,4 @@
-//! What the stub says in its sessions: turns, stops, actions and answers.
+//! Output of the stub in its sessions: turns, stops, actions and answers.
 
 use serde_json::{Value, json};
 

@@ -45,7 +45,7 @@ use crate::record::Recorded;
 /// Longer than anything here takes.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// How a person answers what the agent asks.
+/// Answers of a person to the agent's requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Answer {
     #[default]
@@ -54,7 +54,7 @@ enum Answer {
     Never,
 }
 
-/// What a person sees, and how they answer.
+/// Display and answers of a person.
 #[derive(Default)]
 struct Person {
     seen: Mutex<Vec<SessionUpdate>>,
@@ -78,7 +78,7 @@ impl Person {
         }
     }
 
-    /// What the agent has said, and nothing of the user or of thoughts.
+    /// Returns the agent's text, without the user's and without thoughts.
     fn agent(&self) -> String {
         self.text(|update| match update {
             SessionUpdate::AgentMessageChunk(chunk) => Some(&chunk.content),
@@ -105,7 +105,7 @@ impl Person {
         texts.collect()
     }
 
-    /// How many tools have run.
+    /// Returns the number of tools that have run.
     fn ran(&self) -> usize {
         let seen = self.seen.lock().unwrap();
         let ended = seen.iter().filter(|update| match update {
@@ -137,7 +137,7 @@ impl Open<'_> {
     }
 }
 
-/// Whom to drive: a program, or an address.
+/// Agent to drive: a program, or an address.
 #[derive(Clone)]
 struct Target {
     record: PathBuf,
@@ -158,7 +158,7 @@ impl Target {
         Ok(DynConnectTo::new(AcpAgent::new(config)))
     }
 
-    /// One connection, for as long as `work` takes.
+    /// Runs `work` on one connection.
     async fn connect<T: Send>(
         &self,
         person: &Arc<Person>,
@@ -379,7 +379,7 @@ async fn down() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a session does in its first connection. Returns its id.
+/// Runs everything that a session does in its first connection. Returns its id.
 async fn all_of_a_session(
     target: &Target,
     person: &Person,

@@ -16,7 +16,7 @@ const LONGEST_ID: usize = 256;
 pub(crate) enum Field<T> {
     /// Missing, or null ([msg.3]).
     Absent,
-    /// Not what the table says.
+    /// Different from the table.
     Wrong,
     Is(T),
 }

@@ -1,4 +1,4 @@
-//! What a line of the host does. Nothing here waits for a turn ([permission.5]).
+//! Handles a line of the host. Nothing here waits for a turn ([permission.5]).
 
 use std::sync::{Arc, atomic::Ordering};
 
@@ -97,7 +97,7 @@ impl Inbox {
         }
     }
 
-    /// Does what a message says; nothing, where it is bad ([msg.3]).
+    /// Executes a message; does nothing if it is bad ([msg.3]).
     fn take_message(&self, fields: &Fields<'_>) -> Option<()> {
         let kind = required(fields.exact("type"))?;
         if !kind
@@ -387,7 +387,7 @@ fn required<T>(field: Field<T>) -> Option<T> {
     field.optional()
 }
 
-/// An optional id, where the message is not bad for it.
+/// Returns an optional id, unless it makes the message bad.
 #[expect(
     clippy::option_option,
     reason = "the outer one is whether the message stands"
@@ -439,7 +439,7 @@ fn is_reason(reason: &str) -> bool {
     )
 }
 
-/// The text of an input that lies in a file, or why it cannot be had ([large.3]).
+/// Returns the text of an input that is in a file, or the reason why it cannot be read ([large.3]).
 fn in_a_file(fields: &Fields<'_>) -> Option<Result<String, String>> {
     let large = fields.value("large").optional()?;
     let member = large.get("content")?;
@@ -484,7 +484,7 @@ fn exit_if(mutant: Mutant) {
     }
 }
 
-/// What a reader does that parses the whole of a line at once.
+/// Behaves as a reader that parses the whole of a line at once.
 fn exit_if_whole_is_odd(text: &str) {
     if broken(SurrogateExits)
         && text.contains("\\ud")

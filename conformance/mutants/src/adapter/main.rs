@@ -72,7 +72,7 @@ fn serve() -> io::Result<()> {
     Ok(())
 }
 
-/// What some do before they read.
+/// Actions of some variants before they read.
 fn begin_oddly(process: &Arc<Process>) {
     if broken(Banner) {
         let _ = io::stdout().write_all(b"reference adapter, ready\n");

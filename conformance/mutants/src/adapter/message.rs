@@ -1,4 +1,4 @@
-//! What is written: one message as one line ([frame.1], [frame.2]).
+//! Written messages: one message as one line ([frame.1], [frame.2]).
 
 use serde_json::{Map, Value, json};
 use trunkline_conformance_mutants::json::{ascii, halves, text};
@@ -38,7 +38,7 @@ impl Message {
         Self::new("output").with("content", content)
     }
 
-    /// What adapter or host say about the session.
+    /// Creates a note of the adapter or host about the session.
     pub(crate) fn system(content: &str) -> Self {
         Self::output(content).with("channel", "system")
     }
@@ -55,7 +55,7 @@ impl Message {
         }
     }
 
-    /// The two halves of an output that has two characters; else itself alone.
+    /// Returns the two halves of an output with two characters or more; otherwise only itself.
     pub(crate) fn halves(self) -> Vec<Self> {
         match halves(text(&self.members, "content")) {
             Some(halves) if self.kind == "output" => {

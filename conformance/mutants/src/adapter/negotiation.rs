@@ -1,4 +1,4 @@
-//! What a session agreed on at its start, and the options in force ([ext.2], [ext.7]).
+//! Agreement of a session at its start, and the options in force ([ext.2], [ext.7]).
 
 use serde_json::{Value, json};
 
@@ -12,15 +12,15 @@ use crate::{
 /// The version that this program speaks.
 pub(crate) const PROTOCOL: u64 = 1;
 
-/// What `session.start` said.
+/// Content of `session.start`.
 #[derive(Debug, Default)]
 pub(crate) struct Start {
-    /// The host's version, where it named one.
+    /// Version of the host, if it named one.
     pub(crate) protocol: Option<u64>,
-    /// Whether the host speaks of extensions at all. Without, nothing but the core is written.
+    /// True if the host mentions extensions at all. Otherwise only the core is written.
     pub(crate) offered: bool,
     pub(crate) agreed: Exts,
-    /// The conversation to go on with: absent, or its native id, which may be missing.
+    /// The conversation to resume: absent, or its native id, which may be missing.
     pub(crate) resume: Option<Option<String>>,
     pub(crate) options: Options,
 }
@@ -62,12 +62,12 @@ impl Start {
         }
     }
 
-    /// Whether the host's version is one that is not served here.
+    /// Returns true if the host's version is not served here.
     pub(crate) fn is_foreign(&self) -> bool {
         self.offered && self.protocol == Some(0)
     }
 
-    /// The first message of the session, where there is one ([ext.2]).
+    /// Returns the first message of the session, if there is one ([ext.2]).
     pub(crate) fn ready(&self, native_id: &str, context: Option<&str>) -> Option<Message> {
         if !self.offered {
             return None;
@@ -115,7 +115,7 @@ impl Start {
     }
 }
 
-/// What its agent tells of a session, at once or a little later.
+/// Returns the agent's information about a session, sent at once or a little later.
 pub(crate) fn facts(
     agreed: Exts,
     options: &Options,
@@ -135,17 +135,17 @@ pub(crate) fn facts(
     facts
 }
 
-/// Whether an approval may change the input of a tool.
+/// Returns true if an approval may change the input of a tool.
 pub(crate) fn takes_changed_inputs() -> bool {
     broken(ChangedInputRuns) || varied(TakesChangedInputs)
 }
 
-/// Whether the agent's own id of a session reaches the host.
+/// Returns true if the agent's own id of a session reaches the host.
 pub(crate) fn tells_native_ids() -> bool {
     !broken(NativeIdsClaimed) && !varied(ResumesByParams)
 }
 
-/// The most sessions that are said to be served at a time, and those that are.
+/// Returns the declared limit of simultaneous sessions, and the real one.
 pub(crate) fn most_sessions() -> Option<(usize, usize)> {
     match () {
         () if broken(SessionsClaimed) => Some((8, 4)),
@@ -263,7 +263,7 @@ impl Options {
             .collect()
     }
 
-    /// The values in force, as `session.ready` and `session.info` tell them.
+    /// Returns the values in force, as `session.ready` and `session.info` report them.
     pub(crate) fn in_force(&self) -> Members {
         let mut model = self.model.as_deref().unwrap_or("reference-1").to_owned();
         if broken(AppliedNotInForce) {
@@ -289,7 +289,7 @@ impl Options {
         }
     }
 
-    /// Whether a tool may be asked for at all.
+    /// Returns true if permission for a tool may be requested at all.
     pub(crate) fn permit(&self, tool: &str, resource: &str) -> bool {
         let names = |rules: &Vec<String>| rules.iter().any(|rule| covers(rule, tool, resource));
         !self.denied_tools.as_ref().is_some_and(names)
@@ -297,7 +297,7 @@ impl Options {
     }
 }
 
-/// Whether `Tool` or `Tool(pattern)` speaks of this use, where `*` stands for any text.
+/// Returns true if `Tool` or `Tool(pattern)` covers this use, with `*` for any text.
 fn covers(rule: &str, tool: &str, resource: &str) -> bool {
     match rule.strip_suffix(')').and_then(|rule| rule.split_once('(')) {
         Some((name, pattern)) => name == tool && matches(pattern, resource),

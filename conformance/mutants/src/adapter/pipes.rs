@@ -1,4 +1,4 @@
-//! How this adapter reads and writes its pipes: as SPEC.md says, or with one fault.
+//! Reads and writes the adapter's pipes: as in SPEC.md, or with one fault.
 
 use std::{
     io::{self, Read, StdinLock},
@@ -38,7 +38,7 @@ pub(crate) fn stdin() -> Lines<Reading<StdinLock<'static>>> {
     )
 }
 
-/// Whether all that was read has been handled, so that the reader waits for more.
+/// True if all input has been handled, so that the reader waits for more.
 static IS_READING: (Mutex<bool>, Condvar) = (Mutex::new(false), Condvar::new());
 
 fn set_reading(reading: bool) {
@@ -81,7 +81,8 @@ pub(crate) fn stdout() -> io::Result<Outbox> {
     }))
 }
 
-/// Ends the process when no one reads it, even while it has nothing to say ([process.1]).
+/// Ends the process when its stdout has no reader, even while it has nothing to write
+/// ([process.1]).
 pub(crate) fn watch_stdout() {
     let stdout = io::stdout();
     let mut watched = [PollFd::new(&stdout, PollFlags::empty())];
@@ -99,7 +100,7 @@ pub(crate) fn watch_stdout() {
     }
 }
 
-/// No one reads any more.
+/// Handles a stdout without a reader.
 fn broken_stdout() {
     if broken(SurvivesBrokenStdout) {
         return;

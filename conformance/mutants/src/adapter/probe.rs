@@ -1,5 +1,4 @@
-//! What a turn does: an ordinary answer, or, where the environment says `CONFORM_PROBE=1`, what a
-//! script says.
+//! The work of a turn: an ordinary answer or, with `CONFORM_PROBE=1` in the environment, a script.
 
 mod asking;
 mod events;
@@ -141,7 +140,7 @@ fn run(turn: &Turn, script: Script) -> Result<End, Over> {
     Ok(End::completed())
 }
 
-/// Does one step. Where the turn ends with it, says how.
+/// Executes one step. If the turn ends with it, returns the end.
 fn take(turn: &Turn, mut operation: Operation, text: &str) -> Result<Option<End>, Over> {
     match operation.name.as_str() {
         "hello" => {

@@ -1,4 +1,4 @@
-//! One conversation: its turns, its requests, and what it has to say.
+//! A conversation: its turns, its requests, and its output.
 
 mod ending;
 mod ledger;
@@ -38,16 +38,16 @@ use crate::{
 };
 use turns::Running;
 
-/// What waits of one session before its turn waits too, in bytes ([flow.3]).
+/// Waiting bytes of a session before its turn waits too ([flow.3]).
 const ROOM: usize = 256 * 1024;
 
-/// What waits for a host that does not read when its session is given up, in bytes.
+/// Waiting bytes for a host that does not read after which its session is closed.
 const OVERRUN: usize = 64 * 1024 * 1024;
 
-/// Why a turn cannot go on.
+/// Reason why a turn cannot continue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Over {
-    /// It was stopped.
+    /// Stopped.
     Stopped,
     /// Its session is closed.
     Closed,
@@ -71,15 +71,15 @@ struct State {
     queue: VecDeque<Input>,
     queued_bytes: usize,
     running: Option<Running>,
-    /// Whether a thread serves the turns.
+    /// True if a thread serves the turns.
     worker: bool,
     requests: BTreeMap<String, Request>,
-    /// Effects of requests that are settled, which no one may look at again.
+    /// Effects of settled requests, which must not be read again.
     stale: BTreeMap<String, PathBuf>,
     ledger: Ledger,
     values: Values,
     options: Options,
-    /// Those of its start.
+    /// Options at its start.
     first_options: Options,
     folder: Option<PathBuf>,
     out: VecDeque<String>,
@@ -87,15 +87,15 @@ struct State {
     pauses: u32,
     /// When its last turn ended.
     ended_at: Option<Instant>,
-    /// Whether its last turn was stopped.
+    /// True if its last turn was stopped.
     stopped: bool,
-    /// Whether it has said its first words.
+    /// True if it has sent its first message.
     begun: bool,
     /// Requests that it has settled by itself, and whose answer is still to come ([permission.4]).
     owed: BTreeSet<String>,
-    /// Whether it has stopped listening to inputs.
+    /// True if it ignores inputs.
     deaf: bool,
-    /// Whether it stands in the line of the outbox.
+    /// True if it is in the queue of the outbox.
     scheduled: bool,
 }
 
@@ -113,13 +113,13 @@ impl State {
 enum Phase {
     #[default]
     Open,
-    /// It has ended from this side, which the host could not be told otherwise ([session.8]).
+    /// Ended from this side, in the only way that the host understands ([session.8]).
     Told(String),
     Closed,
 }
 
 impl Session {
-    /// Opens a session and says its first words ([ext.2]).
+    /// Opens a session and sends its first message ([ext.2]).
     pub(crate) fn open(id: String, start: Start, process: &Arc<Process>) -> Arc<Self> {
         let world = &process.world;
         let recalled = start.resume.as_ref().map(|native| {
@@ -227,7 +227,7 @@ impl Session {
         }
     }
 
-    /// Holds back what it has to say ([flow.1]).
+    /// Holds back its output ([flow.1]).
     pub(crate) fn pause(&self) {
         let mut state = self.lock();
         state.pauses = if broken(PausesCounted) {
@@ -281,7 +281,7 @@ impl Session {
         }
     }
 
-    /// Tells what its agent says of it, once the agent has started.
+    /// Sends the agent's information about it, after the agent has started.
     fn tell_facts_late(self: &Arc<Self>, context: Option<&str>) {
         sleep(200);
         let mut state = self.lock();
@@ -291,7 +291,7 @@ impl Session {
         }
     }
 
-    /// What a later session is to know that goes on with this one.
+    /// Returns the state for a later session that resumes this one.
     fn memory(state: &mut State) -> Memory {
         Memory {
             values: std::mem::take(&mut state.values),
@@ -396,7 +396,7 @@ impl Source for Session {
     }
 }
 
-/// The id as it stands in what is written: the same bytes ([msg.1]).
+/// Returns the id as it is in the output: the same bytes ([msg.1]).
 fn written_id(id: &str) -> String {
     if broken(TruncatesIds) {
         return id.chars().take(32).collect();

@@ -15,10 +15,10 @@ use serde_json::Value;
 /// The most conversations that are remembered after their session, to be resumed.
 const MEMORIES: usize = 1024;
 
-/// The values that a conversation was told to keep.
+/// Values stored for a conversation.
 pub(crate) type Values = BTreeMap<String, Value>;
 
-/// What is kept of a conversation after its session.
+/// State of a conversation after its session.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Memory {
     pub(crate) values: Values,
@@ -26,16 +26,16 @@ pub(crate) struct Memory {
     pub(crate) cwd: Option<String>,
 }
 
-/// What all sessions know.
+/// State shared by all sessions.
 #[derive(Debug, Default)]
 pub(crate) struct World {
     pub(crate) probing: bool,
-    /// Whether any session agreed on `control`, and on `resume`: without, their messages of the
+    /// True if any session agreed on `control`, and on `resume`: otherwise their messages of the
     /// pipe are unknown.
     pub(crate) knows_control: AtomicBool,
     pub(crate) knows_resume: AtomicBool,
     memories: Mutex<HashMap<String, Memory>>,
-    /// What is kept for all sessions alike, which is a mistake.
+    /// Values shared by all sessions, which is a mistake.
     shared: Mutex<Values>,
     /// The session that was opened last, which should not matter.
     newest: Mutex<String>,
@@ -83,7 +83,7 @@ impl World {
         lock(&self.memories).get(native_id).cloned()
     }
 
-    /// The conversations that can be resumed, those of a directory or all, each with its own.
+    /// Returns the conversations that can be resumed, of a directory or all, each with its own.
     pub(crate) fn remembered(
         &self,
         most: usize,
@@ -113,7 +113,7 @@ impl World {
         lock(&self.shared)
     }
 
-    /// How many turns have ended, with this one.
+    /// Returns the number of ended turns, including this one.
     pub(crate) fn turn_ends(&self) -> u64 {
         self.ends.fetch_add(1, Ordering::Relaxed) + 1
     }
@@ -138,8 +138,8 @@ impl World {
         }
     }
 
-    /// Takes one of so many places for a turn, for those that do not run them all at once. Gives up
-    /// when told.
+    /// Takes one of this many places for a turn, for variants that do not run them all at once.
+    /// Stops waiting when `give_up` returns true.
     pub(crate) fn enter(&self, places: usize, give_up: &dyn Fn() -> bool) -> bool {
         let mut taken = lock(&self.gate);
         while *taken >= places {
@@ -158,7 +158,7 @@ impl World {
         self.opened.notify_all();
     }
 
-    /// Waits until no thread serves turns any more. Gives up at `until`, if there is one.
+    /// Waits until no thread serves turns, at most until `until`, if there is one.
     pub(crate) fn wait_for_workers(&self, until: Option<Instant>) {
         let mut workers = lock(&self.workers);
         while *workers > 0 {

@@ -22,7 +22,7 @@ pub(crate) struct Agent {
     failed: Option<(Instant, String)>,
 }
 
-/// Whether a process may be started.
+/// Permission to start a process.
 #[derive(Debug)]
 pub(crate) enum Leave {
     Now,
@@ -84,7 +84,7 @@ impl Agent {
     }
 }
 
-/// A number below `bound` that no one can guess.
+/// Returns an unpredictable number below `bound`.
 fn jitter(bound: u64) -> u64 {
     use std::hash::{BuildHasher as _, Hasher as _};
     std::hash::RandomState::new().build_hasher().finish() % bound.max(1)

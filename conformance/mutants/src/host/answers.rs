@@ -1,4 +1,4 @@
-//! What the relay answers by itself ([relay.4], [relay.8], [ext.5]).
+//! Answers of the relay itself ([relay.4], [relay.8], [ext.5]).
 
 use trunkline_conformance_mutants::json::quote;
 
@@ -141,7 +141,7 @@ impl Relay {
         self.say(session, &info);
     }
 
-    /// Remembers the values that an agent says are in force.
+    /// Remembers the values that an agent reports as in force.
     pub(crate) fn learn(session: &mut Session, info: &Message) {
         for name in UPDATED {
             if let Some(raw) = info.raw(name) {

@@ -64,7 +64,7 @@ impl Relay {
         self.say(session, &message);
     }
 
-    /// Passes the hub's answer on, where a request waits for it; only `true` approves.
+    /// Passes the hub's answer on, if a request waits for it; only `true` approves.
     pub(crate) fn answer(&mut self, session: &mut Session, message: &Message) {
         let Some(id) = message.text("request_id") else {
             return;

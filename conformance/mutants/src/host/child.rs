@@ -1,4 +1,4 @@
-//! One adapter process: its pipes, its environment, its group, its end ([process.2], [process.3],
+//! An adapter process: its pipes, its environment, its group, its end ([process.2], [process.3],
 //! [process.6]).
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -22,13 +22,13 @@ use crate::pipes;
 use crate::stdout::Stdout;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 
-/// What is kept of stderr ([frame.9]).
+/// Kept end of stderr, in bytes ([frame.9]).
 const TAIL: usize = 64 * 1024;
-/// How much of it a hub receives.
+/// Part of it that a hub receives, in bytes.
 const LAST_WORDS: usize = 2000;
-/// How long the end of stderr is waited for.
+/// Timeout for the end of stderr.
 const LAST_WAIT: Duration = Duration::from_millis(100);
-/// What of the host's environment passes ([process.6]).
+/// Variables of the host's environment that are passed on ([process.6]).
 const PASSED: [&str; 7] = ["HOME", "PATH", "TERM", "LANG", "USER", "LOGNAME", "SHELL"];
 
 /// A running adapter. Dropping it kills its group and reaps it.
@@ -48,15 +48,15 @@ pub(crate) struct Process {
     /// Every id that this process has seen ([session.2]).
     pub(crate) used: HashSet<String>,
     pub(crate) since: Instant,
-    /// Whether it has said anything.
+    /// True if it has sent anything.
     pub(crate) spoke: bool,
-    /// Whether it has completed a turn ([process.5]).
+    /// True if it has completed a turn ([process.5]).
     pub(crate) served: bool,
-    /// How it exited, and when.
+    /// Exit and its time.
     pub(crate) exited: Option<(Exit, Instant)>,
     /// When its stdout ended.
     pub(crate) ended: Option<Instant>,
-    /// Its next step of an orderly end, and when it is due.
+    /// Next step of an orderly end, and its time.
     pub(crate) ending: Option<(Step, Instant)>,
 }
 
@@ -156,8 +156,8 @@ impl Process {
         self.child.wait().map(Exit::from).unwrap_or_default()
     }
 
-    /// The end of stderr, without what looks like a secret. The process and its group are gone, so
-    /// the last of it is there at once, unless someone else holds the pipe.
+    /// Returns the end of stderr, without likely secrets. The process and its group have ended, so
+    /// the last of it is available at once, unless another process holds the pipe.
     pub(crate) fn last_words(&self) -> String {
         let until = Instant::now() + LAST_WAIT;
         while self
@@ -183,7 +183,7 @@ impl Drop for Process {
         if !broken(NeverKills) && !broken(ZombiesLeft) {
             self.reap();
         }
-        // Its thread ends with it; no one would wake it any more.
+        // Its thread ends with it; nothing would wake it later.
         self.stdin.close();
         drop(std::fs::remove_dir_all(&self.tmp));
     }

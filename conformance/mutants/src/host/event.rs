@@ -1,4 +1,4 @@
-//! What the threads tell the loop, within a bound of bytes.
+//! Events from the threads to the loop, bounded in bytes.
 
 use std::process::ExitStatus;
 use std::sync::{Arc, Condvar, Mutex};
@@ -9,15 +9,15 @@ use trunkline_conformance_mutants::{
     locks::{lock, wait},
 };
 
-/// What one reader may be ahead of the loop.
+/// Bytes that a reader may be ahead of the loop.
 const AHEAD: usize = 4 * 1024 * 1024;
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A line of the hub.
     Hub(Line, Credit),
-    /// The end of the hub's pipe, a signal, or a stdout that no one reads ([relay.9]).
+    /// The end of the hub's pipe, a signal, or a stdout without a reader ([relay.9]).
     End,
     /// The hub's pipe took something.
     Written,
@@ -29,7 +29,7 @@ pub(crate) enum Event {
     Exited(u64),
 }
 
-/// How a process ended, for people and for the wire.
+/// Exit of a process, for people and for the wire.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Exit {
     pub(crate) code: Option<i32>,

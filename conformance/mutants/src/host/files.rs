@@ -31,7 +31,7 @@ pub(crate) fn take(path: &str, roots: &[PathBuf], copy: &Path) -> Result<(), Str
     write_copy(file, copy)
 }
 
-/// Copies a hub's file to `copy`: a regular file within the limit, wherever it lies.
+/// Copies a hub's file to `copy`: a regular file within the limit, in any folder.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What an adapter says, judged and passed on to the hub ([relay.7], [turn.9], [ext.2]).
+//! Messages of an adapter, checked and passed on to the hub ([relay.7], [turn.9], [ext.2]).
 
 mod kinds;
 mod spoil;
@@ -16,7 +16,7 @@ use crate::schema::Exts;
 use crate::session::{End, Session};
 use crate::switches::{Mutant::*, broken};
 
-/// Where a message belongs ([turn.6], [turn.9]).
+/// Scope of a message ([turn.6], [turn.9]).
 #[derive(Debug, PartialEq, Eq)]
 enum Place {
     Running,
@@ -102,7 +102,7 @@ impl Relay {
         self.with(&id, |relay, session| relay.hear(session, message));
     }
 
-    /// The session of the hub that a session of the wire stands for.
+    /// Returns the hub's session of a wire session.
     fn owner(&self, number: u64, id: &str) -> Option<String> {
         if broken(OutputToLast) && !self.last.is_empty() {
             return Some(self.last.clone());
@@ -296,7 +296,7 @@ impl Relay {
         }
     }
 
-    /// Puts the text of a message in its place that lies in a file ([large.3]).
+    /// Puts the text of a message from its file into the message ([large.3]).
     fn fill(&mut self, session: &mut Session, message: &mut Message, large: &str) {
         let large: serde_json::Value = serde_json::from_str(large).unwrap_or_default();
         let member = &large["content"];
@@ -323,7 +323,8 @@ impl Relay {
         }
     }
 
-    /// Whether the agent honours what was asked; else the session is refused ([ext.7]).
+    /// Checks that the agent honours the requested options; otherwise the session is refused
+    /// ([ext.7]).
     fn enforce(&mut self, session: &mut Session, ready: &Message) -> bool {
         let applied = ready.strings("options_applied").unwrap_or_default();
         let missing: Vec<String> = std::mem::take(&mut session.restrictions)

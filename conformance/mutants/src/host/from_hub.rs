@@ -1,4 +1,4 @@
-//! What the hub says: the relay is its adapter ([relay.1], [relay.8]).
+//! Messages of the hub: the relay is its adapter ([relay.1], [relay.8]).
 
 mod close;
 
@@ -299,7 +299,7 @@ impl Relay {
         if broken(FileCut)
             && let Ok(file) = std::fs::File::options().write(true).open(&copy)
         {
-            // Without a length there is nothing to cut, and nothing to tell.
+            // Without a length there is nothing to cut, and nothing to report.
             let _ = file
                 .metadata()
                 .and_then(|known| file.set_len(known.len() / 2));
@@ -393,7 +393,7 @@ impl Relay {
     }
 }
 
-/// What a session asks for beyond what the host was given ([ext.7]).
+/// Returns the option of a session that widens the host's own ([ext.7]).
 fn widened(start: &Message) -> Option<String> {
     if broken(OptionsUnenforced) {
         return None;

@@ -66,11 +66,12 @@ enum Event {
     End,
 }
 
-/// Serves hubs with the journal in a folder, by this program without one. `arguments` are those of that.
+/// Serves hubs with the journal in a folder, by running this program without one, with these
+/// `arguments`.
 ///
 /// # Errors
 ///
-/// When it cannot begin.
+/// The system refuses.
 pub(crate) fn run(folder: PathBuf, arguments: &[String]) -> io::Result<ExitCode> {
     std::fs::create_dir_all(&folder)?;
     let mut signals = SigSet::empty();

@@ -12,12 +12,12 @@ const MAX_META: usize = 64 * 1024;
 /// The deepest value that is read ([frame.10]).
 const MAX_DEPTH: usize = 128;
 
-/// Why a line is not a message.
+/// Reason why a line is not a message.
 #[derive(Debug)]
 pub(crate) enum Fault {
     /// No UTF-8, or no JSON object ([frame.6]).
     Noise,
-    /// A type that no one knows ([msg.2]).
+    /// An unknown type ([msg.2]).
     Unknown(Option<String>),
     /// A required field is missing or of the wrong type ([msg.3]).
     Bad {
@@ -26,13 +26,13 @@ pub(crate) enum Fault {
     },
 }
 
-/// One message.
+/// A message.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Message {
     pub(crate) kind: &'static str,
     pub(crate) needs: Exts,
     pub(crate) session: String,
-    /// Each field as JSON text that may stand on the wire, with the extension that it belongs to.
+    /// Each field as JSON text for the wire, with its extension.
     fields: Vec<(String, Exts, String)>,
 }
 
@@ -70,7 +70,7 @@ impl Message {
         self
     }
 
-    /// Sets a field; its extension is that of the table.
+    /// Sets a field; the table has its extension.
     pub(crate) fn set(&mut self, name: &str, raw: String) {
         self.remove(name);
         let ext = [UP, DOWN]

@@ -1,4 +1,4 @@
-//! How this host reads and writes its pipes: as SPEC.md says, or with one fault.
+//! Reads and writes the host's pipes: as in SPEC.md, or with one fault.
 
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use trunkline_conformance_mutants::{
 
 use crate::switches::{Mutant::*, Variant::*, broken, find_fault, varied};
 
-/// What a reader with a fixed buffer takes.
+/// Buffer of a reader with a fixed size, in bytes.
 const FIXED: usize = 1024 * 1024 + 64 * 1024;
 
 /// The lines of a pipe that are not blank.
@@ -41,7 +41,8 @@ pub(crate) fn lines(pipe: impl Read) -> impl Iterator<Item = Line> {
     lines.filter(|line| broken(BlankReported) || !line.bytes().iter().all(u8::is_ascii_whitespace))
 }
 
-/// What a reader with a fixed buffer hears: at a line that does not fit it reads on without hearing anything.
+/// Returns the lines that a reader with a fixed buffer sees: from a line that does not fit on it
+/// discards everything.
 fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Line> {
     let mut deaf = false;
     lines.filter(move |line| {
@@ -51,7 +52,7 @@ fn until_too_long(lines: impl Iterator<Item = Line>) -> impl Iterator<Item = Lin
     })
 }
 
-/// A writer of lines; `written` hears of each write.
+/// Creates a writer of lines; `written` is called after each write.
 pub(crate) fn writer(pipe: OwnedFd, written: impl Fn(io::Result<()>) + Send + 'static) -> Outbox {
     let faults = [
         (WritesMixed, Fault::Unlocked),

@@ -22,7 +22,7 @@ use crate::session::Session;
 use crate::switches::{Mutant::*, Variant::*, broken, varied};
 use crate::upstream::Upstream;
 
-/// How often the clock is looked at.
+/// Interval of the clock.
 const TICK: Duration = Duration::from_millis(50);
 /// Events that wait for the loop; their bytes are bounded by their readers' credits.
 const EVENTS: usize = 256;
@@ -44,7 +44,7 @@ pub(crate) struct Relay {
     pub(crate) last: String,
 }
 
-/// What was skipped, for the operator ([frame.6], [msg.2]).
+/// Counts of skipped lines, for the operator ([frame.6], [msg.2]).
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     pub(crate) noise: u64,
@@ -160,7 +160,7 @@ impl Relay {
         }
     }
 
-    /// Whether a broken host lets this wait, for a permission or for a timer.
+    /// Returns true if a broken host lets this wait, for a permission or for a timer.
     fn parks(&self, event: &Event) -> bool {
         let from_adapter = matches!(event, Event::Line(..));
         broken(PermissionBlocks)
@@ -286,7 +286,7 @@ impl Relay {
     }
 }
 
-/// The outputs that stand for an output: its two halves, or itself.
+/// Returns the outputs that replace an output: its two halves, or itself.
 fn cut(message: &Message) -> Vec<Message> {
     let content = message
         .text("content")

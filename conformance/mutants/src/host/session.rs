@@ -1,4 +1,4 @@
-//! One conversation of the hub, and what stands for it on the wire below.
+//! A conversation of the hub, and its sessions on the wire below.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::path::PathBuf;
@@ -10,19 +10,19 @@ use crate::files::private_folder;
 use crate::message::Message;
 use crate::schema::Exts;
 
-/// The turns whose end is remembered, to tell late messages from foreign ones.
+/// Limit of ended turns that are remembered, to distinguish late messages from foreign ones.
 const ENDED: usize = 1024;
 
 /// A session of the hub. It outlives the sessions of the wire beneath it ([process.5]).
 #[derive(Debug, Default)]
 pub(crate) struct Session {
     pub(crate) id: String,
-    /// Its number in the upstream pipe; an id may come back, this does not.
+    /// Number in the upstream pipe; an id may recur, this does not.
     pub(crate) key: u64,
     pub(crate) agent: usize,
-    /// What was agreed on with the hub.
+    /// Agreement with the hub.
     pub(crate) hub: Exts,
-    /// What the hub said when it opened the session.
+    /// The hub's `session.start`.
     pub(crate) start: Message,
     /// The restrictions that the agent must honour before an input is written ([ext.7]).
     pub(crate) restrictions: Vec<String>,
@@ -39,16 +39,16 @@ pub(crate) struct Session {
     pub(crate) tools: Vec<String>,
     /// Updates that were passed on and are not answered.
     pub(crate) updates: usize,
-    /// What is in force, as the adapter last told it.
+    /// Values in force, as the adapter last reported them.
     pub(crate) facts: Vec<(String, String)>,
-    /// What to resume with.
+    /// Native id to resume with.
     pub(crate) native: Option<String>,
     pub(crate) params: Option<String>,
-    /// Whether a wire session came before the present one.
+    /// True if there was an earlier wire session.
     pub(crate) restarted: bool,
-    /// Why it takes no more inputs, for a hub that cannot be told of an end ([session.8]).
+    /// Reason why it accepts no inputs, for a hub that cannot be sent an end ([session.8]).
     pub(crate) ended: Option<String>,
-    /// Whether it is to be forgotten.
+    /// True if it must be forgotten.
     pub(crate) gone: bool,
     pub(crate) minted: u64,
     pub(crate) approved: HashSet<String>,
@@ -58,7 +58,7 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// Whether a turn runs whose input is written.
+    /// Returns true if a turn with a written input runs.
     pub(crate) fn is_running(&self) -> bool {
         self.turn
             .as_ref()
@@ -70,7 +70,7 @@ impl Session {
         self.turn.as_ref()?.stop.as_ref()
     }
 
-    /// What was agreed on below.
+    /// Returns the agreement with the adapter.
     pub(crate) fn agreed(&self) -> Exts {
         self.wire.as_ref().map_or(Exts::CORE, Wire::agreed)
     }
@@ -82,13 +82,13 @@ impl Session {
         }
     }
 
-    /// The folder for files, made if it is missing; whether it is there.
+    /// Makes the folder for files if it is missing; returns true if it exists.
     pub(crate) fn make_exchange(&self) -> bool {
         self.exchange.is_dir() || private_folder(&self.exchange).is_ok()
     }
 }
 
-/// What is held back, in the order in which it was given ([turn.11]).
+/// Messages that are held back, in their order ([turn.11]).
 #[derive(Debug)]
 pub(crate) enum Held {
     Input(Turn),
@@ -101,17 +101,17 @@ pub(crate) enum Held {
 pub(crate) struct Wire {
     pub(crate) process: u64,
     pub(crate) id: String,
-    /// What was agreed on below; not known before the adapter's first message ([ext.2]).
+    /// Agreement with the adapter; unknown before its first message ([ext.2]).
     pub(crate) agreed: Option<Exts>,
     pub(crate) steers: bool,
-    /// The longest line that the adapter reads, where it said so ([frame.11]).
+    /// Maximum length of a line that the adapter reads, if it reported one ([frame.11]).
     pub(crate) max_line: Option<usize>,
-    /// Whether the hub has yet to hear what became of the context ([process.5]).
+    /// True if the hub must still be told about the context ([process.5]).
     pub(crate) owes_context: bool,
-    /// What the adapter told of itself while that is owed.
+    /// Information of the adapter about itself while that is due.
     pub(crate) infos: Vec<Message>,
     pub(crate) since: Instant,
-    /// The turns that have ended: from their id on the wire to that of the hub.
+    /// Ended turns: from the id on the wire to the hub's id.
     pub(crate) turns: HashMap<String, String>,
     pub(crate) order: VecDeque<String>,
 }
@@ -148,12 +148,12 @@ impl Wire {
     }
 }
 
-/// One turn, from its acceptance to its one end ([turn.7]).
+/// A turn, from its acceptance to its one end ([turn.7]).
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// Its id towards the hub.
+    /// Id towards the hub.
     pub(crate) id: String,
-    /// Its id on the wire.
+    /// Id on the wire.
     pub(crate) wire_id: String,
     pub(crate) input: Message,
     pub(crate) written: Option<Instant>,
@@ -167,7 +167,7 @@ pub(crate) struct Turn {
 pub(crate) struct Stop {
     pub(crate) at: Instant,
     pub(crate) reason: Option<String>,
-    /// Whether a broken host has yet to write it.
+    /// True if a broken host must still write it.
     pub(crate) due: bool,
 }
 
@@ -184,7 +184,7 @@ impl Turn {
         }
     }
 
-    /// Whether the input reached the agent ([process.4]).
+    /// Returns the delivery state of the input ([process.4]).
     pub(crate) fn delivered(&self) -> &'static str {
         match (self.written, self.answered) {
             (None, _) => "no",
@@ -206,7 +206,7 @@ pub(crate) struct Request {
     pub(crate) at: Instant,
 }
 
-/// How a turn ends that its adapter does not end.
+/// End of a turn that its adapter does not end.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct End {
     pub(crate) status: &'static str,

@@ -1,4 +1,5 @@
-//! The end of the relay: the end of stdin, a signal, or a stdout that no one reads ([relay.9], [process.2]).
+//! The end of the relay: the end of stdin, a signal, or a stdout without a reader ([relay.9],
+//! [process.2]).
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ const WAITS: [Duration; 3] = [
     Duration::from_secs(2),
     Duration::from_secs(1),
 ];
-/// What is queued for the hub has this long.
+/// Time for queued messages to the hub.
 const LAST_WRITE: Duration = Duration::from_secs(1);
 
 impl Relay {
@@ -76,7 +77,7 @@ impl Relay {
         }
     }
 
-    /// Whether nothing is left to wait for.
+    /// Returns true if nothing is left to wait for.
     pub(crate) fn is_done(&self, now: Instant) -> bool {
         self.end.is_some_and(|began| {
             self.processes.is_empty() && (self.hub.is_settled() || now >= began + LAST_WRITE)

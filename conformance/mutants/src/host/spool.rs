@@ -6,7 +6,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 
-/// What one session keeps in memory; more waits in a file ([flow.3]).
+/// Bytes that one session keeps in memory; more waits in a file ([flow.3]).
 const MEMORY: usize = 1024 * 1024;
 
 /// Lines in their order: the oldest in memory, the rest in an unlinked file.

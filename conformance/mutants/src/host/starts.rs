@@ -26,7 +26,7 @@ pub(crate) const RESTRICTIONS: [&str; 9] = [
     "inactivity_timeout_ms",
 ];
 
-/// Whether a session has a wire.
+/// State of a session on the wire.
 #[derive(Debug)]
 pub(crate) enum Ready {
     Yes,
@@ -82,7 +82,7 @@ impl Relay {
         }
     }
 
-    /// Starts a process that no one needs yet.
+    /// Starts a process without a session.
     pub(crate) fn warm(&mut self, agent: usize) {
         if self.agents[agent].process.is_none() {
             drop(self.ensure_process(agent));

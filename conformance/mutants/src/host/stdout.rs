@@ -15,9 +15,9 @@ pub(crate) struct Stdout {
     pipe: OwnedFd,
     /// Hangs up when the process has exited.
     exit: OwnedFd,
-    /// What the pipe held when the process had exited.
+    /// Bytes in the pipe when the process had exited.
     left: Option<usize>,
-    /// Whether a broken reader has yet to dawdle.
+    /// True if a broken reader must still delay.
     fresh: bool,
 }
 

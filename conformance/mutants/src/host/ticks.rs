@@ -1,4 +1,4 @@
-//! What time brings: deadlines, and the ends of processes ([process.3], [process.4], [turn.8]).
+//! Timed events: deadlines, and the ends of processes ([process.3], [process.4], [turn.8]).
 
 use std::time::{Duration, Instant};
 

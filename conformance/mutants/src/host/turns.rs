@@ -11,9 +11,9 @@ use crate::session::{End, Held, Session, Turn};
 use crate::starts::Ready;
 use crate::switches::{Mutant::*, broken};
 
-/// How long an update waits for an adapter that has not yet said what it can.
+/// Time that an update waits for an adapter that has not reported its abilities yet.
 const UPDATE_WAIT: Duration = Duration::from_secs(2);
-/// How long a broken host waits for `session.ready` before it writes an input.
+/// Time that a broken host waits for `session.ready` before it writes an input.
 const HOPE: Duration = Duration::from_millis(1500);
 
 impl Relay {

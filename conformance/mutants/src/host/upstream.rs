@@ -8,9 +8,9 @@ use trunkline_conformance_mutants::{outbox::Outbox, sleep};
 use crate::spool::Spool;
 use crate::switches::{Mutant::*, broken};
 
-/// What a session may write in its turn, in bytes.
+/// Bytes that a session may write in its turn.
 const QUANTUM: i64 = 64 * 1024;
-/// What is written ahead of the pipe.
+/// Bytes written ahead of the pipe.
 const AHEAD: usize = 256 * 1024;
 
 /// Everything that waits for the hub.

@@ -1,4 +1,4 @@
-//! What each extension adds, and only where it was agreed on.
+//! Additions of each extension, only if it was agreed on.
 
 use serde_json::{Value, json};
 

@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// How long anything may take here.
+/// Timeout of everything here.
 const DEADLINE: Duration = Duration::from_secs(20);
 
 /// An adapter, from its host's side.
@@ -18,7 +18,7 @@ pub(crate) struct Peer {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: Receiver<Value>,
-    /// What came for other sessions than the one that was waited for.
+    /// Messages for other sessions than the awaited one.
     aside: VecDeque<Value>,
 }
 
@@ -115,7 +115,7 @@ impl Peer {
         }
     }
 
-    /// The data that one script said.
+    /// Returns the data output of a script.
     pub(crate) fn data(&mut self, session: &str, steps: Value) -> Value {
         self.script(session, steps);
         serde_json::from_str(&text(&self.turn(session))).unwrap()
@@ -135,7 +135,7 @@ impl Peer {
         Vec::from_iter::<VecDeque<Value>>(of_session)
     }
 
-    /// Ends stdin, and returns what was said until the end.
+    /// Closes stdin, and returns the messages until the end.
     pub(crate) fn end(mut self) -> (ExitStatus, Vec<Value>) {
         drop(self.stdin.take());
         let rest = std::iter::from_fn(|| self.stdout.recv_timeout(DEADLINE).ok());

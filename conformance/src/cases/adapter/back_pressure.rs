@@ -10,7 +10,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FLW-05", memory_is_bounded),
 ];
 
-/// The most by which a flood that no one reads may make a process grow, in MiB.
+/// Maximum growth of a process by an unread flood, in MiB.
 const GROWTH: u64 = 256;
 
 /// The numbers of a burst's pieces, in the order in which they came, however the text was cut.
@@ -109,7 +109,7 @@ fn many_turns(t: &mut Trial) -> Outcome {
         for (place, word, from) in waiting {
             let turn = t.end_of(&sessions[place], from)?;
             let said = turn.text();
-            // A greeting or work in the background may stand beside it ([turn.6]).
+            // A greeting or background work may be in the output too ([turn.6]).
             let only = said.contains(&word) && said.matches("[s-").count() == 1;
             t.demand(only, format!("the turn says {word:?}"), format!("{said:?}"))
                 .under("session.3")?;
@@ -126,8 +126,8 @@ fn many_turns(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// Watches the memory of a process that cannot get rid of what it produces: until it stands still,
-/// or for a minute. It may grow by so many MiB.
+/// Watches the memory of a process that cannot write its output, until it stops growing, or for a
+/// minute. It may grow by this many MiB.
 pub(super) fn watch_growth(t: &mut Trial, limit: u64) -> Outcome {
     let pid = t.process()?.pid();
     let before = crate::process::usage_of(pid).resident;
@@ -144,7 +144,7 @@ pub(super) fn watch_growth(t: &mut Trial, limit: u64) -> Outcome {
             grew = Instant::now();
         }
         if growth > limit << 20 {
-            // It may go on until the machine has no memory left.
+            // It may continue until the machine has no memory left.
             t.expect_gone();
             return t
                 .fail(

@@ -173,7 +173,7 @@ fn id_on_all(t: &mut Trial) -> Outcome {
     let all = t.extensions();
     let s = t.agree_on(&all)?;
     let quick = t.quick();
-    // What an agent says may belong to no turn ([turn.6]); what a script says belongs to its own.
+    // Output of an agent may belong to no turn ([turn.6]); output of a script belongs to its own.
     let (mut level, mut wanted) = (Level::Should, vec![]);
     let mut from = t.input_as(&s, "t-1", &quick)?;
     let mut turn = "t-1";
@@ -277,8 +277,7 @@ fn paused(t: &mut Trial) -> Outcome<(Session, usize)> {
     Ok((s, t.history.len()))
 }
 
-/// Demands that these words stand in a text in this order; a greeting or work in the background may
-/// stand between.
+/// Demands these words in a text in this order; a greeting or background work may be between them.
 pub(in crate::cases) fn demand_order(t: &Trial, text: &str, words: &[&str]) -> Outcome {
     let rest = words.iter().try_fold(text, |rest, word| {
         rest.split_once(word).map(|(_, rest)| rest)
@@ -324,7 +323,7 @@ fn stop_while_paused(t: &mut Trial) -> Outcome {
     .hint("a pause holds messages back, and nothing else")
 }
 
-/// How often a turn has ticked, and how often at most if it ended in time.
+/// Number of ticks of a turn, and the maximum if it ended in time.
 struct Ticks {
     came: usize,
     most: usize,
@@ -332,7 +331,7 @@ struct Ticks {
 
 /// Stops a turn in a paused session, and resumes 1.5 s after the time that the stop may take.
 fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
-    /// How often the script ticks.
+    /// Interval of the script's ticks.
     const EVERY: Duration = Duration::from_millis(50);
     let s = t.agree_on(&["flow"])?;
     let from = t.busy(&s)?;
@@ -400,7 +399,7 @@ fn update(t: &mut Trial) -> Outcome {
         let (wanted, infos) = (3 * rounds, infos_for_updates(t, &s, rounds)?);
         let expected = format!("{wanted} `session.info` for {wanted} `session.update`");
         t.demand(infos >= wanted, &expected, infos).hint(hint)?;
-        // What an adapter learns by itself it tells at any time; so many are answers.
+        // An adapter may report changes at any time; only this many are answers.
         if infos < 2 * wanted {
             return Ok(());
         }
@@ -411,7 +410,7 @@ fn update(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// How many `session.info` come after three updates, so many times.
+/// Counts the `session.info` messages after three updates, for this many rounds.
 fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize> {
     let from = t.history.len();
     for _ in 0..rounds {
@@ -436,7 +435,7 @@ fn infos_for_updates(t: &mut Trial, s: &Session, rounds: usize) -> Outcome<usize
         .count())
 }
 
-/// Takes what a message says of the values in force; what it does not name stays.
+/// Takes the values in force from a message; others stay.
 fn take_values(values: &mut BTreeMap<&'static str, Value>, info: &Seen) {
     for name in [
         "model",
@@ -466,7 +465,7 @@ fn update_lasts(t: &mut Trial) -> Outcome {
     t.settle()?;
     let last = t.tell(&s, "session.update", &json!({}))?;
     t.expect_within(last, &s, "session.info", within)?;
-    // An agent may change its values by itself; then it has said so.
+    // An agent may change its values itself; then it has reported that.
     let (mut told, mut now) = (BTreeMap::new(), BTreeMap::new());
     for info in t
         .of_kind(&s, "session.info")
@@ -631,7 +630,7 @@ fn future(t: &mut Trial) -> Outcome {
     let from = input(t, &s, &offer, "t-1")?;
     t.end_of(&s, from)?;
     answered(t, &s, turns.then_some("t-2"), &json!({"mode":"zz-later"}))?;
-    // Nothing runs: with a reason that no one knows it is a stop like any other.
+    // Nothing runs: with an unknown reason it is a stop like any other.
     t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
     answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
     t.settle_ledger(&s)
@@ -688,7 +687,7 @@ fn sessions(t: &mut Trial) -> Outcome<Vec<(Session, bool)>> {
         let rich = t.agree_on(&known)?;
         all.push((rich, known.contains(&"turns")));
     }
-    // What an adapter says of its own accord at the start has come by then.
+    // Unsolicited messages at the start have arrived by then.
     t.settle()?;
     Ok(all)
 }

@@ -9,7 +9,7 @@ use std::{
 
 use crate::cases::prelude::*;
 
-/// How many bytes the probe writes into a file that it sends.
+/// Bytes of a file that the probe sends.
 const SENT: usize = 2_000_000;
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
@@ -26,7 +26,7 @@ fn announce(t: &mut Trial, s: &Session, name: &str, path: &Path) -> Outcome<usiz
     t.announce(s, name, "application/octet-stream", path)
 }
 
-/// What the report says of its files.
+/// Returns the files in a report.
 fn files(report: &Value) -> Vec<Value> {
     report["files"].as_array().cloned().unwrap_or_default()
 }
@@ -102,7 +102,7 @@ fn names_are_labels(t: &mut Trial) -> Outcome {
     )
 }
 
-/// What stands where a name, taken as a path, could lead.
+/// Returns the existing files at places to which a name, taken as a path, could lead.
 fn created(t: &Trial, absolute: &Path, up: &str) -> Vec<PathBuf> {
     let tmp = t.path("tmp");
     let mut found = vec![absolute.to_owned()];
@@ -111,7 +111,7 @@ fn created(t: &Trial, absolute: &Path, up: &str) -> Vec<PathBuf> {
     }
     found.retain(|path| path.exists());
     for path in &found {
-        // It must not outlive the case; where it cannot be removed, the finding names it.
+        // It must not outlive the case; if it cannot be removed, the finding names it.
         let _ = fs::remove_file(path);
     }
     found

@@ -69,7 +69,7 @@ fn byte_by_byte(t: &mut Trial) -> Outcome {
     t.demand_ends(&s, 1)
 }
 
-/// Where the writes of the long stream end besides.
+/// Additional ends of writes of the long stream.
 const OFFSETS: [usize; 3] = [4_096, 8_192, 65_536];
 
 fn characters_cut(t: &mut Trial) -> Outcome {
@@ -86,8 +86,8 @@ fn characters_cut(t: &mut Trial) -> Outcome {
     let turn = t.end_of(&s, from).map_err(|stop| stop.hint(WHOLE_LINES))?;
     demand_echo(t, &turn, text)?;
 
-    // Several lines of 17 KiB, so that no limit on a line interferes, in one stream of which every
-    // offset that is the size of some buffer lies inside a character.
+    // Several lines of 17 KiB, so that no limit on a line interferes, in one stream in which every
+    // offset that equals a common buffer size is inside a character.
     let echoes = t.has_probe(&["echo"]);
     let (mut stream, mut sent) = (Vec::new(), Vec::new());
     while stream.len() < 80_000 {
@@ -127,19 +127,19 @@ fn characters_cut(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// Whether a byte continues a character of UTF-8.
+/// Returns true if a byte continues a character of UTF-8.
 fn is_inside(byte: u8) -> bool {
     byte & 0xc0 == 0x80
 }
 
-/// Demands the text that a turn was asked to say back, where it could be asked.
+/// Demands the text that a turn was asked to repeat, if it could be asked.
 fn demand_echo(t: &Trial, turn: &TurnSeen, text: &str) -> Outcome {
     Trial::supported(&turn.messages)?;
     let said = turn.text();
-    // A greeting or work in the background may stand beside it ([turn.6]).
+    // A greeting or background work may be in the output too ([turn.6]).
     let kept = t.tier() == Tier::BlackBox || said.contains(text);
     if !kept && t.tier() == Tier::Recipe && !said.contains('\u{fffd}') {
-        // A model may say what it likes; a replacement character is not a model's.
+        // A model may output anything; a replacement character does not come from a model.
         return t.inconclusive("recipe `nonce` did not say the text back");
     }
     let short = |text: &str| -> String { text.chars().take(40).collect() };
@@ -311,7 +311,7 @@ fn disturbs_no_turn(t: &mut Trial) -> Outcome {
     send_all(t, &lines)?;
     t.flushed(t.bounds.secs(20.0))?;
     if t.has_probe(&["until_stop"]) {
-        // It ticks: two more show that it goes on after all was read.
+        // It ticks: two more show that it continues after everything was read.
         for _ in 0..2 {
             let at = t.history.len();
             let going = t.expect(at, &s, "output");
@@ -382,14 +382,14 @@ fn escapes(t: &mut Trial) -> Outcome {
     let turn = t.end_of(&s, from)?;
     Trial::supported(&turn.messages)?;
     let said = turn.text();
-    // A greeting may stand beside it ([turn.6]).
+    // A greeting may be in the output too ([turn.6]).
     t.demand(
         said.contains(&text),
         format!("{text:?}"),
         format!("{said:?}"),
     )?;
     if t.has_probe(&["report"]) {
-        // Not as a script, so that the escapes of control characters are those of the line itself.
+        // Not as a script, so that the escapes of control characters are those in the line itself.
         let s = t.open()?;
         let from = t.raw_valid(spelled_input(&s, &text))?;
         t.end_of(&s, from)?;
@@ -545,8 +545,8 @@ fn sixteen_mebibytes(t: &mut Trial) -> Outcome {
     long_input(t, 16 * MIB).map_err(|stop| stop.sent("an input in a line of 16 MiB"))
 }
 
-/// One input in a line of a size, and its turn. With `report` the content is long and must have
-/// arrived; without, the line is filled by a field that no one reads.
+/// Sends one input in a line of a size, and reads its turn. With `report` the content is long and
+/// must have arrived; without, an unknown field fills the line.
 fn long_input(t: &mut Trial, size: usize) -> Outcome {
     let s = t.open()?;
     let reports = t.has_probe(&["report"]);
@@ -842,7 +842,7 @@ fn never_mixed(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// A letter of another burst, of which several stand in a row as in no word.
+/// Returns a letter of another burst, repeated as in no word.
 fn foreign_letter(text: &str, own: &str) -> Option<char> {
     let rows = text.as_bytes().chunk_by(|one, next| one == next);
     let mut letters = rows

@@ -25,7 +25,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
 
 const READS_EOF: &str = "at the end of stdin stop the running turns and exit; threads and timers must not hold the process";
 
-/// The stated time, and that of a start that may not have ended.
+/// Returns the stated time plus the time of a start that may not have ended.
 fn bound(t: &Trial) -> Duration {
     t.bounds.secs(5.0) + t.bounds.start
 }
@@ -57,7 +57,7 @@ fn eof_in_a_turn(t: &mut Trial) -> Outcome {
 
 fn sigterm(t: &mut Trial) -> Outcome {
     t.start()?;
-    // It has had the time to set itself up, as far as the calibration can tell.
+    // It has had the time to set itself up, by the calibration.
     t.pass_time(t.bounds.start + Duration::from_millis(300));
     t.with_process(|process| process.signal(Signal::TERM))?;
     let exit = t.exit_within(bound(t))?;
@@ -186,7 +186,7 @@ fn wherever(launch: &Launch) -> Option<Vec<String>> {
         .collect()
 }
 
-/// One ordinary turn of a session.
+/// Runs an ordinary turn of a session.
 fn ordinary(t: &mut Trial, hint: &str) -> Outcome {
     let s = t.open()?;
     let from = t.quick_input(&s)?;
@@ -216,7 +216,7 @@ fn locale_c(t: &mut Trial) -> Outcome {
     let hint = "read and write UTF-8 by name; do not take the encoding from the locale";
     if t.has_probe(&["echo"]) {
         let said = t.probe_echo(&s, text).hint(hint)?;
-        // A greeting or work in the background may stand beside it.
+        // A greeting or background work may be in the output too.
         return t
             .demand(
                 said.contains(text),

@@ -7,7 +7,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-PROP-02", mutated_lines),
 ];
 
-/// The id of the session that mutated lines speak of; no mutation of a few bytes makes it that of a fence.
+/// Session id of mutated lines; no mutation of a few bytes turns it into a fence's id.
 const VICTIM: &str = "victim";
 
 fn mutated_lines(t: &mut Trial) -> Outcome {

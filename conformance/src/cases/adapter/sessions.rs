@@ -58,7 +58,7 @@ fn tokens(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// What `get` tells of a variable.
+/// Returns the value that `get` outputs.
 pub(in crate::cases) fn value_of(t: &mut Trial, session: &Session, key: &str) -> Outcome<Value> {
     let turn = t.probe_turn(session, &json!([["get", key]]))?;
     match Trial::probe_answer(&turn.messages, "key") {
@@ -96,7 +96,7 @@ fn numbers(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// How many sessions are opened and closed.
+/// Number of sessions that are opened and closed.
 const CYCLES: usize = 2_000;
 /// The longest that they are opened and closed for; a program that starts something for each needs its time.
 const CYCLING: Duration = Duration::from_secs(15);
@@ -126,7 +126,8 @@ fn cycles(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// Opens and closes so many sessions, in batches that a slow program can follow, and says how many it was.
+/// Opens and closes this many sessions, in batches that a slow program can follow, and returns the
+/// number reached.
 fn cycle(t: &mut Trial, wanted: usize, within: Duration) -> Outcome<usize> {
     let began = Instant::now();
     let (mut done, mut batch) = (0, 25);
@@ -145,7 +146,7 @@ fn cycle(t: &mut Trial, wanted: usize, within: Duration) -> Outcome<usize> {
     Ok(done)
 }
 
-/// What has grown between two samples, in words.
+/// Describes the growth between two samples.
 fn grown(before: Usage, after: Usage) -> Option<String> {
     let mib = |bytes: u64| bytes >> 20;
     if after.resident > before.resident + (8 << 20) {

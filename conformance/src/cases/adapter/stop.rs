@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use crate::{cases::prelude::*, process::descendants};
 
-/// What a turn that lasts until it is stopped says each 50 ms.
+/// Output each 50 ms of a turn that lasts until it is stopped.
 pub(super) const TICK: &str = "tick";
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
@@ -16,7 +16,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-STP-13", children_end),
 ];
 
-/// Stops the running turn and waits for its end, as long as the author said that it may take.
+/// Stops the running turn and waits for its end, for the time that the author declared.
 pub(in crate::cases) fn stop(
     t: &mut Trial,
     s: &Session,
@@ -34,7 +34,7 @@ fn stop_ends_the_turn(t: &mut Trial) -> Outcome {
     let turn = match stop(t, &s, from) {
         Ok(turn) => turn,
         Err(failure) => {
-            // Where the turn does go silent it was stopped, and only its end is missing.
+            // If the turn does become silent it was stopped, and only its end is missing.
             let last = t
                 .of(&s)
                 .into_iter()
@@ -69,7 +69,7 @@ fn stop_ends_the_turn(t: &mut Trial) -> Outcome {
     }
 }
 
-/// A turn of recipe `long` that no one stops goes on for longer than the stopped one: the stop has
+/// Checks that an unstopped turn of recipe `long` lasts longer than the stopped one: the stop has
 /// ended that one.
 fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
     let s = t.open()?;
@@ -193,10 +193,10 @@ fn no_tick_after_the_end(t: &mut Trial) -> Outcome {
 fn stop_in_a_flood(t: &mut Trial) -> Outcome {
     const PIECES: usize = 10_000;
     const SIZE: usize = 20_000;
-    /// What may be on its way when the stop comes.
+    /// Outputs that may be in flight when the stop arrives.
     const AHEAD: usize = 3_000;
     let s = t.open()?;
-    // A stop may take its time, in which the burst goes on.
+    // A stop may take time, in which the burst continues.
     let usual = match t.has_probe(&["until_stop"]) {
         true => {
             let from = t.busy(&s)?;

@@ -63,7 +63,7 @@ fn queued_in_order(t: &mut Trial) -> Outcome {
         .split_inclusive(|seen| seen.kind() == "turn.complete")
         .map(answer_of);
     let said: Vec<String> = turns.take(words.len()).collect();
-    // A greeting or work in the background may stand beside a word ([turn.6]).
+    // A greeting or background work may be beside a word ([turn.6]).
     let ordered = said.iter().enumerate().all(|(place, text)| {
         words
             .iter()

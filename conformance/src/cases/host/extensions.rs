@@ -349,7 +349,7 @@ fn ping_under_load(t: &mut Trial) -> Outcome {
     t.demand(pongs == 1, "one `pong`", pongs)
 }
 
-/// What the hub was reported of the context since a place, and the first answer since then.
+/// Returns the reports to the hub about the context since a place, and the first answer since then.
 fn told(t: &Trial, s: &Session, from: usize) -> (Vec<Seen>, Option<Seen>) {
     let all: Vec<Seen> = t
         .of(s)

@@ -16,7 +16,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FIL-08", large),
 ];
 
-/// Where every Unix has a file that belongs to no adapter.
+/// A file that every Unix has and that belongs to no adapter.
 const OUTSIDE: &str = "/etc/passwd";
 
 fn digest(path: &Path) -> std::io::Result<String> {
@@ -28,7 +28,7 @@ fn files(turn: &TurnSeen) -> Vec<&Seen> {
     turn.of_kind("file.output").collect()
 }
 
-/// Whether a core-only hub was told something in a turn. A host may cut and join its words, so they
+/// Returns true if a core-only hub got a note in a turn. A host may cut and join its texts, so they
 /// are not counted.
 fn told(turn: &TurnSeen) -> bool {
     !turn.on_channel("system").is_empty()
@@ -124,7 +124,7 @@ fn sent(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// Demands that the file of a turn was not given to the hub, and that it was told.
+/// Demands that the file of a turn did not reach the hub, and that the refusal did.
 fn demand_refused(t: &Trial, turn: &TurnSeen) -> Outcome {
     if let Some(file) = files(turn).first() {
         let path = file.text("file_path");

@@ -33,8 +33,7 @@ pub(in crate::cases) fn instruct_named(
     Ok((from, turn))
 }
 
-/// Has the stub carry out actions in the place of another session, whatever becomes of the session
-/// that says so.
+/// Makes the stub execute actions in another session, whatever happens to the instructing one.
 pub(in crate::cases) fn act_in(
     t: &mut Trial,
     by: &Session,
@@ -76,7 +75,7 @@ pub(in crate::cases) fn demand_any_offer(t: &Trial, lower: &Lower, extensions: &
     }
 }
 
-/// What the host wrote to the stub in a session, after a place in the history's time.
+/// Returns the host's messages to the stub in a session, after a place in the history's time.
 pub(in crate::cases) fn delivered_since(t: &Trial, lower: &Lower, since: &Seen) -> Vec<Below> {
     let mut delivered = t.below_of(lower);
     delivered.retain(|below| below.by == Side::Host && below.seen.at > since.at);

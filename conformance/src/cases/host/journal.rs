@@ -4,12 +4,12 @@
 
 use crate::{cases::prelude::*, trial};
 
-/// Has the stub agree on what a journal can tell of.
+/// Makes the stub agree on everything that a journal can report.
 pub(in crate::cases) fn prepare(t: &mut Trial) -> Outcome {
     t.stub_script(&json!({"extensions":["turns","events","usage","resume","options","questions"]}))
 }
 
-/// The first hub of a host with a journal, and a session whose first entry it has heard.
+/// Returns the first hub of a host with a journal, and a session whose first entry it has received.
 fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
     prepare(t)?;
     let hub = t.hub()?;
@@ -17,7 +17,7 @@ fn open(t: &mut Trial) -> Outcome<(Hub, Session)> {
     Ok((hub, s))
 }
 
-/// One more session whose first entry this hub has heard.
+/// Opens another session, and waits until this hub has received its first entry.
 pub(in crate::cases) fn open_more(t: &mut Trial, hub: &Hub, more: Value) -> Outcome<Session> {
     let s = t.journaled();
     let from = hub.start(&s, more);
@@ -82,14 +82,14 @@ pub(in crate::cases) fn catch_up(
     Ok((attached, entries))
 }
 
-/// The number of the last entry that a hub has heard.
+/// Returns the number of the last entry that a hub has received.
 fn last_of(hub: &Hub, s: &Session) -> u64 {
     hub.entries(s, 0)
         .last()
         .map_or(0, |entry| entry.number("seq"))
 }
 
-/// How many sessions were opened at adapters.
+/// Returns the number of sessions that were opened at adapters.
 fn starts(t: &Trial) -> usize {
     t.written()
         .iter()
@@ -97,7 +97,7 @@ fn starts(t: &Trial) -> usize {
         .count()
 }
 
-/// Demands that a turn ended well; an absent status says so.
+/// Demands that a turn ended well, which an absent status also means.
 pub(in crate::cases) fn demand_completed(t: &Trial, end: &Seen) -> Outcome {
     let status = end.text("status");
     t.demand(
@@ -118,7 +118,7 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-JRN-34", forked),
 ];
 
-/// Whether a text stands in a file of the journal.
+/// Returns true if a file of the journal contains a text.
 pub(in crate::cases) fn is_stored(t: &Trial, text: &str) -> Outcome<bool> {
     let mut folders = vec![t.path("journal")];
     while let Some(folder) = folders.pop() {
@@ -387,7 +387,7 @@ fn skipping(t: &mut Trial) -> Outcome {
     )?;
     let numbered = lags.iter().any(|lag| lag.get("seq").is_some());
     t.demand(!numbered, "a `lag` has no `seq`", "it has one")?;
-    // The rules of the row say that nothing is missing between them.
+    // By the rules of the row, nothing is missing between them.
     let skipped: u64 = lags
         .iter()
         .map(|lag| lag.number("to") + 1 - lag.number("from"))
@@ -466,7 +466,7 @@ fn listed(t: &mut Trial) -> Outcome {
     )
 }
 
-/// One answer.
+/// Returns the one answer.
 fn ask(t: &mut Trial, hub: &Hub, more: &Value) -> Outcome<Seen> {
     let request = t.fresh("list");
     let asked = json!({"type":"sessions.list","session_id":"","request_id":request,"extensions":["journal"]});

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 
 use crate::cases::prelude::*;
 
-/// What the hub says to a request, under the id that it was given.
+/// Returns the hub's answer to a request, under the id that it received.
 fn answer_of(s: &Session, request: &Seen, approved: bool) -> Value {
     let id = request.text("request_id");
     json!({"type":"permission.response","session_id":s.id(),"request_id":id,"approved":approved})
 }
 
-/// The answers at the adapter: `true`, `false`, or whatever else stands there.
+/// Returns the answers at the adapter: `true`, `false`, or any other value.
 fn answers(t: &Trial, lower: &Lower, id: &str) -> Vec<Value> {
     t.told(lower, "permission.response")
         .iter()
@@ -33,7 +33,7 @@ pub(in crate::cases) fn demand_answers(
     )
 }
 
-/// Whether anything was approved below, for any session.
+/// Demands that nothing was approved at the adapter, for any session.
 pub(in crate::cases) fn demand_no_approval(t: &Trial) -> Outcome {
     let approval = t.written().into_iter().find(|below| {
         below.seen.kind() == "permission.response"

@@ -10,10 +10,10 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-PROP-02", mutated_lines),
 ];
 
-/// How many lines H-PROP-02 has written, and how many stand between two valid ones.
+/// Number of lines that H-PROP-02 writes, and the number between two valid ones.
 const LINES: usize = 2_000;
 const BETWEEN: usize = 4;
-/// Mutated outputs name this channel, so that the valid ones can be told from what is left of them.
+/// Channel of mutated outputs, so that valid ones can be distinguished from their remains.
 const CHANNEL: &str = "mutated";
 
 fn mutated_lines(t: &mut Trial) -> Outcome {

@@ -238,8 +238,8 @@ pub(in crate::cases) fn demand_noise_ignored(t: &mut Trial, s: &Session) -> Outc
     demand_no_report(t, s, known)
 }
 
-/// Demands that nothing was reported since a place. What a relay says besides, of its work or of
-/// its use, is no report.
+/// Demands that nothing was reported since a place. Messages of a relay about its work or its use
+/// are not reports.
 fn demand_no_report(t: &Trial, s: &Session, from: usize) -> Outcome {
     let report = t.since(from, s).into_iter().find(|seen| {
         let beside = seen.kind() == "output" && !matches!(seen.text("channel"), "" | "stdout");
@@ -386,7 +386,7 @@ fn much_held(t: &mut Trial) -> Outcome {
         &s,
         &json!([["flood", HELD, PIECE], ["emit", {"type":"working"}]]),
     )?;
-    // The stub's own flood stands before its answer in the one pipe.
+    // The stub's own flood precedes its answer in the one pipe.
     let served = t.instruct(&third, &say_and_complete("served"))?;
     let turn = t.end_within(&third, served, t.bounds.secs(20.0))?;
     t.demand_text(&turn, "served")?;
@@ -457,7 +457,7 @@ fn held_first(t: &mut Trial) -> Outcome {
         got,
     )?;
     let spoken: String = words.concat();
-    // The second turn is read from its input on, which stands before the first one's output.
+    // The second turn is read from its input on, which precedes the first one's output.
     t.demand(
         tail.ends_with(&spoken),
         "the second turn's words in order before its end",
@@ -466,7 +466,7 @@ fn held_first(t: &mut Trial) -> Outcome {
     t.demand_ends(&s, 3)
 }
 
-/// A variable that a host has and no one configured.
+/// A variable that a host has without any configuration.
 const UNASKED: &str = "CONFORMANCE_UNASKED";
 
 fn environment(t: &mut Trial) -> Outcome {
@@ -497,7 +497,7 @@ fn open_to_others(folder: &Path) -> Option<u32> {
     Some(meta.permissions().mode() & 0o077)
 }
 
-/// The folder that a session's files are exchanged in, where the host names one.
+/// Returns the folder for a session's files, if the host names one.
 fn exchange_dir(t: &Trial, lower: &crate::trial::Lower) -> Option<PathBuf> {
     let start = t.told(lower, "session.start");
     let dir = start.first()?.text("exchange_dir").to_owned();
@@ -527,7 +527,7 @@ fn folders(t: &mut Trial) -> Outcome {
         "a TMPDIR of the process's own",
         format!("{tmp:?}"),
     )?;
-    // It may lie in a folder that is private itself.
+    // It may be in a folder that is private itself.
     let above = tmp.ancestors().take_while(|folder| *folder != t.folder());
     let private = above
         .into_iter()
@@ -656,8 +656,8 @@ fn copied(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-/// What a stated bound is given besides: the runner's own start of the clock, and the scheduling of
-/// many processes.
+/// Tolerance of a stated bound: for the runner's own start of the clock, and the scheduling of many
+/// processes.
 const SLACK: Duration = Duration::from_millis(500);
 
 /// Sessions of both kinds of hub with a turn in each.

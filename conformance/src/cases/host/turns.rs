@@ -1,4 +1,4 @@
-//! H-TRN: a turn ends when the adapter says so, once.
+//! H-TRN: a turn ends when the adapter ends it, once.
 
 use std::cell::RefCell;
 
@@ -45,7 +45,7 @@ fn idle_end(t: &mut Trial) -> Outcome {
             "no one reads its stdout",
         );
     }
-    // Read before the next input is written, or no host could tell whose they are.
+    // Read before the next input is written; otherwise no host could assign them.
     t.demand_ends(&s, 1)?;
     t.demand_served(&s, "next")?;
     t.demand_ends(&s, 2)

@@ -1,4 +1,4 @@
-//! What was agreed on, and what may be said by it ([ext.2]).
+//! Agreement of a session, and the messages that it allows ([ext.2]).
 
 use serde_json::Value;
 
@@ -66,7 +66,7 @@ impl Session {
         }
     }
 
-    /// Whether the message was agreed on; its fields are judged one by one.
+    /// Returns true if the message was agreed on; its fields are judged one by one.
     pub(super) fn may_say(
         &self,
         message: &Message,

@@ -14,7 +14,7 @@ use crate::clauses::{Level, Side};
 use crate::model::{Mark, Message, Model, ModelKind};
 use crate::rng::Rng;
 
-/// Where the recorder sits.
+/// Position of the recorder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Seat {
     /// In the host, as when the suite judges an adapter.
@@ -23,7 +23,7 @@ enum Seat {
     Adapter,
 }
 
-/// Whether a turn without ids can be told: by order alone.
+/// A turn; without ids it is identified only by its order.
 struct Turn {
     id: String,
     stopping: bool,

@@ -1,7 +1,7 @@
-//! The suite's model and the rules of the protocol crate, walked together at random.
+//! A random walk of the suite's model and the rules of the protocol crate together.
 //!
-//! Both were written from SPEC.md, apart from each other. Nothing is in flight here: each side has read all
-//! before the next step, so that where both speak of a step they must say the same.
+//! Both were written from SPEC.md, independently. Nothing is in flight here: each side has read
+//! everything before the next step, so that they must agree on each step that both cover.
 //! `TRUNKLINE_SEED` chooses another walk, `MODEL_WALK_STEPS` its length.
 
 mod adapter;
@@ -88,7 +88,7 @@ impl Walk {
         Ok(())
     }
 
-    /// Plays a message and demands that the model tells just the expected clauses.
+    /// Plays a message and demands that the model reports exactly the expected clauses.
     fn say(&mut self, by: Side, message: &Message, expected: &[&str]) -> Step {
         if self.last.len() == 12 {
             self.last.remove(0);
@@ -154,7 +154,7 @@ impl Walk {
     }
 }
 
-/// Whether the tables of the protocol crate have a word for the clause that was broken.
+/// Returns true if the tables of the protocol crate cover the broken clause.
 fn both_speak_of(breach: &Breach) -> bool {
     match breach.clause {
         "ext.5" | "ext.9" => false,

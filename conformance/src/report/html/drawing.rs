@@ -10,13 +10,13 @@ use crate::{
     },
 };
 
-/// Where the first lifeline stands.
+/// Position of the first lifeline.
 const LEFT: usize = 90;
 /// From one lifeline to the next.
 const LANE: usize = 190;
 /// The height of a row.
 const STEP: usize = 22;
-/// Where the first row stands.
+/// Position of the first row.
 const TOP: usize = 46;
 /// The most adapters of a host that get a lifeline of their own; the others share the last.
 const ADAPTERS: usize = 4;
@@ -71,7 +71,7 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
     let upper = row
         .adapter
         .map_or(LEFT, |place| LEFT + place.min(ADAPTERS) * LANE);
-    // The arrows to an adapter of a host begin at the host, however many adapters stand between.
+    // The arrows to an adapter of a host begin at the host, however many adapters are between.
     let (from, to) = match row.adapter {
         None => (LEFT, LEFT + LANE),
         Some(_) => (LEFT + LANE, upper + LANE),
@@ -128,7 +128,7 @@ fn drawn(row: &Row, y: usize, text_at: usize) -> String {
     text
 }
 
-/// What stands to the right of a row.
+/// Returns the text to the right of a row.
 fn beside(row: &Row) -> String {
     match &row.mark {
         Some(mark) => cut(mark, 200),

@@ -1,4 +1,4 @@
-//! What the stub is made to do, by instructions in the content of inputs, and what its turns must say.
+//! Instructions to the stub, in the content of inputs, and the expected output of its turns.
 
 use serde_json::{Value, json};
 
@@ -47,11 +47,11 @@ impl Trial {
         self.end_of(session, from)
     }
 
-    /// Begins a turn in which the stub says something first, and waits for that.
+    /// Begins a turn with a first output of the stub, and waits for that.
     ///
     /// # Errors
     ///
-    /// As [`Self::instruct`], and a failure when nothing is said.
+    /// As [`Self::instruct`], and a failure without any output.
     pub(crate) fn begin(&mut self, session: &Session, actions: &Value) -> Outcome<usize> {
         let from = self.instruct(session, actions)?;
         self.expect(from, session, "output")?;
@@ -144,7 +144,7 @@ impl Trial {
         )
     }
 
-    /// Demands that a core-only hub was told something in a turn, on channel `system` ([relay.7]).
+    /// Demands that a core-only hub got a note in a turn, on channel `system` ([relay.7]).
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Follows the stub's log and puts what it says into the history, on the lower link of its process.
+//! Follows the stub's log and adds its records to the history, on the lower link of the process.
 
 use std::{
     collections::HashMap,
@@ -23,16 +23,16 @@ use crate::{
     wire::{self, Message, Parsed, Splitter},
 };
 
-/// How often the log is looked at.
+/// Interval between reads of the log.
 const LOOK: Duration = Duration::from_millis(2);
-/// How long a case waits for what is in the log already.
+/// Time that a case waits for records that are in the log already.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 /// The starts of the stubs of a case, over all of its logs.
 #[derive(Debug, Default)]
 pub(super) struct Starts(Mutex<Vec<Start>>);
 
-/// One start: in which log, and its number there.
+/// A start: its log, and its number there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Start {
     log: PathBuf,
@@ -56,7 +56,7 @@ impl Starts {
         u32::try_from(place + 1).unwrap_or(u32::MAX)
     }
 
-    /// Whether the process at this place still runs, whatever its pid.
+    /// Returns true if the process at this place still runs, whatever its pid.
     pub(super) fn is_running(&self, place: u32) -> bool {
         let index = usize::try_from(place).unwrap_or_default().checked_sub(1);
         let start = index.and_then(|index| self.lock().get(index).cloned());
@@ -78,7 +78,7 @@ pub(super) struct Tail {
 
 #[derive(Debug, Default)]
 struct State {
-    /// How many bytes of the log the history holds.
+    /// Number of the log's bytes in the history.
     read: AtomicU64,
     enough: AtomicBool,
 }
@@ -108,7 +108,7 @@ impl Tail {
     /// Reads what is left, and ends.
     pub(super) fn finish(self) {
         self.state.enough.store(true, Ordering::SeqCst);
-        // A panic there was printed already; what it recorded stands.
+        // A panic there was printed already; its records remain.
         let _ = self.thread.join();
     }
 }
@@ -161,15 +161,15 @@ impl Clock {
     }
 }
 
-/// What stands on a process's stdout after its last LF.
+/// Text on a process's stdout after its last LF.
 #[derive(Debug)]
 enum Partial {
     Known(Vec<u8>),
-    /// Too long for the log to tell.
+    /// Too long for the log.
     Unknown,
 }
 
-/// Whether an LF stands at the end of a line.
+/// Presence of an LF at the end of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Ended {
     ByLf,
@@ -259,7 +259,7 @@ impl Reader {
         }
     }
 
-    /// What stands after the last LF when the output ends.
+    /// Returns the text after the last LF when the output ends.
     fn cut(&mut self, process: u32) -> Vec<Event> {
         match self.partial.remove(&process) {
             Some(Partial::Known(line)) if !line.is_empty() => vec![adapter(&line, Ended::Not)],
@@ -324,7 +324,8 @@ fn adapter(line: &[u8], ended: Ended) -> Event {
     }
 }
 
-/// Outputs that the log sums up: one message without its content, and the record that tells of it.
+/// Returns the event of outputs that the log sums up: one message without its content, and the
+/// record.
 fn summary(record: &Value) -> Event {
     let mut message = Message::new();
     let burst = record["ev"] == "burst";

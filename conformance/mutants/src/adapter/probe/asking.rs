@@ -17,7 +17,7 @@ use crate::{
     switches::{Mutant::*, broken},
 };
 
-/// What is asked for, and what is done only if it is approved ([permission.2]).
+/// A request, and the effect of its approval ([permission.2]).
 #[derive(Debug, Clone)]
 struct Asked {
     resource: Value,
@@ -180,7 +180,7 @@ fn choices(members: &Members) -> Vec<Choice> {
     choices.collect()
 }
 
-/// Asks for values. A host that cannot be asked is shown the question, and no one answers ([ext.3]).
+/// Asks for values. A host that cannot be asked is shown the question, without an answer ([ext.3]).
 pub(super) fn question(turn: &Turn, members: &Members) -> Result<(), Over> {
     let prompt = text(members, "prompt");
     if !turn.has(Exts::QUESTIONS) {

@@ -10,7 +10,8 @@ use crate::{
     switches::{Mutant::*, broken},
 };
 
-/// The types of `events` and `usage`, and what an adapter may send of those of `control`.
+/// Returns true for types of `events` and `usage`, and for those of `control` that an adapter may
+/// send.
 fn is_event(shape: &Shape) -> bool {
     [E::EVENTS, E::USAGE].contains(&shape.needs)
         || ["working", "permission.cancel"].contains(&shape.kind)

@@ -1,10 +1,10 @@
-//! A script as it stands in an input.
+//! A script in an input.
 
 use serde_json::Value;
 
 use crate::message::Members;
 
-/// What is to be done, and the text that `echo` says.
+/// Steps, and the text that `echo` outputs.
 #[derive(Debug)]
 pub(super) struct Script {
     pub(super) steps: Vec<Vec<Value>>,

@@ -31,7 +31,7 @@ const OF_TURNS: [&str; 13] = [
 ];
 const OF_RESUME: [&str; 3] = ["native_session_id", "session_params", "clear_session"];
 
-/// How a turn ends.
+/// End of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct End {
     members: Members,
@@ -70,7 +70,7 @@ impl End {
         )
     }
 
-    /// What it is when the turn was stopped before it.
+    /// Returns the end if the turn was stopped before it.
     pub(super) fn after_stop(self, reason: Option<String>) -> Self {
         if self.status() == "completed" {
             Self::stopped()
@@ -245,7 +245,7 @@ impl Session {
         }
     }
 
-    /// Where the files of this session go: into its exchange folder, else into one of its own.
+    /// Returns the folder for files of this session: its exchange folder, or one of its own.
     pub(crate) fn folder(&self) -> std::io::Result<PathBuf> {
         let mut state = self.lock();
         if let Some(folder) = state
@@ -276,7 +276,7 @@ impl Session {
         }
     }
 
-    /// Ends a turn of a session that has ended, which the host can be told in no other way ([session.8]).
+    /// Ends a turn of an ended session, in the only way that the host understands ([session.8]).
     pub(super) fn send_last(
         self: &Arc<Self>,
         state: &mut State,

@@ -1,4 +1,4 @@
-//! What a session has seen, for the probe's `report`.
+//! Observations of a session, for the probe's `report`.
 
 use std::{
     collections::VecDeque,
@@ -27,7 +27,7 @@ pub(crate) struct Announced {
 }
 
 impl Announced {
-    /// Whether it can be read and is not what its announcement says ([large.1]).
+    /// Returns true if it can be read and differs from its announcement ([large.1]).
     pub(crate) fn differs(&self, fields: &Fields<'_>) -> bool {
         let Ok((bytes, found)) = digest(&self.path) else {
             return false;

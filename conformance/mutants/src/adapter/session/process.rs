@@ -15,10 +15,10 @@ use crate::{
     world::World,
 };
 
-/// How long the turns may take to end once stdin has ended ([process.1]).
+/// Time for the turns to end after the end of stdin ([process.1]).
 const TO_STOP: Duration = Duration::from_secs(1);
 
-/// How long what they said may take to leave.
+/// Time for their output to be written.
 const TO_DRAIN: Duration = Duration::from_secs(2);
 
 /// The most that waits of the messages of the pipe, in bytes; the reader waits beyond it.
@@ -27,7 +27,7 @@ const PIPE_ROOM: usize = 1024 * 1024;
 /// Serves one turn. An input for which there was no room has no content.
 pub(crate) type Agent = fn(&Turn, Option<String>) -> Result<End, Over>;
 
-/// What serves every session.
+/// Resources of every session.
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) world: World,
@@ -47,7 +47,7 @@ impl Process {
         }
     }
 
-    /// Sends a message of the pipe. It overtakes what the sessions have to say.
+    /// Sends a message of the pipe. It overtakes the sessions' output.
     pub(crate) fn send_of_pipe(&self, line: String) {
         self.outbox.push_below(PIPE_ROOM, line.into_bytes());
     }
@@ -82,7 +82,7 @@ impl Process {
         }
     }
 
-    /// What an adapter does that says `turn.complete` as a sign of life.
+    /// Behaves as an adapter that sends `turn.complete` as a sign of life.
     pub(crate) fn complete_when_idle(&self) -> ! {
         loop {
             sleep(1_000);
@@ -92,7 +92,7 @@ impl Process {
         }
     }
 
-    /// What an adapter does that works on without a turn ([turn.6]).
+    /// Behaves as an adapter that works without a turn ([turn.6]).
     pub(crate) fn speak_between_turns(&self) -> ! {
         loop {
             sleep(100);

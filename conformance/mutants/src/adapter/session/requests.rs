@@ -17,13 +17,13 @@ use crate::{
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Choice {
     pub(crate) id: String,
-    /// Whether its kind allows; an option without a known kind decides nothing.
+    /// True if its kind allows; an option without a known kind decides nothing.
     pub(crate) allows: Option<bool>,
-    /// Whether it is the one that `always_allow` is short for.
+    /// True if `always_allow` is short for it.
     pub(crate) always: bool,
 }
 
-/// What waits.
+/// A waiting request.
 #[derive(Debug, Clone)]
 pub(crate) enum Request {
     Permission {
@@ -40,7 +40,7 @@ impl Request {
     }
 }
 
-/// What was answered.
+/// An answer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Answer {
     pub(crate) approved: bool,
@@ -60,7 +60,7 @@ impl Session {
             state.ledger.answer(request_id, approved);
         }
         if approved && let Some(effect) = state.stale.remove(request_id) {
-            // No one hears of a failure of what must not happen.
+            // A failure is ignored: the action must not happen anyway.
             let _ = std::fs::write(effect, b"");
         }
         let oldest = || state.requests.keys().next().cloned();
@@ -143,7 +143,7 @@ impl Session {
         self.lock().requests.keys().next().cloned()
     }
 
-    /// Whether a tool may be asked for under the options in force.
+    /// Returns true if permission for a tool may be requested under the options in force.
     pub(crate) fn permits(&self, tool: &str, resource: &str) -> bool {
         self.lock().options.permit(tool, resource)
     }
@@ -259,7 +259,7 @@ fn decision(approved: bool, fields: &Fields<'_>, choices: &[Choice]) -> Answer {
     }
 }
 
-/// Whether an option's kind allows, where it is known.
+/// Returns true if an option's kind allows, `None` if it is unknown.
 pub(crate) fn allows(kind: Option<&str>) -> Option<bool> {
     match kind? {
         "allow_once" | "allow_always" => Some(true),
@@ -268,7 +268,7 @@ pub(crate) fn allows(kind: Option<&str>) -> Option<bool> {
     }
 }
 
-/// An answer as the probe tells it.
+/// An answer as the probe reports it.
 impl Answer {
     pub(crate) fn told(&self) -> Value {
         json!({ "$probe": 1, "values": self.values, "cancelled": self.cancelled })

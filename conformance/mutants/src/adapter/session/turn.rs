@@ -22,7 +22,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Whether it may go on.
+    /// Checks that it may continue.
     pub(crate) fn over(&self) -> Result<(), Over> {
         self.session.lock().going(self.serial)
     }

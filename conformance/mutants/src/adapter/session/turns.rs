@@ -44,7 +44,7 @@ pub(super) struct Running {
     pub(super) turn_id: Option<String>,
     /// The input, until a thread takes it.
     pub(super) input: Option<Input>,
-    /// That it was stopped, and the reason that was given.
+    /// The stop, with its reason, if there was one.
     pub(super) stop: Option<Option<String>>,
     /// Answers that it has not taken.
     pub(super) answers: VecDeque<(String, Answer)>,
@@ -389,7 +389,7 @@ impl Session {
         }
     }
 
-    /// What some say too late or twice.
+    /// Messages that some variants send too late or twice.
     fn speak_after_the_end(self: &Arc<Self>, turn_id: Option<String>, end: &End) {
         if broken(OutputAfterEnd) {
             sleep(20);

@@ -10,7 +10,7 @@ use crate::schema::Exts;
 use crate::session::{End, Session};
 use crate::switches::{Mutant::*, broken};
 
-/// What an adapter may tell of itself before it says what became of the context.
+/// Limit of an adapter's information about itself before it reports the context.
 const MAX_INFOS: usize = 16;
 
 impl Relay {
@@ -104,7 +104,7 @@ impl Relay {
         }
     }
 
-    /// Takes a file, or says why not ([file.4], [file.7]).
+    /// Takes a file, or reports why not ([file.4], [file.7]).
     pub(super) fn hear_file(&mut self, session: &mut Session, mut message: Message) {
         let path = message.text("file_path").unwrap_or_default();
         let base = path.rsplit('/').next().unwrap_or_default().to_owned();
@@ -160,7 +160,7 @@ impl Relay {
         self.say(session, &message);
     }
 
-    /// What an agent tells of itself, with the context where that is owed ([process.5]).
+    /// Takes an agent's information about itself, with the context if that is due ([process.5]).
     pub(super) fn hear_info(&mut self, session: &mut Session, mut message: Message) {
         let ready = message.kind == "session.ready";
         Self::learn(session, &message);

@@ -1,4 +1,4 @@
-//! What a broken host does with lines that concern no session.
+//! Faults of a broken host in lines that concern no session.
 
 use trunkline_conformance_mutants::json::session_named_in;
 

@@ -45,8 +45,8 @@ impl Relay {
         }
     }
 
-    /// The relay ends a session by itself ([session.8]): told as `session.closed`, or as text to a
-    /// core-only hub.
+    /// Ends a session from the relay's side ([session.8]): reported as `session.closed`, or as text
+    /// to a core-only hub.
     pub(crate) fn close_by_itself(
         &mut self,
         session: &mut Session,

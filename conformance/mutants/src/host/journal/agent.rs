@@ -1,4 +1,4 @@
-//! What the host below says of a session becomes entries ([journal.4]).
+//! Turns the messages of the host below about a session into entries ([journal.4]).
 
 use std::path::Path;
 

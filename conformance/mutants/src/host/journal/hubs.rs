@@ -1,4 +1,4 @@
-//! What hubs say: of sessions of the journal, and of others.
+//! Messages of hubs: for sessions of the journal, and for others.
 
 use serde_json::{Value, json};
 
@@ -76,7 +76,7 @@ impl Journal {
         self.wake(&id);
     }
 
-    /// Opens a session below, where that has not got it.
+    /// Opens a session at the host below, if it is not open there.
     pub(crate) fn wake(&mut self, id: &str) {
         if let Some(start) = self.sessions.get_mut(id).and_then(Session::start_below) {
             self.below.push(line_of(start));
@@ -91,7 +91,7 @@ impl Journal {
             .map_or(0, |session| session.append(members(entry), epoch))
     }
 
-    /// Handles what a hub says in a session that it listens to ([journal.6]).
+    /// Handles a message of a hub in a session that it is attached to ([journal.6]).
     fn said(&mut self, hub: u64, id: &str, mut message: Message) {
         let Some(listener) = self.hubs.get(&hub).and_then(|hub| hub.listens.get(id)) else {
             return;

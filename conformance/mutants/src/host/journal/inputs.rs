@@ -6,7 +6,8 @@ use super::{Journal, Message, line_of, text};
 use crate::switches::{Mutant::*, broken};
 
 impl Journal {
-    /// Whether the journal has this input, or another of its id; its sender is answered then.
+    /// Returns true if the journal has this input, or another of its id; its sender is answered
+    /// then.
     fn is_known(&self, hub: u64, id: &str, message: &Message) -> bool {
         let name = text(message, "message_id");
         let known = self
@@ -34,7 +35,7 @@ impl Journal {
         true
     }
 
-    /// Ends an input that is not accepted, for its sender alone.
+    /// Ends an input that is not accepted, only for its sender.
     fn refuse(
         &self,
         hub: u64,

@@ -60,7 +60,7 @@ impl Journal {
     }
 }
 
-/// A session's place in the list, and what is said of it.
+/// Returns a session's place in the list, and its row.
 fn row(session: &Session) -> (String, &Session, Value) {
     let time = |line: Option<&Vec<u8>>| {
         let entry = line
@@ -87,7 +87,7 @@ fn row(session: &Session) -> (String, &Session, Value) {
     (place, session, row)
 }
 
-/// Whether a session is one of those that are asked for.
+/// Returns true if a session matches the request.
 fn fits(message: &Message, session: &Session, row: &Value) -> bool {
     let skipped = |member: &str| match member {
         "id" => broken(ListIdIgnored),

@@ -1,4 +1,4 @@
-//! What hubs hear: entries from their place on, what they skip, and what they ask of the past.
+//! Delivery to hubs: entries from their position on, skipped entries, and history.
 
 use serde_json::{Value, json};
 use trunkline_conformance_mutants::sleep;
@@ -6,7 +6,7 @@ use trunkline_conformance_mutants::sleep;
 use super::{Hub, Journal, Message, line_of, members, number, text};
 use crate::switches::{Mutant::*, broken};
 
-/// How far a hub may be behind before its entries wait.
+/// Bytes that a hub may lag before its entries wait.
 const AHEAD: usize = 256 * 1024;
 /// The most of an answer about the past.
 const RESULT: usize = 900 * 1024;
@@ -18,9 +18,9 @@ pub(crate) struct Listener {
     skips: bool,
     /// The entry that comes next.
     next: u64,
-    /// Whether entries have waited for it.
+    /// True if entries have waited for it.
     waited: bool,
-    /// What a broken host goes on with as well.
+    /// Position from which a broken host continues as well.
     before: Option<u64>,
 }
 

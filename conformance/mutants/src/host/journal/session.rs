@@ -1,4 +1,4 @@
-//! One session: its entries in a file, and what follows from them alone.
+//! A session: its entries in a file, and the state that follows from them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -11,11 +11,11 @@ use serde_json::{Value, json};
 use super::{Journal, Message, line_of, members, number, optional, text};
 use crate::switches::{Mutant::*, broken};
 
-/// What the file of a session begins with, and its entries say.
+/// Content of a session's file: its beginning and its entries.
 #[derive(Default)]
 pub(crate) struct Session {
     pub(crate) id: String,
-    /// What the hub said when it opened the session, without what is not stored.
+    /// The hub's `session.start`, without the members that are not stored.
     pub(crate) start: Message,
     /// The members of the start that are not stored.
     pub(crate) needs: Vec<String>,
@@ -37,9 +37,9 @@ pub(crate) struct Session {
     /// The title that a hub gave, or the empty string.
     pub(crate) title: String,
     pub(crate) is_archived: bool,
-    /// Whether the host below has it.
+    /// True if the host below has it.
     pub(crate) is_open: bool,
-    /// Whether the hubs have yet to hear what the agent remembers.
+    /// True if the hubs must still be told what the agent remembers.
     pub(crate) owes_context: bool,
     /// The fields of questions whose values are not stored, by request.
     pub(crate) secret_fields: HashMap<String, Vec<String>>,
@@ -60,7 +60,7 @@ pub(crate) struct Known {
     pub(crate) seq: u64,
 }
 
-/// What the relay or its hubs say of a turn, and not the agent.
+/// Messages about a turn that the relay or its hubs send, not the agent.
 const NOT_OF_AGENT: [&str; 7] = [
     "turn.begin",
     "input.steered",
@@ -161,7 +161,7 @@ impl Session {
         self.lines.len() as u64
     }
 
-    /// What it does.
+    /// Returns its state.
     pub(crate) fn state(&self) -> &'static str {
         match () {
             () if self.is_closed => "closed",
@@ -225,7 +225,7 @@ impl Session {
         self.unstored.clear();
     }
 
-    /// Takes up what an entry says.
+    /// Applies an entry.
     fn learn(&mut self, entry: &Message) {
         let (kind, turn) = (text(entry, "type"), text(entry, "turn_id").to_owned());
         let (request, message) = (
@@ -341,7 +341,7 @@ impl Session {
         }
     }
 
-    /// The first message of the session to the host below, where that has not got it.
+    /// Returns the first message of the session to the host below, if it does not have it.
     pub(crate) fn start_below(&mut self) -> Option<Message> {
         if std::mem::replace(&mut self.is_open, true) {
             return None;
@@ -369,7 +369,7 @@ impl Session {
         Some(start)
     }
 
-    /// What the hub has to hand over again before an input is taken ([journal.2]).
+    /// Returns the members that the hub must send again before an input is accepted ([journal.2]).
     pub(crate) fn missing(&self) -> Vec<String> {
         self.needs
             .iter()

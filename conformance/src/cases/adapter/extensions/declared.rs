@@ -1,11 +1,11 @@
-//! What a session declares of itself holds: capabilities, input modes, options ([ext.2], [ext.7]).
+//! Declarations of a session hold: capabilities, input modes, options ([ext.2], [ext.7]).
 
 use crate::cases::prelude::*;
 
 /// The most sessions that are opened to see a `max_sessions` held.
 const MOST_SESSIONS: u64 = 64;
 
-/// What `session.ready` and `session.info` have said last of a member.
+/// Returns the last value of a member in `session.ready` and `session.info`.
 pub(in crate::cases) fn latest(t: &Trial, s: &Session, member: &str) -> Option<Value> {
     let told = t
         .of(s)
@@ -15,7 +15,7 @@ pub(in crate::cases) fn latest(t: &Trial, s: &Session, member: &str) -> Option<V
         .last()
 }
 
-/// One of the capabilities that a session has told last; null where it has not.
+/// Returns a capability as a session last reported it; null if it has not.
 pub(in crate::cases) fn capability(t: &Trial, s: &Session, name: &str) -> Value {
     latest(t, s, "capabilities")
         .and_then(|all| all.get(name).cloned())
@@ -190,8 +190,9 @@ fn strings(value: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Whether a value in force contradicts the one that was asked for and is said to be honoured.
-/// Another name for the same is none: only what the adapter itself offers as another choice is.
+/// Returns true if a value in force contradicts the requested one that is reported as honoured.
+/// Another name for the same value does not: only another choice that the adapter itself offers
+/// does.
 fn contradicts(name: &str, asked: &Value, in_force: &Value, offered: &[String]) -> bool {
     let is_offered = |value: &Value| {
         value
@@ -295,7 +296,7 @@ pub(super) fn options(t: &mut Trial) -> Outcome {
             let expected = format!(
                 "`{name}` in the answer to `session.update`, since `options_applied` lists it"
             );
-            // What an adapter has told it knows.
+            // The adapter has reported it, so it knows it.
             if before.is_some() {
                 return t
                     .fail(expected, "absent")

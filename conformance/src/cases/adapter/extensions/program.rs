@@ -1,5 +1,5 @@
-//! What the program answers without a session, its configuration, and where it puts files ([ext.8],
-//! [process.7], [file.6]).
+//! Answers of the program without a session, its configuration, and the place of its files
+//! ([ext.8], [process.7], [file.6]).
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn stdout_of(history: &Arc<History>) -> Vec<u8> {
     all
 }
 
-/// Whether a member is there and of its type.
+/// Checks that a member is present and of its type.
 fn member(t: &mut Trial, answer: &Value, name: &str, is: fn(&Value) -> bool) {
     let value = answer.get(name).cloned().unwrap_or_default();
     t.should(

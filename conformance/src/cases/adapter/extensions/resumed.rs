@@ -3,7 +3,7 @@
 use super::declared::{capability, latest};
 use crate::cases::prelude::*;
 
-/// What `session.start.resume` is to be, to go on from where a session stands.
+/// Returns the `session.start.resume` that continues a session.
 fn place_of(t: &Trial, s: &Session) -> Option<Value> {
     let mut place = json!({});
     for seen in t.of(s) {
@@ -28,7 +28,7 @@ fn place_of(t: &Trial, s: &Session) -> Option<Value> {
     (place != json!({})).then_some(place)
 }
 
-/// Closes a session and opens another one that goes on with it.
+/// Closes a session and opens another one that resumes it.
 fn go_on(t: &mut Trial, s: &Session, place: &Value) -> Outcome<Session> {
     t.close(s)?;
     t.settle()?;
@@ -36,7 +36,7 @@ fn go_on(t: &mut Trial, s: &Session, place: &Value) -> Outcome<Session> {
     Ok(again)
 }
 
-/// What was told of the context of a resumed session, once it has served a turn.
+/// Returns the reported context of a resumed session, after it has served a turn.
 fn context(t: &mut Trial, s: &Session) -> Outcome<String> {
     t.settle()?;
     Ok(latest(t, s, "context")
@@ -220,7 +220,7 @@ pub(super) fn listed(t: &mut Trial) -> Outcome {
     t.settle()
 }
 
-/// A closed list of ids that no one gave twice, as far as they were seen.
+/// Returns an id that occurs twice in a list, as far as it was seen.
 fn repeated<'a>(ids: impl Iterator<Item = (usize, &'a str)>) -> Option<String> {
     let mut turn_of = std::collections::HashMap::new();
     ids.filter(|(_, id)| !id.is_empty()).find_map(|(turn, id)| {

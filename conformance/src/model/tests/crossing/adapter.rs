@@ -1,4 +1,4 @@
-//! What the adapter does, and what it makes of what arrives.
+//! Actions of the adapter, and its reactions to messages.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What the host does, and what it makes of what arrives.
+//! Actions of the host, and its reactions to messages.
 
 use serde_json::json;
 

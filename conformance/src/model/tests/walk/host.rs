@@ -25,7 +25,7 @@ impl Walk {
         let seat = &self.seats[at];
         let rule = (self.rules.from_host)(seat.phase, kind);
         if rule == SessionRule::Accept && !seat.rich && !kind.extensions().is_empty()
-            // A pause would hold back what this walk lets the adapter say.
+            // A pause would hold back messages that this walk lets the adapter send.
             || kind == HostKind::FlowPause && rule == SessionRule::Accept
         {
             return Ok(());
@@ -163,7 +163,7 @@ impl Walk {
         turn.map_or(Ok(()), |turn| self.deny_all_of(at, turn))
     }
 
-    /// What a host writes at a stop and at the end of a turn ([permission.3]).
+    /// Writes the denials of a host at a stop and at the end of a turn ([permission.3]).
     pub(super) fn deny_all_of(&mut self, at: usize, turn: usize) -> Step {
         for (index, id) in REQUESTS.into_iter().enumerate() {
             let request = &mut self.seats[at].requests[index];
@@ -202,7 +202,7 @@ impl Walk {
             (RequestRule::Ignore, Past::Never) if approved => &["permission.3"],
             (RequestRule::Ignore, Past::Never | Past::Answered) => &["permission.2"],
             (RequestRule::Ignore, Past::Withdrawn) if approved => &["permission.3"],
-            // A denial of what was withdrawn says nothing that anyone acts on.
+            // A denial of a withdrawn request has no effect.
             (RequestRule::Ignore, Past::Withdrawn) => &[],
             (rule @ (RequestRule::Open | RequestRule::Reject), _) => {
                 return Err(format!("{rule:?} an answer"));

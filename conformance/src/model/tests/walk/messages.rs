@@ -16,7 +16,7 @@ pub(super) fn put(message: &mut Message, key: &str, value: &str) {
     message.insert(key.to_owned(), value.into());
 }
 
-/// What the type requires, as far as it is the same each time.
+/// Fills in the members that the type requires, as far as they are constant.
 pub(super) fn fill(message: &mut Message, kind: HostKind) {
     match kind {
         HostKind::UserInput => put(message, "content", "x"),

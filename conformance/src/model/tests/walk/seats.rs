@@ -1,4 +1,4 @@
-//! Where each session stands, as the rules of the protocol crate have it.
+//! Phase of each session, by the rules of the protocol crate.
 
 use trunkline_protocol::rules::{RequestPhase, SessionPhase, TurnPhase};
 
@@ -65,7 +65,7 @@ impl Seat {
             .position(|turn| turn.phase != TurnPhase::Ended)
     }
 
-    /// Where the turn stands for the adapter, which serves one at a time.
+    /// Returns the phase of the turn for the adapter, which serves one at a time.
     pub(super) fn served(&self, turn: usize) -> TurnPhase {
         match self.turns[turn].phase {
             TurnPhase::Running if self.running() != Some(turn) => TurnPhase::Queued,
