@@ -1,16 +1,16 @@
 //! Any agent that speaks the Agent Client Protocol: one process, many sessions.
 //!
-//! - pure: `initialize`, `update`, `content`, `media`, `choices`, `permission`, `usage`, `answer`,
-//!   `restarts` read what agents say
+//! - pure readers of the agents' messages: `initialize`, `update`, `content`, `media`, `choices`,
+//!   `permission`, `usage`, `answer`, `restarts`
 //! - the process: `process` starts it and gives each session its messages
 //! - a session: `open` makes or resumes it, `conversation` serves its turns, `command_detection`
 //!   finds commands and skills in inputs, `session` and `asks` answer its requests, `files` and
-//!   `terminals` do what they ask for
-//! - profiles: `agent` starts an agent by its file, `generic` is the configuration of those without
-//!   options of their own
+//!   `terminals` execute them
+//! - profiles: `agent` starts an agent by its file, `generic` is the configuration of agents
+//!   without options of their own
 //!
-//! `request` makes what is sent, and its tests compare that with the official types; what comes is
-//! read member by member, so that one of a wrong type costs itself only.
+//! `request` makes the outgoing messages, and its tests compare them with the official types;
+//! incoming messages are read member by member, so that one of a wrong type costs only itself.
 
 mod agent;
 mod answer;
@@ -65,7 +65,7 @@ pub(crate) use self::session::Permissions;
 /// Name of the profile for any agent.
 const PROFILE: &str = "acp";
 
-/// The most sessions that are listed where the host does not say.
+/// Default limit of listed sessions.
 const MOST_LISTED: usize = 200;
 
 /// The options of `session.start` that every such agent honours.
@@ -98,7 +98,7 @@ impl Acp {
         }))
     }
 
-    /// Whether the installed version speaks ACP. One whose version is not known does.
+    /// Returns true if the installed version speaks ACP, or if its version is unknown.
     pub(crate) async fn is_spoken(&self) -> bool {
         let Some(since) = self.agent().first_version() else {
             return true;
@@ -116,8 +116,8 @@ impl Acp {
         self.agent().common()
     }
 
-    /// How long the agent may say nothing at all in a turn, where it hangs without credentials and
-    /// none are found.
+    /// Returns the timeout for the agent's first message in a turn, if it hangs without credentials
+    /// and none are found.
     fn first_word(&self, options: &Options) -> Option<std::time::Duration> {
         let accepted = self.agent().file().credentials.as_ref();
         let accepted = accepted.filter(|_| self.agent().side().hangs_without_credentials)?;
@@ -127,7 +127,7 @@ impl Acp {
         options.deadlines.start.filter(|_| !is_found)
     }
 
-    /// What to do without credentials, where the profile knows better than the agent says.
+    /// Returns the profile's login hint, if it is better than the agent's.
     fn login_hint(&self) -> Option<String> {
         let known = self.agent().file().credentials.as_ref()?;
         Some(known.hint(|name| std::env::var(name).ok()))
@@ -139,8 +139,8 @@ impl Acp {
             .model_name(&model::resolve(asked, &self.common().model_aliases))
     }
 
-    /// How the agent of a session is started. Its process works where the configuration says, since
-    /// it serves sessions of many directories.
+    /// Prepares the start of a session's agent. Its process works in the configured directory,
+    /// since it serves sessions of many directories.
     async fn prepare(&self, options: &Options) -> Result<Prepared, Error> {
         let version = match self.agent().needs_version(options) {
             true => version::of(self.common()).await,

@@ -1,13 +1,13 @@
-//! What every wrapped agent needs, written once.
+//! Machinery shared by all wrapped agents.
 //!
-//! - how one is configured and asked: `settings`, `options`, `secrets`, `started`, `variables`,
-//!   `model`, `resume`
-//! - how its program runs: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`,
-//!   `credentials`, `diagnose`, `native_id`
-//! - what it is given: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`,
+//! - configuration and requests: `settings`, `options`, `secrets`, `started`, `variables`, `model`,
+//!   `resume`
+//! - the program: `launch`, `process`, `lines`, `rpc`, `deadlines`, `version`, `credentials`,
+//!   `diagnose`, `native_id`
+//! - its input: `system_prompt`, `private_file`, `skills`, `mcp`, `opencode_config`,
 //!   `permission_rules`, `attachment`
-//! - what it says: `read`, `turn` (one turn, the same for every agent)
-//! - what is reported of it: `report`, `log`, `gist`, `end`, `failure`, `tool_loop`
+//! - its output: `read`, `turn` (one turn, the same for every agent)
+//! - reports about it: `report`, `log`, `gist`, `end`, `failure`, `tool_loop`
 
 pub(crate) mod attachment;
 pub(crate) mod credentials;

@@ -167,7 +167,7 @@ pub(crate) struct AcpSide {
     /// When the profile is the right one, and when it is not.
     pub(crate) use_when: String,
     pub(crate) avoid_when: String,
-    /// Arguments that make the program speak ACP, after those of the configuration.
+    /// Arguments that make the program speak ACP, after those in the configuration.
     pub(crate) args: Vec<String>,
     /// Arguments of older versions.
     #[serde(default)]
@@ -196,7 +196,7 @@ pub(crate) struct AcpSide {
     /// Configuration beside the user's own files: permissions, instructions, skills and temperature go by it.
     #[serde(default)]
     pub(crate) configuration: Option<ConfigurationWay>,
-    /// Options of `session.start` that the agent honours beside those of every ACP agent.
+    /// Options of `session.start` that the agent honours besides those for every ACP agent.
     #[serde(default)]
     pub(crate) honours: Vec<String>,
     /// The agent is silent forever if it has no credentials.

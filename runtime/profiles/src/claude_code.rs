@@ -1,13 +1,13 @@
-//! The profile `claude-code`: Anthropic's Claude Code, one `claude` process for each session,
-//! spoken to in both directions by JSON on lines.
+//! The profile `claude-code`: Anthropic's Claude Code, one `claude` process for each session, with
+//! JSON lines in both directions.
 //!
-//! - `config`, `command_line`: how it is started
-//! - `given`, `agent_file`, `project_mcp`: what it is given by file
-//! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: what its lines mean;
-//!   pure
+//! - `config`, `command_line`: its start
+//! - `given`, `agent_file`, `project_mcp`: its input files
+//! - `native`, `event`, `translate`, `answer`, `diff`, `usage`, `outcome`: the meaning of its
+//!   lines; pure
 //! - `control`: its control protocol, by which it asks for permission and is interrupted
-//! - `sessions`, `transcript_summary`: the conversations that it has kept
-//! - `talk`, `turn`: what is said within a turn and between turns; pure
+//! - `sessions`, `transcript_summary`: its stored conversations
+//! - `talk`, `turn`: the dialogue within a turn and between turns; pure
 //! - `process`, `conversation`: a process, and the session that outlives it
 
 mod agent_file;
@@ -48,7 +48,7 @@ use crate::agent::options::Options;
 use crate::agent::started::started;
 use crate::agent::{credentials, describe};
 
-/// How long a turn may take to end after a stop: the time of an interrupt, and of a kill after it.
+/// Time for a turn to end after a stop: for an interrupt, and a kill after it.
 pub(crate) const STOP_GRACE: Duration = Duration::from_secs(7);
 
 /// The options of `session.start` that hold.
@@ -109,14 +109,14 @@ impl ClaudeCode {
         }
     }
 
-    /// Whether a session may have MCP servers.
+    /// Returns true if a session may have MCP servers.
     fn has_servers(&self, start: &SessionStart) -> bool {
         let Self { settings } = self;
         start.mcp_servers.is_some() || settings.mcp_servers.is_some() || settings.project_mcp
     }
 
-    /// Whether a session reaches no other domains than it names: by Claude's sandbox, which MCP
-    /// servers are not in, and which a settings file could open.
+    /// Returns true if a session can reach only the domains that it names: by Claude's sandbox,
+    /// which does not contain MCP servers, and which a settings file could open.
     fn holds_domains(&self, start: &SessionStart) -> bool {
         let is_closed = self
             .settings

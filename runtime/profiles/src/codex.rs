@@ -59,7 +59,8 @@ settings! {
         /// When Codex asks: `untrusted`, `on-request` or `never`. Empty: as Codex itself is configured.
         #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Approval::ALL.map(policy::Approval::name)))))]
         approval_mode: String = String::new(),
-        /// What confines commands: `read-only` or `workspace-write`. Empty: as Codex itself is configured.
+        /// Sandbox of commands: `read-only` or `workspace-write`. Empty: the one in Codex's own
+        /// configuration.
         #[cfg_attr(test, schemars(extend("enum" = policy::schema_values(policy::Sandbox::ALL.map(policy::Sandbox::name)))))]
         sandbox_mode: String = String::new(),
         /// A profile of Codex's own configuration. Such sessions run by `codex exec`, the only mode with profiles.
@@ -70,7 +71,8 @@ settings! {
         full_auto: bool = false,
         /// Lets Codex run anything, unasked and without a sandbox.
         dangerous_full_access: bool = false,
-        /// How Codex is driven: `app-server`, or `exec`, one process a turn, which never asks. Empty: by its version.
+        /// Transport to Codex: `app-server`, or `exec`, one process per turn, which never asks.
+        /// Empty: by its version.
         transport: Transport = Transport::Auto,
         /// The longest time in which Codex does nothing but try to reach its model again.
         retry_timeout: Wait = Wait::seconds(180),
@@ -85,7 +87,7 @@ pub(crate) fn check(settings: &Settings) -> Result<(), Error> {
     Policy::of(settings, &Options::configured(&settings.common())).map(drop)
 }
 
-/// How Codex is driven.
+/// Transport to Codex.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -96,11 +98,11 @@ pub(crate) enum Transport {
     Auto,
     /// One app server for all sessions.
     AppServer,
-    /// One process a turn.
+    /// One process per turn.
     Exec,
 }
 
-/// How long the list of sessions may take.
+/// Timeout of the list of sessions.
 const LIST: Duration = Duration::from_secs(20);
 
 /// The most sessions that are listed.
@@ -112,18 +114,18 @@ pub(crate) struct Codex {
     pool: Pool<Server>,
 }
 
-/// What is kept of a session.
+/// State of a session.
 #[derive(Default)]
 pub(crate) struct State(Kept);
 
 #[derive(Default)]
 enum Kept {
-    /// It was not started.
+    /// Not started.
     #[default]
     None,
-    /// A thread of the app server, and the failure of its start, which its first turn tells.
+    /// A thread of the app server, and the failure of its start, which its first turn reports.
     Thread(Box<Thread>, Option<Error>),
-    /// One process a turn.
+    /// One process per turn.
     Exec(Box<Exec>),
 }
 
@@ -135,12 +137,12 @@ impl Codex {
         }
     }
 
-    /// What a session asks for, not yet begun.
+    /// Returns a session with its options, not yet begun.
     async fn session(&self, session: &Session, start: SessionStart) -> Result<Kept, Error> {
         let common = self.settings.common();
         let asked_env = start.env.clone().unwrap_or_default();
         let mut options = Options::read(session, &common, start).await?;
-        // It stands in the command line, and is not an option there.
+        // It is used in the command line, and must not be an option there.
         resume::settle(session, &mut options, |id| !id.starts_with('-')).await;
         let policy = Policy::of(&self.settings, &options)?;
         let (launch, tool_env) = command_line::app_server(&options, &common.env, &asked_env);

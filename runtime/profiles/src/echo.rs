@@ -12,7 +12,7 @@ use trunkline_sdk::{
 
 use self::command::Command;
 
-/// How often quiet work says that it goes on.
+/// Interval between signs of life during quiet work.
 const WORKING: Duration = Duration::from_secs(5);
 
 /// Echoes its input. An input that begins with `/` may be a command; one that it does not know is echoed too.
@@ -29,7 +29,7 @@ const WORKING: Duration = Duration::from_secs(5);
 pub struct Echo;
 
 impl Adapter for Echo {
-    /// How many tools were called: a later turn uses another id.
+    /// Number of called tools: a later turn uses another id.
     type State = u64;
 
     async fn turn(&self, turn: Turn, input: Input, calls: &mut u64) -> Result<(), Error> {

@@ -40,17 +40,17 @@ use crate::{
     raw_process::{ProcessEvent, RawProcess, diagnose, find, no_command, not_installed},
 };
 
-/// What a program has between SIGTERM and SIGKILL.
+/// Time between SIGTERM and SIGKILL.
 const TERM: Duration = Duration::from_millis(300);
 
-/// How long an interrupted program is listened to: less than a handler has after a stop,
+/// Time to read an interrupted program: less than a handler has after a stop.
 const INTERRUPTED: Duration = Duration::from_millis(1500);
 
 /// and how long it must be quiet to count as waiting for the next input.
 const SETTLED: Duration = Duration::from_millis(400);
 
-/// How long a program that has closed its stdin has to end, which says more of it than that it
-/// takes no input.
+/// Time for a program that has closed its stdin to end: its exit is more informative than the
+/// refused input.
 const DEAF: Duration = Duration::from_secs(1);
 
 /// Speaks with an interactive program.
@@ -59,7 +59,7 @@ pub(crate) struct GenericCli {
     config: CliConfig,
     endings: Endings,
     own: Own,
-    /// The one process of all sessions, where there is only one.
+    /// The one process of all sessions, if there is only one.
     shared: Arc<Mutex<Slot>>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) struct GenericCli {
 pub(crate) struct Conversation {
     options: Options,
     slot: Arc<Mutex<Slot>>,
-    /// Which process it spoke with last, counted from 1.
+    /// Number of the process that it last used, from 1.
     spoke_with: u64,
 }
 
@@ -145,7 +145,8 @@ impl GenericCli {
             .ok_or_else(|| Error::other("the program has ended"))
     }
 
-    /// Waits for the first prompt of a program that has prompts. What it says until then belongs to no turn.
+    /// Waits for the first prompt of a program with prompts. Its output until then belongs to no
+    /// turn.
     async fn greet(&self, turn: &Turn, process: &mut RawProcess) -> Result<(), Error> {
         let Endings {
             prompt: prompt @ Some(_),
@@ -193,7 +194,7 @@ impl GenericCli {
         }
     }
 
-    /// One input and its answer.
+    /// Sends one input and reads its answer.
     async fn converse(
         &self,
         turn: &Turn,
@@ -398,7 +399,8 @@ impl Adapter for GenericCli {
     }
 }
 
-/// What the profile is for; whether it can tell the end of a turn depends on its configuration.
+/// Returns the description of the profile; the configuration decides whether it can detect the end
+/// of a turn.
 pub(crate) fn description(tells_ends: bool) -> Description {
     describe::plain("generic-cli", "interactive", tells_ends)
         .use_when(

@@ -268,7 +268,7 @@ impl Adapter for GenericHttp {
             .map(|file| file.file_path.as_str())
             .collect();
         let paths = paths.join("\n");
-        // Where no template has a place for files, the input tells of them.
+        // If no template has a place for files, the input mentions them.
         let files = if self.templates().any(|template| template.holds("files")) {
             Vec::new()
         } else {
@@ -294,7 +294,7 @@ impl Adapter for GenericHttp {
                 Err(Error::new(Category::Timeout, text))
             })
         };
-        // Dropping the exchange closes its connection: the server sees that no one waits.
+        // Dropping the exchange closes its connection, which the server notices.
         let end = until_stopped(&turn, exchange).await?;
         turn.finish(end);
         Ok(())
@@ -410,7 +410,7 @@ fn client(config: &HttpConfig) -> Result<Client, String> {
         }
         .build()
     };
-    // Where the system trusts no one, what needs no trust still works.
+    // If the system has no trusted certificates, requests without TLS still work.
     build(false)
         .or_else(|_| build(true))
         .map_err(|error| format!("no HTTP client: {}", innermost(&error)))
@@ -442,10 +442,10 @@ fn hide_credentials(config: &HttpConfig) {
     };
     let plain = |part: &str| percent_decode_str(part).decode_utf8_lossy().into_owned();
     let (user, password) = (plain(url.username()), url.password().map(plain));
-    // A token may stand alone, as the user.
+    // A token may be the user, without a password.
     let secret = password.clone().unwrap_or_else(|| user.clone());
     if !secret.is_empty() {
-        // As it is, as it stands in the address, and as it is sent.
+        // Plain, as in the address, and as sent.
         let written = url.password().unwrap_or(url.username()).to_owned();
         let sent = BASE64.encode(format!("{user}:{}", password.unwrap_or_default()));
         redact::register_all([secret, written, sent].map(|value| ("base_url", value)));

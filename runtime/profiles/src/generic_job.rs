@@ -135,7 +135,7 @@ impl Adapter for GenericJob {
                 Err(error)
             }
         };
-        // Gone before the turn's end says that the run is over.
+        // Removed before the turn's end reports that the run is over.
         drop(file);
         let (output_bytes, ending) = output.finish(&turn).await;
         let estimate = || {

@@ -18,7 +18,7 @@ fn main() -> ExitCode {
         .unwrap_or_default();
     trunkline_profiles::run(&name, arguments).unwrap_or_else(|| {
         let names: Vec<_> = trunkline_profiles::PROFILES.iter().map(|profile| profile.name).collect();
-        // No one is left to be told where stderr is closed.
+        // If stderr is closed, the error cannot be reported.
         drop(writeln!(
             std::io::stderr(),
             "no built-in adapter is called {name:?}; there are: {}\nusage: trunkline-adapter NAME [--describe | --diagnose | --log-out]",

@@ -1,4 +1,4 @@
-//! `mock`: an adapter that does what a script says.
+//! `mock`: an adapter that follows a script.
 
 mod script;
 
@@ -16,13 +16,13 @@ use self::script::{Event, Next, ScriptedTurn, Step, Usage, fill, is_plain};
 pub(crate) use self::script::{MockConfig, Progress};
 use crate::play::{play, rest};
 
-/// How often quiet work says that it goes on.
+/// Interval between signs of life during quiet work.
 const WORKING: Duration = Duration::from_secs(5);
 
-/// What is written has time to reach the pipe before the process ends.
+/// Time for output to reach the pipe before the process ends.
 const LAST_WORDS: Duration = Duration::from_millis(50);
 
-/// Does what a script says, for tests of hosts and of what is built on them.
+/// Follows a script, for tests of hosts and of programs built on them.
 #[derive(Debug)]
 pub(crate) struct Mock {
     config: MockConfig,

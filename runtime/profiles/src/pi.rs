@@ -59,7 +59,7 @@ const HONOURED: [&str; 5] = [
     "skills",
 ];
 
-/// Whether the list names tools only, without patterns of their arguments.
+/// Returns true if the list contains only names of tools, without patterns of their arguments.
 fn are_names(tools: &[String]) -> bool {
     tools
         .iter()
@@ -76,7 +76,7 @@ impl Adapter for PiAdapter {
 
     async fn start(&self, session: &Session, start: SessionStart) -> Result<Self::State, Error> {
         let mut options = Options::read(session, &self.settings.common(), start).await?;
-        // pi takes a path as well, and would open whatever file is there.
+        // pi accepts a path as well, and would open any file there.
         resume::settle(session, &mut options, native_id::is_uuid).await;
         let (servers, mut warnings) = mcp::parse(&options, McpVariables::Braced);
         let (extension, left_out) = McpExtension::new(servers)?;
@@ -133,7 +133,7 @@ impl Adapter for PiAdapter {
             .steerable()
     }
 
-    /// pi asks no one before a tool runs, so a pattern cannot be enforced: only names of tools are.
+    /// pi never asks before a tool runs, so a pattern cannot be enforced: only names of tools can.
     fn greet(&self, start: &SessionStart) -> SessionInfo {
         describe::greeting(&HONOURED, start, |option| match option {
             "allowed_tools" => start.allowed_tools.as_deref().is_none_or(are_names),

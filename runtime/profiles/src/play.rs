@@ -12,8 +12,8 @@ use trunkline_sdk::{
 
 use crate::agent::deadlines::within;
 
-/// Sends a message in a turn. Requests are made anew and waited for; ids of sessions, turns and
-/// requests are those of today. Returns the end of the turn, if the message is one.
+/// Sends a message in a turn. Requests are made anew and awaited; ids of sessions, turns and
+/// requests are new ones. Returns the end of the turn, if the message is one.
 ///
 /// `approved` is the decision on a recorded request: the turn continues as recorded, and a
 /// different decision is reported. After the time `withdrawn` a request is taken back.

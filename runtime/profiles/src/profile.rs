@@ -1,4 +1,4 @@
-//! Which profiles there are, and how one is run.
+//! The profiles, and their execution.
 
 use std::{ffi::OsString, marker::PhantomData, process::ExitCode, sync::LazyLock, time::Duration};
 
@@ -16,18 +16,20 @@ use crate::{
     Echo, claude_code, codex, generic_cli, generic_http, generic_job, mock, oneshot, pi, replay,
 };
 
-/// How long what an ended adapter has dropped may take to be gone. What is left of the 5 s of [process.1] is its host's.
+/// Time for the dropped processes of an ended adapter to end. The rest of the 5 s of [process.1]
+/// belongs to its host.
 const SETTLE: Duration = Duration::from_secs(1);
 
-/// Why an object is not a configuration of a profile, and at which key. The text may show the value.
+/// Reason why an object is not a configuration of a profile, with the key. The text may contain the
+/// value.
 pub type Refused = serde_path_to_error::Error<serde_json::Error>;
 
 /// A built-in adapter.
 #[derive(Debug, Clone, Copy)]
 pub struct Profile {
-    /// What the configuration and `trunkline adapter` call it.
+    /// Name in the configuration and for `trunkline adapter`.
     pub name: &'static str,
-    /// What it is for, in a line.
+    /// Purpose, in a line.
     pub description: &'static str,
     /// The agent that it wraps, if any.
     agent: Option<&'static AgentFile>,
@@ -96,12 +98,14 @@ impl Profile {
         })
     }
 
-    /// The variables that choose its agent's model, where neither session nor configuration names one.
+    /// Returns the variables that choose its agent's model, if neither session nor configuration
+    /// names one.
     pub fn model_variables(&self) -> impl Iterator<Item = &'static str> + use<> {
         model::variables(self.name)
     }
 
-    /// Whether its adapter works in any folder that a session names. Those that do not have no use for one.
+    /// Returns true if its adapter works in any folder that a session names. The others have no use
+    /// for one.
     #[must_use]
     pub fn knows_folders(&self) -> bool {
         !WITHOUT_FOLDERS.contains(&self.name)
@@ -135,8 +139,8 @@ pub struct WrappedAgent {
     pub program: &'static str,
     /// Command that installs it.
     pub install: &'static str,
-    /// Version that was run in the tests with real programs. Nothing if none was: the facts are those of
-    /// `documentation`.
+    /// Version that was run in the tests with real programs; `None` if none was: the facts come
+    /// from `documentation`.
     pub tested: Option<&'static str>,
     /// Page of the agent's own documentation.
     pub documentation: &'static str,
@@ -317,7 +321,7 @@ mod tests {
 
     use super::*;
 
-    /// The schema that is checked in, and that of the type.
+    /// The checked-in schema, and the schema of the type.
     #[derive(Debug, Clone, Copy)]
     pub(super) struct Checked {
         pub(super) name: &'static str,

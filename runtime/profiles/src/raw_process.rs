@@ -20,7 +20,7 @@ use crate::{
     utf8::Decoder,
 };
 
-/// Output that comes in small pieces is gathered until so much of it is there,
+/// Size up to which small pieces of output are gathered.
 const GATHERED: usize = 8 * 1024;
 
 /// or nothing has come for so long,
@@ -29,18 +29,18 @@ const QUIET: Duration = Duration::from_millis(50);
 /// or the first of it has waited for so long.
 const LONGEST: Duration = Duration::from_millis(200);
 
-/// How long pipes are read after the process, and with it its tree, has ended.
+/// Time to read pipes after the process, and with it its tree, has ended.
 const LAST_CALL: Duration = Duration::from_secs(1);
 
-/// How much of the last line on stderr is reported, in bytes.
+/// Reported bytes of the last line on stderr.
 const TOLD: usize = 1024;
 
-/// What a program did.
+/// Event of a program.
 #[derive(Debug)]
 pub(crate) enum ProcessEvent {
-    /// It wrote text on one of its two channels.
+    /// Text on one of its two channels.
     Text(Channel, String),
-    /// It has ended, and all that it wrote was told.
+    /// The end, after all of its output.
     Ended(Exit),
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct RawProcess {
     stdout: Stream<ChildStdout>,
     stderr: Stream<ChildStderr>,
     last_line: LastLine,
-    /// How it ended, and until when its pipes are read after that.
+    /// Exit, and the time until which its pipes are read after that.
     ended: Option<(Exit, Instant)>,
     name: String,
 }
@@ -86,15 +86,15 @@ impl RawProcess {
         })
     }
 
-    /// Its stdin, once; dropping it is the program's end of input.
+    /// Returns its stdin, once; dropping it is the program's end of input.
     pub(crate) fn take_stdin(&mut self) -> Option<ChildStdin> {
         self.stdin.take()
     }
 
-    /// What it does next.
+    /// Returns its next event.
     ///
     /// # Cancel safety
-    /// Nothing that it wrote is lost.
+    /// Cancel safe: no output is lost.
     pub(crate) async fn next(&mut self) -> ProcessEvent {
         loop {
             let until = self.ended.map(|(_, until)| until);
@@ -163,7 +163,7 @@ impl RawProcess {
         }
     }
 
-    /// Its name without its folder.
+    /// Returns its name without its folder.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -222,7 +222,7 @@ impl<R: AsyncRead + Unpin> Stream<R> {
         }
     }
 
-    /// What is to be passed on now; `over`: nothing more is waited for.
+    /// Returns the text to pass on now; `over` is true if no more is awaited.
     fn due(&mut self, over: bool) -> Option<String> {
         let due = self.flush_at()?;
         if !(over || self.ended || self.gathered.len() >= GATHERED || due <= Instant::now()) {
@@ -268,7 +268,8 @@ impl LastLine {
     }
 }
 
-/// The file that a start of a program runs, in the folders of `path`, else in those of this process.
+/// Returns the file that a start of a program runs, in the folders of `path`, otherwise in those
+/// for this process.
 pub(crate) fn find(
     program: &str,
     path: Option<&OsStr>,
@@ -291,7 +292,7 @@ pub(crate) fn find(
         .find(runs)
 }
 
-/// What `--diagnose` says of a program and of the directory that it runs in.
+/// Returns the `--diagnose` checks of a program and its directory.
 pub(crate) fn diagnose(program: &str, work_dir: &str) -> Vec<Check> {
     let folder = (!work_dir.is_empty()).then(|| Path::new(work_dir));
     let mut checks = Vec::new();

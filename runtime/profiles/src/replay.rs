@@ -19,7 +19,7 @@ use crate::play::{play, report_session, rest};
 /// Interval at which a pause of the recording reports that the turn works.
 const WORKING: Duration = Duration::from_secs(10);
 
-/// What is played, and how fast.
+/// Recording to play, and its speed.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -27,7 +27,8 @@ pub(crate) struct ReplayConfig {
     /// The recording: JSON lines of records with their time, of a conformance transcript, of an adapter's own messages,
     /// or of `trunkline run --json`.
     file: PathBuf,
-    /// How fast: 1 as it was, 2 twice as fast, 0 at once. What has no times is played at once.
+    /// Speed: 1 as recorded, 2 twice as fast, 0 at once. A recording without times is played at
+    /// once.
     #[serde(default = "as_it_was", deserialize_with = "forwards")]
     #[cfg_attr(test, schemars(range(min = 0.0)))]
     speed: f64,
@@ -204,7 +205,7 @@ fn load(file: &Path, session: &str) -> Result<Recording, String> {
     if file.as_os_str().is_empty() {
         return Err("`file` is empty: it names the recording".to_owned());
     }
-    // A relative path leads from where the adapter runs: the message says where that is.
+    // A relative path starts at the adapter's directory, which the message names.
     let shown = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let told = |why: String| format!("the recording {} {why}", shown.display());
     let is_file = std::fs::metadata(file)

@@ -25,13 +25,13 @@ impl Decoder {
         String::from_utf8_lossy(&bytes[..whole]).into_owned()
     }
 
-    /// What is held at the end, which no rest can come for.
+    /// Returns the held bytes at the end, which cannot be completed.
     pub(crate) fn finish(&mut self) -> String {
         String::from_utf8_lossy(&std::mem::take(&mut self.held)).into_owned()
     }
 }
 
-/// How many bytes at the end begin a character and do not end it.
+/// Returns the number of bytes at the end that begin a character and do not complete it.
 fn unfinished(bytes: &[u8]) -> usize {
     let tail = &bytes[bytes.len().saturating_sub(3)..];
     let Some(back) = tail

@@ -1,4 +1,4 @@
-//! The profile `acp` as a real process, with an agent that does what its prompts say.
+//! The profile `acp` as a real process, with an agent that is controlled by its prompts.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails its test")]
 
@@ -62,7 +62,7 @@ fn all_gone(word: &str) {
     }
 }
 
-/// A word of this test run alone.
+/// Returns a word that is unique to this test run.
 fn word(name: &str) -> String {
     format!("{name}-{}", std::process::id())
 }
@@ -602,7 +602,7 @@ fn errors_have_their_categories() {
             "{error}"
         );
     }
-    // Ordinary text is not an error, whatever it says.
+    // Ordinary text is not an error, whatever it contains.
     let turn = adapter.send(
         "s",
         &steps(&json!([{ "say": "Error: 429 too many requests" }])),
@@ -1225,7 +1225,8 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
             .contains(&json!("skills")),
         "{ready}"
     );
-    // A command of the agent's own goes alone, and before a skill of its name.
+    // A command of the agent's own is sent without additions, and has precedence over a skill of
+    // its name.
     let turn = adapter.send("s", "/plan it");
     assert_eq!(
         (turn.text().as_str(), turn.logs("meta").len()),
@@ -1248,7 +1249,7 @@ fn skills_are_told_as_commands_and_put_into_the_inputs_that_call_them() {
             .unwrap()
             .contains("/no/such/skill")
     }));
-    // What is neither is reported, and goes as it is with what still is to go before it.
+    // An unknown call is reported, and sent unchanged after the pending additions.
     let turn = adapter.send("s", "/nope it");
     assert!(
         turn.text().starts_with("The user may call") && turn.text().ends_with("\n\n/nope it"),
@@ -1382,7 +1383,7 @@ fn a_title_of_the_agent_goes_with_its_conversation() {
         json!([{ "update": { "sessionUpdate": "session_info_update", "title": "Parser work" } }]);
     let params = adapter.send("s", &steps(&titled)).end["session_params"].clone();
     assert_eq!(params["display_id"], "Parser work");
-    // The agent does not say it again.
+    // The agent does not repeat it.
     let resume =
         json!({ "params": { "native_session_id": "old", "display_id": params["display_id"] } });
     adapter.open_with("t", json!({ "cwd": folder.path(), "resume": resume }));

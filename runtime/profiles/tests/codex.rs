@@ -1,4 +1,5 @@
-//! The profile `codex` against an app server of its own: what one process for many sessions must stand.
+//! The profile `codex` against an app server of its own: the demands on one process for many
+//! sessions.
 
 #![allow(
     clippy::unwrap_used,
@@ -14,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long anything may take on a busy machine.
+/// Timeout of everything on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 struct Hub {
@@ -137,12 +138,12 @@ impl Hub {
         std::fs::read_to_string(self.folder.path().join(name)).unwrap_or_default()
     }
 
-    /// Everything that the fake was told.
+    /// Returns all input of the fake.
     fn told(&self) -> String {
         self.read("told")
     }
 
-    /// How many app servers were started.
+    /// Returns the number of started app servers.
     fn starts(&self) -> usize {
         self.read("starts").lines().count()
     }
@@ -478,7 +479,7 @@ fn models_are_asked_for_once_and_told_to_every_session() {
         );
     }
     assert_eq!(hub.told().matches("model/list").count(), 1);
-    // Where they cannot be told, everything else goes on.
+    // If they cannot be listed, everything else continues.
     for (models, asked) in [("none", 1), ("mute", 1), ("again", 8)] {
         let mut hub = Hub::with(&json!({ "env": { "FAKE_MODELS": models } }));
         hub.open("a", &json!({}));
@@ -643,7 +644,7 @@ fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// Whether a process runs that was started by this path.
+/// Returns true if a process that was started by this path runs.
 fn runs(program: &Path) -> bool {
     let program = program.to_string_lossy().into_owned();
     let processes = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);

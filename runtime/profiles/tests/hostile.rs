@@ -1,5 +1,5 @@
-//! Agents that end, hang and flood, behind the profiles: each turn ends once and says why, others
-//! go on, and nothing is left behind.
+//! Agents that end, hang and flood, behind the profiles: each turn ends once with a reason, others
+//! continue, and nothing is left behind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on panics")]
 
@@ -24,20 +24,20 @@ use nix::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// How long a case may take.
+/// Timeout of a case.
 const LIMIT: Duration = Duration::from_secs(120);
 
 /// A deadline of the agent that a case waits for.
 const SHORT: f64 = 1.5;
 
-/// One that no case waits for.
+/// A duration that no case waits for.
 const LONG: f64 = 150.0;
 
 /// The most memory that an adapter may ever have had, in KiB. A flooding agent writes this in well
 /// under a second.
 const MEMORY: u64 = 400 * 1024;
 
-/// Whose conversations share a process.
+/// Sharing of a process among conversations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Process {
     Each,
@@ -68,10 +68,10 @@ const ACP: Profile = Profile {
     process: Process::One,
 };
 
-/// How `b` waits.
+/// Activity of `b` while it waits.
 #[derive(Debug, Clone, Copy)]
 enum Waits {
-    /// It says something again and again.
+    /// Repeated output.
     Working,
     /// A permission is open, during which no deadline runs: however slow the machine, `b` has none to miss.
     Asking,
@@ -188,7 +188,7 @@ impl Stage {
             .unwrap();
     }
 
-    /// `b`, whose agent is gone with that of `a`, learns so once.
+    /// Checks that `b`, whose agent ended with `a`'s, is informed once.
     fn b_is_told(&mut self) {
         self.hub
             .follow("b", &self.waiting, |_| false)
@@ -203,7 +203,7 @@ impl Stage {
         turn.failed(&["timeout", "process_exit"]).unwrap();
     }
 
-    /// What the end of a process means for `b`.
+    /// Checks the effect of a process's end on `b`.
     fn b_goes_on_where_its_process_does(&mut self) {
         match self.profile.process {
             Process::Each => self.b_goes_on(),
@@ -225,7 +225,8 @@ impl Stage {
         self.nothing_is_left();
     }
 
-    /// The same where an agent is stuck: `a` may be told so, and others find a working one, if not at once.
+    /// The same for a stuck agent: `a` may be informed, and others find a working one, perhaps not
+    /// at once.
     fn and_on_elsewhere(mut self) {
         let stuck = ["timeout", "process_exit"];
         let turn = self.turn("say more");

@@ -1,5 +1,5 @@
-//! What agents of older systems were given, and where a host gives it here: each input has a home,
-//! or is refused by name.
+//! Inputs of agents in older systems, and their place in a host: each input has one, or is refused
+//! by name.
 
 #![allow(
     clippy::unwrap_used,
@@ -11,7 +11,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-/// Where an input goes.
+/// Place of an input.
 #[derive(Debug, Clone, Copy)]
 enum Home {
     /// A field of `session.start`.
@@ -206,7 +206,7 @@ fn every_input_has_a_home() {
     }
 }
 
-/// Whether a type of a schema, or a message of it, has a member.
+/// Returns true if a type of a schema, or a message of it, has a member.
 fn has(schema: &Value, name: &str, member: &str) -> bool {
     let mut messages = schema["oneOf"].as_array().into_iter().flatten();
     let message = messages.find(|message| message["properties"]["type"]["const"] == name);

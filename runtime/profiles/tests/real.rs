@@ -46,10 +46,10 @@ use real::{
     scenarios::{FURTHER, SCENARIOS, Scenario},
 };
 
-/// How long one scenario of one agent may take.
+/// Timeout of one scenario of one agent.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// How many agents are tried at a time.
+/// Number of agents that are tested at the same time.
 const JOBS: usize = 2;
 
 /// The variables that choose agents and scenarios.
@@ -129,7 +129,7 @@ fn try_all(program: &Path) {
     );
 }
 
-/// Those that a variable names, or all.
+/// Returns the items that a variable names, or all.
 fn chosen<T>(
     variable: &str,
     all: &'static [T],
@@ -170,8 +170,8 @@ fn attempt(agent: &'static Agent, scenario: &Scenario, program: &Path) -> Cell {
     cell
 }
 
-/// What a cell says of how a scenario went: a failure is the agent's own where the facts say so,
-/// and it looks so.
+/// Returns the cell of a scenario's result: a failure is the agent's own if the facts list it, and
+/// it looks like it.
 fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     let Err(why) = came else { return Cell::Pass };
     let known = agent
@@ -181,10 +181,10 @@ fn judge(agent: &Agent, scenario: &Scenario, came: Step) -> Cell {
     known.map_or(Cell::Fail(why), |cannot| Cell::Cli(cannot.line.to_owned()))
 }
 
-/// What is known of the agents, in words.
+/// Known facts about the agents, in words.
 const FACTS: &str = include_str!("clis/README.md");
 
-/// What no agent may be unable to do, whose profile is one of the two.
+/// Scenarios that every agent with one of the two main profiles must pass.
 const REQUIRED: [&str; 10] = [
     "memory",
     "allow",

@@ -1,6 +1,6 @@
-//! Every recording of a real CLI, played through its profile: what comes out must be what was recorded.
+//! Every recording of a real CLI, played through its profile: the result must be as recorded.
 //!
-//! The recordings are in `tests/clis`, whose `README.md` says where they come from.
+//! The recordings are in `tests/clis`, whose `README.md` documents their origin.
 
 #![allow(
     clippy::unwrap_used,
@@ -38,7 +38,7 @@ use recordings::{
     table::{self, Table},
 };
 
-/// How many recordings are played at a time: they wait more than they work.
+/// Number of recordings that are played at the same time: they wait more than they work.
 const AT_A_TIME: usize = 6;
 
 fn main() -> ExitCode {

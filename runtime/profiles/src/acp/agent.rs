@@ -33,9 +33,10 @@ pub(crate) struct Prepared {
     pub(crate) preface: Option<String>,
     /// Files that the agent reads; removed when the session's last use of them ends.
     pub(crate) kept: Vec<Box<dyn std::any::Any + Send + Sync>>,
-    /// What could not be done as it was asked.
+    /// Requests that could not be met.
     pub(crate) warnings: Vec<String>,
-    /// Whether the launch gives the session's MCP servers: the protocol then has none to name.
+    /// True if the launch includes the session's MCP servers: they are not named in the protocol
+    /// then.
     pub(crate) has_servers: bool,
     /// Skills that are put into the inputs which call them, for want of a channel of the agent's own.
     pub(crate) skills: Roster,
@@ -87,7 +88,7 @@ impl Prepared {
     }
 }
 
-/// How such an agent is spoken to.
+/// Transport to such an agent.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -95,7 +96,7 @@ pub(crate) enum Transport {
     /// Over the Agent Client Protocol; over JSON lines where the installed version lacks it.
     #[default]
     Acp,
-    /// One process a turn, which writes JSON lines.
+    /// One process per turn, which writes JSON lines.
     Json,
 }
 
@@ -111,11 +112,12 @@ pub(crate) struct AcpAgent {
 }
 
 impl AcpAgent {
-    /// Makes the agent of a file by a configuration, of which `common` is what all agents share. `profile` is the name
-    /// that it has in lists.
+    /// Makes the agent of a file by a configuration, of which `common` is shared by all agents.
+    /// `profile` is its name in lists.
     ///
     /// # Panics
-    /// If the file has no `acp`: those of built-in agents are checked by tests, and an operator's when it is read.
+    /// If the file has no `acp`: files of built-in agents are checked by tests, and an operator's
+    /// when it is read.
     pub(crate) fn new(
         profile: &'static str,
         file: &'static AgentFile,
@@ -186,7 +188,7 @@ impl AcpAgent {
         self.option("transport").unwrap_or_default()
     }
 
-    /// Who decides on permissions.
+    /// Returns the authority for permissions.
     pub(crate) fn permissions(&self) -> Permissions {
         self.option("permission").unwrap_or_default()
     }
@@ -363,7 +365,7 @@ impl AcpAgent {
         unset.fold(launch, |launch, name| launch.without(name))
     }
 
-    /// Values of an option: the session's, and those of the configuration.
+    /// Returns the values of an option: the session's, and those in the configuration.
     fn values<'o>(&'o self, name: &str, options: &'o Options) -> Vec<Cow<'o, str>> {
         let borrowed = |values: &'o [String]| {
             values

@@ -8,13 +8,13 @@ use super::initialize::FailuresAsText;
 /// The longest text that is held back for a look, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// What a turn has said so far.
+/// Answer of a turn so far.
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     watched: FailuresAsText,
-    /// What may be a failure, until something else comes.
+    /// Text that may be a failure, until other output follows.
     held: Option<Output>,
-    /// The agent itself has said that its model failed.
+    /// True if the agent itself has reported that its model failed.
     failed: bool,
 }
 
@@ -26,7 +26,7 @@ impl Answer {
         }
     }
 
-    /// The model has failed, says the agent.
+    /// Records the agent's report that its model failed.
     pub(crate) fn system_error(&mut self) {
         self.failed = true;
     }
@@ -46,8 +46,8 @@ impl Answer {
         self.held.take()
     }
 
-    /// The turn ends well, says the agent: what was held back is reported, unless it is the failure
-    /// that it looks like.
+    /// Ends the turn that the agent reports as successful: held text is passed on, unless it is the
+    /// failure that it looks like.
     pub(crate) fn end(
         &mut self,
         answer: &Value,
@@ -82,7 +82,7 @@ impl Answer {
     }
 }
 
-/// The provider's error, where the text is nothing but that.
+/// Returns the provider's error, if the text consists only of that.
 fn error_of(text: &str) -> Option<Value> {
     let text = text.trim();
     if !text.starts_with('{') {
@@ -94,7 +94,7 @@ fn error_of(text: &str) -> Option<Value> {
         .filter(|error| !error.is_null())
 }
 
-/// What a person reads of a failure.
+/// Returns the text of a failure for a person.
 fn failure_text(text: &str) -> String {
     let text = text.trim();
     let text = text.strip_prefix("Error: ").unwrap_or(text);

@@ -17,7 +17,7 @@ const GATEWAYS: [&str; 2] = ["kilo", "opencode"];
 pub(crate) struct Choice {
     pub(crate) values: Vec<NamedValue>,
     pub(crate) current: Option<String>,
-    /// The configuration option that chooses, where no method of its own does.
+    /// Configuration option for the choice, if there is no method of its own.
     pub(crate) option: Option<String>,
     /// An option beside that method, and the ids that it takes: they may be others.
     beside: Option<(String, Vec<NamedValue>)>,
@@ -255,8 +255,8 @@ impl Choices {
         Some(listed.unwrap_or_else(|| self.model.choose_id(session, asked, method, member)))
     }
 
-    /// Whether the model in force is one of a provider that the user has configured: a gateway of
-    /// the agent's own needs a login.
+    /// Returns true if the model in force belongs to a provider that the user has configured: a
+    /// gateway of the agent's own needs a login.
     pub(crate) fn has_configured_provider(&self) -> bool {
         let provider = self
             .model
@@ -334,7 +334,7 @@ impl Choices {
     }
 }
 
-/// Whether the agent asks no one in a mode of this name, or runs what it likes.
+/// Returns true if an agent in a mode of this name never asks, or runs anything.
 pub(crate) fn is_dangerous_mode(id: &str) -> bool {
     let id: String = id
         .to_ascii_lowercase()

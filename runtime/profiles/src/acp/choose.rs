@@ -10,7 +10,7 @@ use super::session::AcpSession;
 use super::translate::Reader;
 use crate::agent::failure;
 
-/// Sets a mode. One in which the agent asks no one needs the configuration's word.
+/// Sets a mode. One in which the agent never asks must be allowed by the configuration.
 pub(crate) async fn choose_mode(
     acp: &Acp,
     acp_session: &AcpSession,
@@ -86,11 +86,11 @@ pub(crate) async fn choose_effort(
     Ok(())
 }
 
-/// Sets one of the agent's own options. A value by whose name the agent asks no one needs the
-/// configuration's word.
+/// Sets one of the agent's own options. A value with which the agent never asks, by its name, must
+/// be allowed by the configuration.
 ///
 /// # Errors
-/// The reason why the option stays as it is.
+/// The reason why the option is unchanged.
 pub(crate) async fn choose_option(
     acp: &Acp,
     acp_session: &AcpSession,

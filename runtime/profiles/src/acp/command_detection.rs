@@ -1,5 +1,5 @@
-//! What an input calls by its first word: a command of the agent's own, which passes as it is, or a
-//! skill of the session.
+//! Detects a call in the first word of an input: a command of the agent's own, which passes
+//! unchanged, or a skill of the session.
 
 use std::borrow::Cow;
 
@@ -14,18 +14,18 @@ use crate::agent::skills::Roster;
 pub(crate) struct DetectedCommand<'i> {
     /// The text for the agent.
     pub(crate) text: Cow<'i, str>,
-    /// Whether the agent takes it for a command, or may: then nothing goes before it.
+    /// True if the agent treats it as a command, or may: then nothing may precede it.
     pub(crate) is_command: bool,
-    /// What to tell on the side.
+    /// Additional note to the user.
     pub(crate) note: Option<Note>,
 }
 
-/// That a skill was not put into an input.
+/// Note that a skill was not put into an input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Note {
-    /// What was called.
+    /// Name of the called skill.
     name: String,
-    /// What to tell.
+    /// Text of the note.
     text: String,
     is_skill: bool,
 }
@@ -36,12 +36,13 @@ impl Note {
         meta_log(self.text)
     }
 
-    /// Whether it is known to be true: an agent that has told no commands yet may have one of that name.
+    /// Returns true if it is known to be correct: an agent that has not listed its commands yet may
+    /// have one of that name.
     pub(crate) fn is_due(&self, reader: &Reader) -> bool {
         self.is_skill || reader.knows_commands()
     }
 
-    /// Whether it is true as far as is known now.
+    /// Returns true if it is correct as far as is known now.
     pub(crate) fn holds(&self, reader: &Reader) -> bool {
         self.is_skill || !reader.has_command(&self.name)
     }
@@ -146,7 +147,7 @@ mod tests {
         assert!(call.is_command && !note.is_due(&silent));
         assert!(!note.holds(&reader(&["compact"])) && note.holds(&reader(&["plan"])));
         assert!(!detect("/review now", &skills, &silent).is_command);
-        // Without skills no one has called one.
+        // Without skills, none was called.
         let call = detect("/compact now", &Roster::default(), &silent);
         assert_eq!((call.is_command, call.note), (true, None));
         std::fs::remove_file(folder.path().join("SKILL.md")).unwrap();

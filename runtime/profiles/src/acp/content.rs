@@ -12,7 +12,7 @@ pub(crate) const LONGEST_RESULT: usize = 256 * 1024;
 const MOST_DIFFS: usize = 64;
 const LONGEST_DIFF: usize = 256 * 1024;
 
-/// What a tool call shows.
+/// Content of a tool call.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Content {
     pub(crate) text: String,
@@ -66,7 +66,7 @@ pub(crate) fn blocks(tool_call: &Value) -> impl Iterator<Item = &Value> {
     contents.filter_map(|one| one.get("content"))
 }
 
-/// The text of a content block: what it says, or what it points to.
+/// Returns the text of a content block: its own, or that of its reference.
 pub(crate) fn block(block: &Value) -> String {
     match text(block, "type") {
         Some("text") => text(block, "text").unwrap_or_default().to_owned(),
@@ -110,7 +110,7 @@ fn diff(one: &Value) -> Option<Diff> {
     })
 }
 
-/// What a tool's raw output says, where its content says nothing.
+/// Returns the text of a tool's raw output, for a tool without other content.
 pub(crate) fn raw_output(output: &Value) -> Option<&str> {
     if let Some(said) = output.as_str() {
         return Some(said);

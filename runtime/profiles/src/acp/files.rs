@@ -22,7 +22,7 @@ const LARGEST: u64 = 16 * 1024 * 1024;
 /// The code for a file that is not there.
 const NOT_FOUND: i64 = -32002;
 
-/// How many names a file may have.
+/// Number of names that a file may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Links {
     Any,
@@ -53,7 +53,7 @@ impl Directories {
         Self(absolute.map(looked_up).collect())
     }
 
-    /// Whether a path lies in one of them, by its names alone.
+    /// Returns true if a path is within one of them, by its text.
     pub(crate) fn contain(&self, path: &Path) -> bool {
         self.split(path).is_ok()
     }
@@ -98,10 +98,10 @@ impl Directories {
         Ok(json!({ "content": contents }))
     }
 
-    /// What is in a file that is to be handed on: one that has no other name, which may lie outside.
+    /// Returns the content of a file to pass on: one without another name, which may be outside.
     ///
     /// # Errors
-    /// Why it is not read.
+    /// The reason why it is not read.
     pub(crate) fn file(&self, path: &str) -> Result<Vec<u8>, (i64, String)> {
         self.contents(path, Links::One)
     }
@@ -149,11 +149,11 @@ impl Directories {
         Ok((file, metadata))
     }
 
-    /// A directory of the session for a program to run in: the first, or one that is asked for and
-    /// lies within.
+    /// Returns a directory of the session for a program to run in: the first, or a requested one
+    /// within the session's.
     ///
     /// # Errors
-    /// Where it does not.
+    /// The requested directory is outside.
     pub(crate) fn directory(&self, asked: Option<&str>) -> Result<Option<PathBuf>, (i64, String)> {
         let Some(asked) = asked else {
             return Ok(self.0.first().map(|directory| directory.real.clone()));
@@ -233,7 +233,8 @@ fn open_beneath(root: OwnedFd, rest: &Path, flags: OFlags, mode: Mode) -> Result
 fn open_directory(at: BorrowedFd<'_>, name: &std::ffi::OsStr) -> Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(at, name, flags, Mode::empty()).map_err(|errno| match errno {
-        // A link is not a directory here; a look tells them apart, for the report only.
+        // A link is reported as no directory here; a check distinguishes the two, only for the
+        // report.
         Errno::NOTDIR if is_link(at, name) => Errno::LOOP,
         errno => errno,
     })

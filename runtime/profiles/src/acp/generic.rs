@@ -18,7 +18,7 @@ settings! {
     {
         /// A file that describes the agent, for one that is not known by name; `command` then takes the place of its program.
         agent_file: String = String::new(),
-        /// Who decides when the agent asks for a permission: `ask` the host, `deny` all, or `dangerous-allow` all.
+        /// Authority for permissions: `ask` the host, `deny` all, or `dangerous-allow` all.
         permission: Permissions = Permissions::Ask,
         /// Offers the agent to read and write files in the session's directories through the host, without a question.
         client_files: bool = false,

@@ -1,4 +1,4 @@
-//! What an agent says of itself in its answer to `initialize`, and how some differ from the specification.
+//! An agent's answer to `initialize`, and known deviations from the specification.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,11 +11,11 @@ use crate::agents;
 /// The version of the protocol that is spoken.
 pub(crate) const VERSION: u64 = 1;
 
-/// What an agent is and can.
+/// Identity and capabilities of an agent.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct InitializeResponse {
     pub(crate) name: Option<String>,
-    /// Goes on with sessions and repeats what was said.
+    /// True if it resumes sessions and replays them.
     pub(crate) loads: bool,
     /// Goes on with sessions and repeats nothing.
     pub(crate) resumes: bool,
@@ -40,21 +40,21 @@ pub(crate) struct InitializeResponse {
 pub(crate) struct Login {
     pub(crate) id: String,
     pub(crate) name: String,
-    /// The variables that it needs, where it says so.
+    /// Variables that it needs, if it names them.
     pub(crate) variables: Vec<String>,
     /// True if a person logs in with the agent's own program.
     needs_terminal: bool,
 }
 
-/// How an agent differs from the specification, known by its name.
+/// Deviations of an agent from the specification, known by its name.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Quirks {
-    /// The usage of a prompt is that of the session so far.
+    /// The usage of a prompt covers the session so far.
     pub(crate) running_usage: bool,
     /// A failure of the model comes as text, and the prompt ends well.
     pub(crate) failures_as_text: FailuresAsText,
-    /// It goes on repeating what was said after it has answered `session/load`.
+    /// Continues the replay after it has answered `session/load`.
     pub(crate) repeats_late: bool,
     /// `toolCallId` begins with the tool's name and `__`.
     pub(crate) names_tools_in_ids: bool,
@@ -64,7 +64,7 @@ pub(crate) struct Quirks {
     pub(crate) appends_system_prompt: bool,
     /// Ends a turn well whose model was cut off, and counts no tokens for it.
     pub(crate) hides_cuts: bool,
-    /// Asks its model again, forever, where an answer broke off.
+    /// Repeats the request to its model, without limit, when an answer breaks off.
     pub(crate) restarts: bool,
     /// A request of permission names a call that there is not, beside the one that it asks about.
     pub(crate) asks_by_ids_of_their_own: bool,
@@ -72,11 +72,11 @@ pub(crate) struct Quirks {
     pub(crate) announces_commands: bool,
     /// Ends a turn well, and without a word, whose model failed.
     pub(crate) fails_in_silence: bool,
-    /// Asks no one in its mode `auto`, which other agents have for one in which they ask less.
+    /// Never asks in its mode `auto`, which for other agents means asking less.
     pub(crate) never_asks_in_auto: bool,
 }
 
-/// How an agent tells by text that the model failed.
+/// Text by which an agent reports that the model failed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum FailuresAsText {
@@ -156,7 +156,7 @@ impl InitializeResponse {
         })
     }
 
-    /// What it is called in an error.
+    /// Returns its name in an error.
     pub(crate) fn called(&self) -> &str {
         self.name.as_deref().unwrap_or("the agent")
     }
@@ -192,7 +192,7 @@ impl InitializeResponse {
         ids.join(", ")
     }
 
-    /// What to do without credentials: the variables and logins that the agent names.
+    /// Returns the login hint: the variables and logins that the agent names.
     pub(crate) fn login_hint(&self) -> String {
         let variables: Vec<&str> = self
             .logins
@@ -235,7 +235,7 @@ impl Login {
         let mut variables: Vec<String> = told.take(16).map(str::to_owned).collect();
         variables.extend(text(method, "varName").map(str::to_owned));
         if variables.is_empty() {
-            // Those of the agents that take a key from their environment without saying so.
+            // Variables of agents that take a key from their environment without naming it.
             let known: &[&str] = match id {
                 "gemini-api-key" => &["GEMINI_API_KEY"],
                 "vertex-ai" => &["GOOGLE_API_KEY", "GOOGLE_GENAI_USE_VERTEXAI"],

@@ -1,4 +1,4 @@
-//! One session's share of an agent: what is read of it, and what it is reported.
+//! A session's share of an agent: its incoming messages, and the commands to the agent.
 
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ pub(super) const TURN_OVER: &str = "the turn is over";
 /// The answer to a prompt.
 pub(crate) type Prompt = Pin<Box<dyn Future<Output = Result<Value, CallError>> + Send>>;
 
-/// What is read of a session.
+/// Incoming message of a session.
 #[derive(Debug)]
 pub(crate) enum Message {
     /// An update's parameters.
@@ -41,9 +41,9 @@ pub(crate) enum Message {
     Taken,
     /// The answer to the prompt.
     Prompted(Result<Value, CallError>),
-    /// The content of a file that was to be read, if it may be.
+    /// The content of a requested file, if it may be read.
     Read(Option<Vec<u8>>),
-    /// The agent answers nothing any more.
+    /// The agent no longer answers.
     Mute,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Request {
     Elicitation(Value),
 }
 
-/// What an agent is reported, or what is done for it.
+/// Command to an agent, or an action on its behalf.
 #[derive(Debug)]
 pub(crate) enum Command {
     /// `session/prompt` with these blocks. Its answer is a message.
@@ -81,7 +81,7 @@ pub(crate) struct SessionLine<'s> {
     is_serving: bool,
     /// A prompt that is not answered.
     pub(crate) prompt: Option<Prompt>,
-    /// What comes before anything that waits.
+    /// Messages that precede the waiting ones.
     first: VecDeque<Message>,
     /// The prompt's answer: all that was sent before it comes first.
     answer: Option<Result<Value, CallError>>,
@@ -90,12 +90,12 @@ pub(crate) struct SessionLine<'s> {
     starting: HashMap<String, Id>,
 }
 
-/// What was done beside reading.
+/// Result of work besides reading.
 enum Done {
     Nothing,
     /// The request for a program was answered.
     Ran(Id),
-    /// The agent answers nothing any more.
+    /// The agent no longer answers.
     Mute,
 }
 
@@ -127,12 +127,12 @@ impl<'s> SessionLine<'s> {
         line
     }
 
-    /// What waits to be read.
+    /// Returns the queue of incoming messages.
     pub(crate) fn inbox(&self) -> &'s Inbox {
         &self.session.inbox
     }
 
-    /// What an arrival means, unless it is served here.
+    /// Returns the message of an arrival, unless it is handled here.
     pub(crate) fn read(&self, arrival: Arrival) -> Option<Message> {
         let peer = &self.session.link.peer;
         match arrival {

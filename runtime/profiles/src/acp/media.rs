@@ -27,7 +27,7 @@ pub(crate) struct Media {
     pub(crate) source: Source,
 }
 
-/// Where its content is.
+/// Source of its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Source {
     Bytes(Vec<u8>),
@@ -35,7 +35,7 @@ pub(crate) enum Source {
     Path(PathBuf),
 }
 
-/// How much a session may deliver yet.
+/// Bytes that a session may still deliver.
 #[derive(Debug, Default)]
 pub(crate) struct Allowance {
     files: usize,
@@ -111,7 +111,7 @@ impl Media {
     }
 }
 
-/// What tells the content of a block from others, without a look at what it means.
+/// Returns the identity of a block's content, without interpreting it.
 pub(crate) fn identity(block: &Value) -> Option<&str> {
     let resource = || text(block.get("resource")?, "blob");
     match text(block, "type")? {
@@ -139,7 +139,7 @@ fn mime(of: &Value) -> String {
     )
 }
 
-/// What a file of a type is called by its end.
+/// Returns the file extension of a type.
 fn extension(mime: &str) -> &'static str {
     match mime {
         "image/png" => "png",

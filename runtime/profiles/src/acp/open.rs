@@ -27,8 +27,8 @@ use crate::agent::resume;
 use crate::agent::rpc::{Arrival, CallError, INTERNAL_ERROR, Inbox, Mail};
 use crate::agent::skills::Roster;
 
-/// How long an agent is quiet before it counts as done with repeating what was said: those that
-/// answer first, and others.
+/// Silence of an agent after which its replay counts as complete: for agents that answer first, and
+/// for others.
 const QUIET: Duration = Duration::from_millis(400);
 const QUIET_AT_ONCE: Duration = Duration::from_millis(20);
 
@@ -45,7 +45,7 @@ pub(crate) struct Open {
     pub(crate) skills: Roster,
 }
 
-/// What a session is opened with.
+/// Parameters of a session's opening.
 pub(crate) struct Opening {
     pub(crate) acp: Acp,
     pub(crate) session: Session,
@@ -55,13 +55,13 @@ pub(crate) struct Opening {
     pub(crate) native: Option<String>,
     /// Values of the agent's own options, by their ids.
     pub(crate) own_options: BTreeMap<String, Value>,
-    /// Whether what was said before is reported.
+    /// True if the replay is reported.
     pub(crate) history: bool,
-    /// Whether the host learns that the session remembers.
+    /// True if the host is told that the session remembers.
     pub(crate) resumed: bool,
 }
 
-/// Why a session was not resumed.
+/// Reason why a session was not resumed.
 enum NotResumed {
     /// The agent does not know it, or cannot resume.
     Unknown(String),
@@ -82,7 +82,7 @@ impl Opening {
             has_servers,
             skills,
         } = self.acp.prepare(&self.options).await?;
-        // A list of skills alone takes the place of nothing.
+        // A list of skills without instructions replaces nothing.
         self.options.replaces_system_prompt &= self.options.system_prompt.is_some();
         self.options.system_prompt =
             skills.after(self.options.system_prompt.as_deref(), &mut warnings);
@@ -192,7 +192,8 @@ impl Opening {
         written
     }
 
-    /// What opens a session, of either kind, with what only some agents take.
+    /// Returns the request that opens a session, of either kind, with members that only some agents
+    /// accept.
     fn extended(&self, initialized: &InitializeResponse, mut request: Value) -> Value {
         if initialized.adds_directories && !self.options.add_dirs.is_empty() {
             request["additionalDirectories"] = json!(self.options.add_dirs);
@@ -366,7 +367,7 @@ impl Opening {
         Ok(answer)
     }
 
-    /// What an agent repeats is reported as history where that is asked for, and swallowed where not.
+    /// Reports an agent's replay as history if it was requested; otherwise discards it.
     async fn repeated(&self, arrival: Arrival, link: &Link, reader: &mut Reader) {
         let params = match arrival {
             Arrival::Mail(Mail::Notification { method, params }) if method == UPDATE => params,
@@ -470,7 +471,7 @@ fn directories(options: &Options) -> Vec<PathBuf> {
 }
 
 impl InitializeResponse {
-    /// Whether it takes instructions in `_meta.systemPrompt`.
+    /// Returns true if it takes instructions in `_meta.systemPrompt`.
     pub(crate) fn appends_by_meta(&self) -> bool {
         self.quirks.appends_system_prompt
     }

@@ -13,8 +13,8 @@ const MOST_OPTIONS: usize = 32;
 /// The longest text of a request, in bytes.
 const LONGEST: usize = 16 * 1024;
 
-/// A way to answer that the agent offers. Those of an unknown kind are not shown: no one knows what
-/// they allow.
+/// A way to answer that the agent offers. Options of an unknown kind are not shown, because their
+/// effect is unknown.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Offered {
     pub(crate) id: String,
@@ -22,12 +22,12 @@ pub(crate) struct Offered {
     pub(crate) kind: OptionKind,
 }
 
-/// How an agent is answered.
+/// Answer to an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// This option.
     Selected(String),
-    /// None: the turn is being stopped, or there is no option that says what the answer is.
+    /// No option: the turn is being stopped, or no option matches the answer.
     Cancelled,
 }
 
@@ -59,7 +59,7 @@ pub(crate) fn offered(params: &Value) -> Vec<Offered> {
         .collect()
 }
 
-/// What the host is asked. `tool` is the tool's name as far as it is known.
+/// Returns the request for the host. `tool` is the tool's name as far as it is known.
 pub(crate) fn request(
     params: &Value,
     tool: &str,
@@ -95,7 +95,7 @@ pub(crate) fn request(
     })
 }
 
-/// What the tool acts on: its command, its path, its address.
+/// Returns the target of the tool: its command, its path, its address.
 pub(crate) fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v str> {
     [
         "command",
@@ -118,7 +118,7 @@ pub(crate) fn resource<'v>(tool_call: &'v Value, input: &'v Value) -> Option<&'v
     })
 }
 
-/// What the host has decided.
+/// Decision of the host.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Word<'a> {
     approved: bool,
@@ -140,8 +140,8 @@ impl<'a> Word<'a> {
     }
 }
 
-/// The option that says what was decided. A denial never chooses an option that allows; an approval
-/// of this once never one that allows forever.
+/// Returns the option for a decision. A denial never chooses an option that allows; an approval for
+/// once never one that allows forever.
 pub(crate) fn outcome(word: Word<'_>, offered: &[Offered]) -> Outcome {
     if word.ends {
         return Outcome::Cancelled;
@@ -189,7 +189,7 @@ pub(crate) fn by_policy(allowed: bool, offered: &[Offered]) -> Outcome {
     })
 }
 
-/// Whether an outcome lets the tool run.
+/// Returns true if an outcome lets the tool run.
 pub(crate) fn allows(outcome: &Outcome, offered: &[Offered]) -> bool {
     matches!(outcome, Outcome::Selected(id) if offered.iter().any(|option| option.id == *id && option.kind.allows()))
 }

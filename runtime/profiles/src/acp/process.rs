@@ -1,4 +1,4 @@
-//! One agent process, which serves many sessions.
+//! An agent process, which serves many sessions.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! What an input becomes: the blocks of a `session/prompt`.
+//! Converts an input to the blocks of a `session/prompt`.
 
 use std::path::Path;
 

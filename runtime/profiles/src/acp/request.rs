@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::initialize::VERSION;
 
-/// `initialize`: who we are, and that we serve terminals and questions, and show notices. Files
-/// only if the configuration says so, since an agent that is offered them no longer uses its own
-/// tools.
+/// Returns `initialize`: our identity, and that we serve terminals and questions, and show notices.
+/// Files only if the configuration allows it, since an agent that is offered them no longer uses
+/// its own tools.
 pub(crate) fn initialize(client_files: bool) -> Value {
     json!({
         "protocolVersion": VERSION,

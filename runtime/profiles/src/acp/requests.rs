@@ -19,7 +19,7 @@ use crate::agent::locked;
 use crate::agent::rpc::{INTERNAL_ERROR, Id};
 use crate::agent::turn::{Ask, Out, Reply};
 
-/// What is asked of a person at the moment.
+/// Open requests to a person.
 pub(crate) struct Requests<'s> {
     permissions: Permissions,
     allowed_commands: &'s AllowedCommands,
@@ -48,7 +48,7 @@ impl AllowedCommands {
         }
     }
 
-    /// Whether it was allowed; each allowed command runs once.
+    /// Returns true if it was allowed; each allowed command runs once.
     fn take(&self, order: &Order) -> bool {
         let mut commands = locked(&self.0);
         let found = commands
@@ -58,7 +58,7 @@ impl AllowedCommands {
     }
 }
 
-/// What is asked for.
+/// Kind of a request.
 enum What {
     /// `session/request_permission`.
     Tool(ToolRequest),
@@ -76,7 +76,7 @@ struct ToolRequest {
     execute: Option<Value>,
 }
 
-/// How a request of permission ended.
+/// End of a permission request.
 #[derive(Debug, Default)]
 pub(crate) struct Settled {
     /// The tool call that was denied.
@@ -95,7 +95,8 @@ impl<'s> Requests<'s> {
         }
     }
 
-    /// Takes a request. How it has ended, where no person is asked. The policy decides on permissions only.
+    /// Takes a request. Returns its end if no person is asked. The policy decides only on
+    /// permissions.
     pub(crate) fn take(
         &mut self,
         id: Id,
@@ -282,7 +283,7 @@ fn settle_terminal(
     }
 }
 
-/// What a person is asked about a program.
+/// Returns the request to a person about a program.
 fn run(order: &Order, cwd: Option<&PathBuf>) -> Permission {
     let line = order.line();
     let place = cwd

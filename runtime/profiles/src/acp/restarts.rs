@@ -1,29 +1,29 @@
 //! A model's answer that breaks off and is begun again, which some agents let happen forever. Pure.
 
-/// How often in a row an answer may break off.
+/// Limit of consecutive answers that break off.
 const MOST: u32 = 3;
 
-/// How much of an answer is kept to be compared, in bytes.
+/// Bytes of an answer that are kept for comparison.
 const LONGEST: usize = 16 * 1024;
 
-/// What an agent has said since it last did something else, such as a tool call.
+/// Output of an agent since it last did other work, such as a tool call.
 #[derive(Debug, Default)]
 pub(crate) struct Restarts {
-    /// The message that it says, and how that began.
+    /// Id of the present message, and its beginning.
     message: String,
     said: String,
-    /// So much of it was said again.
+    /// Number of its bytes that were repeated.
     again: usize,
     in_a_row: u32,
 }
 
-/// What a piece of an answer is.
+/// Classification of a piece of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
     New,
-    /// It was said before in the same message: the agent asks the model again.
+    /// A repetition within the same message: the agent repeats the request to its model.
     Again,
-    /// It begins one message more after too many that broke off.
+    /// The beginning of another message after too many that broke off.
     TooMuch,
 }
 
@@ -62,12 +62,12 @@ impl Restarts {
         Piece::New
     }
 
-    /// The agent does something else: what it said before was whole.
+    /// Records other work of the agent: its earlier output was complete.
     pub(crate) fn worked(&mut self) {
         *self = Self::default();
     }
 
-    /// How often in a row an answer broke off.
+    /// Returns the number of consecutive answers that broke off.
     pub(crate) fn in_a_row(&self) -> u32 {
         self.in_a_row
     }

@@ -17,7 +17,7 @@ use crate::agent::rpc::{INTERNAL_ERROR, Id, Inbox, METHOD_NOT_FOUND};
 /// The most requests of a session that are being answered at a time.
 pub(crate) const MOST_REQUESTS: usize = 64;
 
-/// Who decides on permissions.
+/// Authority for permissions.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -27,7 +27,7 @@ pub(crate) enum Permissions {
     Ask,
     /// Everything is denied.
     Deny,
-    /// Everything is allowed, and no one is asked.
+    /// Everything is allowed without asking.
     DangerousAllow,
 }
 
@@ -71,7 +71,8 @@ impl AcpSession {
         }
     }
 
-    /// Whether it can serve no turn: its agent has ended or was retired, or another session has its conversation.
+    /// Returns true if it can serve no turn: its agent has ended or was retired, or another session
+    /// has its conversation.
     pub(crate) fn is_lost(&self) -> bool {
         !self.link.peer.is_fit() || self.inbox.is_taken()
     }
@@ -121,7 +122,7 @@ impl AcpSession {
         Requests::new(self.permissions, &self.allowed_commands)
     }
 
-    /// Answers what was not decided, and will not be any more.
+    /// Answers requests that were not decided, and will not be.
     pub(crate) fn decline(&self, mut requests: Requests<'_>) {
         for (id, answer) in requests.declined() {
             self.link.peer.answer_now(&id, answer);

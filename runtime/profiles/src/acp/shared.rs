@@ -13,7 +13,7 @@ use crate::agent::mcp;
 use crate::agent::skills::{Skill, SkillsFolder};
 use crate::agent::system_prompt::PromptFile;
 
-/// What is given at present.
+/// Present settings.
 #[derive(Debug, Default)]
 pub(crate) struct Shared {
     prompts: Mutex<Vec<(String, Weak<PromptFile>)>>,
@@ -22,7 +22,7 @@ pub(crate) struct Shared {
     servers: Mutex<Vec<(Value, Weak<NamedTempFile>)>>,
 }
 
-/// Where Copilot finds instructions in a folder, and the head that applies them to everything. It
+/// Path of Copilot's instructions in a folder, and the head that applies them to everything. It
 /// reads no `AGENTS.md` there.
 const INSTRUCTIONS: &str = ".github/instructions/session.instructions.md";
 const APPLIES: &str = "---\napplyTo: \"**\"\n---\n";
@@ -73,7 +73,7 @@ impl Shared {
     }
 }
 
-/// What there is of this kind, or else what is made.
+/// Returns the existing value of this kind, or makes one.
 fn one<K: PartialEq + Clone, V>(
     known: &Mutex<Vec<(K, Weak<V>)>>,
     key: &K,

@@ -21,16 +21,16 @@ use crate::agent::rpc::{INTERNAL_ERROR, INVALID_PARAMS};
 /// The most terminals of a session at a time.
 const MOST: usize = 32;
 
-/// How much of a terminal's output is kept at most, in bytes, and how much where the agent does not say.
+/// Maximum and default of kept terminal output, in bytes.
 const MOST_OUTPUT: usize = 1024 * 1024;
 
-/// What a program has after SIGTERM.
+/// Time for a program to end after SIGTERM.
 const TERM: Duration = Duration::from_secs(1);
 
-/// How long output may go on after the program has ended.
+/// Time for output after the program has ended.
 const OUTPUT_GRACE: Duration = Duration::from_millis(500);
 
-/// What an agent asks to run.
+/// An agent's request to run a program.
 #[derive(Debug, Clone)]
 pub(crate) struct Order {
     pub(crate) command: String,
@@ -94,7 +94,8 @@ impl Order {
         self.session_folder = folder;
     }
 
-    /// The line of a shell without a change to the session's directory, where it is anyway.
+    /// Returns the shell line without a change to the session's directory, which is its directory
+    /// anyway.
     fn without_change_of_folder<'c>(&self, command: &'c str) -> &'c str {
         let folder = self
             .session_folder
@@ -107,8 +108,8 @@ impl Order {
         rest.unwrap_or(command)
     }
 
-    /// Whether it is the command line that a person saw, in that directory and without variables of
-    /// its own. A shell may be asked to run the line.
+    /// Returns true if it is the command line that a person saw, in that directory and without
+    /// variables of its own. A shell may be asked to run the line.
     pub(crate) fn is_shown(&self, line: &str, cwd: Option<&str>) -> bool {
         let through_shell = || match &self.args[..] {
             [option, command] => {
@@ -157,7 +158,7 @@ struct Terminal {
     kill: CancellationToken,
 }
 
-/// What was printed last, within a bound.
+/// Last output, within a bound.
 #[derive(Debug, Default)]
 struct Output {
     bytes: VecDeque<u8>,
@@ -274,17 +275,17 @@ impl Terminals {
                 }
             };
             if !read_out {
-                // What holds the pipes now is not part of the tree any more.
+                // A process that holds the pipes now is not part of the tree.
                 let _ = tokio::time::timeout(OUTPUT_GRACE, &mut both).await;
             }
             child.finish().await;
-            // No one may wait any more.
+            // There may be no waiting caller.
             let _ = ended.send(Some(exit));
         });
         Ok(json!({ "terminalId": id }))
     }
 
-    /// What a terminal has printed, and how its program ended if it has.
+    /// Returns the output of a terminal, and the exit of its program if it has ended.
     pub(crate) fn output(&self, params: &Value) -> Answer {
         let terminal = self.terminal(params)?;
         let (output, is_cut) = terminal.said();
@@ -319,7 +320,7 @@ impl Terminals {
         Ok(json!({}))
     }
 
-    /// What a terminal has printed.
+    /// Returns the output of a terminal.
     pub(crate) fn shown(&self, id: &str) -> Option<String> {
         let terminal = self.lock().get(id).cloned()?;
         Some(terminal.said().0)

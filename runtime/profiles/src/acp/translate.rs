@@ -31,18 +31,18 @@ const LONGEST_COMMAND: usize = 1024;
 /// The most entries of a plan.
 const MOST_ENTRIES: usize = 1024;
 
-/// What an update means.
+/// Meaning of an update.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum UpdateEvent {
     /// A piece of the answer.
     Text(Output),
-    /// A file; where it cannot be delivered, this text of the answer.
+    /// A file; if it cannot be delivered, this text of the answer.
     File(Box<Media>, Option<Output>),
     /// Any other event.
     Event(AdapterBody),
     /// Something is known of the session.
     Info(Box<SessionInfo>),
-    /// The agent says that its model failed; what it says next is the failure.
+    /// The agent reports that its model failed; its next text is the failure.
     SystemError,
     /// The model's answer broke off too often in a row: so many times.
     BrokeOff(u32),
@@ -54,12 +54,12 @@ impl<E: Into<AdapterBody>> From<E> for UpdateEvent {
     }
 }
 
-/// Whose updates these are.
+/// Time of the updates' events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum When {
-    /// What happens now.
+    /// New events.
     Now,
-    /// What was said before.
+    /// A replay of earlier events.
     Before,
 }
 
@@ -70,7 +70,7 @@ pub(crate) struct Reader {
     pub(crate) choices: Choices,
     pub(crate) totals: Totals,
     calls: HashMap<String, Call>,
-    /// The agent's commands, as it told them last.
+    /// The agent's commands, as last reported.
     commands: Vec<Command>,
     /// The session's skills, which are commands too.
     skills: Vec<Command>,
@@ -79,10 +79,11 @@ pub(crate) struct Reader {
     compactions: VecDeque<PartialCompaction>,
     pub(super) title: Option<String>,
     restarts: Restarts,
-    /// What came last was nothing but what had been said before.
+    /// True if the last message was only a repetition.
     repeats: bool,
     pub(crate) files: Allowance,
-    /// What tool calls of this turn have shown, by its hash: they show it with each update.
+    /// Hashes of the content that tool calls of this turn have shown: they repeat it in each
+    /// update.
     shown: HashSet<u64>,
     hasher: RandomState,
 }
@@ -103,12 +104,12 @@ impl Reader {
         }
     }
 
-    /// Whether the agent has told commands of its own.
+    /// Returns true if the agent has listed commands of its own.
     pub(crate) fn knows_commands(&self) -> bool {
         !self.commands.is_empty()
     }
 
-    /// Whether the agent has a command of this name.
+    /// Returns true if the agent has a command of this name.
     pub(crate) fn has_command(&self, name: &str) -> bool {
         self.commands.iter().any(|command| command.name == name)
     }
@@ -132,7 +133,8 @@ impl Reader {
         self.shown.clear();
     }
 
-    /// Whether the last update was not news: the agent asks its model again, and says what it has said.
+    /// Returns true if the last update was a repetition: the agent repeats the request to its
+    /// model, and its output.
     pub(crate) fn repeats(&self) -> bool {
         self.repeats
     }
@@ -205,7 +207,7 @@ impl Reader {
                     );
                 }
             }
-            // The echo of the prompt, unless it was said before.
+            // The echo of the prompt, except in a replay.
             "user_message_chunk" if when == When::Before => {
                 let content = said(update);
                 if !content.is_empty() {
@@ -242,7 +244,7 @@ impl Reader {
             "available_commands_update" => {
                 let commands = list(update, "availableCommands").iter().take(MOST_COMMANDS);
                 let commands: Vec<_> = commands.filter_map(command).collect();
-                // Some agents tell them before each turn.
+                // Some agents report them before each turn.
                 if commands != self.commands {
                     self.commands = commands;
                     let commands = Some(self.commands());
@@ -300,7 +302,7 @@ impl Reader {
             self.totals.spent(cost);
         }
         let (used_tokens, total_tokens) = (count(update, "used"), count(update, "size"));
-        // Zero of a full session is what some say when they do not know.
+        // Zero of a full session is the value of agents that do not know.
         let usage = ContextUsage {
             used_tokens,
             total_tokens,
@@ -315,7 +317,7 @@ impl Reader {
     }
 }
 
-/// What Copilot says of its own work among the text of the model.
+/// Returns true for a remark of Copilot about its own work in the text of the model.
 fn is_remark(text: &str) -> bool {
     let remarks = [
         "Info: Request failed due to a transient API error. Retrying...",

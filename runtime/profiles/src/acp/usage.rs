@@ -12,14 +12,14 @@ use crate::agent::tokens::Tokens;
 /// The most models whose share is reported.
 const MOST_MODELS: usize = 64;
 
-/// What a session has used so far, as far as its agent counts so.
+/// Usage of a session so far, if its agent counts that way.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Totals {
     tokens: Tokens,
     /// The cost so far, and up to the turn's begin.
     cost: Option<f64>,
     cost_before: Option<f64>,
-    /// Tokens of an answer have been counted: its model's provider tells them.
+    /// True if tokens of an answer have been counted, so that its model's provider reports them.
     counts: bool,
 }
 
@@ -36,8 +36,8 @@ fn read(usage: &Value) -> Option<Tokens> {
     (tokens != Tokens::default()).then_some(tokens)
 }
 
-/// Counts all that was read, cached or not, and all that was written, thought or said: agents
-/// disagree on what their counts leave out, and the total tells.
+/// Counts everything read, cached or not, and everything written, including thinking: agents
+/// disagree on what their counts leave out, and the total shows it.
 fn whole(tokens: Tokens) -> Tokens {
     let (Some(input), Some(output)) = (tokens.input, tokens.output) else {
         return tokens;
@@ -85,8 +85,8 @@ impl Totals {
         };
     }
 
-    /// Whether the usage says that no answer of the model was whole, where earlier ones were. An
-    /// agent that counts over the session leaves it out then.
+    /// Returns true if the usage shows that no answer of the model was complete, although earlier
+    /// ones were. An agent that counts over the session leaves it out then.
     pub(crate) fn is_nothing(&mut self, usage: Option<&Usage>, is_running: bool) -> bool {
         let Some(usage) = usage else {
             return self.counts && is_running;
@@ -97,7 +97,7 @@ impl Totals {
             && usage.input_tokens.is_none_or(|tokens| tokens == 0)
     }
 
-    /// What a turn has used, by the answer to its prompt.
+    /// Returns the usage of a turn, from the answer to its prompt.
     pub(crate) fn of_turn(&mut self, answer: &Value, is_running: bool) -> Option<Usage> {
         let nothing = Value::Null;
         let quota = answer.pointer("/_meta/quota").unwrap_or(&nothing);

@@ -19,40 +19,40 @@ pub(crate) const LARGEST_IMAGE: u64 = 5 * 1024 * 1024;
 /// The largest text that goes along with the input, in bytes.
 pub(crate) const LARGEST_TEXT: u64 = 64 * 1024;
 
-/// What is made of an announced file.
+/// Form in which an announced file is passed on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Attachment {
     /// An image that models read.
     Image(Image),
     /// A short text.
     Text(TextFile),
-    /// Everything else: a line that says where it is.
+    /// Any other file: a line with its path.
     Path(String),
 }
 
 /// An image with its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// Its type, by its first bytes.
+    /// Type, by its first bytes.
     pub(crate) mime: &'static str,
-    /// Its bytes in base64.
+    /// Bytes in base64.
     pub(crate) data: String,
-    /// Where it is.
+    /// Path.
     pub(crate) path: String,
 }
 
 /// A text with its content.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextFile {
-    /// Its content.
+    /// Content.
     pub(crate) text: String,
     /// The announced type.
     pub(crate) mime: String,
-    /// Where it is.
+    /// Path.
     pub(crate) path: String,
 }
 
-/// What an agent takes natively.
+/// Content that an agent accepts natively.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Native {
     /// Nothing: every file by its path.
@@ -63,8 +63,8 @@ pub(crate) enum Native {
     ImagesAndTexts,
 }
 
-/// Reads a file as this agent takes it. What cannot be read so goes by its path: the agent says
-/// what is wrong with it.
+/// Reads a file in a form that this agent accepts. An unreadable one is passed on by its path, so
+/// that the agent reports the problem.
 pub(crate) fn read(file: &FileInput, native: Native) -> Attachment {
     let (by_path, path) = (
         |bytes| Attachment::Path(path_text(file, bytes)),
@@ -210,8 +210,8 @@ fn mime(file: &FileInput) -> &str {
         .unwrap_or("application/octet-stream")
 }
 
-/// The bytes of a regular file that is not a symbolic link, unless they are too many or no one
-/// wants them; and how many.
+/// Returns the bytes of a regular file that is not a symbolic link, unless they are too many or not
+/// wanted; and their number.
 fn contents(path: &Path, native: Native) -> io::Result<(Option<Vec<u8>>, u64)> {
     let (file, length) = open_regular(path)?;
     if native == Native::Nothing || length > LARGEST_IMAGE {

@@ -90,13 +90,13 @@ pub(crate) const ANTHROPIC_API_KEY: &str = "ANTHROPIC_API_KEY";
 /// The key that `codex exec` takes, and the app server does not.
 pub(crate) const CODEX_API_KEY: &str = "CODEX_API_KEY";
 
-/// What a profile accepts; nothing for one that needs no credentials of ours.
+/// Returns the credentials that a profile accepts; `None` for one that needs none of ours.
 pub(crate) fn of(profile: &str) -> Option<&'static Credentials> {
     agents::by_name(profile)?.credentials.as_ref()
 }
 
 impl LoginFile {
-    /// Where it is, where `value` reads the variables of the agent's environment.
+    /// Returns its path; `value` reads the variables of the agent's environment.
     fn path(&self, value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
         let set = |name: &str| {
             value(name)
@@ -216,7 +216,7 @@ impl Credentials {
         }
     }
 
-    /// What to say where none are found.
+    /// Returns the text for missing credentials.
     pub(crate) fn missing(&self, value: impl Fn(&str) -> Option<String>) -> String {
         format!("no credentials found; {}", self.hint(value))
     }

@@ -105,7 +105,7 @@ pub(crate) async fn while_working<T>(turn: &Turn, work: impl Future<Output = T>)
             done = &mut work => return done,
             () = sleep(WORKING) => {}
         }
-        // The work goes on while the message waits for room.
+        // The work continues while the message waits for room.
         tokio::select! {
             biased;
             done = &mut work => return done,
@@ -134,7 +134,7 @@ pub(crate) enum Passed {
     Quiet,
 }
 
-/// One turn's deadlines. Time in which the user is asked does not count.
+/// A turn's deadlines. Time in which the user is asked does not count.
 #[derive(Debug)]
 pub(crate) struct Watch {
     deadlines: Deadlines,
@@ -155,7 +155,7 @@ impl Watch {
         }
     }
 
-    /// Begins now, with the agent's start: its deadline holds until something is heard.
+    /// Begins now, with the agent's start: its deadline holds until the first message.
     pub(crate) fn starting(deadlines: Deadlines) -> Self {
         Self::starting_at(deadlines, Instant::now())
     }

@@ -1,4 +1,4 @@
-//! What adapters of programs say of themselves alike.
+//! Common parts of the adapters' descriptions.
 
 use trunkline_sdk::protocol::Capabilities;
 use trunkline_sdk::{Description, SessionInfo, SessionStart};
@@ -15,8 +15,8 @@ pub(crate) const HONOURED: [&str; 6] = [
     "system_prompt",
 ];
 
-/// An agent that keeps conversations of its own, and goes on with them; `lists_sessions`: whether
-/// it lists them, where that is known before it runs.
+/// Describes an agent that keeps conversations of its own, and resumes them; `lists_sessions` is
+/// true if it lists them, if that is known before it runs.
 pub(crate) fn wrapped(
     profile: &str,
     credentials: Option<&Credentials>,
@@ -41,8 +41,8 @@ pub(crate) fn wrapped(
     description.resumes().honours(HONOURED)
 }
 
-/// The greeting of a session: the options that it asks for, that the agent honours, and of which
-/// `holds` says that their value is one that can be enforced.
+/// Returns the greeting of a session: the requested options that the agent honours, and whose value
+/// can be enforced by `holds`.
 pub(crate) fn greeting(
     honoured: &[&str],
     start: &SessionStart,
@@ -60,7 +60,8 @@ pub(crate) fn greeting(
     }
 }
 
-/// A program or server that keeps nothing; `tells_ends`: it says where an answer ends.
+/// Describes a program or server without stored conversations; `tells_ends` is true if it marks the
+/// end of an answer.
 pub(crate) fn plain(profile: &str, exec_model: &str, tells_ends: bool) -> Description {
     let capabilities = Capabilities {
         native_session_ids: Some(false),

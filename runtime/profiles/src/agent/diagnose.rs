@@ -1,5 +1,5 @@
-//! What `--diagnose` checks of every wrapped agent: that its program is there, its version, its
-//! credentials by name, and its own word on whether it is logged in (census rows D01 to D06).
+//! Checks of `--diagnose` for every wrapped agent: the presence of its program, its version, its
+//! credentials by name, and its own login status (census rows D01 to D06).
 
 use std::{path::Path, time::Duration};
 
@@ -13,7 +13,7 @@ use super::{
 };
 use crate::agents::{self, AgentFile};
 
-/// How long the agent's own check may take.
+/// Timeout of the agent's own check.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 /// The checks of an agent by its configuration. Nothing is changed, and nothing but the program
@@ -81,8 +81,8 @@ fn work_dir(work_dir: &str) -> Option<Check> {
     Some(check)
 }
 
-/// Which credentials are used, by their source; what else is there is in the detail. Nothing where
-/// there are none.
+/// Returns the check with the used credentials, by their source; others are in the detail. `None`
+/// without credentials.
 pub(crate) fn used(profile: &str, code: &str, sources: &[String]) -> Option<Check> {
     let (used, others) = sources.split_first()?;
     let check = if profile == "claude-code" && used.starts_with(ANTHROPIC_API_KEY) {

@@ -1,5 +1,5 @@
-//! What kind of failure an agent tells of: the detection tables, asked only when something has
-//! failed, since agents write about rate limits, too.
+//! Categories of agents' failures: detection tables, used only after a failure, since agents write
+//! about rate limits, too.
 
 mod retry;
 mod sentence;
@@ -14,12 +14,13 @@ use trunkline_sdk::{Category, Error};
 /// The longest message of a failure, in bytes.
 pub(crate) const LONGEST_MESSAGE: usize = 4 * 1024;
 
-/// How much of a long text is looked at, at either end, in bytes.
+/// Bytes of a long text that are searched, at either end.
 const LOOKED_AT: usize = 32 * 1024;
 
-/// The kind of a failure, by its text, and by the HTTP status where the text is silent.
+/// Returns the category of a failure, by its text, and by the HTTP status if the text does not
+/// help.
 ///
-/// The text is what the agent gives as the error, never what it said or did before.
+/// The text is the agent's error, never its earlier output.
 pub(crate) fn classify(text: &str, http: Option<u16>) -> Category {
     let text = trunkline_sdk::preview::without_escapes(text);
     let text = ends(&text);
@@ -37,22 +38,22 @@ pub(crate) fn check_pattern(pattern: &str) -> Result<(), String> {
     table::check(pattern)
 }
 
-/// Whether the agent says that it knows no session of the id that it was to resume.
+/// Returns true if the agent reports that it knows no session of the id to resume.
 pub(crate) fn is_unknown_session(text: &str) -> bool {
     let text = trunkline_sdk::preview::without_escapes(text);
     table::is_unknown_session(&ends(&text))
 }
 
-/// When trying again makes sense, if the text says so: never before a minute from now, never after
-/// seven days.
+/// Returns the time for a retry, if the text contains it: at least a minute from now, at most seven
+/// days.
 pub(crate) fn retry_at(text: &str, now: SystemTime) -> Option<SystemTime> {
     let text = trunkline_sdk::preview::without_escapes(text);
     retry::time(&ends(&text), now).map(|time| retry::clamp(time, now))
 }
 
-/// The end of a turn that failed with this text: its category, the text without escapes and cut,
-/// the status as the code, and when to try again where the text says so. Used-up turns, budgets and
-/// quotas end it as `limit`.
+/// Returns the end of a turn that failed with this text: its category, the text without escapes and
+/// cut, the status as the code, and the time for a retry if the text contains it. Used-up turns,
+/// budgets and quotas end it as `limit`.
 pub(crate) fn failed(text: impl Into<String>, http: Option<u16>) -> Error {
     let text = text.into();
     of(classify(&text, http), text, http)
@@ -80,7 +81,7 @@ pub(crate) fn of(category: Category, text: impl Into<String>, http: Option<u16>)
     }
 }
 
-/// A failure of a part, after which the turn or session goes on.
+/// Returns a partial failure, after which the turn or session continues.
 pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEvent {
     let (category, fatal) = (Some(category), Some(false));
     ErrorEvent {
@@ -91,7 +92,7 @@ pub(crate) fn warning(category: Category, message: impl Into<String>) -> ErrorEv
     }
 }
 
-/// What a person reads of it: no escapes, no secrets, not too much.
+/// Returns the text for a person: no escapes, no secrets, not too long.
 pub(crate) fn message(text: &str) -> String {
     let text = trunkline_sdk::preview::without_escapes(text);
     let text = text.trim();

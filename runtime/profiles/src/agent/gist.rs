@@ -1,4 +1,4 @@
-//! What a turn's end says again of its events: the last message in short, and what was made.
+//! Summary for a turn's end: the last message, abbreviated, and the artifacts.
 
 use std::collections::BTreeSet;
 
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use trunkline_sdk::protocol::{AdapterBody, Output};
 use trunkline_sdk::{Channel, Json, TurnComplete, preview};
 
-/// How much of the last message is kept, in bytes: one with artifacts is read as a whole.
+/// Kept bytes of the last message: one with artifacts is read as a whole.
 const LONGEST: usize = 64 * 1024;
 
 /// The most files that are named.
@@ -16,7 +16,7 @@ const MOST_FILES: usize = 500;
 #[derive(Debug, Default)]
 pub(super) struct Gist {
     message: String,
-    /// It is longer than what is kept.
+    /// True if it is longer than the kept part.
     is_cut: bool,
     /// Tools have run since.
     is_over: bool,
@@ -48,7 +48,7 @@ impl Gist {
         self.is_cut |= kept < text.len();
     }
 
-    /// Fills in what the agent itself does not say of the turn.
+    /// Fills in members that the agent itself does not set.
     pub(super) fn fill(self, end: &mut TurnComplete) {
         let Self {
             message,

@@ -1,15 +1,15 @@
-//! How much memory a JSON text would take: a value costs dozens of bytes, however short it is written.
+//! Memory of a parsed JSON text: a value costs dozens of bytes, however short it is written.
 
 use memchr::memchr2;
 
-/// Up to so many bytes a text may hold whatever it holds: its values cannot be too many.
+/// Length up to which a text cannot contain too many values, in bytes.
 const SMALL: usize = 1024 * 1024;
 
-/// The most values of a text: read, they take tens of MiB. What agents say has a few thousand.
+/// Limit of a text's values: parsed, they take tens of MiB. Agents' messages have a few thousand.
 const MOST: usize = 512 * 1024;
 
-/// Whether a text holds so many values that it had better not be read. Every value but the first
-/// stands behind `,`, `[` or `{`; those within strings are text.
+/// Returns true if a text contains too many values to be parsed. Every value but the first follows
+/// `,`, `[` or `{`; these characters within strings are text.
 pub(crate) fn is_crowded(json: &[u8]) -> bool {
     if json.len() <= SMALL {
         return false;

@@ -1,4 +1,4 @@
-//! How an agent's program is started: its command line, directory and environment.
+//! Start of an agent's program: its command line, directory and environment.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +20,7 @@ pub(crate) struct Launch {
     pub(crate) env: BTreeMap<OsString, OsString>,
     /// Variables of this process that the program does not get.
     pub(crate) without: Vec<OsString>,
-    /// Where it runs; `None` is this process's own directory.
+    /// Working directory; `None` is this process's own.
     pub(crate) cwd: Option<PathBuf>,
     /// The longest line that is read from it.
     pub(crate) max_line: usize,
@@ -104,8 +104,8 @@ impl Launch {
         self
     }
 
-    /// What the process crate starts. This process's environment was chosen by its host, so all of
-    /// it passes on, but for what is the adapter's alone.
+    /// Returns the description for the process crate. The host chose this process's environment, so
+    /// all of it is passed on, except variables that are only for the adapter.
     pub(crate) fn spec(&self) -> ChildSpec {
         let own = [VARIABLE, "TMPDIR"];
         let inherited = std::env::vars_os().filter(|(name, _)| !own.iter().any(|own| name == *own));

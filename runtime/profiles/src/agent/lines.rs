@@ -12,7 +12,7 @@ use super::json_size::is_crowded;
 /// Bytes asked for by one read.
 const CHUNK: usize = 64 * 1024;
 
-/// What a stream of lines gives.
+/// Item of a stream of lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Line {
     /// A line without its end; CR before LF is gone too. The last line may lack its LF.
@@ -64,8 +64,8 @@ impl<R: AsyncRead + Unpin> Lines<R> {
         }
     }
 
-    /// Whether the end is here with nothing left before it, as far as is known without waiting.
-    /// What comes is kept.
+    /// Returns true if the end has arrived with nothing before it, as far as is known without
+    /// waiting. Arriving data is kept.
     pub(crate) fn has_ended(&mut self) -> bool {
         while !self.ended && self.buffer.len() < CHUNK {
             self.buffer.reserve(CHUNK);

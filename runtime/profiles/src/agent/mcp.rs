@@ -20,36 +20,36 @@ pub(crate) use self::secret::Secret;
 /// A server that an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct McpServer {
-    /// What its tools are named after.
+    /// Prefix of its tools' names.
     pub(crate) name: String,
-    /// How it is reached.
+    /// Transport to the server.
     pub(crate) transport: Transport,
 }
 
-/// How a server is reached. The values of variables and headers are secrets, and hidden in `Debug`.
+/// Transport to a server. The values of variables and headers are secrets, and hidden in `Debug`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// A program that the agent starts.
     Stdio {
         /// The program.
         command: String,
-        /// Its arguments.
+        /// Arguments.
         args: Vec<String>,
-        /// Its further environment.
+        /// Additional environment.
         env: BTreeMap<String, Secret>,
     },
     /// Streamable HTTP.
     Http {
-        /// Where it is.
+        /// Address.
         url: String,
-        /// What each request carries.
+        /// Headers of each request.
         headers: BTreeMap<String, Secret>,
     },
     /// HTTP with server-sent events, the older form.
     Sse {
-        /// Where it is.
+        /// Address.
         url: String,
-        /// What each request carries.
+        /// Headers of each request.
         headers: BTreeMap<String, Secret>,
     },
 }

@@ -1,21 +1,21 @@
-//! Which model a name means: the configuration's aliases, short names per provider,
+//! Resolves the name of a model: the configuration's aliases, short names per provider,
 //! `provider/model` (census rows O02 and O05).
 
 use std::collections::BTreeMap;
 
 use crate::agents;
 
-/// A model and, where that is known, who runs it.
+/// A model and its provider, if that is known.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Model {
-    /// Who runs it.
+    /// Provider.
     pub(crate) provider: Option<String>,
-    /// What they call it.
+    /// The provider's name of the model.
     pub(crate) id: String,
 }
 
 impl Model {
-    /// `provider/model`, or the model alone where no provider is known.
+    /// Returns `provider/model`, or just the model if no provider is known.
     pub(crate) fn full(&self) -> String {
         match &self.provider {
             Some(provider) => format!("{provider}/{}", self.id),
@@ -31,7 +31,7 @@ const SHORT: [(&str, &str); 3] = [
     ("haiku", "claude-haiku-5-5"),
 ];
 
-/// Beginnings of a model's name that tell who made it.
+/// Prefixes of model names that identify the maker.
 const MAKERS: &[(&str, &str)] = &[
     ("claude-", "anthropic"),
     ("gpt-", "openai"),
@@ -56,8 +56,8 @@ pub(crate) fn variables(profile: &str) -> impl Iterator<Item = &'static str> + u
     names.filter_map(|name| name.as_deref())
 }
 
-/// The configured model, else that of the variables that the profile reads, by `value`. Empty: the
-/// agent chooses.
+/// Returns the configured model, or the one in the variables that the profile reads, by `value`.
+/// Empty: the agent chooses.
 pub(crate) fn configured(
     model: &str,
     program: &str,
@@ -85,15 +85,15 @@ pub(crate) fn configured(
     }
 }
 
-/// What a configured or asked-for name means by the configuration's `aliases`; a name that is none
-/// passes through.
+/// Resolves a configured or requested name by the configuration's `aliases`; any other name passes
+/// through.
 pub(crate) fn resolve(name: &str, aliases: &BTreeMap<String, String>) -> String {
     let name = name.trim();
     aliases.get(name).map_or(name, String::as_str).to_owned()
 }
 
-/// Splits `provider/model` at the first `/`. Without one the configured provider stands, else the
-/// one whose models are called so, else none. For agents that know no short names: Anthropic's are
+/// Splits `provider/model` at the first `/`. Without one, uses the configured provider, or the one
+/// whose models have such names, or none. For agents that know no short names: Anthropic's are
 /// written out.
 pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
     let configured = configured.filter(|provider| !provider.is_empty());
@@ -119,7 +119,7 @@ pub(crate) fn split(name: &str, configured: Option<&str>) -> Model {
     model
 }
 
-/// Who makes the models whose names begin so.
+/// Returns the maker of models with such a prefix.
 pub(crate) fn maker(model: &str) -> Option<&'static str> {
     MAKERS
         .iter()

@@ -1,4 +1,4 @@
-//! Agents' own ids of conversations, as a host gives them back: they come from outside, and stand
+//! Agents' own ids of conversations, as a host returns them: they come from outside, and are used
 //! in command lines.
 
 use uuid::Uuid;
@@ -6,8 +6,8 @@ use uuid::Uuid;
 /// The longest id, in bytes.
 const LONGEST: usize = 128;
 
-/// Whether it is one word that no agent takes for an option, a path or a choice of its own such as
-/// "the latest one".
+/// Returns true if it is one word that no agent takes for an option, a path or a choice of its own
+/// such as "the latest one".
 pub(crate) fn is_word(id: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
     let begins = id
@@ -20,7 +20,7 @@ pub(crate) fn is_word(id: &str) -> bool {
         && id.bytes().any(|byte| byte.is_ascii_digit())
 }
 
-/// Whether it is a UUID as such ids are written.
+/// Returns true if it is a UUID in the usual notation.
 pub(crate) fn is_uuid(id: &str) -> bool {
     id.len() == 36 && Uuid::try_parse(id).is_ok()
 }

@@ -1,4 +1,4 @@
-//! What opencode and kilo are configured with beside the user's own files: JSON in
+//! Configuration of opencode and kilo besides the user's own files: JSON in
 //! `OPENCODE_CONFIG_CONTENT` and `KILO_CONFIG_CONTENT`.
 
 use serde::Deserialize;
@@ -12,14 +12,14 @@ use super::{
     system_prompt::PromptFile,
 };
 
-/// The content of the variable: what the configuration sets it to, and on top of it the session's
-/// servers, skills, system prompt and temperature, and beneath it what asks. Nothing where there is
+/// Returns the content of the variable: the configured value, over it the session's servers,
+/// skills, system prompt and temperature, and below it the rules that ask. `None` if there is
 /// nothing to set.
 ///
 /// The files and folders must live as long as the agent.
 ///
 /// # Errors
-/// What to tell where the configuration's is not a JSON object: it stands, and nothing is added.
+/// A note if the configured value is not a JSON object: it stays, and nothing is added.
 pub(crate) fn content(
     configured: Option<&str>,
     unallowed: Option<Unallowed>,
@@ -73,17 +73,17 @@ pub(crate) fn content(
     })
 }
 
-/// What the configuration sets the variable to.
+/// Configured value of the variable.
 pub(crate) struct Configured {
     members: Map<String, Value>,
     /// The text of the member of this name, whose order counts.
     permission: Option<Box<RawValue>>,
 }
 
-/// Reads what the configuration sets the variable to.
+/// Reads the configured value of the variable.
 ///
 /// # Errors
-/// What to tell where it is not a JSON object.
+/// A note if it is not a JSON object.
 pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     #[derive(Deserialize)]
     struct Own {
@@ -107,8 +107,8 @@ pub(crate) fn read(configured: Option<&str>) -> Result<Configured, String> {
     })
 }
 
-/// Rules for all agents stand over those that an agent of the CLI's own has: its `plan` edits
-/// nothing but plans, and would ask instead.
+/// Rules for all agents override those in an agent of the CLI's own: its `plan` edits nothing but
+/// plans, and would ask instead.
 fn keep_the_plan(config: &mut Map<String, Value>) {
     if config
         .get("agent")
@@ -125,7 +125,7 @@ fn keep_the_plan(config: &mut Map<String, Value>) {
 /// which it replaces before it reads the JSON. No text has this noncharacter.
 const MARK: char = '\u{fdd0}';
 
-/// Marks what is to be taken word for word.
+/// Marks text that must be taken literally.
 fn mark(value: &mut Value) {
     match value {
         Value::String(text) if text.contains('{') => {

@@ -1,4 +1,4 @@
-//! What one session asks for, over what the profile's configuration says.
+//! Options of a session, over the profile's configuration.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,13 +18,14 @@ use super::settings::Common;
 use super::tool_loop::ToolLoopAction;
 use super::{model, secrets, variables};
 
-/// A session's options: those of `session.start`, else the configuration's. An empty string is none.
+/// A session's options: from `session.start`, otherwise the configuration's. An empty string is
+/// none.
 #[derive(Clone)]
 pub(crate) struct Options {
     pub(crate) command: String,
     /// Arguments of the configuration, then of the session.
     pub(crate) args: Vec<String>,
-    /// Where the agent works; `None` is this process's directory.
+    /// Working directory of the agent; `None` is this process's directory.
     pub(crate) cwd: Option<PathBuf>,
     pub(crate) add_dirs: Vec<String>,
     /// Variables of the agent: the configuration's, the session's `variables` under their prefix, its `env`.
@@ -51,9 +52,9 @@ pub(crate) struct Options {
     pub(crate) tool_loop: ToolLoopAction,
     pub(crate) deadlines: Deadlines,
     pub(crate) resume: Option<Resume>,
-    /// What the conversation that goes on was resumed with.
+    /// Parameters with which the conversation was resumed.
     pub(crate) resumed: Option<SessionParams>,
-    /// What it holds in secret.
+    /// Secrets in the options.
     _secrets: Arc<HeldSecrets>,
 }
 
@@ -83,11 +84,11 @@ impl Options {
         Self::of(common, start)
     }
 
-    /// What a session asks for; its secrets are hidden from now on wherever something is shown,
-    /// while these options are in use.
+    /// Creates the options of a session; their secrets are hidden in all output from now on, while
+    /// these options are in use.
     ///
     /// # Errors
-    /// If they hold more secrets than can be hidden.
+    /// They hold more secrets than can be hidden.
     pub(crate) fn of(common: &Common, start: SessionStart) -> Result<Self, Error> {
         let secrets = secrets::hold(&start)?;
         Ok(Self {
@@ -96,7 +97,7 @@ impl Options {
         })
     }
 
-    /// What the configuration says alone.
+    /// Creates the options of the configuration.
     pub(crate) fn configured(common: &Common) -> Self {
         Self::merged(common, SessionStart::default())
     }
@@ -167,7 +168,7 @@ impl Options {
         self.resume.as_ref()?.native_session_id.clone()
     }
 
-    /// Where the agent works: an absolute path.
+    /// Returns the agent's working directory: an absolute path.
     pub(crate) fn work_dir(&self) -> Option<PathBuf> {
         match &self.cwd {
             Some(cwd) => std::path::absolute(cwd).ok(),
@@ -181,8 +182,8 @@ impl Options {
         end.session_params = native.and_then(|id| self.session_params(id).to_json());
     }
 
-    /// What goes on with the conversation that the agent calls so: its id, where it works, and what
-    /// else was kept of it.
+    /// Returns the parameters to resume the conversation of this native id: its id, its working
+    /// directory, and other stored values.
     pub(crate) fn session_params(&self, native: &str) -> SessionParams {
         let cwd = self
             .work_dir()
@@ -195,7 +196,7 @@ impl Options {
         SessionParams { cwd, ..kept }
     }
 
-    /// What the agent is sent for an input, but for its files.
+    /// Returns the text that the agent is sent for an input, without its files.
     pub(crate) fn words(&self, input: &str, session: &Session) -> String {
         let template = match self.prompt_template.as_str() {
             "default" => template::DEFAULT,
@@ -204,8 +205,8 @@ impl Options {
         template::fill(template, input, session.id().as_str(), &self.variables)
     }
 
-    /// How the agent is started: its program, the arguments of configuration and session, its directory and
-    /// environment. The profile adds its own arguments.
+    /// Returns the start of the agent: its program, the arguments of configuration and session, its
+    /// directory and environment. The profile adds its own arguments.
     pub(crate) fn launch(&self) -> Launch {
         Launch::new(&self.command)
             .args(&self.args)

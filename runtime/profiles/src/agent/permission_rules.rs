@@ -1,4 +1,4 @@
-//! What opencode and kilo ask before a tool runs. By themselves they ask next to nothing.
+//! Permission rules of opencode and kilo. By default they ask next to nothing.
 
 use std::fmt;
 
@@ -7,12 +7,12 @@ use serde::de::{Deserializer, MapAccess, Visitor};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-/// What becomes of a tool that no one has allowed.
+/// Decision for a tool without an approval.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unallowed {
     /// The host is asked.
     Asked,
-    /// It does not run: there is no one to ask.
+    /// It does not run: there is no person to ask.
     Denied,
 }
 
@@ -41,8 +41,8 @@ const ACTING: [&str; 7] = [
 ];
 
 impl Unallowed {
-    /// The rules as JSON: ours, and after them the configuration's own. Where that has a rule for
-    /// all, it stands alone.
+    /// Returns the rules as JSON: ours, followed by the configuration's own. If these have a rule
+    /// for all, only they are used.
     pub(crate) fn rules(self, own: Option<&RawValue>) -> String {
         let own = match own.map(|own| (own.get(), serde_json::from_str::<Members>(own.get()))) {
             None => Vec::new(),

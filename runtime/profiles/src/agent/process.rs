@@ -269,12 +269,12 @@ impl Agent {
         self.stderr.text()
     }
 
-    /// Its log.
+    /// Returns its log.
     pub(crate) fn log(&self) -> &ProcessLog {
         &self.log
     }
 
-    /// Its stderr, for another owner.
+    /// Returns its stderr, for another owner.
     pub(crate) fn stderr_tail(&self) -> StderrTail {
         self.stderr.clone()
     }

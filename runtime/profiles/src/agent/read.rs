@@ -33,7 +33,7 @@ pub(crate) fn whole(number: &Value) -> Option<u64> {
     })
 }
 
-/// Whether a member says that something is there: `true`, or an object.
+/// Returns true if a member is `true` or an object.
 pub(crate) fn has(value: &Value, member: &str) -> bool {
     matches!(
         value.get(member),
@@ -41,7 +41,7 @@ pub(crate) fn has(value: &Value, member: &str) -> bool {
     )
 }
 
-/// Whether a value is nothing, or has nothing in it.
+/// Returns true if a value is absent or empty.
 pub(crate) fn says_nothing(value: &Value) -> bool {
     match value {
         Value::Null => true,
@@ -52,7 +52,7 @@ pub(crate) fn says_nothing(value: &Value) -> bool {
     }
 }
 
-/// As the protocol's own JSON, unless it says nothing.
+/// Returns the protocol's own JSON, unless the value is empty.
 pub(crate) fn json(value: &Value) -> Option<Json> {
     if says_nothing(value) {
         None

@@ -1,5 +1,5 @@
-//! What a turn tells of the agent's work: titles for its tools, an eye on their repetition, and
-//! what its end says again.
+//! Reports of a turn about the agent's work: titles for its tools, their repetition, and the
+//! summary of its end.
 
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
@@ -16,7 +16,7 @@ use super::options::Options;
 use super::tokens::Tokens;
 use super::tool_loop::{ToolLoop, ToolLoopAction, Verdict};
 
-/// How long a report on the context stands before the next one is sent.
+/// Minimum interval between reports on the context.
 const CONTEXT: Duration = Duration::from_secs(30);
 
 static PRICES: LazyLock<Prices> = LazyLock::new(Prices::built_in);
@@ -123,9 +123,8 @@ impl Report {
         }
     }
 
-    /// Ends a turn: with a summary and what was made, where the agent names neither, and with what
-    /// its tokens cost, where it reports no cost. `model` is the one that works where the end names
-    /// none.
+    /// Ends a turn: with a summary and artifacts, if the agent sets neither, and with the cost of
+    /// its tokens, if it reports none. `model` is the present one, if the end names none.
     pub(crate) async fn finish(&mut self, turn: Turn, mut end: TurnComplete, model: Option<&str>) {
         let lines = self.log.end_turn(&mut end);
         let rest = async {
@@ -180,8 +179,8 @@ impl Report {
     }
 }
 
-/// What tokens cost by list prices, marked as an estimate; nothing where the agent says it, or the
-/// model has no price.
+/// Sets the cost of tokens by list prices, marked as an estimate, unless the agent reports it or
+/// the model has no price.
 fn price(usage: &mut Usage, model: Option<&str>) {
     let has_cost = usage
         .models

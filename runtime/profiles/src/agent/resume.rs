@@ -1,7 +1,7 @@
-//! What a session is resumed with, and whether that goes on: one rule for every agent.
+//! Resume of a session: one rule for every agent.
 //!
 //! An agent keeps a conversation for the directory that it was held in. In another one it does not
-//! find it, or goes on in the wrong project. So the directory is kept with the id, and a
+//! find it, or works on the wrong project. So the directory is stored with the id, and a
 //! conversation of another directory is lost.
 
 use std::fmt::Display;
@@ -13,9 +13,9 @@ use trunkline_sdk::{Category, Session, SessionInfo, SessionParams};
 use super::failure;
 use super::options::Options;
 
-/// Settles whether the conversation that the options name goes on. Where it does, they have its id,
-/// and its parameters are returned; else they resume nothing, and the host learns that the context
-/// is lost, and why. `is_id` says what can be an id of the agent's.
+/// Decides whether the conversation in the options is resumed. If so, they have its id, and its
+/// parameters are returned; otherwise they resume nothing, and the host is told that the context is
+/// lost, and why. `is_id` returns true for a possible id of the agent.
 pub(crate) async fn settle(
     session: &Session,
     options: &mut Options,
@@ -69,7 +69,7 @@ pub(crate) async fn lose_copy(session: &Session, options: &mut Options, why: &st
     lost(session, why).await;
 }
 
-/// Tells that the agent remembers nothing of the conversation that was to go on, and why.
+/// Reports that the agent does not remember the conversation to resume, and why.
 pub(crate) async fn lost(session: &Session, why: impl Display + Send) {
     session.info(SessionInfo {
         context: Some(Context::Lost),
@@ -81,8 +81,8 @@ pub(crate) async fn lost(session: &Session, why: impl Display + Send) {
         .await;
 }
 
-/// The conversation to go on with, or why there is none. A session without a directory of its own
-/// works where it was.
+/// Returns the conversation to resume, or the reason why there is none. A session without a
+/// directory of its own works in the conversation's.
 fn goes_on(
     resume: &Resume,
     options: &mut Options,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
     use crate::agent::settings::Common;
 
-    /// What goes on, and where, in a session of this directory.
+    /// Returns the conversation to resume and its directory, in a session of this directory.
     fn settled(
         params: &Value,
         cwd: Option<&Path>,

@@ -1,4 +1,4 @@
-//! What a session's options hand over in secret.
+//! Secrets in a session's options.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -39,8 +39,8 @@ pub(crate) fn hold(start: &SessionStart) -> Result<Arc<HeldSecrets>, Error> {
     held.map(Arc::new)
 }
 
-/// The values of a session that its log must not show: those of its variables, and of the variables
-/// and headers of its MCP servers.
+/// The values of a session that its log must not show: of its variables, and of the variables and
+/// headers of its MCP servers.
 #[derive(Debug, Default)]
 pub(crate) struct LogSecrets {
     redactor: Redactor,

@@ -79,7 +79,7 @@ impl schemars::JsonSchema for Wait {
     }
 }
 
-/// What the shared machinery reads of a profile's configuration.
+/// Settings of a profile's configuration that the shared machinery reads.
 #[derive(Clone)]
 #[cfg_attr(test, derive(Default))]
 pub(crate) struct Common {
@@ -96,7 +96,7 @@ pub(crate) struct Common {
     pub(crate) mcp_servers: Option<Value>,
     pub(crate) tool_loop: ToolLoopAction,
     pub(crate) deadlines: Deadlines,
-    /// It has a temperature.
+    /// True if it has a temperature.
     pub(crate) takes_temperature: bool,
 }
 
@@ -140,8 +140,9 @@ macro_rules! settings {
             pub(crate) model_aliases: std::collections::BTreeMap<String, String>,
             /// Instructions for the model, when a session brings none.
             pub(crate) system_prompt: String,
-            /// What the agent is sent for an input: `{{input}}`, `{{session.id}}`, `{{variables.NAME}}`, … Empty: the
-            /// input as it is. `default`: who the agent is, then the input.
+            /// Template of the text that the agent is sent for an input: `{{input}}`,
+            /// `{{session.id}}`, `{{variables.NAME}}`, … Empty: the unchanged input. `default`: an
+            /// introduction of the agent, followed by the input.
             pub(crate) prompt_template: String,
             /// The prefix under which a session's `variables` become environment of the agent. Empty: they do not.
             pub(crate) variables_prefix: String,
@@ -149,7 +150,7 @@ macro_rules! settings {
             pub(crate) skills: Vec<String>,
             /// MCP servers that every session has.
             pub(crate) mcp_servers: Option<serde_json::Value>,
-            /// What happens when the agent calls the same tools over and over.
+            /// Action when the agent repeats the same tool calls.
             pub(crate) tool_loop: $crate::agent::tool_loop::ToolLoopAction,
             /// The longest start.
             pub(crate) start_timeout: $crate::agent::settings::Wait,
@@ -184,7 +185,7 @@ macro_rules! settings {
         }
 
         impl $Name {
-            /// What the shared machinery reads.
+            /// Returns the settings for the shared machinery.
             pub(crate) fn common(&self) -> $crate::agent::settings::Common {
                 let command = if self.command.is_empty() { $program } else { &self.command };
                 $crate::agent::settings::Common {
@@ -228,7 +229,7 @@ mod tests {
         /// A sample.
         struct Sample, "sample";
         {
-            /// Its own key.
+            /// A key of its own.
             own: u32 = 7,
         }
     }

@@ -69,20 +69,20 @@ impl Skill {
         })
     }
 
-    /// Its name.
+    /// Returns its name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it is.
+    /// Returns its folder.
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
     }
 }
 
-/// Reads the configuration's skills and those of `session.start.skills`. Each value is a list of
-/// paths or of `{name, path}`, or one of them, or a map from names to paths. What cannot be used is
-/// reported and left out; of two of one name the later stands.
+/// Reads the configuration's skills and those in `session.start.skills`. Each value is a list of
+/// paths or of `{name, path}`, or one of them, or a map from names to paths. An unusable one is
+/// reported and left out; of two of one name the later is used.
 pub(crate) fn parse(skills: &[Value]) -> (Vec<Skill>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::<Skill>::new(), Vec::new());
     for entry in skills.iter().flat_map(entries) {
@@ -141,7 +141,7 @@ fn entry(value: &Value) -> Entry<'_> {
     }
 }
 
-/// How an agent's input calls a skill.
+/// Style in which an agent's input calls a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CommandStyle {
     /// `/name`.

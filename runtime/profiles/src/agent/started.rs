@@ -1,4 +1,4 @@
-//! What the adapters of wrapped agents keep of a session: its conversation, once it was started.
+//! A wrapped agent's state of a session: its conversation, once it was started.
 
 use trunkline_sdk::{Category, Error};
 

@@ -1,7 +1,7 @@
-//! How a system prompt reaches an agent, word for word (census rows M01 to M08).
+//! Passes a system prompt to an agent, unchanged (census rows M01 to M08).
 //!
-//! By an argument or file option of the agent's own ([`Carrier`]); where it has none, before the first input
-//! ([`before`]). Never by a file in the user's directory.
+//! By an argument or file option of the agent's own ([`Carrier`]); if there is none, before the
+//! first input ([`before`]). Never by a file in the user's directory.
 
 use std::{io, path::Path};
 
@@ -12,7 +12,7 @@ use super::private_file;
 /// The longest prompt that goes by an argument, in bytes: Linux takes at most 128 KiB in one.
 pub(crate) const LONGEST_ARGUMENT: usize = 64 * 1024;
 
-/// What an agent is given: the text itself, or a file that holds it.
+/// Form of the prompt for an agent: the text itself, or a file that contains it.
 #[derive(Debug)]
 pub(crate) enum Carrier {
     /// The text, as an argument.
@@ -53,7 +53,7 @@ impl PromptFile {
         private_file::write("system-prompt-", ".md", prompt).map(Self)
     }
 
-    /// Where it is.
+    /// Returns its path.
     pub(crate) fn path(&self) -> &Path {
         self.0.path()
     }

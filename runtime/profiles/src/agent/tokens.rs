@@ -2,7 +2,7 @@
 
 use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
-/// What was counted. A count that no one has told is none, not 0.
+/// Counts of tokens. An unreported count is absent, not 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Tokens {
     pub(crate) input: Option<u64>,
@@ -49,7 +49,7 @@ counts!(Usage, of, usage);
 counts!(ModelUsage, of_model, model_usage);
 
 impl Tokens {
-    /// Those that a price is for.
+    /// Returns the counts that have a price.
     pub(crate) fn priced(self) -> trunkline_prices::Tokens {
         let Self {
             input,
@@ -104,14 +104,14 @@ impl Tokens {
         }
     }
 
-    /// What these totals have grown by. One that went down has begun anew.
+    /// Returns the growth of these totals. One that went down has begun anew.
     pub(crate) fn since(self, before: Self) -> Self {
         self.with(before, |now, then| {
             now.map(|now| now.checked_sub(then.unwrap_or(0)).unwrap_or(now))
         })
     }
 
-    /// Counts what was read from a cache or put into it as input, where the input leaves it out.
+    /// Adds cache reads and writes to the input, if the input leaves them out.
     pub(crate) fn caches_read(self) -> Self {
         Self {
             input: self.input.map(|input| input.saturating_add(self.cached())),

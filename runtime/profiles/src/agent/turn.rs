@@ -1,10 +1,10 @@
 //! One turn of a wrapped agent, the same for every agent.
 //!
-//! - [`Dialect`]: what one agent's messages mean. Pure: no I/O and no clock.
-//! - [`Engine`]: which events end a turn, and when. Pure: time is an argument.
+//! - [`Dialect`]: the meaning of one agent's messages. Pure: no I/O and no clock.
+//! - [`Engine`]: the events that end a turn, and their times. Pure: time is an argument.
 //! - [`run`]: joins both to the turn, the agent's messages and the clock.
-//! - [`listen`]: the same between turns, for what an agent says or asks on its own; [`IdleTask`] is
-//!   the task that listens.
+//! - [`listen`]: the same between turns, for messages and requests of the agent's own; [`IdleTask`]
+//!   is the task that listens.
 //! - [`finish_earlier`]: waits for the end of a turn that was left running.
 
 mod dialect;

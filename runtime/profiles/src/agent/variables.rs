@@ -33,11 +33,12 @@ const API_KEY: &str = "API_KEY";
 /// The longest value.
 const LONGEST: usize = 64 * 1024;
 
-/// `session.start.variables` as environment under a prefix: `taskId` under `HUB_` is `HUB_TASK_ID`.
-/// Under `GALYARDER_` exactly the eleven known names arise. Nothing without a prefix: variables
-/// must not replace `PATH`.
+/// Returns `session.start.variables` as environment under a prefix: `taskId` under `HUB_` is
+/// `HUB_TASK_ID`. Under `GALYARDER_` exactly the eleven known names result. Empty without a prefix:
+/// variables must not replace `PATH`.
 ///
-/// `configured` tells whether the configuration sets this name: an API key that it sets stands.
+/// `configured` returns true if the configuration sets this name: a configured API key has
+/// precedence.
 pub(crate) fn environment(
     prefix: &str,
     start: &SessionStart,

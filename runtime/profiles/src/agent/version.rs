@@ -1,4 +1,4 @@
-//! Versions of agents, as their `--version` tells them.
+//! Versions of agents, as printed by their `--version`.
 
 mod probe;
 
@@ -15,9 +15,9 @@ pub(crate) use self::probe::{ProgramOutput, hear, of, probe};
 pub(crate) struct Version(pub(crate) u32, pub(crate) u32, pub(crate) u32);
 
 impl Version {
-    /// The first version that stands in what `--version` printed: `2.1.329 (Claude Code)`,
-    /// `codex-cli 0.169.0`, `GitHub Copilot CLI 1.0.102.`. What follows the third number, such as
-    /// `-beta.1`, is not compared.
+    /// Returns the first version in the output of `--version`: `2.1.329 (Claude Code)`, `codex-cli
+    /// 0.169.0`, `GitHub Copilot CLI 1.0.102.`. A suffix of the third number, such as `-beta.1`, is
+    /// not compared.
     pub(crate) fn parse(output: &str) -> Option<Self> {
         let output = trunkline_sdk::preview::without_escapes(output);
         let is_apart =

@@ -9,7 +9,7 @@ use super::command_line::{self, Mode};
 use super::config::ClaudeCode;
 use crate::agent::options::Options;
 
-/// What the file is called where the configuration does not say.
+/// Default name of the file.
 const NAME: &str = "trunkline";
 
 /// The agent that a session runs as. Each section may have `{{variables.NAME}}` in it, as a prompt template has.
@@ -17,22 +17,22 @@ const NAME: &str = "trunkline";
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct AgentFile {
-    /// Its name. Empty: `trunkline`.
+    /// Name. Empty: `trunkline`.
     name: String,
-    /// What it is for.
+    /// Purpose.
     description: String,
-    /// How it works, whatever it is.
+    /// Working method, for every persona.
     protocol: String,
-    /// Who it is.
+    /// Identity.
     persona: String,
-    /// What its work must fulfil.
+    /// Requirements for its work.
     contract: String,
-    /// What it must not do.
+    /// Forbidden actions.
     restrictions: String,
 }
 
 impl AgentFile {
-    /// Its name.
+    /// Returns its name.
     pub(super) fn name(&self) -> &str {
         if self.name.is_empty() {
             NAME
@@ -42,10 +42,11 @@ impl AgentFile {
     }
 }
 
-/// The text of the file. `fill` puts a session's variables into a section; what is cut is reported.
+/// Returns the text of the file. `fill` puts a session's variables into a section; cuts are
+/// reported.
 ///
 /// # Errors
-/// When its name cannot be that of a file, or the permission mode is refused.
+/// Its name cannot be a file's, or the permission mode is refused.
 pub(super) fn compose(
     agent: &AgentFile,
     settings: &ClaudeCode,

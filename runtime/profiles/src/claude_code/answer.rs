@@ -3,33 +3,33 @@
 
 use std::collections::VecDeque;
 
-/// Whether text belongs to the answer or to what the model thinks.
+/// Kind of text: the answer, or the model's thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Text,
     Thought,
 }
 
-/// One speaker's message: the model's own, or a sub-agent's.
+/// A speaker's message: the model's own, or a sub-agent's.
 #[derive(Debug, Default)]
 pub(super) struct Answer {
     /// The message that is being streamed.
     id: Option<String>,
     text: Streamed,
     thought: Streamed,
-    /// Whether the current block is new: its first piece opens it.
+    /// Number of blocks so far; the first piece of a block opens it.
     blocks: usize,
 }
 
-/// What was streamed of one kind of text.
+/// Streamed text of one kind.
 #[derive(Debug, Default)]
 struct Streamed {
     /// Blocks of this message whose whole has not come yet.
     blocks: VecDeque<String>,
-    /// What an attempt that was given up had already said of the answer.
+    /// Text of the answer from an abandoned attempt.
     abandoned: String,
-    /// How much of it the present attempt has repeated; nothing where it says something else, or no
-    /// attempt failed.
+    /// Length of its repetition by the present attempt; `None` if that differs, or no attempt
+    /// failed.
     repeated: Option<usize>,
 }
 
@@ -60,7 +60,7 @@ impl Answer {
         streamed.fresh(piece)
     }
 
-    /// A whole block of the message of this id. Returns what was not told in pieces.
+    /// Takes a whole block of the message of this id. Returns the part that was not streamed.
     pub(super) fn whole(&mut self, id: Option<&str>, kind: Kind, whole: &str) -> String {
         let streams = self.id.is_some() && self.id.as_deref() == id;
         let streamed = self.of(kind);
@@ -98,7 +98,7 @@ impl Answer {
         self.id = None;
     }
 
-    /// What follows repeats nothing: a tool was called, or a message is complete.
+    /// Ends the comparison: a tool was called, or a message is complete.
     pub(super) fn settle(&mut self) {
         for streamed in [&mut self.text, &mut self.thought] {
             streamed.repeated = None;
@@ -120,7 +120,7 @@ impl Answer {
 }
 
 impl Streamed {
-    /// What of a text was not said before by an attempt that was given up.
+    /// Returns the part of a text that an abandoned attempt did not output.
     fn fresh(&mut self, text: &str) -> String {
         let Some(at) = self.repeated else {
             return text.to_owned();

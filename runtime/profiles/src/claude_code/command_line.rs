@@ -1,4 +1,4 @@
-//! How `claude` is started: pure, so that command lines are tested as tables.
+//! Start of `claude`: pure, so that command lines are tested as tables.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::agent::{
 };
 use crate::agents;
 
-/// Which conversation it goes on with.
+/// Conversation to resume.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Begin<'a> {
     /// A new one of this id.
@@ -25,7 +25,7 @@ pub(super) enum Begin<'a> {
     Fork(&'a str, Option<&'a str>),
 }
 
-/// What it is given by file.
+/// Input files.
 #[derive(Debug, Default)]
 pub(super) struct Files<'a> {
     pub(super) mcp: Option<&'a Path>,
@@ -34,14 +34,14 @@ pub(super) struct Files<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Settings that hold the configured ones.
     pub(super) settings: Option<&'a Path>,
-    /// The agent that it is to be, by its name.
+    /// Name of the agent to be.
     pub(super) agent: Option<&'a str>,
 }
 
 /// Variables that keep it from doing more than it is asked, unless they are set already.
 ///
-/// A stream that breaks off is tried again and then told as an error. Without the third, Claude
-/// asks once more without streaming, repeats what it has said and calls the turn a success.
+/// A broken stream is retried and then reported as an error. Without the third, Claude repeats the
+/// request without streaming, repeats its output and reports the turn as a success.
 const QUIET: &[(&str, &str)] = &[
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
     ("DISABLE_AUTOUPDATER", "1"),
@@ -51,10 +51,10 @@ const QUIET: &[(&str, &str)] = &[
 /// Without this a turn may end before the sub-agents and commands that it has started.
 const FOREGROUND: (&str, &str) = ("CLAUDE_CODE_DISABLE_BACKGROUND_TASKS", "1");
 
-/// The tool that keeps a list of what is to be done.
+/// The tool that keeps a to-do list.
 const TODO: &str = "TodoWrite";
 
-/// How hard the model thinks.
+/// Effort of the model's thinking.
 const EFFORT: &str = "CLAUDE_CODE_EFFORT_LEVEL";
 
 /// Variables by which it takes itself for a child of another Claude.
@@ -78,10 +78,10 @@ pub(super) fn forks(version: Option<Version>) -> bool {
     since().has("--fork-session", version)
 }
 
-/// The command line. `is_set` tells whether a variable is part of this process's environment.
+/// Returns the command line. `is_set` returns true if a variable is in this process's environment.
 ///
 /// # Errors
-/// Where the options widen what the configuration permits, or this version has no way to pass them.
+/// The options widen the configuration, or this version cannot receive them.
 pub(super) fn launch(
     settings: &ClaudeCode,
     options: &Options,
@@ -256,12 +256,12 @@ fn system_prompt(
     Ok(prompt.arguments(text, file))
 }
 
-/// How it asks.
+/// Permission mode of a session.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Mode<'a> {
     /// Not at all.
     Dangerous,
-    /// As this mode says; nothing: as its settings say.
+    /// This mode; `None`: the one in its settings.
     Of(Option<&'a str>),
 }
 
@@ -289,10 +289,10 @@ pub(super) fn permission_mode<'a>(
     }
 }
 
-/// What Claude calls a mode.
+/// Returns Claude's name of a mode.
 ///
 /// # Errors
-/// `refused` for a mode that there is not, or that the configuration does not permit.
+/// `refused` for an unknown mode, or one that the configuration does not permit.
 pub(super) fn known_mode(mode: &str, settings: &ClaudeCode) -> Result<&'static str, Error> {
     match mode {
         "default" | "manual" | "ask" => Ok("default"),

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::agent_file::AgentFile;
 use crate::agent::settings::settings;
 
-/// How a system prompt joins Claude's own.
+/// Relation of a system prompt to Claude's own.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -41,7 +41,8 @@ settings! {
     /// Claude Code: one `claude` process for each session.
     struct ClaudeCode, "claude";
     {
-        /// How tools are permitted: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: by Claude's settings.
+        /// Permission mode: `default`, `plan`, `acceptEdits`, `dontAsk`, `auto`. Empty: the one in
+        /// Claude's settings.
         #[cfg_attr(test, schemars(extend("enum" = PERMISSION_MODES)))]
         permission_mode: String = String::new(),
         /// The most turns of the model within one turn. 0: no limit.
@@ -56,7 +57,8 @@ settings! {
         add_dirs: Vec<String> = Vec::new(),
         /// The most that a session may cost, in USD. 0: no limit.
         max_budget_usd: f64 = 0.0,
-        /// Whether the system prompt comes after Claude's own (`append`) or in its place (`replace`).
+        /// Position of the system prompt: after Claude's own (`append`) or instead of it
+        /// (`replace`).
         system_prompt_mode: PromptMode = PromptMode::Append,
         /// The effort of the model if a session sets none: `low`, `medium`, `high`, `xhigh`, `max`.
         reasoning_effort: String = String::new(),
@@ -72,7 +74,7 @@ settings! {
         agent: Option<AgentFile> = None,
         /// A folder of command files: `NAME.md` is called by `/NAME`.
         commands_dir: String = String::new(),
-        /// Which of Claude's settings files count: `user`, `project`, `local`. Absent: all.
+        /// Claude's settings files that count: `user`, `project`, `local`. Absent: all.
         setting_sources: Option<Vec<String>> = None,
         /// Uses only the MCP servers of this configuration and of the session, none of Claude's own files.
         strict_mcp_config: bool = false,
@@ -87,7 +89,8 @@ settings! {
 }
 
 impl ClaudeCode {
-    /// Whether it says that tools run without asking: by `dangerous`, or by the published mode of that name.
+    /// Returns true if tools run without asking: by `dangerous`, or by the published mode of that
+    /// name.
     pub(crate) fn is_dangerous(&self) -> bool {
         self.dangerous || self.permission_mode == DANGEROUS_MODE
     }

@@ -1,4 +1,4 @@
-//! Claude's control protocol: what it asks, what it is answered, what it is asked to do.
+//! Claude's control protocol: its requests, the answers, and our requests.
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::preview;
@@ -38,7 +38,7 @@ impl Ask {
             .iter()
             .filter_map(for_session)
             .collect();
-        // What a rule says comes first: "always" without more means that.
+        // A rule comes first: a plain "always" means that.
         suggestions.sort_by_key(|suggestion| text(suggestion, "type") != Some("addRules"));
         suggestions.truncate(MOST_ALWAYS);
         Self {
@@ -57,12 +57,12 @@ impl Ask {
         self.tool_use_id.as_deref()
     }
 
-    /// Whether it is a question to the user rather than a request for permission.
+    /// Returns true if it is a question to the user rather than a request for permission.
     fn is_question(&self) -> bool {
         self.tool == "AskUserQuestion" && !list(&self.input, "questions").is_empty()
     }
 
-    /// What the user is asked.
+    /// Returns the request to the user.
     pub(super) fn of_user(&self) -> turn::Ask {
         if self.is_question() {
             self.question().into()
@@ -71,7 +71,7 @@ impl Ask {
         }
     }
 
-    /// What a person is asked.
+    /// Returns the permission request to a person.
     pub(super) fn permission(&self) -> Permission {
         let headline = preview::tool_call(&self.tool, Some(&self.input));
         let description = match (self.tool.as_str(), text(&self.input, "plan")) {
@@ -116,7 +116,7 @@ impl Ask {
         }
     }
 
-    /// What the tool would act on.
+    /// Returns the target of the tool.
     fn resource(&self) -> String {
         const TOLD_BY: [&str; 8] = [
             "command",
@@ -260,8 +260,8 @@ fn denied(message: &str, ends_turn: bool) -> Value {
     response
 }
 
-/// A suggested "from now on", for this session alone: what is suggested for a settings file would
-/// be written into the user's project. A mode that asks for nothing is not offered.
+/// Returns a suggested "from now on" restricted to this session: a suggestion for a settings file
+/// would be written into the user's project. A mode that never asks is not offered.
 fn for_session(suggestion: &Value) -> Option<Value> {
     let mut suggestion = suggestion.as_object()?.clone();
     match suggestion.get("type")?.as_str()? {

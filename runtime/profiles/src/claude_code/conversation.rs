@@ -24,14 +24,14 @@ use crate::agent::report::Report;
 use crate::agent::resume;
 use crate::agent::version::{self, Version};
 
-/// The member of `session_params` with what the conversation has cost so far, in US dollars: claude
-/// tells totals.
+/// The member of `session_params` with the cost of the conversation so far, in US dollars: claude
+/// reports totals.
 const COST: &str = "cost_usd";
 
 /// Member of the parameters: the last message of Claude's, by its id in the transcript.
 const LAST_MESSAGE: &str = "last_message";
 
-/// One session.
+/// A session.
 pub(crate) struct Conversation {
     session: Session,
     settings: Arc<ClaudeCode>,
@@ -130,7 +130,7 @@ impl Conversation {
         self.idle = process.map(|process| spawn_idle(process, self.session.clone()));
     }
 
-    /// What every end of a turn tells.
+    /// Adds the common members to a turn's end.
     fn completed(&mut self, end: TurnComplete) -> TurnComplete {
         let mut params = self.options.session_params(&self.memory.native);
         params.more.remove(COST);
@@ -259,7 +259,7 @@ impl Conversation {
         }
     }
 
-    /// Starts a process that goes on with the conversation, or begins it.
+    /// Starts a process that resumes the conversation, or begins it.
     async fn start(&mut self) -> Result<RunningProcess, Error> {
         let known = version::probe(&self.options.launch()).await;
         self.version = match known {
@@ -304,7 +304,7 @@ impl Conversation {
         RunningProcess::start(&launch, self.report.log(), allow_list).await
     }
 
-    /// The conversation that was to go on is not there: begins a new one, and says so.
+    /// Begins a new conversation because the one to resume does not exist, and reports that.
     async fn forget(&mut self, why: &str) {
         let (model, mode) = (self.memory.model.take(), self.memory.mode.take());
         self.memory = Memory {

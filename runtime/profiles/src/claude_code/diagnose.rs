@@ -16,7 +16,7 @@ use crate::agent::{credentials, diagnose, variables};
 /// The oldest version whose behaviour is known.
 const KNOWN: Version = Version(2, 1, 197);
 
-/// How long `claude auth status` may take.
+/// Timeout of `claude auth status`.
 const DEADLINE: Duration = Duration::from_secs(15);
 
 pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
@@ -52,8 +52,8 @@ pub(super) async fn diagnose(settings: &ClaudeCode) -> Vec<Check> {
     checks
 }
 
-/// The names of the credentials that are there, and what Claude itself says of its login: the check
-/// asks no model.
+/// Checks the names of the present credentials, and Claude's own report of its login, which uses no
+/// model.
 async fn logged_in(launch: &Launch, settings: &ClaudeCode) -> Vec<Check> {
     let mut checks = Vec::new();
     let configured = |name: &str| variables::value(&settings.env, name);

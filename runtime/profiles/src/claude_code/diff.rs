@@ -1,17 +1,17 @@
-//! What Claude's tools change in files.
+//! Changes of files by Claude's tools.
 
 use serde_json::Value;
 use trunkline_sdk::protocol::Diff;
 
 use super::native::{list, text};
 
-/// The longest text of a diff, in bytes: a longer one is left out, and the path alone told.
+/// Maximum length of a diff's text, in bytes: a longer one is left out, and only the path reported.
 const LONGEST: usize = 128 * 1024;
 
 /// The most edits of one call that are reported.
 const MOST: usize = 64;
 
-/// What a call would change, by its input.
+/// Returns the changes that a call would make, by its input.
 pub(super) fn proposed(tool: &str, input: &Value) -> Vec<Diff> {
     let Some(path) = text(input, "file_path") else {
         return Vec::new();
@@ -25,7 +25,8 @@ pub(super) fn proposed(tool: &str, input: &Value) -> Vec<Diff> {
     }
 }
 
-/// What a call has changed, by what Claude tells of it: `{filePath, oldString, newString}`, or a whole file.
+/// Returns the changes that a call has made, by Claude's report: `{filePath, oldString,
+/// newString}`, or a whole file.
 pub(super) fn done(result: &Value) -> Vec<Diff> {
     let Some(path) = text(result, "filePath") else {
         return Vec::new();

@@ -1,4 +1,4 @@
-//! What Claude's lines mean.
+//! Meaning of Claude's lines.
 
 use serde_json::Value;
 use trunkline_sdk::SessionInfo;
@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::AdapterBody;
 
 use super::control::Ask;
 
-/// What one line says. A line may say several things, or nothing.
+/// An event of a line. A line may have several events, or none.
 #[derive(Debug)]
 pub(super) enum ClaudeEvent {
     /// An event for the host.
@@ -15,15 +15,15 @@ pub(super) enum ClaudeEvent {
     Info(Box<SessionInfo>),
     /// The conversation that it works on has this id.
     Native(String),
-    /// It asks for permission, or the user.
+    /// A request for permission, or a question to the user.
     Request(Box<Ask>),
-    /// It calls a hook of ours.
+    /// A call of a hook of ours.
     Hook { request_id: String, request: Value },
     /// A request of this id is withdrawn.
     Withdrawn(String),
-    /// It asks for something that is not known here.
+    /// An unknown request.
     Unsupported { request_id: String, subtype: String },
-    /// It answers a request of ours.
+    /// An answer to a request of ours.
     Answered {
         request_id: String,
         answer: Result<Value, String>,

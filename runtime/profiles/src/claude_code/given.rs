@@ -1,5 +1,5 @@
-//! What Claude is given by file, for as long as a session lasts. It all lies in private folders,
-//! never in the user's.
+//! Claude's input files, which live as long as a session. They are in private folders, never in the
+//! user's.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
@@ -97,7 +97,7 @@ impl Given {
         })
     }
 
-    /// Where they are.
+    /// Returns their paths.
     pub(super) fn files(&self) -> Files<'_> {
         Files {
             mcp: self.mcp.as_ref().map(NamedTempFile::path),
@@ -109,7 +109,8 @@ impl Given {
     }
 }
 
-/// The command files of a folder, by the names of their commands, in order. A skill of the same name stands.
+/// Returns the command files of a folder, by the names of their commands, in order. A skill of the
+/// same name has precedence.
 fn commands(folder: &str, skills: &[Skill], warnings: &mut Vec<String>) -> Vec<(String, PathBuf)> {
     if folder.is_empty() {
         return Vec::new();
@@ -198,7 +199,7 @@ fn sandboxed(settings: &ClaudeCode, options: &Options) -> Result<Value, Error> {
     Ok(all)
 }
 
-/// Sets the members of an object, those of objects in it one by one.
+/// Sets the members of an object, and those in nested objects one by one.
 fn merge(into: &mut Value, from: Value) {
     match (into, from) {
         (Value::Object(into), Value::Object(from)) => {

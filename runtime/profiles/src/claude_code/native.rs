@@ -25,7 +25,7 @@ pub(super) fn texts(value: &Value, name: &str) -> Vec<String> {
         .collect()
 }
 
-/// What a message or a tool's result says: a text, or the texts of its blocks.
+/// Returns the text of a message or a tool's result: itself, or the texts of its blocks.
 pub(super) fn content(value: Option<&Value>) -> String {
     match value {
         Some(Value::String(text)) => text.clone(),

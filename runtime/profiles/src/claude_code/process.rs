@@ -1,4 +1,4 @@
-//! A running `claude`: what it has said, in a turn and between turns.
+//! A running `claude`: its output, in a turn and between turns.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,13 +15,13 @@ use crate::agent::log::SessionLog;
 use crate::agent::process::{Agent, Ended, Stdin};
 use crate::agent::turn::{self, Engine, How, IdleTask, Pipe};
 
-/// How long a request of ours may take.
+/// Timeout of a request of ours.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// How long a process that is given up has after its stdin was closed, and after SIGTERM.
+/// Time for an abandoned process to end after its stdin was closed, and after SIGTERM.
 const END: (Duration, Duration) = (Duration::from_millis(400), Duration::from_millis(300));
 
-/// One process.
+/// A process.
 #[derive(Debug)]
 pub(super) struct RunningProcess {
     pub(super) agent: Agent,
@@ -37,12 +37,13 @@ impl RunningProcess {
     ) -> Result<Self, Error> {
         let mut agent = Agent::start(launch, Stdin::Owned, Some(log)).await?;
         let (talk, line) = Talk::begin(allow_list);
-        // One that cannot take it has ended, which its stdout says.
+        // If it cannot be sent, the process has ended, which its stdout shows.
         let _ = agent.send((&line).into()).await;
         Ok(Self { agent, talk })
     }
 
-    /// Sends a request of ours between turns, and waits for the answer. What else is said meanwhile is kept.
+    /// Sends a request of ours between turns, and waits for the answer. Other messages are kept
+    /// meanwhile.
     pub(super) async fn ask(
         &mut self,
         request: &Value,
@@ -76,7 +77,7 @@ impl RunningProcess {
         self.agent.end(END.0, END.1).await
     }
 
-    /// Kills it, after what it still says to SIGTERM.
+    /// Kills it, after its last output on SIGTERM.
     pub(super) async fn kill(self) -> Ended {
         self.agent.end(Duration::ZERO, END.1).await
     }

@@ -1,4 +1,5 @@
-//! The MCP servers of a project: its `.mcp.json` files, joined with what configuration and session say.
+//! The MCP servers of a project: its `.mcp.json` files, joined with those in configuration and
+//! session.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -8,22 +9,22 @@ use std::path::Path;
 use rustix::fs::OFlags;
 use serde_json::{Map, Value};
 
-/// What such a file is called.
+/// Name of such a file.
 const FILE: &str = ".mcp.json";
 
 /// The longest file that is read, in bytes.
 const LONGEST: u64 = 1024 * 1024;
 
-/// How many directories are looked into.
+/// Limit of searched directories.
 const MOST: usize = 64;
 
-/// The servers of the files from a directory upwards, those of the nearest first, with what is said
-/// of them beside. An entry of a name that is there already keeps its members, but for those that
-/// the other one has; headers and variables are joined one by one. One with a command or an address
-/// of its own takes the place of the other.
+/// Returns the servers of the files from a directory upwards, the nearest first, joined with the
+/// additional ones. An entry of an existing name keeps its members, except those that the other one
+/// has; headers and variables are joined one by one. One with a command or an address of its own
+/// replaces the other.
 ///
-/// A file that is not this user's or root's is left out: who may write in `/tmp` does not choose
-/// what runs.
+/// A file that does not belong to this user or root is left out: another user who can write in
+/// `/tmp` must not choose what runs.
 pub(super) fn joined(from: &Path, said: &[Value], warnings: &mut Vec<String>) -> Vec<Value> {
     let (mut servers, mut unnamed) = (Map::new(), Vec::new());
     for folder in from.ancestors().take(MOST) {
@@ -120,7 +121,7 @@ fn by_name(servers: &Value, unnamed: &mut Vec<Value>) -> Vec<(String, Value)> {
     }
 }
 
-/// Whether a server says how it is reached.
+/// Returns true if a server has a command or an address.
 fn is_whole(server: &Value) -> bool {
     ["command", "url", "httpUrl", "serverUrl"]
         .iter()

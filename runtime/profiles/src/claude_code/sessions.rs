@@ -21,21 +21,21 @@ use crate::agent::native_id;
 const MOST_FOLDERS: usize = 10_000;
 const MOST_FILES: usize = 100_000;
 
-/// The most conversations that are listed, and how many are where the host does not say.
+/// Limit and default of listed conversations.
 const MOST_LISTED: usize = 500;
 const LISTED: usize = 100;
 
-/// How many transcripts may be read for each that is listed: in some nothing was said.
+/// Limit of transcripts that are read per listed one: some are empty.
 const READ_FOR_ONE: usize = 4;
 
-/// How much of a transcript is read at its beginning and at its end, in bytes.
+/// Bytes of a transcript that are read at its beginning and at its end.
 const HEAD: u64 = 64 * 1024;
 const TAIL: u64 = 32 * 1024;
 
 /// The longest name of a folder that is nothing but its directory's.
 const LONGEST_PLAIN: usize = 200;
 
-/// So much of the name of a directory stands in that of its folder in any case.
+/// Characters of a directory's name that its folder's name contains in any case.
 const KEPT: usize = 100;
 
 /// The last second that a time is reported.
@@ -48,7 +48,8 @@ struct Found {
     changed: Duration,
 }
 
-/// Claude's own folder: `CLAUDE_CONFIG_DIR`, else in the home. `value` tells variables.
+/// Returns Claude's own folder: `CLAUDE_CONFIG_DIR`, or the one in the home. `value` reads
+/// variables.
 pub(super) fn home(value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     let set = |name: &str| {
         value(name)
@@ -58,13 +59,13 @@ pub(super) fn home(value: impl Fn(&str) -> Option<String>) -> Option<PathBuf> {
     set("CLAUDE_CONFIG_DIR").or_else(|| Some(set("HOME")?.join(".claude")))
 }
 
-/// The conversations, newest first: those of a directory, where one is named. A folder that is not
-/// there holds none.
+/// Returns the conversations, newest first; only those of a directory, if one is named. A missing
+/// folder has none.
 pub(super) fn list(home: &Path, cwd: Option<&str>, limit: Option<u32>) -> Vec<SessionEntry> {
     let most = limit
         .map_or(LISTED, |limit| limit as usize)
         .min(MOST_LISTED);
-    // What the user names may be reached by a link; what lies beneath may not.
+    // A path of the user may contain links; paths below it may not.
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let Ok(projects) = rustix::fs::open(home.join("projects"), flags, Mode::empty()) else {
         return Vec::new();
@@ -172,7 +173,7 @@ fn transcripts(folder: BorrowedFd<'_>, number: usize, found: &mut Vec<Found>) {
     }
 }
 
-/// A transcript as a conversation that can be resumed: one in which something was said.
+/// Converts a transcript to a conversation that can be resumed, if it is not empty.
 fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionEntry> {
     let folder = folder(projects, name)?;
     let (head, tail) = ends(folder.as_fd(), &format!("{}.jsonl", found.id)).ok()?;
@@ -188,7 +189,7 @@ fn entry(projects: BorrowedFd<'_>, name: &str, found: &Found) -> Option<SessionE
     })
 }
 
-/// The beginning of a file, and its end, if that lies beyond.
+/// Returns the beginning of a file, and its end, if that is beyond.
 fn ends(folder: BorrowedFd<'_>, name: &str) -> io::Result<(Vec<u8>, Vec<u8>)> {
     // Without blocking: it may have become a FIFO meanwhile.
     let flags =

@@ -1,4 +1,4 @@
-//! What a process and this side have said to each other, in turns and between them: pure.
+//! The dialogue between a process and this side, in turns and between them: pure.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -19,15 +19,15 @@ const MOST_ASKS: usize = 64;
 /// The most events that wait for a turn because the host was not reading.
 const MOST_UNSENT: usize = 4_096;
 
-/// What one process has said, and what it waits for.
+/// State of the dialogue with a process.
 #[derive(Debug)]
 pub(super) struct Talk {
     pub(super) translator: Translator,
-    /// What was asked and not answered, by its request.
+    /// Unanswered requests, by their ids.
     asks: HashMap<String, Ask>,
     /// Events that could not be sent yet.
     pub(super) unsent: VecDeque<AdapterBody>,
-    /// Whether it has said anything.
+    /// True if it has sent anything.
     pub(super) has_spoken: bool,
     /// Requests of ours so far.
     requests: u64,
@@ -65,8 +65,8 @@ impl Talk {
         (id, line)
     }
 
-    /// What a line says, but for what this takes note of by itself: requests, which `asks` passes
-    /// on, and their withdrawal. What it asks for and is not known here is refused.
+    /// Returns the events of a line, except those handled here: requests, which `asks` passes on,
+    /// and their withdrawal. Unknown requests are refused.
     pub(super) fn hear(
         &mut self,
         line: &[u8],
@@ -150,7 +150,7 @@ fn refuse(request_id: &str, what: &str, out: &mut Out<LineOut>) {
     ));
 }
 
-/// A process between turns: it may ask or tell something of work in the background.
+/// A process between turns: it may send requests or reports of work in the background.
 pub(super) struct Idle<'p> {
     pub(super) talk: &'p mut Talk,
     /// A request of ours whose answer is waited for, and until when. Events are kept meanwhile.

@@ -1,4 +1,4 @@
-//! What the beginning and the end of a transcript tell of a conversation. Pure.
+//! Summary of a conversation, from the beginning and the end of its transcript. Pure.
 
 use std::time::SystemTime;
 
@@ -12,20 +12,20 @@ use crate::agent::read;
 const LONGEST_CWD: usize = 4096;
 const LONGEST_TITLE: usize = 200;
 
-/// What was seen.
+/// Facts found so far.
 #[derive(Debug, Default)]
 pub(super) struct TranscriptSummary {
-    /// Where it began to work.
+    /// First working directory.
     pub(super) cwd: Option<String>,
     pub(super) began: Option<SystemTime>,
-    /// The name that somebody gave it, the last one.
+    /// The last name that a person gave it.
     named: Option<String>,
     /// The last summary of it.
     summary: Option<String>,
     first_input: Option<String>,
     last_input: Option<String>,
     said: bool,
-    /// It is the work of a sub-agent, which cannot be resumed.
+    /// True for the work of a sub-agent, which cannot be resumed.
     aside: bool,
 }
 
@@ -80,12 +80,12 @@ impl TranscriptSummary {
         }
     }
 
-    /// Whether something was said that can be gone on with.
+    /// Returns true if there is a conversation to resume.
     pub(super) fn is_conversation(&self) -> bool {
         self.said && !self.aside
     }
 
-    /// What a person knows it by.
+    /// Returns its title for a person.
     pub(super) fn title(&self) -> Option<String> {
         let titles = [
             &self.named,
@@ -97,7 +97,7 @@ impl TranscriptSummary {
     }
 }
 
-/// What a person wrote; nothing for what the program wrote in their place.
+/// Returns text that a person wrote; `None` for text of the program.
 fn input(content: &Value) -> Option<String> {
     let block = |block: &Value| block["text"].as_str().map(str::to_owned);
     let text = match content {
@@ -108,7 +108,7 @@ fn input(content: &Value) -> Option<String> {
     words(&text).filter(|text| !text.starts_with('<') && !text.starts_with("[Request interrupted"))
 }
 
-/// A text on one line, if it says anything.
+/// Returns a text on one line, if it is not empty.
 fn words(text: &str) -> Option<String> {
     let text: String = text
         .chars()

@@ -33,34 +33,34 @@ pub(super) struct Translator {
     /// By the tool call of the sub-agent; the model's own answer under nothing.
     answers: HashMap<Option<String>, Answer>,
     tools: Tools,
-    /// Whether anything of the answer was told in this turn.
+    /// True if a part of the answer was reported in this turn.
     pub(super) answered: bool,
-    /// What a command of Claude's own printed last in this turn.
+    /// Last output of a command of Claude's own in this turn.
     pub(super) printed: String,
-    /// What the last error of the API was in this turn.
+    /// Last error of the API in this turn.
     pub(super) api_error: Option<ApiError>,
-    /// When the provider's limit begins anew, where it is used up.
+    /// Time at which the provider's limit is reset, if it is used up.
     pub(super) resets_at: Option<String>,
     /// The model in force.
     pub(super) model: Option<String>,
-    /// How many tokens fit into the context.
+    /// Tokens that fit into the context.
     pub(super) window: Option<u64>,
-    /// What was last told of the context.
+    /// Last reported use of the context.
     used: Option<u64>,
-    /// What was last told of the session.
+    /// Last reported information about the session.
     pub(super) told: SessionInfo,
-    /// MCP servers whose failure was told.
+    /// MCP servers whose failure was reported.
     failed_servers: HashSet<String>,
     /// The last message of the model's own in the conversation, by its id in the transcript.
     pub(super) last_message: Option<String>,
-    /// Whether a turn is under way.
+    /// True during a turn.
     pub(super) is_busy: bool,
     /// True if the last line was not an event.
     pub(super) is_unread: bool,
 }
 
 impl Translator {
-    /// What a line says.
+    /// Returns the events of a line.
     pub(super) fn line(&mut self, line: &[u8]) -> Vec<ClaudeEvent> {
         let Ok(value @ Value::Object(_)) = serde_json::from_slice(line) else {
             self.is_unread = true;
@@ -394,7 +394,7 @@ fn parent(value: &Value) -> Option<String> {
     text(value, "parent_tool_use_id").map(str::to_owned)
 }
 
-/// The message that a stream event belongs to, where this version tells.
+/// Returns the message that a stream event belongs to, if this version reports it.
 fn message_id(value: &Value) -> Option<MessageId> {
     MessageId::new(text(value, "api_message_id")?).ok()
 }
@@ -411,7 +411,7 @@ fn answered(value: &Value) -> Option<ClaudeEvent> {
     Some(ClaudeEvent::Answered { request_id, answer })
 }
 
-/// Those of a list's names that are texts, for what is reported of a session.
+/// Returns the names of a list that are texts, for the information about a session.
 fn names(value: &Value, name: &str) -> Option<Vec<String>> {
     let names = texts(value, name);
     (!names.is_empty()).then_some(names)

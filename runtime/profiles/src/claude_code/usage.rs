@@ -1,4 +1,4 @@
-//! What a turn used, from numbers of which some are running totals.
+//! Usage of a turn, from numbers of which some are running totals.
 
 use std::collections::BTreeMap;
 
@@ -11,8 +11,8 @@ use crate::agent::tokens::Tokens;
 /// The most models that are reported.
 const MOST_MODELS: usize = 32;
 
-/// What a session has cost so far, as far as it is known. Claude tells it as a running total, over
-/// `--resume` too.
+/// Cost of a session so far, if it is known. Claude reports it as a running total, over `--resume`
+/// too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Total(pub(super) Option<f64>);
 
@@ -20,10 +20,10 @@ impl Total {
     /// A conversation that begins.
     pub(super) const NEW: Self = Self(Some(0.0));
 
-    /// One that was resumed, and whose cost until now no one has told.
+    /// Cost of a resumed session, whose earlier cost is unknown.
     pub(super) const UNKNOWN: Self = Self(None);
 
-    /// What the turn of a `result` used. The total moves on.
+    /// Returns the usage of a `result`'s turn, and updates the total.
     pub(super) fn turn(&mut self, result: &Value, model: Option<&str>) -> Usage {
         let now = amount(result, "total_cost_usd");
         // A smaller total than before belongs to a conversation that has begun anew (`/clear`).
@@ -58,7 +58,7 @@ impl Total {
         self.0 = now.or(self.0);
         let mut usage = tokens(&result["usage"]);
         if usage.input_tokens.unwrap_or(0) == 0 && usage.output_tokens.unwrap_or(0) == 0 {
-            // Of a turn that was cut short only the numbers for each model tell anything.
+            // For a turn that was cut short only the numbers per model are valid.
             if let Some(summed) = models.as_ref().and_then(sum) {
                 usage = summed;
             }
@@ -91,7 +91,7 @@ pub(super) fn add(usage: &mut Usage, more: Usage) {
     });
 }
 
-/// The window of the context, as `modelUsage` tells it for this model, or for the only one.
+/// Returns the size of the context, as `modelUsage` reports it for this model, or for the only one.
 pub(super) fn window(result: &Value, model: Option<&str>) -> Option<u64> {
     let models = result.get("modelUsage")?.as_object()?;
     let one = model
@@ -130,7 +130,7 @@ fn of_model(used: &Value) -> ModelUsage {
     })
 }
 
-/// The sum over models, of what all of them tell; none without a model.
+/// Returns the sum over models of the numbers that all of them report; `None` without a model.
 fn sum(models: &BTreeMap<String, ModelUsage>) -> Option<Usage> {
     let both = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
     let tokens = models

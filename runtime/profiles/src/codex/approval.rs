@@ -1,5 +1,5 @@
-//! What Codex asks its client, as permission requests and questions, and their answers as it takes
-//! them. Pure.
+//! Codex's requests to its client, as permission requests and questions, and their answers in its
+//! format. Pure.
 
 mod question;
 
@@ -25,7 +25,7 @@ pub(super) const METHODS: &[&str] = &[
     "mcpServer/elicitation/request",
 ];
 
-/// What is made of a request.
+/// Conversion of a request.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// A person decides.
@@ -36,10 +36,10 @@ pub(super) enum Ask {
     Unknown,
 }
 
-/// How a decision is written.
+/// Encoding of a decision.
 #[derive(Debug, PartialEq)]
 pub(super) struct Answers {
-    /// What each option answers.
+    /// Answer of each option.
     options: Vec<(String, Value)>,
     allow: Value,
     deny: Value,

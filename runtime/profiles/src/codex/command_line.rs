@@ -1,4 +1,4 @@
-//! How `codex` is started. Pure.
+//! Start of `codex`. Pure.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,13 +12,13 @@ use crate::agent::system_prompt::LONGEST_ARGUMENT;
 use crate::agent::version::{Since, Version};
 use crate::agents;
 
-/// What not every version has, by its `--help` and by what it does. Older app servers know threads
-/// too, but spell their policies otherwise, and before 0.57 do not know them.
+/// Returns the versions that introduced features, by its `--help` and its behavior. Older app
+/// servers know threads too, but spell their policies otherwise, and before 0.57 do not know them.
 pub(super) fn since() -> Since<'static> {
     agents::built_in("codex").since()
 }
 
-/// How a session's turns reach Codex.
+/// Way of a session's turns to Codex.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Way {
     AppServer,
@@ -62,7 +62,7 @@ pub(super) fn app_server(
     (launch, tools)
 }
 
-/// One turn of `codex exec`.
+/// A turn of `codex exec`.
 pub(super) struct Run<'r> {
     pub(super) options: &'r Options,
     pub(super) profile: &'r str,
@@ -76,12 +76,12 @@ pub(super) struct Run<'r> {
     pub(super) images: &'r [String],
     /// Overrides for MCP servers, without secrets.
     pub(super) mcp: &'r [String],
-    /// The thread to go on with.
+    /// The thread to resume.
     pub(super) thread: Option<&'r str>,
 }
 
-/// `codex exec`, which reads the input from stdin. Every option stands before `resume`: most are
-/// not known after it.
+/// Returns the start of `codex exec`, which reads the input from stdin. Every option precedes
+/// `resume`: most are not known after it.
 pub(super) fn exec(run: &Run<'_>) -> Launch {
     let options = run.options;
     let config =

@@ -41,11 +41,11 @@ pub(super) struct Thread {
     stay: Stay,
     pub(super) thread: ThreadOptions,
     pub(super) link: Option<Arc<Link>>,
-    /// What tells the models of the app server.
+    /// Task that reports the models of the app server.
     models: Option<AbortOnDropHandle<()>>,
     /// The thread's id, once it has one.
     id: Option<String>,
-    /// Whether there is something to remember.
+    /// True if there is something to remember.
     pub(super) spoken: bool,
     /// True until Codex has copied the thread `id`, which stays as it is.
     pub(super) copies: bool,
@@ -53,7 +53,7 @@ pub(super) struct Thread {
     pub(super) last_turn: Option<String>,
     pub(super) translator: Translator,
     pub(super) report: Report,
-    /// What the next turn changes.
+    /// Changes for the next turn.
     pub(super) overrides: Overrides,
     /// A turn that may run on, after its host was reported of its end.
     pub(super) unfinished: Option<String>,
@@ -92,7 +92,7 @@ impl Link {
     }
 }
 
-/// How a session's thread came to be.
+/// Origin of a session's thread.
 enum Begun {
     New,
     Resumed,
@@ -209,7 +209,7 @@ impl Thread {
         let _early = server.peer.routes.opening();
         let mut started = self.start_thread(server, deadline).await?;
         if is_unconfined(&started) && !self.thread.policy.danger {
-            // Codex's own configuration says so, and ours has not allowed it.
+            // Codex's own configuration sets this, and ours has not allowed it.
             self.thread.policy.sandbox = Some(Sandbox::WorkspaceWrite);
             self.warnings.push(
                 "codex is configured to work without a sandbox; that holds here only with `dangerous_full_access`: \
@@ -261,7 +261,8 @@ impl Thread {
         started.map_err(|error| error.error("codex began no thread"))
     }
 
-    /// What Codex says of the thread, and what a resumed thread must be told again.
+    /// Takes Codex's information about the thread, and the settings that a resumed thread must be
+    /// sent again.
     fn learn(&mut self, started: &Value, session: &Session) {
         let text = |key: &str| started[key].as_str().map(str::to_owned);
         self.model = text("model").or(self.model.take());
@@ -277,7 +278,7 @@ impl Thread {
         }
     }
 
-    /// What is known of the options in force.
+    /// Returns the known options in force.
     pub(super) fn info(&self) -> SessionInfo {
         let policy = self.thread.policy;
         SessionInfo {
@@ -311,7 +312,7 @@ impl Thread {
         Ok(self.info())
     }
 
-    /// What Codex is given for an input.
+    /// Returns the text that Codex is sent for an input.
     pub(super) fn input(&mut self, content: &str, session: &Session) -> String {
         let warnings = &mut self.warnings;
         input_text(&self.skills, content, session, &self.options, warnings)
@@ -338,7 +339,7 @@ impl Thread {
                 return;
             }
             let params = json!({ "threadId": link.thread });
-            // A version without it keeps the thread loaded, which harms no one.
+            // A version without it keeps the thread loaded, which is harmless.
             let _ = peer
                 .call::<_, Value>("thread/unsubscribe", &params, None)
                 .await;
@@ -353,7 +354,7 @@ pub(super) fn last_turn(options: &Options) -> Option<String> {
     Some(kept.more.get(LAST_TURN)?.as_str()?.to_owned())
 }
 
-/// Whether the app server knows no such thread.
+/// Returns true if the app server knows no such thread.
 fn is_unknown(error: &CallError) -> bool {
     let CallError::Rpc(error) = error else {
         return false;

@@ -1,4 +1,4 @@
-//! What `--diagnose` checks: the program, its version, its credentials, what it says of its own login.
+//! Checks of `--diagnose`: the program, its version, its credentials, its own login status.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use crate::agent::options::Options;
 use crate::agent::variables;
 use crate::agent::version::{self, ProgramOutput};
 
-/// How long Codex may take to tell of its login.
+/// Timeout of Codex's login status.
 const LOGIN: Duration = Duration::from_secs(15);
 
 pub(super) async fn checks(settings: &Settings) -> Vec<Check> {
@@ -72,7 +72,7 @@ fn configured(settings: &Settings) -> Check {
     }
 }
 
-/// Credentials by name, and what `codex login status` says: it asks no model.
+/// Checks credentials by name, and the output of `codex login status`, which uses no model.
 async fn login(launch: &Launch, options: &Options, way: Way) -> Check {
     let value = |name: &str| variables::value(&options.env, name);
     let known = credentials::of("codex");

@@ -1,11 +1,11 @@
-//! What kind of failure Codex tells of: its error's `codexErrorInfo`, else its words.
+//! Category of Codex's failures: by its error's `codexErrorInfo`, otherwise by its text.
 
 use serde_json::Value;
 use trunkline_sdk::{Category, Error};
 
 use crate::agent::failure;
 
-/// An error as Codex tells it.
+/// An error as Codex reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Fault {
     pub(super) message: String,
@@ -15,8 +15,8 @@ pub(super) struct Fault {
     http: Option<u16>,
 }
 
-/// The names that tell the kind by themselves. All others (`other`, `httpConnectionFailed`, …)
-/// leave it to the status and the words.
+/// Names that determine the category by themselves. All others (`other`, `httpConnectionFailed`, …)
+/// leave it to the status and the text.
 const KINDS: &[(&str, Category)] = &[
     ("contextWindowExceeded", Category::ContextExhausted),
     ("sessionBudgetExceeded", Category::UsageLimit),
@@ -74,7 +74,7 @@ impl Fault {
         }
     }
 
-    /// What a person reads: the message, and the details that say more.
+    /// Returns the text for a person: the message, and additional details.
     pub(super) fn told(&self) -> String {
         match (self.message.trim(), self.details.trim()) {
             ("", "") => "codex gives no reason".to_owned(),

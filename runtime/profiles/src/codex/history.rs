@@ -1,4 +1,4 @@
-//! What was said in a resumed thread, told again as history.
+//! Replays a resumed thread as history.
 
 use std::time::Duration;
 
@@ -11,14 +11,15 @@ use super::translate::{call, reasoning};
 use crate::agent::read::list;
 use crate::agent::rpc::Peer;
 
-/// How many turns are asked for at once, and how many pages at most.
+/// Turns per page, and limit of pages.
 const PAGE: u32 = 50;
 const MOST_PAGES: usize = 200;
 
-/// How long a page may take.
+/// Timeout of a page.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Reads the thread's turns page by page and tells them. A thread that cannot be read has no history.
+/// Reads the thread's turns page by page and reports them. A thread that cannot be read has no
+/// history.
 pub(super) async fn replay(peer: &Peer, thread: &str, session: &Session) {
     let mut cursor = Value::Null;
     for _ in 0..MOST_PAGES {

@@ -20,7 +20,7 @@ pub(super) struct Item<'v> {
     value: &'v Value,
 }
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     UserMessage,
@@ -94,7 +94,7 @@ impl<'v> Item<'v> {
         read::text(self.value, name).unwrap_or_default()
     }
 
-    /// How far the call is: `inProgress`, `completed`, `failed`, `declined`.
+    /// Returns the state of the call: `inProgress`, `completed`, `failed`, `declined`.
     fn status(&self) -> String {
         self.text("status").replace('_', "")
     }
@@ -103,7 +103,7 @@ impl<'v> Item<'v> {
         self.get(names).and_then(Value::as_i64)
     }
 
-    /// Whether it is a tool call.
+    /// Returns true if it is a tool call.
     pub(super) fn is_tool(&self) -> bool {
         matches!(
             self.kind,
@@ -130,7 +130,7 @@ impl<'v> Item<'v> {
         }
     }
 
-    /// What kind of tool it is, in the words that are common among agents.
+    /// Returns the kind of the tool, in terms common among agents.
     fn sort(&self) -> &'static str {
         match self.kind {
             Kind::Command => "execute",
@@ -225,7 +225,7 @@ impl<'v> Item<'v> {
         }
     }
 
-    /// What came of it, as text.
+    /// Returns its result, as text.
     fn result(&self) -> String {
         let declined = self.status() == "declined";
         match self.kind {
@@ -324,7 +324,8 @@ fn paths(item: &Value) -> Option<String> {
     })
 }
 
-/// What a file change does to each file. For a new or deleted file Codex gives the whole text, else a patch.
+/// Returns a file change's effect on each file. For a new or deleted file Codex reports the whole
+/// text, otherwise a patch.
 pub(super) fn diffs(item: &Value) -> Vec<Diff> {
     let diff = |change: &Value| {
         let path = change["path"].as_str().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! Whether someone has logged in. Codex asks its model all the same, and then tries again for minutes.
+//! Login status. Without a login Codex still calls its model, and retries for minutes.
 
 use std::fs::File;
 use std::io::Read;
@@ -11,23 +11,23 @@ use crate::agent::credentials::CODEX_API_KEY;
 use crate::agent::options::Options;
 use crate::agent::{variables, version};
 
-/// How long `codex login status` may take.
+/// Timeout of `codex login status`.
 const STATUS: Duration = Duration::from_secs(5);
 
-/// How much of Codex's configuration is read, in bytes.
+/// Maximum of Codex's configuration that is read, in bytes.
 const LONGEST: u64 = 256 * 1024;
 
-/// The variables by which `codex exec` needs no login, and that which says where its model is.
+/// The variables by which `codex exec` needs no login, and the one with the address of its model.
 const ENOUGH: [&str; 3] = [CODEX_API_KEY, "CODEX_ACCESS_TOKEN", "OPENAI_BASE_URL"];
 
-/// Whether the answer to `account/read` says that no one has logged in, where someone must have.
+/// Returns true if the answer to `account/read` reports that a required login is missing.
 pub(super) fn is_missing(account: &Value) -> bool {
     account["requiresOpenaiAuth"].as_bool() == Some(true)
         && account.get("account").is_some_and(Value::is_null)
 }
 
-/// Whether `codex exec` lacks a login, by `codex login status`. That does not know of a provider of
-/// one's own, so it is not asked where arguments or Codex's configuration speak of one.
+/// Returns true if `codex exec` lacks a login, by `codex login status`. This ignores a custom
+/// provider, so it is not asked if arguments or Codex's configuration mention one.
 pub(super) async fn exec_lacks_one(options: &Options, profile: &str) -> bool {
     let value = |name: &str| variables::value(&options.env, name);
     let is_set = |name: &str| value(name).is_some_and(|value| !value.trim().is_empty());

@@ -1,4 +1,4 @@
-//! The models that an app server offers: asked for once, told to each of its sessions.
+//! The models that an app server offers: requested once, reported to each of its sessions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use trunkline_sdk::{Session, SessionInfo};
 use super::process::Server;
 use crate::agent::read::list;
 
-/// How long an answer may take. Nothing waits for it.
+/// Timeout of an answer. Nothing waits for it.
 const ANSWER: Duration = Duration::from_secs(20);
 
 /// The most models and pages of them, and the longest name of one, in bytes.
@@ -33,7 +33,7 @@ pub(super) fn tell(server: &Arc<Server>, session: &Session) -> AbortOnDropHandle
     }))
 }
 
-/// Asks for the models. A version that cannot tell them offers none.
+/// Requests the models. A version without this request offers none.
 async fn ask(server: &Server) -> Vec<Model> {
     let mut models = Vec::new();
     let mut cursor = None;

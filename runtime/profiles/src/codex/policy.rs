@@ -1,4 +1,4 @@
-//! What Codex may do by itself, and when it asks: its approval policy and its sandbox.
+//! Codex's rights and requests: its approval policy and its sandbox.
 
 use serde_json::{Value, json};
 use trunkline_sdk::{Category, Error, protocol::Mode};
@@ -24,12 +24,12 @@ pub(super) enum Approval {
     Never,
 }
 
-/// What a session asks of Codex; what is absent is left to Codex's own configuration.
+/// Policy that a session requests of Codex; absent parts are left to Codex's own configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Policy {
     pub(super) approval: Option<Approval>,
     pub(super) sandbox: Option<Sandbox>,
-    /// Whether the configuration lets Codex work without a sandbox.
+    /// True if the configuration lets Codex work without a sandbox.
     pub(super) danger: bool,
 }
 
@@ -131,17 +131,17 @@ fn unknown(what: &str, name: &str, known: &str) -> Error {
 }
 
 impl Policy {
-    /// What the configuration says, and over it the session's `mode` and `permission_mode`.
+    /// Returns the configured policy, and over it the session's `mode` and `permission_mode`.
     ///
     /// # Errors
-    /// For an unknown name, and for working without a sandbox where the configuration does not allow it.
+    /// An unknown name, or work without a sandbox if the configuration does not allow it.
     pub(super) fn of(settings: &Settings, options: &Options) -> Result<Self, Error> {
         let mut policy = Self::configured(settings)?;
         policy.choose(options.mode.as_deref(), options.permission_mode.as_deref())?;
         policy.allowed()
     }
 
-    /// What the configuration says.
+    /// Returns the configured policy.
     pub(super) fn configured(settings: &Settings) -> Result<Self, Error> {
         let danger = settings.dangerous_full_access;
         let mut policy = Self {
@@ -224,7 +224,7 @@ impl Policy {
         Ok(())
     }
 
-    /// The id of the mode in force, where it is one.
+    /// Returns the id of the mode in force, if it is one.
     pub(super) fn mode(self) -> Option<&'static str> {
         let is = |(_, _, approval, sandbox): &&(_, _, Approval, Sandbox)| {
             Some(*approval) == self.approval && Some(*sandbox) == self.sandbox
@@ -246,7 +246,7 @@ impl Policy {
             .collect()
     }
 
-    /// Whether no one is asked and nothing confines.
+    /// Returns true if it never asks and has no sandbox.
     pub(super) fn bypasses(self) -> bool {
         self.sandbox == Some(Sandbox::Danger)
     }

@@ -1,4 +1,4 @@
-//! What the app server is asked, as JSON. Pure.
+//! Requests to the app server, as JSON. Pure.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::agent::model;
 use crate::agent::options::filled;
 use crate::agent::read::without_nulls;
 
-/// What a thread is begun or gone on with.
+/// Parameters with which a thread is begun or resumed.
 #[derive(Clone, Default)]
 pub(super) struct ThreadOptions {
     pub(super) cwd: Option<String>,
@@ -78,7 +78,7 @@ impl ThreadOptions {
     }
 }
 
-/// What a turn changes of its thread, for itself and those after it.
+/// Changes of a turn to its thread, for itself and later turns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Overrides {
     pub(super) model: Option<String>,
@@ -151,7 +151,7 @@ pub(super) fn words(text: &str) -> Value {
     json!({ "type": "text", "text": text })
 }
 
-/// Whether a started thread has no sandbox.
+/// Returns true if a started thread has no sandbox.
 pub(super) fn is_unconfined(started: &Value) -> bool {
     started["sandbox"]["type"].as_str() == Some("dangerFullAccess")
 }

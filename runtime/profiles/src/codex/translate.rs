@@ -1,4 +1,4 @@
-//! What a thread's notifications mean for its turn. Pure: no time, no bytes.
+//! Meaning of a thread's notifications for its turn. Pure: no time, no bytes.
 
 mod told;
 
@@ -28,10 +28,10 @@ const MAX_STATUS_CHARS: usize = 100;
 /// The most items of a turn that are remembered.
 const MOST_ITEMS: usize = 10_000;
 
-/// What a notification means.
+/// Meaning of a notification.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Event {
-    /// To be told.
+    /// An event to report.
     Tell(AdapterBody),
     /// The model could not be reached; Codex tries again.
     Retries(Fault),
@@ -72,14 +72,14 @@ impl End {
     }
 }
 
-/// What is known of an item that has begun.
+/// State of an item that has begun.
 #[derive(Default)]
 struct Open {
-    /// Bytes of its text that have been told.
+    /// Number of reported bytes of its text.
     told: usize,
-    /// What those bytes were.
+    /// Digest of those bytes.
     digest: Sha256,
-    /// The part of a reasoning summary that was told last.
+    /// The last reported part of a reasoning summary.
     part: Option<u64>,
     ended: bool,
 }
@@ -120,17 +120,17 @@ impl Translator {
         self.turn = Some(id.to_owned());
     }
 
-    /// The turn's id, once it is known.
+    /// Returns the turn's id, once it is known.
     pub(super) fn turn(&self) -> Option<&str> {
         self.turn.as_deref()
     }
 
-    /// What a file change that waits for permission would do.
+    /// Returns the changes of a file change that waits for permission.
     pub(super) fn changes(&self, item: &str) -> Vec<trunkline_sdk::protocol::Diff> {
         self.changes.get(item).cloned().unwrap_or_default()
     }
 
-    /// Takes one notification of the thread. Unknown ones and those of other turns mean nothing.
+    /// Handles a notification of the thread. Unknown ones and those of other turns are ignored.
     pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<Event> {
         let of_turn = |key: &str| params[key].as_str();
         let named = of_turn("turnId").or_else(|| params.get("turn")?.get("id")?.as_str());
@@ -193,7 +193,8 @@ impl Translator {
         output(id, delta)
     }
 
-    /// The part of a whole text that its deltas have not told; nothing where they told another one.
+    /// Returns the part of a whole text that its deltas have not reported; empty if they reported
+    /// another one.
     fn rest<'t>(&mut self, id: &str, text: &'t str) -> &'t str {
         let open = self.item(id);
         match text.split_at_checked(open.told) {
@@ -230,7 +231,7 @@ impl Translator {
         Vec::new()
     }
 
-    /// `exec` tells an item again as it grows.
+    /// `exec` repeats an item as it grows.
     fn updated(&mut self, item: Option<&Value>) -> Vec<Event> {
         let Some(item) = item.and_then(Item::of) else {
             return Vec::new();
@@ -302,7 +303,7 @@ impl Translator {
         })
     }
 
-    /// The changes of the whole turn so far; told when they differ, and left out when they are large.
+    /// Reports the changes of the whole turn so far if they differ, unless they are large.
     fn turn_diff(&mut self, params: &Value) -> Vec<Event> {
         let diff = params["diff"].as_str().unwrap_or_default();
         if diff.len() > LONGEST_DIFF || self.diff.as_deref() == Some(diff) {

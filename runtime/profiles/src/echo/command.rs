@@ -1,4 +1,4 @@
-//! What an input asks the echo for.
+//! Commands of the echo.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ pub(super) enum Command<'a> {
 }
 
 impl<'a> Command<'a> {
-    /// What an input asks for. What is not a command, or one with unusable arguments, is echoed.
+    /// Returns the command of an input. Any other text, or a command with unusable arguments, is
+    /// echoed.
     pub(super) fn of(content: &'a str) -> Self {
         Self::parse(content).unwrap_or(Self::Echo)
     }

@@ -1,4 +1,4 @@
-//! What the configuration says: key `cli`.
+//! Configuration: key `cli`.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, de};
 use super::ending::Endings;
 use crate::agent::settings::Wait;
 
-/// How large a compiled prompt pattern may be, in bytes.
+/// Maximum size of a compiled prompt pattern, in bytes.
 const MAX_PATTERN: usize = 1024 * 1024;
 
 /// An interactive program.
@@ -18,7 +18,7 @@ const MAX_PATTERN: usize = 1024 * 1024;
 pub(crate) struct CliConfig {
     /// The program: a name that is looked up in PATH, or a path.
     pub(super) command: String,
-    /// Its arguments.
+    /// Arguments.
     #[serde(default)]
     pub(super) args: Vec<String>,
     /// The directory if a session names none. Unset: the adapter's own.
@@ -27,10 +27,10 @@ pub(crate) struct CliConfig {
     /// Variables of its environment.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// How many processes there are.
+    /// Number of processes.
     #[serde(default)]
     pub(super) spawn_policy: SpawnPolicy,
-    /// Whether it runs on a terminal of its own, without echo, stdout and stderr being one.
+    /// True to run it on a terminal of its own, without echo, with stdout and stderr in one.
     #[serde(default)]
     pub(super) pty: bool,
     /// The terminal's width, in characters.
@@ -47,13 +47,14 @@ pub(crate) struct CliConfig {
     #[serde(default)]
     #[serde(deserialize_with = "one_line")]
     pub(super) sentinel: String,
-    /// How the line ends within an input are written.
+    /// Encoding of line ends within an input.
     #[serde(default)]
     pub(super) newlines: Newlines,
     /// The command sent after each input, so that the program prints the sentinel.
     #[serde(default)]
     pub(super) sentinel_command: String,
-    /// Whether turns report an estimate of their usage: a token for four bytes of input, and of output.
+    /// True to report an estimate of a turn's usage: a token for four bytes of input, and of
+    /// output.
     #[serde(default)]
     pub(super) estimate_usage: bool,
     /// The silence after output that ends a turn.
@@ -68,7 +69,7 @@ pub(crate) struct CliConfig {
     pub(super) start_timeout: Wait,
 }
 
-/// A line as it is compared: spaces at its end are no one's.
+/// Returns a line for comparison, without spaces at its end.
 fn one_line<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let line = String::deserialize(deserializer)?;
     match line.trim_end() {
@@ -91,7 +92,7 @@ fn thirty_seconds() -> Wait {
     Wait::seconds(30)
 }
 
-/// How many processes there are.
+/// Number of processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -100,11 +101,11 @@ pub(super) enum SpawnPolicy {
     #[default]
     #[serde(alias = "")]
     PerSession,
-    /// One for all sessions: their turns follow one another, and what one says the others' program knows.
+    /// One for all sessions: their turns follow one another, and they share the program's memory.
     Persistent,
 }
 
-/// How the line ends within an input are written.
+/// Encoding of line ends within an input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -156,7 +157,7 @@ impl CliConfig {
         }
     }
 
-    /// What is written for an input.
+    /// Returns the bytes to write for an input.
     pub(super) fn line(&self, input: &str) -> Vec<u8> {
         let mut line = match self.newlines {
             Newlines::Keep => input.as_bytes().to_vec(),

@@ -1,4 +1,4 @@
-//! Where an answer of a program ends that does not say so: by its prompt, by a line, by its silence. Pure.
+//! Detects the end of an answer that is not marked: by the prompt, by a line, by silence. Pure.
 
 use std::time::{Duration, Instant};
 
@@ -7,17 +7,17 @@ use trunkline_sdk::Channel;
 
 use trunkline_sdk::preview::without_escapes;
 
-/// How much of the end of an output is searched for a prompt, in bytes.
+/// End of an output that is searched for a prompt, in bytes.
 const TAIL: usize = 4096;
 
-/// How much of a line may wait for becoming the sentinel, beside it, in bytes: terminals write
-/// colours around it.
+/// Bytes of a line beyond the sentinel's that may be held in case it becomes the sentinel:
+/// terminals write colours around it.
 const HELD: usize = 1024;
 
-/// What looks like a prompt is one when nothing has followed for so long.
+/// Silence after which a possible prompt counts as one.
 const SETTLED: Duration = Duration::from_millis(50);
 
-/// How an answer ended.
+/// End of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Cause {
     Prompt,
@@ -26,7 +26,7 @@ pub(super) enum Cause {
 }
 
 impl Cause {
-    /// As `turn.complete.stop_reason` says it.
+    /// Returns the word for `turn.complete.stop_reason`.
     pub(super) fn as_str(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
@@ -39,22 +39,22 @@ impl Cause {
 /// By what an answer may end.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Endings {
-    /// What stands at the end of the output when the program waits for the next input.
+    /// Text at the end of the output when the program waits for the next input.
     pub(super) prompt: Option<Regex>,
     /// A line of its own on stdout.
     pub(super) sentinel: Option<String>,
-    /// How long nothing came since something did.
+    /// Silence after the last output.
     pub(super) idle: Option<Duration>,
-    /// How long nothing came at all.
+    /// Silence without any output.
     pub(super) first_output: Option<Duration>,
 }
 
-/// What a piece of output came to.
+/// Result of a piece of output.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// What the user sees.
+    /// Text for the user.
     pub(super) shown: String,
-    /// What stands behind the end of the answer, if the piece ended it.
+    /// Text behind the end of the answer, if the piece ended it.
     pub(super) rest: Option<String>,
 }
 
@@ -91,7 +91,7 @@ impl<'a> Answer<'a> {
         self.last = now;
     }
 
-    /// Since when it has said nothing.
+    /// Returns the time of the last output.
     pub(super) fn quiet_since(&self) -> Instant {
         self.last
     }
@@ -158,7 +158,7 @@ impl<'a> Answer<'a> {
         Piece { shown, rest: None }
     }
 
-    /// What is still held when no sentinel can come any more.
+    /// Returns the held text when no sentinel can follow.
     pub(super) fn held(&mut self) -> String {
         std::mem::take(&mut self.held)
     }

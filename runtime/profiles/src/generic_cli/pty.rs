@@ -49,20 +49,22 @@ const NOT_STARTED: u8 = 127;
 /// Bytes taken by one read.
 const CHUNK: usize = 16 * 1024;
 
-/// How long the terminal is read after the program has ended.
+/// Time to read the terminal after the program has ended.
 const LAST_CALL: Duration = Duration::from_millis(300);
 
-/// How long a program has after a hang-up.
+/// Time for a program to end after a hang-up.
 const HANG_UP: Duration = Duration::from_secs(1);
 
-/// How this program is started as this profile: itself, and its arguments before those of the profile.
+/// Command that starts this program as this profile: itself, and its arguments before those for the
+/// profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Own {
     before: Vec<OsString>,
 }
 
 impl Own {
-    /// `arguments` are those of the profile, the last ones of the command line.
+    /// Creates the command; `arguments` are those for the profile, the last ones of the command
+    /// line.
     pub(crate) fn of(arguments: &[OsString]) -> Self {
         let all: Vec<OsString> = std::env::args_os().collect();
         let before = all.len().saturating_sub(arguments.len());
@@ -101,7 +103,7 @@ impl Own {
     }
 }
 
-/// Does what the arguments of the profile ask for, where they ask for a relay or its child.
+/// Runs a relay or its child, if the arguments of the profile demand it.
 pub(crate) fn asked(arguments: &[OsString]) -> Option<ExitCode> {
     let done = match arguments.first()?.to_str()? {
         RELAY => relay(&Own::of(arguments), &arguments[1..]),
@@ -109,7 +111,7 @@ pub(crate) fn asked(arguments: &[OsString]) -> Option<ExitCode> {
         _ => return None,
     };
     Some(done.unwrap_or_else(|error| {
-        // A closed stderr must not turn the exit code into that of a panic.
+        // A closed stderr must not turn the exit code into that for a panic.
         drop(writeln!(
             io::stderr(),
             "no terminal for the program: {error}"

@@ -13,7 +13,7 @@ use crate::raw_process::{ProcessEvent, RawProcess};
 pub(super) struct Slot {
     /// The process, while a turn has it.
     pub(super) running: Option<Running>,
-    /// How many processes there have been.
+    /// Number of processes so far.
     pub(super) number: u64,
     resting: Option<Resting>,
 }
@@ -27,7 +27,7 @@ pub(super) struct Running {
     pub(super) cut: bool,
 }
 
-/// A process between turns: a task reads what it says, so that it neither blocks nor says it in the
+/// A process between turns: a task reads its output, so that it neither blocks nor appears in the
 /// next turn.
 #[derive(Debug)]
 struct Resting {
@@ -52,7 +52,7 @@ impl Slot {
     /// Takes the process back from its rest. There is none if it has ended.
     ///
     /// # Cancel safety
-    /// The next call goes on.
+    /// Cancel safe: the next call continues.
     pub(super) async fn wake(&mut self) {
         let Some(resting) = &mut self.resting else {
             return;
@@ -63,7 +63,7 @@ impl Slot {
         self.running = woken.ok().flatten();
     }
 
-    /// Passes on what the process says until the next turn, as what belongs to no turn.
+    /// Passes on the process's output until the next turn, as output outside of turns.
     pub(super) fn rest(&mut self, session: Session) {
         let Some(running) = self.running.take() else {
             return;

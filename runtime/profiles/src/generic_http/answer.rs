@@ -132,7 +132,7 @@ impl Answer {
     pub(super) fn finish(self, cut: bool) -> Result<Rest, Error> {
         let mut read = Read::default();
         match self {
-            // Where it was cut, a character may be cut too.
+            // A character may be cut at the cut.
             Self::Text(_) if cut => {}
             Self::Text(mut text) => read.output = text.finish(),
             Self::Whole { pointer, .. } if cut => {
@@ -269,7 +269,7 @@ pub(crate) fn text_of(value: &Value) -> String {
     }
 }
 
-/// The beginning of what a server said, without the secrets that it may have echoed.
+/// Returns the beginning of a server's answer, without secrets that it may have echoed.
 pub(crate) fn beginning(text: &str) -> String {
     let mut clean = redact::text(&text[..text.floor_char_boundary(SEARCHED)]).into_owned();
     clean.truncate(clean.floor_char_boundary(TOLD));

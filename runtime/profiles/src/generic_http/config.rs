@@ -1,4 +1,4 @@
-//! What the configuration says: key `http`.
+//! Configuration: key `http`.
 
 mod address;
 mod body;
@@ -19,7 +19,7 @@ use crate::agent::settings::Wait;
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HttpConfig {
-    /// Where requests go. Behind the host it may hold placeholders, which are percent-encoded.
+    /// Address of requests. Behind the host it may contain placeholders, which are percent-encoded.
     pub(super) base_url: Address,
     /// The method.
     #[serde(default)]
@@ -31,10 +31,11 @@ pub(crate) struct HttpConfig {
     /// An answer that keeps coming is not cut.
     #[serde(default = "minute")]
     pub(super) timeout: Wait,
-    /// How long connecting may take.
+    /// Timeout of connecting.
     #[serde(default = "ten_seconds")]
     pub(super) connect_timeout: Wait,
-    /// How long a turn may take in all, its retries and the whole answer included. Unset: as long as the host lets it.
+    /// Timeout of a turn, including its retries and the whole answer. Unset: as long as the host
+    /// allows.
     #[serde(default)]
     pub(super) max_runtime: Wait,
     /// The body: a text, or any JSON, with placeholders in its strings. Unset: the input itself; none for GET and HEAD.
@@ -57,13 +58,13 @@ pub(crate) struct HttpConfig {
     /// The largest response in bytes; a longer one is cut, and reported.
     #[serde(default = "sixteen_mebibytes")]
     pub(super) max_response_bytes: u64,
-    /// Which redirects are followed.
+    /// Redirects to follow.
     #[serde(default)]
     pub(super) redirects: Redirects,
-    /// What is tried again.
+    /// Requests to retry.
     #[serde(default)]
     pub(super) retry: Retry,
-    /// How often at most something is tried again.
+    /// Limit of retries.
     #[serde(default = "twice")]
     pub(super) max_retries: u32,
     /// A file of certificates (PEM) that are trusted beside the system's.
@@ -91,12 +92,12 @@ fn twice() -> u32 {
     2
 }
 
-/// Which redirects are followed: five at most, and none from https to http.
+/// Redirects to follow: five at most, and none from https to http.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Redirects {
-    /// Those to the same scheme, host and port.
+    /// Redirects to the same scheme, host and port.
     #[default]
     SameOrigin,
     /// All; another origin gets none of the configured headers and no body.
@@ -105,15 +106,16 @@ pub(super) enum Redirects {
     None,
 }
 
-/// What is tried again. Nothing is, once a piece of the answer was passed on.
+/// Requests to retry. None is retried once a piece of the answer was passed on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Retry {
-    /// What cannot have had an effect: no connection came about, or the method is idempotent.
+    /// Requests that cannot have had an effect: no connection was made, or the method is
+    /// idempotent.
     #[default]
     Safe,
-    /// Any request: the server tells repeated ones apart, or they do no harm.
+    /// Any request: the server detects repeated ones, or they are harmless.
     Always,
     /// Nothing.
     Never,
@@ -153,7 +155,7 @@ impl TryFrom<String> for Verb {
 pub(crate) struct Pointer(String);
 
 impl Pointer {
-    /// The pointer, where one is set.
+    /// Returns the pointer, if one is set.
     pub(crate) fn get(&self) -> Option<&str> {
         (!self.0.is_empty()).then_some(self.0.as_str())
     }

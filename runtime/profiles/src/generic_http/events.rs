@@ -116,7 +116,7 @@ impl LineCutter {
         lines
     }
 
-    /// How much of a line without its end is held, in bytes.
+    /// Returns the number of held bytes of an unfinished line.
     pub(crate) fn held(&self) -> usize {
         self.partial.len()
     }

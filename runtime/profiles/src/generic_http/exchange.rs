@@ -1,4 +1,4 @@
-//! One request until its answer begins: redirects, refusals, and what is tried again.
+//! One request until its answer begins: redirects, refusals, and retries.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,10 +16,10 @@ use super::{
 };
 use crate::agent::deadlines::within;
 
-/// How many redirects are followed.
+/// Limit of redirects.
 const REDIRECTS: usize = 5;
 
-/// How long the beginning of a refusal's body is waited for.
+/// Timeout for the beginning of a refusal's body.
 const REFUSAL: Duration = Duration::from_secs(5);
 
 /// The first wait before something is tried again; it doubles each time.
@@ -112,7 +112,7 @@ async fn follow(
 async fn refused(url: &Url, mut response: Response) -> Failed {
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
-    // What cannot be read is not told; the status says enough.
+    // An unreadable body is not reported; the status is enough.
     let _ = timeout(REFUSAL, async {
         while body.len() < TOLD
             && let Ok(Some(piece)) = response.chunk().await
@@ -131,7 +131,8 @@ async fn refused(url: &Url, mut response: Response) -> Failed {
     )
 }
 
-/// Where a redirect leads. Headers and body go nowhere but to the origin that they were configured for.
+/// Returns the target of a redirect. Headers and body are sent only to the origin that they were
+/// configured for.
 fn redirected(
     hop: &Prepared,
     status: StatusCode,
@@ -201,7 +202,7 @@ fn redirected(
     })
 }
 
-/// Whether a request may be sent again.
+/// Returns true if a request may be sent again.
 fn may_repeat(retry: Retry, method: &Method, failed: &Failed) -> bool {
     match (retry, failed.reached) {
         (Retry::Never, _) | (_, Reached::Answered) => false,

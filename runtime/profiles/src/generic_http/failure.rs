@@ -1,4 +1,4 @@
-//! What went wrong, as a turn's end says it.
+//! Failures, in the form of a turn's end.
 
 use std::time::{Duration, SystemTime};
 
@@ -6,7 +6,7 @@ use reqwest::{StatusCode, Url, header::HeaderMap};
 use trunkline_redact as redact;
 use trunkline_sdk::{Category, Error, protocol::format_duration};
 
-/// How many bytes of a refusal's body are reported.
+/// Reported bytes of a refusal's body.
 pub(super) const TOLD: usize = 4096;
 
 /// The longest wait that a server may name; beyond it, the date is taken for nonsense.
@@ -16,20 +16,20 @@ const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) error: Error,
-    /// How far the request got.
+    /// Progress of the request.
     pub(super) reached: Reached,
-    /// How long the server asks to wait.
+    /// Wait that the server demands.
     pub(super) wait: Option<Duration>,
 }
 
-/// How far a request got that failed.
+/// Progress of a failed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reached {
     /// Nothing was sent: there was no connection.
     NoServer,
-    /// It may have been sent, and nothing came back.
+    /// It may have been sent, without any reply.
     Perhaps,
-    /// The server says that it could not serve it now.
+    /// The server reports that it could not serve it now.
     Refused,
     /// The server has answered.
     Answered,
@@ -96,7 +96,8 @@ impl Failed {
         )
     }
 
-    /// The server answered by a status that is not a success. `body` is the beginning of what it said.
+    /// Returns the failure for a status that is not a success. `body` is the beginning of the
+    /// answer.
     pub(super) fn status(
         url: &Url,
         status: StatusCode,
@@ -128,7 +129,7 @@ impl Failed {
     }
 }
 
-/// The text of what lies beneath an error: the layers above only repeat each other.
+/// Returns the text of an error's innermost cause: the layers above only repeat each other.
 pub(super) fn innermost(error: &reqwest::Error) -> String {
     let mut cause: &dyn std::error::Error = error;
     while let Some(source) = cause.source() {
@@ -176,7 +177,7 @@ fn category_of(status: StatusCode, body: &str) -> Category {
     }
 }
 
-/// What a `Retry-After` says: seconds, or a date.
+/// Returns the wait in a `Retry-After`: seconds, or a date.
 fn wait_of(value: &str, now: SystemTime) -> Option<Duration> {
     let value = value.trim();
     let wait = match value.parse::<u64>() {

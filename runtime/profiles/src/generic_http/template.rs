@@ -103,11 +103,11 @@ enum Part {
 }
 
 impl Template {
-    /// Reads a text. `{{` that does not close, or closes over what is not a name, is text: JSON is
-    /// full of braces.
+    /// Reads a text. `{{` that does not close, or closes over something that is not a name, is
+    /// text: JSON is full of braces.
     ///
     /// # Errors
-    /// The name, where it is none of ours.
+    /// The name, if it is unknown.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let mut parts = Vec::new();
         let mut rest = text;

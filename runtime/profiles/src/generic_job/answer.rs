@@ -22,28 +22,28 @@ const LARGEST_FIELD: usize = 256 * 1024;
 /// Bytes for each token of an estimate.
 const BYTES_PER_TOKEN: u64 = 4;
 
-/// How what a program prints on stdout is read: JSON pointers say where things stand. What is not there is unknown.
+/// Interpretation of a program's stdout, by JSON pointers. Missing values are unknown.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct AnswerConfig {
-    /// What it prints on stdout.
+    /// Format of stdout.
     format: Format,
-    /// Where the text for the user stands. Unset: what was printed, as it is.
+    /// Pointer to the text for the user. Unset: the unchanged output.
     text: Pointer,
-    /// Where the tokens of the turn stand.
+    /// Pointers to the tokens of the turn.
     usage: UsagePointers,
-    /// Where the cost in US dollars stands.
+    /// Pointer to the cost in US dollars.
     cost_usd: Pointer,
-    /// Where the list of what was made stands.
+    /// Pointer to the list of artifacts.
     artifacts: Pointer,
-    /// Where a summary in a few words stands.
+    /// Pointer to a summary in a few words.
     summary: Pointer,
-    /// Where the answer as data stands.
+    /// Pointer to the answer as data.
     result: Pointer,
 }
 
-/// Where the tokens of the turn stand.
+/// Pointers to the tokens of the turn.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -62,7 +62,7 @@ struct UsagePointers {
     reasoning_tokens: Pointer,
 }
 
-/// What a program prints on stdout.
+/// Format of a program's stdout.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -72,8 +72,8 @@ enum Format {
     Text,
     /// One JSON document, read when the program has ended.
     Json,
-    /// A JSON value a line, each read as it comes. Of values that stand in several lines the last one counts; texts are
-    /// joined.
+    /// One JSON value per line, each read as it arrives. If several lines contain a value, the last
+    /// one counts; texts are joined.
     Jsonl,
 }
 
@@ -147,7 +147,7 @@ pub(super) struct Ending {
     result: Option<Json>,
     /// The first thing for which the output is no answer.
     failure: Option<Failure>,
-    /// Values that are there and were not taken: the key, and why. One for each key.
+    /// Present values that were not used: the key, and the reason. One for each key.
     pub(super) left_out: Vec<(&'static str, String)>,
 }
 

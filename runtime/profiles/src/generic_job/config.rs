@@ -1,4 +1,4 @@
-//! What the configuration says: key `job`.
+//! Configuration: key `job`.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ use crate::agent::settings::Wait;
 pub(crate) struct Keys {
     /// The program: a name that is looked up in PATH, or a path.
     pub(super) command: String,
-    /// Its arguments. One of them may hold the input; see `input`.
+    /// Arguments. One of them may contain the input; see `input`.
     #[serde(default)]
     pub(super) args: Vec<String>,
     /// The directory if a session names none. Unset: the adapter's own.
@@ -23,17 +23,18 @@ pub(crate) struct Keys {
     /// Variables of its environment.
     #[serde(default)]
     pub(super) env: BTreeMap<String, String>,
-    /// How the program gets the input: on stdin, as the argument `{{input}}`,
-    /// or in a file whose path replaces `{{input_file}}` in an argument.
+    /// Way of the input to the program: on stdin, as the argument `{{input}}`, or in a file whose
+    /// path replaces `{{input_file}}` in an argument.
     #[serde(default)]
     pub(super) input: InputMode,
-    /// How the output is read, and where it has text, usage and results.
+    /// Interpretation of the output: its text, usage and results.
     #[serde(default)]
     pub(super) answer: AnswerConfig,
-    /// Whether a turn without known usage reports an estimate: a token for four bytes of input, and of output.
+    /// True to report an estimate for a turn without known usage: a token for four bytes of input,
+    /// and of output.
     #[serde(default)]
     pub(super) estimate_usage: bool,
-    /// How long a run may take; then all of its processes are ended.
+    /// Timeout of a run, after which all of its processes are ended.
     #[serde(default = "five_minutes")]
     pub(super) max_runtime: Wait,
 }

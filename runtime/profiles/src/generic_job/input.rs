@@ -1,4 +1,4 @@
-//! How a program gets its input: on stdin, as an argument, or in a file.
+//! Passes the input to a program: on stdin, as an argument, or in a file.
 
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
@@ -15,7 +15,7 @@ const INPUT_FILE: &str = "{{input_file}}";
 /// The longest argument in bytes: Linux takes 128 KiB with the NUL at its end.
 const LONGEST_ARGUMENT: usize = 128 * 1024 - 1;
 
-/// How a program gets its input.
+/// Way of the input to a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
@@ -25,7 +25,7 @@ pub(super) enum InputMode {
     Stdin,
     /// As the argument `{{input}}`. stdin is empty.
     Argument,
-    /// In a file, whose path stands for `{{input_file}}` in an argument. stdin is empty.
+    /// In a file, whose path replaces `{{input_file}}` in an argument. stdin is empty.
     File,
 }
 
@@ -127,7 +127,7 @@ fn argument(args: &[String], at: usize, input: &str) -> Result<String, Error> {
         );
         return Err(Error::new(Category::Oversize, text));
     }
-    // What a user says must not choose the program's options.
+    // The user's text must not choose the program's options.
     let is_behind_options = args[..at].iter().any(|arg| arg == "--");
     if prefix.is_empty() && input.starts_with('-') && !is_behind_options {
         return Err(Error::other(format!(

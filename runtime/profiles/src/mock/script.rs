@@ -1,4 +1,4 @@
-//! What a mock does: key `mock`.
+//! Script of a mock: key `mock`.
 
 use std::path::Path;
 
@@ -19,37 +19,37 @@ pub(crate) struct MockConfig {
     /// The turns of each session. Those with `when` serve every input that contains it; the others are played one
     /// after the other.
     pub(super) turns: Vec<ScriptedTurn>,
-    /// What follows when all were played.
+    /// Behavior after all turns were played.
     pub(super) then: Then,
-    /// What a turn answers that no script covers, as a text or any JSON. Unset: the input.
+    /// Answer of a turn that no script covers, as a text or any JSON. Unset: the input.
     pub(super) stdout: Option<Value>,
-    /// How long such a turn takes.
+    /// Duration of such a turn.
     pub(super) delay: Wait,
-    /// How many tokens it uses.
+    /// Tokens that it uses.
     pub(super) tokens: Option<u64>,
-    /// Its exit code; any but 0 fails it.
+    /// Exit code; any but 0 fails it.
     pub(super) exit_code: Option<i32>,
-    /// Why it fails. Unset: it does not.
+    /// Reason of its failure. Unset: it does not fail.
     pub(super) failure: String,
 }
 
-/// What follows when all scripted turns were played.
+/// Behavior after all scripted turns were played.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Then {
-    /// What no script covers: `stdout` or an echo.
+    /// That of a turn that no script covers: `stdout` or an echo.
     #[default]
     Echo,
     /// The script again.
     Repeat,
-    /// Its last turn again.
+    /// The last turn again.
     Last,
     /// A failed turn.
     Fail,
 }
 
-/// One turn of a script.
+/// A turn of a script.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
@@ -57,12 +57,12 @@ pub(crate) struct ScriptedTurn {
     /// Serve every input that contains this, and no other.
     #[serde(default)]
     pub(super) when: String,
-    /// What happens, in order.
+    /// Steps, in order.
     pub(super) steps: Vec<Step>,
 }
 
-/// What a mock does. In texts `{{input}}` is what the user said; in texts of a turn with `when`, `{{rest}}` is what
-/// stands behind that.
+/// A step of a mock. In texts `{{input}}` is the user's text; in texts of a turn with `when`,
+/// `{{rest}}` is the text behind that.
 #[derive(Debug, Clone, Deserialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -88,16 +88,16 @@ pub(super) enum Step {
     Tool {
         /// The tool.
         tool: String,
-        /// Its input.
+        /// Input.
         #[serde(default)]
         input: Option<Value>,
-        /// What it gives.
+        /// Output.
         #[serde(default)]
         content: String,
-        /// Whether it fails.
+        /// True to fail.
         #[serde(default)]
         is_error: bool,
-        /// How long it takes.
+        /// Duration.
         #[serde(default)]
         delay: Wait,
     },
@@ -105,24 +105,24 @@ pub(super) enum Step {
     Permission {
         /// The tool.
         tool: String,
-        /// What a person reads.
+        /// Text for a person.
         #[serde(default)]
         description: String,
-        /// What it acts on.
+        /// Target.
         #[serde(default)]
         resource: String,
-        /// What happens when it may.
+        /// Steps after an approval.
         #[serde(default)]
         approved: Vec<Self>,
-        /// What happens when it may not.
+        /// Steps after a denial.
         #[serde(default)]
         denied: Vec<Self>,
     },
     /// Writes a file that the user gets.
     File {
-        /// Its name.
+        /// Name of the file.
         name: String,
-        /// What is in it.
+        /// Content.
         #[serde(default)]
         content: String,
     },
@@ -138,7 +138,7 @@ pub(super) enum Step {
         #[serde(default)]
         #[cfg_attr(test, schemars(with = "Category"))]
         category: Kind,
-        /// What a person reads.
+        /// Text for a person.
         #[serde(default)]
         message: String,
         /// The agent's own code.
@@ -210,13 +210,13 @@ impl TryFrom<Map<String, Value>> for Usage {
     }
 }
 
-/// Where a session is in the script.
+/// Position of a session in the script.
 #[derive(Debug, Default)]
 pub(crate) struct Progress {
     played: usize,
 }
 
-/// What an input is answered by.
+/// Answer to an input.
 #[derive(Debug)]
 pub(super) enum Next<'a> {
     Turn(&'a ScriptedTurn),
@@ -225,7 +225,7 @@ pub(super) enum Next<'a> {
 }
 
 impl MockConfig {
-    /// What comes next in a session for an input.
+    /// Returns the next turn of a session for an input.
     pub(super) fn next<'a>(&'a self, progress: &mut Progress, input: &str) -> Next<'a> {
         let called = |turn: &&ScriptedTurn| !turn.when.is_empty() && input.contains(&turn.when);
         if let Some(turn) = self.turns.iter().find(called) {
@@ -250,13 +250,13 @@ impl MockConfig {
     }
 }
 
-/// Puts what the user said into a text.
+/// Puts the user's text into a text.
 pub(super) fn fill(text: &str, input: &str, when: &str) -> String {
     let rest = input
         .split_once(when)
         .map_or(input, |(_, rest)| rest)
         .trim();
-    // What the user said is text, whatever stands in it.
+    // The user's text is not a template, whatever it contains.
     let with_input = |text: &str| text.replace("{{input}}", input);
     text.split("{{rest}}")
         .map(with_input)
@@ -264,7 +264,7 @@ pub(super) fn fill(text: &str, input: &str, when: &str) -> String {
         .join(rest)
 }
 
-/// Whether a path is one that a script may create a file at: absolute, and without a step back.
+/// Returns true if a script may create a file at this path: absolute, and without a step back.
 pub(super) fn is_plain(path: &Path) -> bool {
     path.is_absolute()
         && path

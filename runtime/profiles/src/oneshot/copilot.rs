@@ -36,7 +36,7 @@ settings! {
     /// The configuration, key `copilot`.
     struct Copilot, "copilot";
     {
-        /// How the agent is spoken to.
+        /// Transport to the agent.
         transport: Transport = Transport::Acp,
         /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,

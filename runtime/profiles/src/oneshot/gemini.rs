@@ -22,11 +22,11 @@ settings! {
     /// The configuration, key `gemini`.
     struct Gemini, "gemini";
     {
-        /// How the agent is spoken to.
+        /// Transport to the agent.
         transport: Transport = Transport::Acp,
         /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
-        /// How tools are permitted: `default`, `auto_edit`, `plan`; `yolo` only with `dangerous`.
+        /// Approval mode: `default`, `auto_edit`, `plan`; `yolo` only with `dangerous`.
         approval_mode: String = String::new(),
         /// A file whose text takes the place of the agent's own instructions.
         system_prompt_file: String = String::new(),

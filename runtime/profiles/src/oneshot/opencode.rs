@@ -28,7 +28,7 @@ settings! {
     /// The configuration, key `opencode`.
     struct Opencode, "opencode";
     {
-        /// How the agent is spoken to.
+        /// Transport to the agent.
         transport: Transport = Transport::Acp,
         /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,
@@ -43,7 +43,7 @@ settings! {
     /// The configuration, key `kilo`.
     struct Kilo, "kilo";
     {
-        /// How the agent is spoken to.
+        /// Transport to the agent.
         transport: Transport = Transport::Acp,
         /// Lets the agent run tools unasked, and sessions choose modes of that kind.
         dangerous: bool = false,

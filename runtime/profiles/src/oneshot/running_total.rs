@@ -1,4 +1,4 @@
-//! What a turn has used, of agents that count the conversation as a whole.
+//! Usage of a turn, for agents that count over the whole conversation.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use crate::agent::tokens::Tokens;
 
-/// The running total at the end of the last run, where it is known.
+/// The running total at the end of the last run, if it is known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunningTotal(Option<Usage>);
 
@@ -16,8 +16,8 @@ impl RunningTotal {
         Self(Some(Usage::default()))
     }
 
-    /// What the turn has used. A total of the conversation becomes what has come since the last
-    /// one; the first one of a conversation that began elsewhere stays what it is.
+    /// Returns the usage of the turn. A total of the conversation is replaced by its growth since
+    /// the last one; the first one of a conversation that began elsewhere stays unchanged.
     pub(super) fn of_turn(&mut self, usage: Usage) -> Usage {
         if usage.scope != Some(UsageScope::Session) {
             return usage;

@@ -9,8 +9,8 @@ use crate::agent::skills::Skill;
 use super::Pi;
 use super::mcp_extension::McpExtension;
 
-/// The process of a session. `session` is the conversation that it goes on with; `prompt_file`
-/// holds the instructions.
+/// Returns the start of a session's process. `session` is the conversation to resume; `prompt_file`
+/// contains the instructions.
 pub(super) fn launch(
     settings: &Pi,
     options: &Options,

@@ -16,11 +16,11 @@ const MOST: u64 = 64 * 1024 * 1024;
 #[derive(Debug, Default)]
 pub(super) struct Recording {
     pub(super) sessions: Vec<Recorded>,
-    /// Lines that say nothing: neither a message nor a record of one.
+    /// Lines without content: neither a message nor a record of one.
     pub(super) skipped: usize,
 }
 
-/// One session.
+/// A session.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     pub(super) id: String,
@@ -104,7 +104,7 @@ struct Place {
     turns: HashMap<String, usize>,
     /// The turn that what has no turn id belongs to.
     open: Option<usize>,
-    /// When something was said last, in seconds.
+    /// Time of the last message, in seconds.
     last: Option<f64>,
     /// True if the host is recorded too: only then is a message known to be outside turns.
     hears_host: bool,
@@ -199,7 +199,7 @@ impl Reader {
         let named = turn_id.and_then(|turn| place.turns.get(turn).copied());
         let turn = match (named, turn_id, place.open) {
             (Some(turn), ..) => Some(turn),
-            // A turn of a recording without inputs begins with what is said first in it.
+            // A turn of a recording without inputs begins with its first message.
             (None, Some(turn_id), _) => {
                 let turn = session.begin_turn();
                 place.turns.insert(turn_id.to_owned(), turn);

@@ -1,18 +1,18 @@
-//! A small agent of the Agent Client Protocol that does what its prompts say, for tests of the
+//! A small agent of the Agent Client Protocol that is controlled by its prompts, for tests of the
 //! profile `acp`.
 //!
 //! A prompt is a list of steps in JSON: `{"say": TEXT}`, `{"update": {…}}`, `{"ask": [[METHOD,
-//! {…}], …]}` (all at once; each answer is said; an `elicitation/complete` among them is sent once
-//! those before it are answered), `{"last": true}` (says the last answer), `{"line": TEXT}`,
-//! `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait":
+//! {…}], …]}` (all at once; each answer is output; an `elicitation/complete` among them is sent
+//! once those before it are answered), `{"last": true}` (outputs the last answer), `{"line":
+//! TEXT}`, `{"complain": TEXT}` (on stderr), `{"flood": COUNT}`, `{"after": "flood"}`, `{"wait":
 //! "cancel"}`, `{"again": [MESSAGE, …]}` (the same text in these messages in turn, until it is
-//! cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (says it), `{"given":
-//! VARIABLE}` (says its arguments, and the variable), `{"forget": true}` (the session, until it is
-//! loaded), `{"hang": true}`, `{"exit": CODE}`, `{"fail": {…}}`, `{"end": {…}}`. Anything else is
-//! answered by its own text.
+//! cancelled), `{"image": CHARACTERS}` (of base64), `{"client": CAPABILITY}` (outputs it),
+//! `{"given": VARIABLE}` (outputs its arguments, and the variable), `{"forget": true}` (the
+//! session, until it is loaded), `{"hang": true}`, `{"exit": CODE}`, `{"fail": {…}}`, `{"end":
+//! {…}}`. Any other prompt is answered by its own text.
 //!
 //! Arguments: `--name NAME`, `--auth VARIABLE` (a login by that variable is needed), `--no-load`,
-//! `--late` (history comes after the answer), `--known ID`, `--keeps` (every session is known),
+//! `--late` (history follows the answer), `--known ID`, `--keeps` (every session is known),
 //! `--stays` (the end of input does not end it), `--options` (of its own), `--commands after` (the
 //! session's id), `--commands late` (with the first prompt).
 
@@ -40,7 +40,7 @@ struct State {
     logged_in: bool,
     /// Sessions that are known again once they are loaded.
     forgotten: HashSet<String>,
-    /// What the client says it can.
+    /// Capabilities that the client declares.
     client: Value,
     flooded: bool,
     /// Values of options that were set.
@@ -241,7 +241,8 @@ fn main() {
     }
 }
 
-/// What tells this process from others, which may have its id in namespaces of their own.
+/// Returns a name that distinguishes this process from others, which may have its id in namespaces
+/// of their own.
 fn own_name() -> String {
     static NAME: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     let time = || {
@@ -383,7 +384,7 @@ fn turn(state: &Shared, session: &str, id: &Value, prompt: &Value, cancelled: &R
     answer(id, &json!({ "stopReason": "end_turn" }));
 }
 
-/// Asks for everything at once, and says the answers in their order.
+/// Sends all requests at once, and outputs the answers in their order.
 fn ask(state: &Shared, session: &str, requests: &Value) {
     let mut waiting = Vec::new();
     for request in requests.as_array().unwrap() {

@@ -89,7 +89,7 @@ fn run() -> Result<i32, String> {
     if Mode::of_arguments(&words) == Mode::Query {
         return Ok(query::answer(&recording, &words));
     }
-    // A session that is not resumed, where the recorded one could not be: the peer began afresh.
+    // A session that is not resumed, if the recorded one could not be: the peer began afresh.
     if recording.resumes().is_some()
         && !words
             .iter()
@@ -109,7 +109,7 @@ fn run() -> Result<i32, String> {
     Ok(Player::new(recording, &words, events, report).play())
 }
 
-/// Whether it has the form of the ids that a CLI is given for its sessions.
+/// Returns true if it has the form of a CLI's session id.
 fn is_uuid(id: &str) -> bool {
     id.len() == 36 && id.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
 }
@@ -119,7 +119,7 @@ fn own(word: &str) -> &str {
     word.split_once('=').map_or(word, |(_, value)| value)
 }
 
-/// Whether the recorded CLI was started in a way that the live one can stand for.
+/// Returns true if the start of the recorded CLI matches that of the live one.
 fn takes(recording: &Recording, words: &[String]) -> bool {
     let recorded = Mode::of(recording);
     let live = Mode::of_arguments(words);

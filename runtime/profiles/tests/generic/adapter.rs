@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// What nothing here takes longer than, on a busy machine too.
+/// Timeout of everything here, on a busy machine too.
 pub(crate) const LIMIT: Duration = Duration::from_secs(30);
 
 /// A running adapter; killed if a test fails.
@@ -23,7 +23,7 @@ pub(crate) struct Adapter {
     folder: tempfile::TempDir,
 }
 
-/// What a turn came to.
+/// Result of a turn.
 #[derive(Debug)]
 pub(crate) struct Turn {
     pub(crate) messages: Vec<Value>,
@@ -31,7 +31,7 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// Its output on a channel.
+    /// Returns its output on a channel.
     pub(crate) fn on(&self, channel: &str) -> String {
         let outputs = self
             .messages
@@ -91,7 +91,7 @@ pub(crate) fn program(profile: &str, config: &Value) -> (Command, tempfile::Temp
     (command, folder)
 }
 
-/// What a program prints until it ends, and its exit code.
+/// Returns the output of a program until it ends, and its exit code.
 pub(crate) fn printed(mut command: Command) -> (String, Option<i32>) {
     let output = command.stdin(Stdio::null()).output().unwrap();
     let text = if output.stdout.is_empty() {

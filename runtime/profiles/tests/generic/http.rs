@@ -19,7 +19,7 @@ fn config(server: &Server, more: &Value) -> Value {
     config
 }
 
-/// One turn against a server.
+/// Runs a turn against a server.
 fn one(server: &Server, more: &Value, input: &str) -> crate::adapter::Turn {
     let mut adapter = Adapter::start("generic-http", &config(server, more));
     adapter.open("s");
@@ -133,7 +133,7 @@ fn server_sent_events_are_deltas() {
             )
             .unwrap();
         }
-        // The stream says that it is over, and then never ends.
+        // The stream marks its end, and then never ends.
         chunk(to, b"data: {\"choices\":[]}\n\ndata: [DONE]\n\n").unwrap();
         let _ = to.read(&mut [0]);
     });

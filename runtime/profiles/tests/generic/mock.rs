@@ -1,4 +1,4 @@
-//! `mock`: a script is done as it says.
+//! `mock`: a script is followed.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::adapter::{Adapter, printed, program};
 
-/// A recording of two sessions: a permission that was approved, a failure, a pause, and what stands
+/// Returns a recording of two sessions: an approved permission, a failure, a pause, and messages
 /// outside turns.
 fn recording() -> Vec<Value> {
     let ask = json!({ "type": "permission.request", "session_id": "a", "turn_id": "x1", "request_id": "old-1",

@@ -1,4 +1,4 @@
-//! A server of HTTP/1.1 that says byte for byte what a test wants.
+//! An HTTP/1.1 server whose answers a test defines byte for byte.
 
 use std::{
     collections::HashMap,
@@ -10,7 +10,7 @@ use std::{
 
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 
-/// What a client asked for.
+/// A request of a client.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Request {
     pub(crate) line: String,

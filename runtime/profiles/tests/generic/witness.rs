@@ -1,4 +1,4 @@
-//! Whether a process is gone, wherever its number counts.
+//! Detects the end of a process, in any PID namespace.
 
 use std::{
     fs::File,

@@ -27,7 +27,8 @@ pub(crate) enum Asks {
 }
 
 impl Asks {
-    /// The input that makes the model run a command for which the agent asks, where it asks at all.
+    /// Returns the input that makes the model run a command for which the agent asks, if it asks at
+    /// all.
     pub(crate) fn run(self, command: &str) -> String {
         match self {
             Self::ForCommands | Self::NoOne => format!("FAKE:bash:{command};;"),
@@ -52,7 +53,8 @@ fn dangerous(command: &str) -> String {
     format!("{command}; rm -rf no-such-folder")
 }
 
-/// What an agent cannot do: a scenario, what it shows instead, and the line of the facts that says so.
+/// An inability of an agent: a scenario, its result instead, and the line of the facts that
+/// documents it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Cannot {
     pub(crate) scenario: &'static str,
@@ -79,7 +81,7 @@ pub(crate) struct Agent {
     pub(crate) settle: fn(&Place, Credentials) -> Step,
     /// Further members of a `session.start`.
     pub(crate) session: fn() -> Value,
-    /// Whether text comes in parts.
+    /// True if text arrives in parts.
     pub(crate) streams: bool,
     /// A model that is not the configured one.
     pub(crate) other_model: &'static str,
@@ -88,7 +90,7 @@ pub(crate) struct Agent {
     pub(crate) cannot: &'static [Cannot],
 }
 
-/// What a turn shows that ended by a deadline.
+/// Content of a turn that ended by a deadline.
 const TIMEOUT: &str = "\"category\":\"timeout\"";
 
 /// Said by its own documentation; the fact sheet does not speak of it.
@@ -272,7 +274,7 @@ const OPENCODE: Agent = Agent {
     ],
 };
 
-/// Agents run once a turn, which ask no one.
+/// Agents run once per turn, which never ask.
 const RUN_ONCE: &[Cannot] = &[
     Cannot {
         scenario: "allow",
@@ -592,7 +594,7 @@ pub(crate) fn installation() -> PathBuf {
     std::path::absolute(modules).expect("it has a path")
 }
 
-/// Where programs are found: of the installation first, and its node.
+/// Returns the search path of programs: the installation's first, and its node.
 pub(crate) fn search_path() -> OsString {
     let modules = installation();
     let own = [
@@ -605,7 +607,7 @@ pub(crate) fn search_path() -> OsString {
     std::env::join_paths(own.into_iter().chain(usual)).expect("no path has a colon")
 }
 
-/// What an agent says of its version, where it is installed.
+/// Returns the version that an agent prints, if it is installed.
 pub(crate) fn version(agent: &Agent) -> Option<String> {
     let home = tempfile::tempdir().ok()?;
     let path = search_path();
@@ -623,7 +625,7 @@ pub(crate) fn version(agent: &Agent) -> Option<String> {
         .env("PATH", path)
         .env("HOME", home.path());
     let said = command.stdin(Stdio::null()).output().ok()?;
-    // One of them says it on stderr.
+    // One of them prints it on stderr.
     let said = [said.stdout, said.stderr].concat();
     let said = String::from_utf8_lossy(&said).into_owned();
     let digits = said

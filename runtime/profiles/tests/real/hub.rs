@@ -14,10 +14,10 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// What a step gives, or what was expected and what came instead.
+/// Result of a step, or the expectation and the observation.
 pub(crate) type Step<T = ()> = Result<T, String>;
 
-/// What the hub knows of the protocol.
+/// Extensions that the hub knows.
 const EXTENSIONS: [&str; 7] = [
     "turns",
     "events",
@@ -31,13 +31,13 @@ const EXTENSIONS: [&str; 7] = [
 /// The longest line that is read whole, in bytes; a longer one is a broken peer.
 const MAX_LINE: u64 = 64 * 1024 * 1024;
 
-/// What is kept of the peer's stderr, in bytes.
+/// Kept end of the peer's stderr, in bytes.
 const STDERR_KEPT: usize = 16 * 1024;
 
-/// How long a peer may take to end after the end of its input, and then after SIGTERM.
+/// Time for a peer to end after the end of its input, and then after SIGTERM.
 const END: Duration = Duration::from_secs(20);
 
-/// How much of a text is shown where something is wrong.
+/// Shown length of a text in a failure.
 const SHOWN: usize = 600;
 
 /// A step fails unless `holds`.
@@ -84,7 +84,7 @@ pub(crate) struct Hub {
 /// A turn that has ended.
 #[derive(Debug)]
 pub(crate) struct Turn {
-    /// What was said on `stdout`.
+    /// Output on `stdout`.
     pub(crate) text: String,
     /// Everything of the turn but its `turn.complete`.
     pub(crate) messages: Vec<Value>,
@@ -108,7 +108,7 @@ impl Turn {
             .filter(move |message| message["type"] == kind)
     }
 
-    /// How it ended, for people.
+    /// Returns its end, for people.
     pub(crate) fn told(&self) -> String {
         let kinds: Vec<_> = self
             .messages
@@ -137,7 +137,7 @@ impl Turn {
         )
     }
 
-    /// Fails unless the turn was completed and said exactly this.
+    /// Fails unless the turn was completed with exactly this output.
     pub(crate) fn says(&self, text: &str) -> Step {
         self.is("completed")?;
         expect(
@@ -204,7 +204,7 @@ impl Hub {
         })
     }
 
-    /// What the peer last wrote to stderr.
+    /// Returns the peer's last output on stderr.
     pub(crate) fn stderr(&self) -> String {
         let kept = self
             .stderr
@@ -283,7 +283,7 @@ impl Hub {
         }
     }
 
-    /// Whether a message of a type waits to be taken.
+    /// Returns true if a message of a type waits to be taken.
     pub(crate) fn holds(&self, session: &str, kind: &str) -> bool {
         self.queues
             .get(session)
@@ -424,7 +424,7 @@ impl Hub {
         Ok(())
     }
 
-    /// One whole turn, in which every permission is denied.
+    /// Runs a whole turn, in which every permission is denied.
     pub(crate) fn turn(&mut self, session: &str, content: &str) -> Step<Turn> {
         let turn = self.input(session, content)?;
         self.follow(session, &turn, |_| false)

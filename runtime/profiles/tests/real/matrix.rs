@@ -11,13 +11,13 @@ use super::{
     scenarios::{FURTHER, SCENARIOS, Scenario},
 };
 
-/// What a cell says.
+/// Content of a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Cell {
     Pass,
     /// The agent cannot, by this line of the fact sheet.
     Cli(String),
-    /// What was expected, and what came.
+    /// Expectation and observation.
     Fail(String),
 }
 
@@ -28,7 +28,7 @@ pub(crate) fn path() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("real-matrix.md")
 }
 
-/// What the file says, as far as it is there.
+/// Reads the file, if it exists.
 pub(crate) fn read() -> Cells {
     let text = fs::read_to_string(path()).unwrap_or_default();
     let mut cells = Cells::new();
@@ -61,7 +61,7 @@ pub(crate) fn read() -> Cells {
     cells
 }
 
-/// The version that the file says an agent was tried in.
+/// Returns the version of an agent that the file documents.
 pub(crate) fn read_version(agent: &Agent) -> Option<String> {
     let text = fs::read_to_string(path()).ok()?;
     let row = format!("| {} | `{}` | ", agent.name, agent.cli);
@@ -69,7 +69,7 @@ pub(crate) fn read_version(agent: &Agent) -> Option<String> {
     Some(said.trim_end_matches([' ', '|']).to_owned())
 }
 
-/// How much of a failure is shown, in characters.
+/// Shown length of a failure, in characters.
 const SHOWN: usize = 160;
 
 /// Adds what was tried to the file.

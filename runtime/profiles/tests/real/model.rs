@@ -19,13 +19,13 @@ use serde_json::{Value, json};
 
 use super::hub::Step;
 
-/// Where ports are tried from; the namespace has no other servers but those of agents.
+/// First port to try; the namespace has no other servers except agents' own.
 static PORT: AtomicU16 = AtomicU16::new(21_000);
 
-/// How long the server may take to listen.
+/// Timeout for the server to listen.
 const START: Duration = Duration::from_secs(30);
 
-/// How long an agent may take to ask its model.
+/// Timeout for an agent to call its model.
 const ASKED: Duration = Duration::from_secs(150);
 
 /// A running fake model. Dropping ends it.
@@ -108,7 +108,7 @@ impl Model {
         format!("http://127.0.0.1:{}", self.port)
     }
 
-    /// What it answers to an input, whichever agent passes it on.
+    /// Returns its answer to an input, from any agent.
     pub(crate) fn answer(&self, input: &str) -> Step<String> {
         let body = json!({"messages": [{"role": "user", "content": input}]}).to_string();
         let asked = (|| {
@@ -134,7 +134,8 @@ impl Model {
             .ok_or_else(|| "the fake model answers no text".to_owned())
     }
 
-    /// Whether a request with this text wanted its answer at once, not as a stream that can be cut.
+    /// Returns true if a request with this text wanted its answer at once, not as a stream that can
+    /// be cut.
     pub(crate) fn answered_at_once(&self, text: &str) -> bool {
         self.log()
             .lines()
@@ -150,14 +151,14 @@ impl Model {
         String::from_utf8_lossy(&fs::read(&self.log).unwrap_or_default()).into_owned()
     }
 
-    /// Whether one request had all of these texts, in whatever order.
+    /// Returns true if one request had all of these texts, in any order.
     pub(crate) fn was_told_at_once(&self, texts: &[&str]) -> bool {
         self.log()
             .lines()
             .any(|request| texts.iter().all(|text| request.contains(text)))
     }
 
-    /// Whether one request had all of these texts, in this order.
+    /// Returns true if one request had all of these texts, in this order.
     pub(crate) fn was_told(&self, texts: &[&str]) -> bool {
         self.log().lines().any(|request| {
             let mut rest = request;

@@ -15,7 +15,7 @@ r = struct.pack('16sH14s', b'lo', 0, b'')
 f = struct.unpack('16sH14s', fcntl.ioctl(s, 0x8913, r))[1]
 fcntl.ioctl(s, 0x8914, struct.pack('16sH14s', b'lo', f | 1, b''))";
 
-/// The program that is under test, where this is the one inside.
+/// Returns the program under test, inside the namespace.
 pub(crate) fn inside() -> Option<std::path::PathBuf> {
     std::env::var_os(INSIDE).map(Into::into)
 }

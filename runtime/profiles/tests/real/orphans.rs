@@ -1,4 +1,4 @@
-//! Which processes are there that a run must not leave behind.
+//! Processes that a run must not leave behind.
 #![allow(dead_code, reason = "each test uses a part")]
 
 use std::{
@@ -10,13 +10,13 @@ use std::{
 
 use super::hub::{Step, expect};
 
-/// How long what was killed may take to be gone.
+/// Time for killed processes to end.
 const GONE: Duration = Duration::from_secs(10);
 
 /// A process as people know it: number and command line.
 pub(crate) type Process = (u32, String);
 
-/// The processes that have a folder in their environment or lie in it.
+/// Returns the processes with a folder in their environment, or with files in it.
 pub(crate) fn of(folder: &Path) -> Vec<Process> {
     let folder = folder.as_os_str().as_encoded_bytes();
     every(|process| {
@@ -27,7 +27,7 @@ pub(crate) fn of(folder: &Path) -> Vec<Process> {
     })
 }
 
-/// Fails while a process of a folder is there, once it had its time to go.
+/// Fails if a process of a folder remains after its time to end.
 pub(crate) fn none_of(folder: &Path) -> Step {
     let begun = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! What one scenario of one agent has for itself: folders, a fake model, and hosts.
+//! Resources of one scenario of one agent: folders, a fake model, and hosts.
 
 use std::{
     collections::BTreeMap,
@@ -21,18 +21,18 @@ use super::{
 /// The id of the agent in the configuration.
 const ID: &str = "agent";
 
-/// The variable that chooses how agents are spoken to, where they can be in several ways.
+/// The variable that chooses the transport to agents with several.
 const TRANSPORT: &str = "TRUNKLINE_REAL_TRANSPORT";
 
 /// A secret that the agent's entry names; no agent needs it.
 pub(crate) const SECRET: &str = "trial-4f1c9e0b7a6d2835";
 
-/// Whether the agent's credentials are there.
+/// Presence of the agent's credentials.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Credentials {
     There,
     Missing,
-    /// Nor is there a provider of one's own: what remains is a login.
+    /// Absent, and without a custom provider: only a login is left.
     NoLogin,
 }
 

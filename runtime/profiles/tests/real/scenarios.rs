@@ -1,4 +1,4 @@
-//! What is tried with each agent.
+//! Scenarios for each agent.
 
 use std::{
     collections::HashSet,
@@ -21,7 +21,7 @@ mod replies;
 #[derive(Debug)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
-    /// What a cell that says `pass` means.
+    /// Meaning of a cell with `pass`.
     pub(crate) means: &'static str,
     pub(crate) run: fn(&Place) -> Step,
 }
@@ -115,7 +115,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     },
 ];
 
-/// Those of the second table.
+/// Scenarios of the second table.
 pub(crate) const FURTHER: &[Scenario] = &[
     Scenario {
         name: "404",
@@ -229,7 +229,7 @@ pub(crate) const FURTHER: &[Scenario] = &[
     },
 ];
 
-/// What the fake model says to `FAKE:text`.
+/// The fake model's answer to `FAKE:text`.
 const HELLO: &str = "Hello from the fake model.";
 
 /// The bytes of the long answer.
@@ -250,7 +250,7 @@ fn memory(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// Usage of a turn is not the running total that many agents tell.
+/// Usage of a turn is not the running total that many agents report.
 fn within_a_turn(turn: &Turn) -> Step {
     let usage = &turn.end["usage"];
     let output = usage["output_tokens"].as_u64();
@@ -329,7 +329,7 @@ fn deny(place: &Place) -> Step {
         "one permission request",
         format_args!("{requests}; {}", turn.told()),
     )?;
-    // Some agents go on and say so, some end the turn.
+    // Some agents continue and report it, some end the turn.
     let ended = ["completed", "stopped", "refused"].contains(&turn.status());
     expect(
         ended,
@@ -373,7 +373,7 @@ fn stop(place: &Place) -> Step {
     place.open(&mut hub, "s", &json!({}))?;
     hub.turn("s", "FAKE:text osprey-one")?.says(HELLO)?;
     let id = hub.input("s", "FAKE:slow:400:0.1")?;
-    // Where an answer comes whole, none of it comes before the stop.
+    // If an answer arrives in one piece, none of it precedes the stop.
     let first = match place.agent.streams {
         true => hub.until("s", "output")?.0,
         false => place.model.waits_for("FAKE:slow").map(|()| Value::Null)?,
@@ -501,7 +501,7 @@ fn fails(place: &Place, input: &str, categories: &[&str]) -> Step {
     place.end(hub)
 }
 
-/// One more turn in the session, after one that did not go well.
+/// Runs another turn in the session, after one that did not end well.
 fn goes_on(hub: &mut Hub) -> Step {
     let turn = hub
         .turn("s", "FAKE:text and on")
@@ -513,7 +513,7 @@ fn goes_on(hub: &mut Hub) -> Step {
 fn cut_stream(place: &Place) -> Step {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;
-    // What an agent tells of a whole answer tells it from one that is not.
+    // An agent's report of a complete answer distinguishes it from an incomplete one.
     hub.turn("s", "FAKE:text")?.says(HELLO)?;
     let turn = hub.turn("s", "FAKE:drop")?;
     expect(

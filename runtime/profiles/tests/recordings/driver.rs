@@ -14,16 +14,16 @@ use serde_json::{Map, Value, json};
 
 use super::expected::{Answer, Expected, Session, Turn};
 
-/// How long a turn may take.
+/// Timeout of a turn.
 const TURN: Duration = Duration::from_secs(25);
 
-/// How long text that was printed before a stop may be on its way.
+/// Time for text that was printed before a stop to arrive.
 const ON_ITS_WAY: Duration = Duration::from_secs(3);
 
-/// How long an adapter may take to end.
+/// Time for an adapter to end.
 const END: Duration = Duration::from_secs(10);
 
-/// How many things may wait for the driver.
+/// Limit of the driver's waiting events.
 const WAITING: usize = 4096;
 
 const EXTENSIONS: [&str; 8] = [
@@ -37,7 +37,7 @@ const EXTENSIONS: [&str; 8] = [
     "control",
 ];
 
-/// What a profile is started with.
+/// Start of a profile.
 #[derive(Debug, Clone)]
 pub(crate) struct Setup {
     pub(crate) profile: &'static str,
@@ -45,13 +45,13 @@ pub(crate) struct Setup {
     pub(crate) recording: PathBuf,
 }
 
-/// What came out.
+/// Result of playing a recording.
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Observed {
     pub(crate) sessions: Vec<SeenSession>,
     /// The command lines of the CLI.
     pub(crate) starts: Vec<Vec<String>>,
-    /// What the CLI was told.
+    /// Input of the CLI.
     pub(crate) told: Vec<Value>,
     /// The working directory.
     pub(crate) cwd: String,
@@ -80,7 +80,7 @@ pub(crate) struct SeenTurn {
 }
 
 impl SeenTurn {
-    /// Whether all that was recorded before a stop has been told.
+    /// Returns true if everything recorded before a stop has been reported.
     fn told(&self, turn: &Turn) -> bool {
         let started = self
             .messages
@@ -213,17 +213,17 @@ fn command(setup: &Setup, folder: &Path) -> Result<Command, String> {
 struct Driver {
     child: Child,
     socket: PathBuf,
-    /// How many CLIs have reported, and how many of them still run.
+    /// Number of CLIs that have reported, and of those that still run.
     reported: (usize, usize),
     stdin: Option<ChildStdin>,
     events: Receiver<Event>,
     cwd: PathBuf,
     sessions: usize,
     turns: usize,
-    /// What the CLI waits for, as last told.
+    /// Event that the CLI waits for, as last reported.
     want: Option<String>,
     wanted_since: Instant,
-    /// Whether the running turn's prompt has reached the CLI.
+    /// True if the running turn's prompt has reached the CLI.
     prompted: bool,
     observed: Observed,
     stderr: Option<thread::JoinHandle<String>>,
@@ -563,7 +563,7 @@ impl Driver {
             matches!(event, Event::Gone)
         });
         if ended.is_ok() {
-            // What connected before this is heard before this; and no CLI may outlive its adapter.
+            // Earlier connections are handled first; and no CLI may outlive its adapter.
             let before = self.reported.0;
             drop(UnixStream::connect(&self.socket));
             let all =
@@ -591,7 +591,7 @@ impl Drop for Driver {
     }
 }
 
-/// What a user who decides as recorded says to a request of the profile.
+/// Returns the recorded user's response to a request of the profile.
 fn response(request: &Value, answer: &Answer) -> Value {
     let mut response =
         json!({"request_id": request["request_id"], "approved": answer.approved, "reason": "user"});
@@ -600,7 +600,7 @@ fn response(request: &Value, answer: &Answer) -> Value {
         && let Some(option) = options.iter().find(|option| option["id"] == json!(wanted))
     {
         response["option_id"] = option["id"].clone();
-        // The kind of an option says whether it approves.
+        // The kind of an option determines whether it approves.
         let approves = option["kind"]
             .as_str()
             .is_some_and(|kind| kind.starts_with("allow"));

@@ -1,19 +1,19 @@
-//! What must come out of a profile when a recording is played to it: filled in by the oracles, held
-//! against what did.
+//! Expected result of a profile when a recording is played to it: filled in by the oracles,
+//! compared with the actual one.
 
 use serde_json::Value;
 
-/// A recording, as our protocol should tell it.
+/// A recording, as our protocol should report it.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Expected {
-    /// Which rule says so.
+    /// The rule that demands it.
     pub(crate) rule: &'static str,
     pub(crate) sessions: Vec<Session>,
     /// Another outcome that is as good.
     pub(crate) or: Option<Box<Self>>,
 }
 
-/// One session.
+/// A session.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Session {
     /// The native session to resume.
@@ -22,42 +22,42 @@ pub(crate) struct Session {
     pub(crate) mode: Option<String>,
     /// The native id, as recorded.
     pub(crate) native_id: Option<String>,
-    /// Whether a resumed session must say that it remembers, or that it does not.
+    /// Context that a resumed session must report.
     pub(crate) context: Option<&'static str>,
     pub(crate) turns: Vec<Turn>,
 }
 
-/// One turn.
+/// A turn.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Turn {
     pub(crate) prompt: String,
-    /// What is added while it runs.
+    /// Inputs that are added while it runs.
     pub(crate) steers: Vec<String>,
     pub(crate) text: Vec<Piece>,
     pub(crate) tools: Vec<Tool>,
     pub(crate) permissions: Vec<Permission>,
     pub(crate) usage: Option<Usage>,
-    /// Whether any statement of usage would be a guess.
+    /// Total that makes any statement of usage a guess.
     pub(crate) no_total: Option<f64>,
     pub(crate) cost: Option<f64>,
-    /// How it may end; the first is the usual.
+    /// Possible ends; the first is the usual one.
     pub(crate) status: Vec<&'static str>,
     /// The categories of a failure that fit; none: any.
     pub(crate) category: Vec<&'static str>,
-    /// Of which at least one must be in the error's text, where it fails.
+    /// Texts of which at least one must be in the error, if it fails.
     pub(crate) told: Vec<String>,
-    /// Of which each must be told while it runs.
+    /// Texts that must all be reported while it runs.
     pub(crate) warned: Vec<String>,
-    /// Whether the turn is stopped, and thus its text may be cut short.
+    /// True if the turn is stopped, so that its text may be cut short.
     pub(crate) stopped: bool,
 }
 
 /// A piece of the answer. Between pieces there may be white space.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Piece {
-    /// The ways in which it may be told.
+    /// Possible forms.
     pub(crate) ways: Vec<String>,
-    /// Whether it may be left out.
+    /// True if it may be left out.
     pub(crate) optional: bool,
 }
 
@@ -66,7 +66,7 @@ pub(crate) struct Piece {
 pub(crate) struct Tool {
     pub(crate) id: String,
     pub(crate) name: Option<String>,
-    /// Whether it failed, where that is recorded.
+    /// True if it failed, if that is recorded.
     pub(crate) failed: Option<bool>,
     pub(crate) optional: bool,
 }
@@ -78,11 +78,11 @@ pub(crate) struct Permission {
     pub(crate) tool_call_id: Option<String>,
     /// Of which one must be in what the user sees.
     pub(crate) about: Vec<String>,
-    /// The recorded answer; none: no one answered.
+    /// The recorded answer, if there was one.
     pub(crate) answer: Option<Answer>,
 }
 
-/// How a recorded user answered.
+/// Answer of a recorded user.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Answer {
     pub(crate) approved: bool,
@@ -91,7 +91,7 @@ pub(crate) struct Answer {
     pub(crate) end_turn: bool,
     pub(crate) updated_input: Option<Value>,
     pub(crate) message: Option<String>,
-    /// What the CLI must be told: a pointer into its input line, and the value there.
+    /// Required input of the CLI: a pointer into its line, and the value there.
     pub(crate) to_cli: Option<(&'static str, Value)>,
 }
 
@@ -100,7 +100,7 @@ pub(crate) struct Answer {
 pub(crate) struct Usage {
     pub(crate) input: Vec<u64>,
     pub(crate) output: Vec<u64>,
-    /// Whether it may be left out.
+    /// True if it may be left out.
     pub(crate) optional: bool,
 }
 
@@ -156,7 +156,8 @@ impl Turn {
         &mut self.tools[at]
     }
 
-    /// How many characters must have been told before the turn may be stopped.
+    /// Returns the number of characters that must have been reported before the turn may be
+    /// stopped.
     pub(crate) fn certain(&self) -> usize {
         let pieces = self.text.iter().filter(|piece| !piece.optional);
         pieces
@@ -176,7 +177,7 @@ pub(crate) struct Text {
 struct Message {
     id: String,
     deltas: String,
-    /// What came after the turn was stopped.
+    /// Text after the turn was stopped.
     late: String,
     whole: Option<String>,
     optional: bool,
@@ -225,7 +226,7 @@ impl Text {
         self.message(id).optional = true;
     }
 
-    /// Whether this message has been spoken of.
+    /// Returns true if this message is known.
     pub(crate) fn knows(&self, id: &str) -> bool {
         self.messages.iter().any(|message| message.id == id)
     }
@@ -236,12 +237,12 @@ impl Text {
             .all(|message| message.deltas.is_empty() && message.whole.is_none())
     }
 
-    /// From here on the turn is stopped: what comes may be told or not.
+    /// Marks the turn as stopped: later events may be reported or not.
     pub(crate) fn stop(&mut self) {
         self.stopped = true;
     }
 
-    /// A failed attempt is repeated: what was not finished may have been told or not.
+    /// Marks a retry of a failed attempt: unfinished output may have been reported or not.
     pub(crate) fn retry(&mut self) {
         for message in self
             .messages

@@ -12,10 +12,10 @@ use super::{
 /// The folder that every recording was made in.
 const RECORDED_CWD: &str = "$WORK/scratch/proj";
 
-/// How far a cost may be off.
+/// Tolerance of a cost.
 const CENT_OF_A_CENT: f64 = 1e-7;
 
-/// What is wrong; nothing: all is well.
+/// Returns the differences; empty if there are none.
 pub(crate) fn judge(
     expected: &Expected,
     observed: &Observed,
@@ -67,7 +67,7 @@ impl Judge<'_> {
         if let Some(native) = session.native_id.as_deref() {
             let chosen = self.chosen(native);
             let known = seen.native_id.as_deref();
-            // An id that a failed start never got to be used under need not be told.
+            // An id that was never used because its start failed need not be reported.
             let began = session
                 .turns
                 .iter()
@@ -376,7 +376,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A recorded text as it is said live.
+    /// Returns the live form of a recorded text.
     fn live(&self, text: &str) -> String {
         text.replace(RECORDED_CWD, &self.observed.cwd)
     }
@@ -387,8 +387,8 @@ fn plain(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Whether a text is made of these pieces, with nothing but white space between; a stopped one may
-/// end anywhere in what is optional.
+/// Returns true if a text consists of these pieces, with only white space between; a stopped one
+/// may end anywhere in an optional piece.
 fn fits(pieces: &[Piece], text: &str, stopped: bool) -> bool {
     let Some((piece, rest)) = pieces.split_first() else {
         return text.trim().is_empty();

@@ -1,5 +1,5 @@
-//! What a recording says happened, worked out from its files and from what is known of the CLIs. No
-//! code of the profiles is used here: the two are to agree by being right.
+//! Expected events of a recording, derived from its files and from known facts about the CLIs. No
+//! code of the profiles is used here: the two should agree by being right.
 
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ mod exec;
 mod gemini;
 mod kilo;
 
-/// What the CLIs say where a session to resume is not there.
+/// Texts of the CLIs if a session to resume does not exist.
 const UNKNOWN_SESSION: [&str; 5] = [
     "No conversation found",
     "no rollout found",
@@ -27,7 +27,7 @@ const UNKNOWN_SESSION: [&str; 5] = [
     "No session, task, or name matched",
 ];
 
-/// How a recording must come out of its profile.
+/// Returns the expected result of a recording.
 pub(crate) fn expect(recording: &Recording) -> Expected {
     let mut expected = match (Mode::of(recording), recording.cli()) {
         (Mode::AppServer, _) => app_server::expect(recording),
@@ -81,7 +81,7 @@ fn one_turn(
             ("hangs, is stopped", true)
         }
         Exit::Code(0) if turn.status.is_empty() => {
-            // It ended well and said nothing that its machine format would have said.
+            // It ended well without any line of its machine format.
             turn.status = vec!["failed", "completed"];
             ("not in the machine format", false)
         }
@@ -110,7 +110,7 @@ fn one_turn(
     }
 }
 
-/// Whether the session on the command line was not there.
+/// Returns true if the session on the command line did not exist.
 fn refused_to_resume(recording: &Recording) -> bool {
     !matches!(recording.exit, Exit::Code(0))
         && (UNKNOWN_SESSION
@@ -126,7 +126,8 @@ fn refused_to_resume(recording: &Recording) -> bool {
                 .all(|line| line.str("/type") == Some("result")))
 }
 
-/// The session to resume is not there: the profile says so, begins another, and the turn goes on in that.
+/// Returns the expectation if the session to resume does not exist: the profile reports that,
+/// begins another, and continues the turn in that.
 fn begun_afresh(recording: &Recording, session: &Session, mut turn: Turn) -> Expected {
     let clear = |words: &str| {
         recording.stderr.contains(words)
@@ -151,12 +152,12 @@ fn begun_afresh(recording: &Recording, session: &Session, mut turn: Turn) -> Exp
         session.resume = recording.resumes().map(str::to_owned);
         session.context = Some("lost");
     }
-    // Where the CLI does not say that the session is unknown, a profile may just as well fail.
+    // If the CLI does not report the session as unknown, a profile may also fail.
     expected.or = (!UNKNOWN_SESSION.iter().any(|words| clear(words))).then(|| Box::new(failed));
     expected
 }
 
-/// What the recorded user said.
+/// Returns the recorded user's text.
 fn prompt(recording: &Recording) -> String {
     let last = recording
         .argv
@@ -206,7 +207,7 @@ fn category_of(status: Option<u64>) -> &'static [&'static str] {
     }
 }
 
-/// An HTTP status that stands in a message as a word of its own.
+/// Returns an HTTP status that is a word of its own in a message.
 fn status_in(text: &str) -> Option<u64> {
     let words = text.split(|c: char| !c.is_ascii_alphanumeric());
     words
@@ -214,7 +215,7 @@ fn status_in(text: &str) -> Option<u64> {
         .find(|status| (400..600).contains(status))
 }
 
-/// What a message of the CLI says in words: of a provider's JSON the sentence in it.
+/// Returns the words of a CLI's message: of a provider's JSON the sentence in it.
 fn in_words(message: &str) -> String {
     let object: Value = serde_json::from_str(message).unwrap_or_default();
     object

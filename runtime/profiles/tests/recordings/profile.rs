@@ -1,4 +1,4 @@
-//! Which profile a recording is played through, and how it is started.
+//! Profile and start for a recording.
 
 use std::path::PathBuf;
 
@@ -46,7 +46,7 @@ pub(crate) fn judged(recording: &Recording) -> (Verdict, Option<String>) {
     }
 }
 
-/// Plays, and says in a few words what was seen.
+/// Plays, and returns a short summary of the observations.
 fn played(recording: &Recording, setup: &Setup, expected: &Expected) -> Result<String, String> {
     let observed = driver::play(setup, expected)?;
     let first = judge(expected, &observed, recording);
@@ -101,7 +101,7 @@ fn profile_of(recording: &Recording) -> &'static str {
     }
 }
 
-/// What the profile is configured with: what the recorder asked for on the command line or in its
+/// Returns the configuration of the profile: the recorder's options on the command line or in its
 /// first request.
 fn config_of(recording: &Recording) -> Value {
     let mut config = json!({"command": fake_cli()});
@@ -140,7 +140,7 @@ fn codex(recording: &Recording, config: &mut Value) {
     }
 }
 
-/// The player, which lies among the examples beside the adapter.
+/// Returns the path of the player, which is among the examples beside the adapter.
 fn fake_cli() -> PathBuf {
     let adapter = PathBuf::from(env!("CARGO_BIN_EXE_trunkline-adapter"));
     adapter
@@ -149,14 +149,14 @@ fn fake_cli() -> PathBuf {
         .unwrap_or_default()
 }
 
-/// Whether the recording is of a question that a profile asks for its report on itself.
+/// Returns true if the recording is of a query that a profile uses for its report on itself.
 fn is_self_check(recording: &Recording) -> bool {
     Mode::of(recording) == Mode::Query
         && ["--version", "auth", "login"]
             .contains(&recording.argv.get(1).map_or("", String::as_str))
 }
 
-/// The report must have the version that was recorded, and say whether somebody is logged in as recorded.
+/// Checks that the report has the recorded version and login status.
 fn self_check(recording: &Recording, report: &Value) -> Result<(), String> {
     let text = report.to_string();
     let checks = report["checks"]

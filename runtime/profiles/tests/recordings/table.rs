@@ -11,7 +11,7 @@ What each rule asks for is worked out from the recording's own files.
 |---|---|---|---|
 ";
 
-/// One line.
+/// A line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) profile: &'static str,
@@ -32,8 +32,8 @@ pub(crate) fn written(table: &Table) -> String {
     HEAD.to_owned() + &table.iter().map(line).collect::<String>()
 }
 
-/// Whether the table in the repository says the same of each recording that it names. Recordings
-/// that it does not name may have come later.
+/// Checks that the table in the repository agrees on each recording that it names. Others may be
+/// newer.
 pub(crate) fn check(table: &Table, file: &Path) -> Result<(), String> {
     let text = std::fs::read_to_string(file)
         .map_err(|error| format!("read {}: {error}", file.display()))?;

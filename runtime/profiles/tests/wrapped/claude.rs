@@ -1,4 +1,4 @@
-//! What claude-code tells without a turn.
+//! Reports of claude-code without a turn.
 
 use serde_json::{Value, json};
 

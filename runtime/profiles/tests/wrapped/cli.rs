@@ -19,7 +19,7 @@ pub(crate) struct Cli {
 }
 
 impl Cli {
-    /// A script that says nothing of versions has none, and says so at once.
+    /// Creates a CLI. A script that ignores `--version` has none, and reports that at once.
     pub(crate) fn new(script: &str) -> Self {
         let cli = Self {
             folder: tempfile::tempdir().unwrap(),
@@ -46,7 +46,7 @@ impl Cli {
         self.folder.path().join(name)
     }
 
-    /// Its adapter, with more keys in the configuration.
+    /// Returns its adapter, with more keys in the configuration.
     pub(crate) fn adapter(&self, profile: &str, more: &Value) -> Adapter {
         let mut config = json!({
             "command": "sh",

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{adapter::Adapter, cli::Cli};
 
-/// What a gemini says that has answered.
+/// Output of a gemini that has answered.
 const DONE: &str =
     r#"echo '{"type":"result","status":"success","stats":{"input_tokens":5,"output_tokens":2}}'"#;
 
@@ -413,7 +413,7 @@ fn skill() -> tempfile::TempDir {
     folder
 }
 
-/// What a session asks for: the skill, a server, and a server that is none.
+/// Returns the options of a session: the skill, a server, and an invalid server.
 fn extras(skill: &tempfile::TempDir) -> Value {
     json!({
         "skills": [skill.path().join("review")],
@@ -451,7 +451,7 @@ fn skills_are_put_into_inputs_and_servers_that_find_no_channel_are_told() {
             .contains(&json!("mcp_servers")),
         "{ready}"
     );
-    // What may be a command of the agent stands alone.
+    // A possible command of the agent has no additions.
     let turn = adapter.send("s", "/compact now");
     assert!(turn.text().starts_with("/compact now|"), "{}", turn.text());
     let told = turn.logs("meta");
@@ -534,7 +534,7 @@ fn kilo_is_given_both_by_its_variable() {
         (&config["permission"]["*"], &config["permission"]["bash"]),
         (&json!("deny"), &json!("deny"))
     );
-    // A configuration that is none could not say so.
+    // An invalid configuration could not contain it.
     asked["env"] = json!({ "KILO_CONFIG_CONTENT": "none" });
     adapter.open_with("t", asked.clone());
     let closed = adapter.wait_for("t", "session.closed").to_string();
@@ -544,7 +544,7 @@ fn kilo_is_given_both_by_its_variable() {
     );
     adapter.end();
     assert!(!folder.exists());
-    // Where all may run, it stands as it is, and the skills are listed.
+    // If everything may run, it stays unchanged, and the skills are listed.
     let mut adapter = cli.adapter(
         "kilo-code",
         &json!({ "transport": "json", "dangerous": true }),

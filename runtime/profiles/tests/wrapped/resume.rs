@@ -27,8 +27,8 @@ fn each(check: impl Fn(&str, &Value)) {
     }
 }
 
-/// Opens a session in the directory `/`, resumed with what a turn in another one gave, and says
-/// something: the conversation is lost, with a reason, and the agent never hears its id.
+/// Opens a session in the directory `/`, resumed with the parameters of a turn in another one, and
+/// sends an input: the conversation is lost, with a reason, and the agent never receives its id.
 #[track_caller]
 fn resumed_elsewhere(profile: &str, more: &Value) {
     let cli = Cli::new(
@@ -76,7 +76,8 @@ fn what_was_held_elsewhere_is_lost() {
     each(resumed_elsewhere);
 }
 
-/// Why nothing goes on with these parameters, which must be told with `context: lost`.
+/// Returns the reason why these parameters resume nothing, which must be reported with `context:
+/// lost`.
 #[track_caller]
 fn reason(profile: &str, more: &Value, params: &Value) -> String {
     let cli = Cli::new("exit 1");

@@ -43,12 +43,12 @@ async fn listen(
     idle.reader
 }
 
-/// What is learnt of the session between turns, and what the agent does on its own: pure.
+/// Handles messages between turns: information about the session, and the agent's own work. Pure.
 struct Idle<'s> {
     reader: Reader,
     terminals: &'s Terminals,
     requests: Requests<'s>,
-    /// What the last turn left is not told.
+    /// True if the remains of the last turn are not reported.
     is_mute: bool,
 }
 

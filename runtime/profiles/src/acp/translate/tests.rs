@@ -5,7 +5,7 @@ use super::super::content::LONGEST_RESULT;
 use super::tools::MAX_DATA_BYTES;
 use super::*;
 
-/// What updates mean, each event as its JSON.
+/// Returns the events of updates, each as its JSON.
 fn told(name: &str, when: When, updates: &[Value]) -> Vec<Value> {
     let initialized =
         super::super::initialize::InitializeResponse::of(&json!({ "agentInfo": { "name": name } }))

@@ -34,7 +34,7 @@ fn replace_known(known: &mut Option<Json>, value: Option<Json>) -> Option<Json> 
     Some(new)
 }
 
-/// A tool call, as far as it was told.
+/// A tool call, as far as it was reported.
 #[derive(Debug)]
 pub(super) struct Call {
     id: ToolCallId,
@@ -46,9 +46,10 @@ pub(super) struct Call {
     locations: Option<Json>,
     /// The last data that was reported while the call ran.
     data: Option<Json>,
-    /// The content that was told last.
+    /// The last reported content.
     text: String,
-    /// What a request of permission may leave out, as it was told last; nothing once the call has ended.
+    /// Members that a permission request may leave out, as last reported; empty once the call has
+    /// ended.
     told: Map<String, Value>,
     ended: bool,
     /// The host has denied it.
@@ -58,10 +59,10 @@ pub(super) struct Call {
 /// A tool call that a request asks about.
 #[derive(Debug)]
 pub(crate) struct Asked {
-    /// Nothing where the request has an id of its own, which is that of no call.
+    /// `None` if the request has an id of its own, which belongs to no call.
     pub(crate) id: Option<ToolCallId>,
     pub(crate) tool: String,
-    /// All that is known of it: what the request says, and what was told before.
+    /// Everything known of it: the content of the request, and earlier reports.
     pub(crate) tool_call: Value,
 }
 
@@ -73,7 +74,8 @@ impl Call {
                 .any(|one| text(one, "type") == Some("diff"))
         };
         for name in ["title", "kind", "rawInput", "locations", "content"] {
-            // Other content may be long, comes with each update, and says nothing of what is asked.
+            // Other content may be long, is repeated in each update, and is irrelevant to the
+            // request.
             let Some(value) = update
                 .get(name)
                 .filter(|_| name != "content" || shows_change())
@@ -103,7 +105,7 @@ fn announced_command(tool_call: &Map<String, Value>) -> Option<String> {
 }
 
 impl Reader {
-    /// A request asks about a tool call: it has begun, if it was not told before.
+    /// Handles a request about a tool call, which has begun even if it was not reported before.
     pub(crate) fn asked(&mut self, tool_call: &Value, out: &mut Vec<UpdateEvent>) -> Option<Asked> {
         let id = text(tool_call, "toolCallId")?;
         self.restarts.worked();
@@ -136,20 +138,20 @@ impl Reader {
         })
     }
 
-    /// Whether a tool was called in this turn.
+    /// Returns true if a tool was called in this turn.
     pub(crate) fn has_called(&self) -> bool {
         !self.calls.is_empty()
     }
 
-    /// The host has denied a call. Some agents say no more of it.
+    /// Records that the host has denied a call. Some agents do not report it again.
     pub(crate) fn denied(&mut self, call: &ToolCallId) {
         if let Some(call) = self.calls.get_mut(call.as_str()) {
             call.denied = true;
         }
     }
 
-    /// The turn ends: ends of calls of which the agent said no more. One that was denied has
-    /// failed; of another no one knows, where the turn `is_well`.
+    /// Ends the calls that the agent left open at the end of the turn. A denied one has failed; the
+    /// result of another is unknown if the turn `is_well`.
     pub(crate) fn end(&mut self, is_well: bool, out: &mut Vec<UpdateEvent>) {
         self.report_compactions(out);
         for call in self
@@ -377,7 +379,7 @@ impl Reader {
     }
 }
 
-/// The tool call of the sub-agent that this one belongs to, where the agent tells.
+/// Returns the tool call of the sub-agent that this one belongs to, if the agent reports it.
 fn parent(update: &Value) -> Option<ToolCallId> {
     let id = update
         .pointer("/_meta/claudeCode/parentToolUseId")?

@@ -3,7 +3,7 @@ use trunkline_sdk::protocol::{Output, ToolEnd, ToolStart};
 
 use super::*;
 
-/// One sign, as an agent gives it.
+/// A sign, as an agent gives it.
 #[derive(Debug, Clone, Copy)]
 enum Sign {
     Text,

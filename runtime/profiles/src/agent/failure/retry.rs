@@ -1,4 +1,4 @@
-//! When an agent says that trying again makes sense.
+//! Times for a retry in agents' texts.
 
 use std::{
     sync::LazyLock,
@@ -12,7 +12,7 @@ const DAY: Duration = Duration::from_secs(86_400);
 const SOONEST: Duration = MINUTE;
 const LATEST: Duration = Duration::from_secs(7 * 86_400);
 
-/// How far a clock may lie behind the one that the text was written by.
+/// Maximum lag of a clock behind the one of the text.
 const SKEW: Duration = Duration::from_secs(120);
 
 /// Between the soonest and the latest time.
@@ -20,8 +20,8 @@ pub(super) fn clamp(time: SystemTime, now: SystemTime) -> SystemTime {
     time.clamp(now + SOONEST, now + LATEST)
 }
 
-/// The time that a text names, as it stands there: as seconds since 1970, as RFC 3339, as a wait,
-/// or as a time of day.
+/// Returns the time in a text, unchanged: as seconds since 1970, as RFC 3339, as a wait, or as a
+/// time of day.
 pub(super) fn time(text: &str, now: SystemTime) -> Option<SystemTime> {
     epoch(text)
         .or_else(|| rfc3339(text))
@@ -82,9 +82,9 @@ fn wait(text: &str, now: SystemTime) -> Option<SystemTime> {
     now.checked_add(Duration::try_from_secs_f64(seconds).ok()?)
 }
 
-/// `resets 3pm (UTC)`, `resets May 14, 5pm (UTC)`, `try again at 8:35 PM`, `try again at May 26th,
-/// 2026 8:35 PM`. A time of day without a date is the next one, UTC where no zone is said. What
-/// another zone's clock shows is not known here.
+/// Reads `resets 3pm (UTC)`, `resets May 14, 5pm (UTC)`, `try again at 8:35 PM`, `try again at May
+/// 26th, 2026 8:35 PM`. A time of day without a date is the next one, in UTC without a zone. Other
+/// zones are not supported.
 fn clock(text: &str, now: SystemTime) -> Option<SystemTime> {
     static CLOCK: LazyLock<Regex> = LazyLock::new(|| {
         regex(

@@ -1,10 +1,10 @@
-//! What a provider says in words within its JSON.
+//! The sentence in a provider's JSON.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// How deep such objects stand in each other's messages.
+/// Maximum nesting of such objects in each other's messages.
 const DEEPEST: usize = 3;
 
 /// The text, with the first JSON object that holds a message replaced by that message.

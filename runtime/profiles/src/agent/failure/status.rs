@@ -1,11 +1,11 @@
-//! HTTP statuses: what they mean, and where they stand in a text.
+//! HTTP statuses: their meaning, and their position in a text.
 
 use std::sync::LazyLock;
 
 use regex::Regex;
 use trunkline_sdk::Category;
 
-/// What a status means by itself. A 404 is about the model where the text is.
+/// Returns the category of a status by itself. A 404 concerns the model if the text does.
 pub(super) fn category(status: u16, text: &str) -> Option<Category> {
     Some(match status {
         401 | 403 => Category::Auth,
@@ -19,8 +19,8 @@ pub(super) fn category(status: u16, text: &str) -> Option<Category> {
     })
 }
 
-/// The status that a text tells of: beside a word such as `status`, `error` or `HTTP`, before its
-/// own name, or alone. A number that counts something is none.
+/// Returns the status in a text: beside a word such as `status`, `error` or `HTTP`, before its own
+/// name, or as the whole text. A number that counts something is none.
 pub(super) fn in_text(text: &str) -> Option<u16> {
     static STATUS: LazyLock<Regex> = LazyLock::new(|| {
         let before = r#"(?:\b(?:https?(?:/[\d.]+)?|status|status_?code|code|errors?|rejected|failed with)\b["'\]:=\s(\[#]{1,4})"#;

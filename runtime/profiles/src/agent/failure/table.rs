@@ -7,7 +7,8 @@ use trunkline_sdk::Category;
 
 use crate::agents::{self, AgentFile};
 
-/// The patterns of `words.txt`, in its order; after those of a category come those of the agents' files.
+/// The patterns of `words.txt`, in its order; each category is followed by the patterns in the
+/// agents' files.
 static PATTERNS: LazyLock<Vec<(Category, &str)>> = LazyLock::new(|| {
     let mut category = Category::Other;
     let mut patterns = Vec::new();

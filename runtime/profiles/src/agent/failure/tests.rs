@@ -175,7 +175,7 @@ fn failures_have_their_category() {
             None,
             Category::ToolLoop,
         ),
-        // As providers and older agents say it.
+        // In the wording of providers and older agents.
         (
             "prompt is too long: 210000 tokens > 200000 maximum",
             Some(400),

@@ -92,7 +92,7 @@ fn values_of_a_session_are_in_no_line_of_its_log() {
             text: format!("error {value}").into(),
             omitted: 0,
         });
-        // Where the line is cut.
+        // The position of the line's cut.
         let long = "x".repeat(MAX_LOG_LINE - 5);
         process.raw(format!("{long}{value}{}", "y".repeat(CUT_MARGIN)).as_bytes());
     }

@@ -43,9 +43,9 @@ pub(crate) fn codex_config(servers: &[McpServer]) -> (Map<String, Value>, Vec<St
 pub(crate) struct CodexOverrides {
     /// `-c`, `key=value`, and so on.
     pub(crate) args: Vec<String>,
-    /// What the arguments refer to by name.
+    /// Variables that the arguments refer to by name.
     pub(crate) env: BTreeMap<String, super::Secret>,
-    /// What is wrong with the servers that are left out.
+    /// Problems of the servers that are left out.
     pub(crate) warnings: Vec<String>,
 }
 

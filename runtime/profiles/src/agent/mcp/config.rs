@@ -17,7 +17,7 @@ pub(crate) fn claude_config(servers: &[McpServer]) -> Value {
     })})
 }
 
-/// What is merged into the configuration of opencode and kilo.
+/// Returns the servers for the configuration of opencode and kilo.
 pub(crate) fn opencode_config(servers: &[McpServer]) -> Value {
     json!({"mcp": by_name(servers, |transport| match transport {
         Transport::Stdio { command, args, env } => {
@@ -29,7 +29,7 @@ pub(crate) fn opencode_config(servers: &[McpServer]) -> Value {
     })})
 }
 
-/// What an ACP agent said that it can reach, besides programs.
+/// Transports besides programs that an ACP agent declared.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct AcpTransports {
     /// Streamable HTTP.

@@ -138,7 +138,7 @@ impl<'t> Reference<'t> {
     }
 }
 
-/// Place of the brace that closes, past those of variables within.
+/// Returns the position of the closing brace, past those of nested variables.
 fn closing(text: &str) -> Option<usize> {
     let mut open = 0_usize;
     let mut at = 0;

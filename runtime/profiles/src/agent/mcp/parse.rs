@@ -23,12 +23,12 @@ pub(crate) fn parse(options: &Options, variables: McpVariables) -> (Vec<McpServe
     parse_values(&options.mcp_servers, &options.env, variables)
 }
 
-/// The servers, and what is wrong with those that are left out: the turn goes on without them
-/// (census row J06).
+/// Returns the servers, and the problems of those that are left out: the turn continues without
+/// them (census row J06).
 ///
-/// Variables that a server names are put in from the environment of the agent's entry, unless the
+/// Variables that a server names are replaced from the environment of the agent's entry, unless the
 /// agent does that itself. The configuration's come first, then the session's; of two of one name
-/// the later stands. Taken are a map from names to servers, a list of servers with `name`, and
+/// the later is used. Accepted are a map from names to servers, a list of servers with `name`, and
 /// either inside `mcpServers` or `mcp_servers`. Environment and headers are maps, or lists of
 /// `{name, value}`.
 pub(crate) fn parse_values(
@@ -38,7 +38,8 @@ pub(crate) fn parse_values(
 ) -> (Vec<McpServer>, Vec<String>) {
     let (mut parsed, mut warnings) = (Vec::new(), Vec::new());
     for servers in servers {
-        // What an agent says of its servers is shown, too. A session's are held by its options.
+        // The agent's messages about its servers are shown, too. A session's secrets are held by
+        // its options.
         SecretInputs::default().json(servers).register();
         let read = |name: Option<&str>, value: &Value| server(name, value, env, variables);
         add(servers, read, &mut parsed, &mut warnings);

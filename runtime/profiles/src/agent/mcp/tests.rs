@@ -15,7 +15,7 @@ fn parse(servers: &Value) -> (Vec<McpServer>, Vec<String>) {
     read(std::slice::from_ref(servers))
 }
 
-/// One of each kind.
+/// Returns one server of each kind.
 fn three() -> Vec<McpServer> {
     let (servers, warnings) = parse(&json!({
         "files": {"command": "files-server", "args": ["--root", "/x"], "env": {"TOKEN": "env-secret"}},

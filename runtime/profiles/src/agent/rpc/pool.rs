@@ -32,9 +32,9 @@ struct Slot<P> {
 /// The end of a process that no session needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stay {
-    /// It is kept for the next session, unless another one is kept in its place.
+    /// Kept for the next session, unless another one replaces it.
     Kept,
-    /// It ends with its last session.
+    /// Ends with its last session.
     WithSessions,
 }
 

@@ -70,7 +70,7 @@ pub(super) fn listing(skills: &[Skill]) -> String {
     skills.iter().map(line).collect()
 }
 
-/// The skills as commands of the session: what an input says to call one.
+/// Returns the skills as commands of the session: the text of an input that calls one.
 pub(crate) fn commands(skills: &[Skill], style: CommandStyle) -> Option<Vec<Command>> {
     let command = |skill: &Skill| {
         let text = Some(style.format_command(skill.name()));

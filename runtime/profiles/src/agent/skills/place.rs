@@ -1,4 +1,4 @@
-//! Where agents look for skills: a folder of our own, or the agent's.
+//! Folders in which agents look for skills: one of our own, or the agent's.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -13,7 +13,7 @@ use tempfile::TempDir;
 use super::Skill;
 use crate::agent::locked;
 
-/// Where agents look for skills in a folder that they are given: claude and copilot.
+/// Subfolders in which claude and copilot look for skills in a given folder.
 const LOOKED_IN: [&str; 2] = [".claude", ".github"];
 
 /// A private folder with links to skills under `.claude/skills` and `.github/skills`, for
@@ -62,8 +62,8 @@ struct Link {
 
 static LINKS: LazyLock<Mutex<HashMap<PathBuf, Link>>> = LazyLock::new(Mutex::default);
 
-/// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An entry that is
-/// there already stays.
+/// Links each skill into the agent's own folder, such as `$CODEX_HOME/skills`. An existing entry
+/// stays.
 pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> {
     std::fs::create_dir_all(folder)?;
     let mut installed = Installed {
@@ -101,7 +101,7 @@ pub(crate) fn install(skills: &[Skill], folder: &Path) -> io::Result<Installed> 
 }
 
 impl Installed {
-    /// The skills in whose place something else stands.
+    /// Returns the skills that were skipped because of an existing entry.
     pub(crate) fn skipped(&self) -> &[String] {
         &self.skipped
     }

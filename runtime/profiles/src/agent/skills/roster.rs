@@ -1,4 +1,4 @@
-//! A session's skills for an agent that does not look for them itself: told as commands, listed for
+//! A session's skills for an agent without a search of its own: reported as commands, listed for
 //! the model, and put into the input that calls one.
 
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use trunkline_sdk::skill::{self, FILE, Inlined};
 
 use super::{CommandStyle, Skill, document};
 
-/// What the model learns of skills that it finds nowhere by itself.
+/// Introduction to the model of skills that it cannot find itself.
 const PREAMBLE: &str =
     "The user may call these skills by `/name`; what a skill says then stands in the input.";
 
@@ -23,7 +23,7 @@ pub(crate) struct Roster {
     skills: Vec<Skill>,
     /// The skills by name and description, for the model.
     listing: Option<String>,
-    /// Where the agent keeps further ones.
+    /// Folder of the agent's further skills.
     further: Option<PathBuf>,
 }
 
@@ -58,12 +58,12 @@ impl Roster {
         &self.skills
     }
 
-    /// Whether there are skills.
+    /// Returns true if there are skills.
     pub(crate) fn has_any(&self) -> bool {
         !self.skills.is_empty()
     }
 
-    /// Whether there is a skill of this name.
+    /// Returns true if there is a skill of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.skills.iter().any(|skill| skill.name() == name)
     }
@@ -95,8 +95,8 @@ impl Roster {
         Some(composed.text)
     }
 
-    /// The input with the skill that it calls. Where there are no skills, nothing is said of one
-    /// that is called.
+    /// Returns the input with the skill that it calls. Without skills, an unknown call is not
+    /// reported.
     pub(crate) fn resolve<'i>(&self, input: &'i str) -> Inlined<'i> {
         let further = self.further.as_deref().filter(|folder| folder.is_dir());
         if self.skills.is_empty() && further.is_none() {

@@ -11,22 +11,22 @@ use super::dialect::{Dialect, Effect, Grace, Out, Step};
 use super::requests::Reply;
 use crate::agent::deadlines::{Passed, Watch};
 
-/// How the reading of an agent ended.
+/// End of reading an agent.
 #[derive(Debug)]
 pub(crate) struct Finish {
     pub(crate) how: How,
-    /// The reason for an early end, where there was one.
+    /// The reason for an early end, if there was one.
     pub(crate) why: Option<Error>,
 }
 
-/// What ended the reading of an agent.
+/// Event that ended the reading of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// The agent has ended the turn, and goes on.
+    /// The agent has ended the turn, and continues to run.
     Ended,
     /// Its output has ended.
     Closed,
-    /// It did neither in the time that it had.
+    /// Neither happened in time.
     Late,
 }
 
@@ -52,10 +52,9 @@ enum Phase {
     Finished(Finish),
 }
 
-/// One turn, or the time between two. The caller passes on each thing that happens by a `handle_*`
-/// method, performs what
-/// [`poll_effect`](Self::poll_effect) gives until it gives nothing, and calls [`handle_timeout`](Self::handle_timeout)
-/// at the time of [`timeout`](Self::timeout).
+/// A turn, or the time between two. The caller passes on each event by a `handle_*` method,
+/// executes the effects of [`poll_effect`](Self::poll_effect) until it returns none, and calls
+/// [`handle_timeout`](Self::handle_timeout) at the time of [`timeout`](Self::timeout).
 #[derive(Debug)]
 pub(crate) struct Engine<D: Dialect> {
     dialect: D,
@@ -80,7 +79,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// What reads an agent between turns, until it is stopped.
+    /// Creates the engine that reads an agent between turns, until it is stopped.
     pub(crate) fn between_turns(dialect: D) -> Self {
         Self {
             dialect,
@@ -99,17 +98,17 @@ impl<D: Dialect> Engine<D> {
         self
     }
 
-    /// Whether a stop would change anything.
+    /// Returns true if a stop would have an effect.
     pub(super) fn takes_stop(&self) -> bool {
         self.is_open() && self.dialect.takes_stop()
     }
 
-    /// Whether inputs that the user adds are answered.
+    /// Returns true if steers are accepted.
     pub(super) fn takes_steers(&self) -> bool {
         self.is_open() && self.dialect.takes_steers()
     }
 
-    /// Whether nothing has asked for an early end.
+    /// Returns true if no early end was requested.
     fn is_open(&self) -> bool {
         matches!(self.phase, Phase::Running | Phase::Ending { .. }) && !self.is_stopped
     }
@@ -165,12 +164,12 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// The agent's output has ended, or it takes no input any more.
+    /// Handles the end of the agent's output, or of its input.
     pub(super) fn handle_closed(&mut self) {
         self.finish(How::Closed);
     }
 
-    /// A command was not sent: the agent takes no input any more.
+    /// Handles a command that was not sent: the agent no longer accepts input.
     pub(super) fn handle_unsent_command(&mut self) {
         if self.dialect.needs_input() {
             self.finish(How::Closed);
@@ -208,7 +207,7 @@ impl<D: Dialect> Engine<D> {
         self.dialect.unsent(event);
     }
 
-    /// What was to be done has failed, and the turn must end early.
+    /// Handles a failed effect: the turn must end early.
     pub(super) fn handle_failure(&mut self, why: Error, now: Instant) {
         self.interrupt(why, now);
     }
@@ -244,7 +243,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// What must be done next; nothing once the turn has finished.
+    /// Returns the next effect; `None` once the turn has finished.
     pub(super) fn poll_effect(&mut self, now: Instant) -> Option<Effect<D::Command>> {
         while !matches!(self.phase, Phase::Finished(_)) {
             match self.out.steps.pop_front()? {
@@ -284,7 +283,7 @@ impl<D: Dialect> Engine<D> {
         }
     }
 
-    /// Ends the turn early. The first reason stands.
+    /// Ends the turn early. The first reason counts.
     fn interrupt(&mut self, why: Error, now: Instant) {
         if !matches!(self.phase, Phase::Running | Phase::Ending { .. }) {
             return;

@@ -12,23 +12,23 @@ use trunkline_sdk::protocol::AdapterBody;
 use super::dialect::Effect;
 use super::{Dialect, Engine, Finish, How, Reply};
 
-/// What happens to a turn.
+/// Event of a turn.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<M> {
-    /// The agent says something.
+    /// A message of the agent.
     Says(M),
     Closes,
     Stop,
     Steer(&'static str),
     /// So many seconds pass. Each deadline on the way is met in time.
     Wait(u64),
-    /// What was to be done has failed.
+    /// An effect has failed.
     Fails,
     /// The user replies to a request.
     Reply(&'static str, fn() -> Reply),
 }
 
-/// What has come of a turn.
+/// Result of a turn.
 pub(crate) struct Played<D> {
     /// The effects as texts, the last of which is how it finished, once it has.
     pub(crate) done: Vec<String>,

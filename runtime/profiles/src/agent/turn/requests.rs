@@ -1,4 +1,4 @@
-//! What the user is asked, for permission or for values, while everything else goes on.
+//! Requests to the user, for permission or for values, while everything else continues.
 
 use std::collections::HashMap;
 
@@ -10,14 +10,14 @@ use trunkline_sdk::{Answer, Decision, Permission, Question};
 
 use super::scope::Scope;
 
-/// What the user is asked.
+/// A request to the user.
 #[derive(Debug)]
 pub(crate) enum Ask {
     Permission(Box<Permission>),
     Question(Box<Question>),
 }
 
-/// What the user replies to an [`Ask`].
+/// The user's reply to an [`Ask`].
 #[derive(Debug)]
 pub(crate) enum Reply {
     Decision(Decision),
@@ -36,7 +36,7 @@ impl From<Question> for Ask {
     }
 }
 
-/// What is asked and not replied to. Dropping it withdraws all.
+/// Requests without a reply. Dropping it withdraws all.
 #[derive(Debug)]
 pub(super) struct Requests<'t> {
     scope: Scope<'t>,
@@ -81,7 +81,7 @@ impl<'t> Requests<'t> {
         }));
     }
 
-    /// The agent wants no reply any more.
+    /// Withdraws a request to which the agent needs no reply any longer.
     pub(super) fn withdraw(&mut self, id: &str) {
         if let Some(withdrawn) = self.withdrawals.remove(id) {
             withdrawn.cancel();

@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 use trunkline_sdk::{Session, SessionInfo, Steer, Turn};
 
-/// Where events go, and who is asked.
+/// Receiver of events and requests.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Scope<'t> {
     Turn(&'t Turn),

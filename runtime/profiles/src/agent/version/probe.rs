@@ -21,27 +21,27 @@ use crate::agent::{
     settings::Common,
 };
 
-/// How long a program may take to tell its version: some need more than ten seconds where the
-/// machine is busy, and an old one that is taken for the newest is given options that it refuses.
+/// Timeout of `--version`: some programs need more than ten seconds on a busy machine, and an old
+/// one that is taken for the newest is given options that it refuses.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// How long it may take to exit after its last word.
+/// Time to exit after its last output.
 const EXIT: Duration = Duration::from_secs(2);
 
-/// How many lines of it are read, and how long one may be, in bytes.
+/// Limits of its lines, and of a line's length in bytes.
 const MOST_LINES: usize = 64;
 const LONGEST_LINE: usize = 64 * 1024;
 
-/// How many programs are remembered. A configuration names one or two.
+/// Limit of remembered programs. A configuration names one or two.
 const REMEMBERED: usize = 64;
 
-/// What tells one program from another.
+/// Identity of a program.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Program {
     program: OsString,
     args: Vec<OsString>,
     search_path: Option<OsString>,
-    /// Where a relative path begins.
+    /// Base of a relative path.
     cwd: Option<PathBuf>,
 }
 
@@ -52,19 +52,19 @@ type Answers = HashMap<Program, Arc<OnceCell<Answer>>>;
 
 static ANSWERS: LazyLock<Mutex<Answers>> = LazyLock::new(Mutex::default);
 
-/// The version of a program, by `--version` after the arguments that it is launched with. Asked
-/// once: others who want to know meanwhile wait for the same answer.
+/// Returns the version of a program, by `--version` after the arguments that it is launched with.
+/// Asked once: simultaneous callers wait for the same answer.
 ///
 /// # Errors
-/// Where the program is not there (asked again the next time), or tells no version within thirty
-/// seconds. The latter need not end anything: take it for the newest.
+/// The program is missing (the next call tries again), or prints no version within thirty seconds.
+/// The latter is not fatal: treat it as the newest.
 pub(crate) async fn probe(launch: &Launch) -> Result<Version, Error> {
     let answer = cell(launch);
     let asked = answer.get_or_try_init(|| ask(launch, DEADLINE)).await?;
     asked.clone().map_err(Error::other)
 }
 
-/// The version of a configured program, where it tells one.
+/// Returns the version of a configured program, if it prints one.
 pub(crate) async fn of(common: &Common) -> Option<Version> {
     probe(
         &Launch::new(&common.command)
@@ -90,7 +90,7 @@ fn cell(launch: &Launch) -> Arc<OnceCell<Answer>> {
     Arc::clone(answers.entry(program).or_default())
 }
 
-/// Runs the program. Only its absence is an error: everything else is an answer that stands.
+/// Runs the program. Only its absence is an error: everything else is an answer that is kept.
 async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
     let name = launch.name().to_string_lossy().into_owned();
     let ProgramOutput {
@@ -118,21 +118,21 @@ async fn ask(launch: &Launch, deadline: Duration) -> Result<Answer, Error> {
     }))
 }
 
-/// What a short run of a program came to.
+/// Result of a short run of a program.
 pub(crate) struct ProgramOutput {
-    /// It was ended, since it was not done in time.
+    /// True if it was ended because of the timeout.
     pub(crate) is_late: bool,
     /// The first lines of its stdout.
     pub(crate) stdout: String,
-    /// How it ended.
+    /// End of the process.
     pub(crate) end: Ended,
 }
 
-/// Runs a program that says a few lines and ends, and ends it where it does not. Of a flood the
-/// first lines are heard.
+/// Runs a program that prints a few lines and ends, and ends it otherwise. Of a flood only the
+/// first lines are read.
 ///
 /// # Errors
-/// Where it cannot be started.
+/// It cannot be started.
 pub(crate) async fn hear(mut launch: Launch, deadline: Duration) -> Result<ProgramOutput, Error> {
     launch.max_line = LONGEST_LINE;
     let mut agent = Agent::start(&launch, Stdin::Null, None).await?;

@@ -1,4 +1,4 @@
-//! Sessions with a fake `claude`: a script whose inputs say what it does.
+//! Sessions with a fake `claude`: a script controlled by its inputs.
 
 use std::path::PathBuf;
 
@@ -69,7 +69,7 @@ fn resume(end: &TurnComplete) -> SessionStart {
     }
 }
 
-/// What a turn, or what came before it, says of the memory.
+/// Returns the context that a turn, or an earlier message, reports.
 fn context(turn: &TestTurn) -> Option<Context> {
     turn.messages
         .iter()
@@ -108,11 +108,11 @@ async fn one_process_serves_turn_after_turn_and_costs_are_the_turns_own() {
     assert_eq!(place.starts().len(), 1);
 }
 
-/// What an update is answered by.
+/// Returns the answer to an update.
 async fn updated(session: &TestSession, update: SessionUpdate) -> Value {
     session.say(update);
     let info = session.wait_for(|body| match body {
-        // Nothing else tells an effort.
+        // No other message contains an effort.
         AdapterBody::SessionInfo(info) if info.reasoning_effort.is_some() => {
             serde_json::to_value(info).ok()
         }
@@ -138,7 +138,7 @@ async fn an_update_is_answered_by_all_options_in_force() {
         "allowed_tools": ["Read"], "denied_tools": ["Read"],
     });
     assert_eq!(updated(&session, SessionUpdate::default()).await, before);
-    // Claude says what is in force, with each turn.
+    // Claude reports the values in force with each turn.
     session.send("hi").await;
     let mut told = before;
     told["model"] = "fake-model".into();

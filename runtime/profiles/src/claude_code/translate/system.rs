@@ -1,4 +1,4 @@
-//! What Claude tells of itself: its beginning, retries, denials, compactions, limits.
+//! Claude's reports about itself: its beginning, retries, denials, compactions, limits.
 
 use std::time::{Duration, SystemTime};
 
@@ -83,7 +83,7 @@ impl Translator {
         }
     }
 
-    /// What the answer to `initialize` tells: commands with their descriptions.
+    /// Handles the answer to `initialize`: commands with their descriptions.
     pub(in super::super) fn initialized(&mut self, answer: &Value) -> Vec<ClaudeEvent> {
         let command = |command: &Value| {
             let name = text(command, "name")?;
@@ -138,14 +138,14 @@ impl Translator {
         }
     }
 
-    /// Tells of the session what is not told yet.
+    /// Reports new information about the session.
     fn info(&mut self, info: SessionInfo, said: &mut Vec<ClaudeEvent>) {
         fn news<T: PartialEq + Clone>(told: &mut Option<T>, now: Option<T>) -> Option<T> {
             let news = now.filter(|now| told.as_ref() != Some(now))?;
             *told = Some(news.clone());
             Some(news)
         }
-        // With descriptions they were told by the answer to `initialize`.
+        // The answer to `initialize` reported them with descriptions.
         let described = self
             .told
             .commands
@@ -278,7 +278,7 @@ fn retry(value: &Value) -> String {
     message
 }
 
-/// A tool that a rule has denied: no one was asked.
+/// Reports a tool that a rule has denied without asking.
 fn denied(value: &Value) -> ClaudeEvent {
     let tool = cut(text(value, "tool_name").unwrap_or("a tool"), 128);
     let why = text(value, "message")

@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::{AdapterBody, AdapterMessage, SessionId};
 use super::super::outcome::Outcome;
 use super::*;
 
-/// What a transcript says, a line for each thing said.
+/// Returns the events of a transcript, one per line.
 fn told(transcript: &str) -> String {
     let mut translator = Translator::default();
     translator.begin();

@@ -39,7 +39,7 @@ impl Tools {
         self.calls.get(call)?.parent.as_deref()
     }
 
-    /// Whether this call has begun and not ended.
+    /// Returns true if this call has begun and not ended.
     pub(super) fn is_open(&self, call: &str) -> bool {
         self.calls.contains_key(call)
     }
@@ -193,7 +193,7 @@ impl Tools {
     }
 }
 
-/// What a command printed, apart by stream.
+/// Returns the output of a command, separated by stream.
 fn printed(beside: &Value) -> Option<Json> {
     let short = |name: &str| {
         beside
@@ -213,7 +213,7 @@ fn locations(input: &Value) -> Option<Json> {
     Json::of(&json!([{"path": path}])).ok()
 }
 
-/// What kind of tool it is, in the words of the Agent Client Protocol.
+/// Returns the kind of a tool, in the terms of the Agent Client Protocol.
 fn kind(tool: &str) -> Option<&'static str> {
     match tool {
         "Read" | "NotebookRead" | "LS" => Some("read"),

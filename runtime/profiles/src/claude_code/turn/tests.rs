@@ -1,4 +1,4 @@
-//! Turns by recordings alone: lines in, events and lines out.
+//! Turns by recordings: lines in, events and lines out.
 
 use bytes::Bytes;
 use tokio::time::Instant;

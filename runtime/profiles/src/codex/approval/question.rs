@@ -1,4 +1,4 @@
-//! Questions: those of codex, and those of MCP servers.
+//! Questions: of codex, and of MCP servers.
 
 use serde_json::{Map, Value, json};
 use trunkline_sdk::protocol::{Choice, QuestionField};
@@ -11,7 +11,7 @@ use crate::agent::read::list;
 /// The most fields of a question, and the most choices of a field.
 const MOST_FIELDS: usize = 50;
 
-/// How the values of a question are written.
+/// Encoding of a question's values.
 #[derive(Debug, PartialEq, Eq, Clone, Copy)]
 pub(crate) enum Form {
     /// `{answers: {id: {answers: [text]}}}`.
@@ -71,7 +71,7 @@ pub(super) fn elicitation(params: &Value) -> Ask {
 }
 
 impl Form {
-    /// The answer to what a person gave; without it, that no one answered.
+    /// Returns the answer with a person's values; without them, that there is no answer.
     pub(crate) fn of(self, answer: &Answer) -> Value {
         let values = answer
             .values

@@ -2,7 +2,7 @@ use trunkline_sdk::Answer;
 
 use super::*;
 
-/// What each option would answer, by its id.
+/// Returns the answer of each option, by its id.
 fn permission(method: &str, params: &Value) -> (Permission, Answers) {
     match Ask::of(method, params, &Translator::default()) {
         Ask::Permission(permission, answers) => (*permission, answers),

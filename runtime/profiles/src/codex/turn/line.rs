@@ -1,4 +1,4 @@
-//! One thread's share of the app server: what is read of it, and what it is reported.
+//! One thread's share of the app server: its incoming messages, and the commands to the server.
 
 use std::time::Duration;
 
@@ -13,14 +13,14 @@ use crate::agent::process::{Ended, InputClosed};
 use crate::agent::rpc::{Arrival, CallError, Id};
 use crate::agent::turn::Pipe;
 
-/// How long a turn has to end that was interrupted for another reason than a stop; also for the
-/// answer to that.
+/// Time for a turn to end that was interrupted for another reason than a stop, including the answer
+/// to the interrupt.
 pub(super) const INTERRUPT: Duration = Duration::from_secs(10);
 
-/// How long a stopped turn has to end, within the grace that the host has.
+/// Time for a stopped turn to end, within the host's grace.
 pub(super) const STOP: Duration = Duration::from_millis(1500);
 
-/// How long the app server may take to say whether someone has logged in.
+/// Timeout of the app server's login status.
 const ACCOUNT: Duration = Duration::from_secs(15);
 
 /// A call, by what it is for.
@@ -28,11 +28,11 @@ const ACCOUNT: Duration = Duration::from_secs(15);
 pub(super) enum Call {
     Begin,
     Interrupt,
-    /// Whether someone has logged in.
+    /// The login status.
     Account,
     /// An input that the user added, by its number.
     Steer(u64),
-    /// What a person said to a denial, which has no place for words.
+    /// A person's text to a denial, which has no member for it.
     Word,
 }
 
@@ -47,7 +47,7 @@ impl Call {
     }
 }
 
-/// What the app server gets, or what is done with it.
+/// Command to the app server, or an action on it.
 #[derive(Debug)]
 pub(super) enum Command {
     /// A call and its longest time. Its answer is a message.
@@ -76,7 +76,7 @@ impl Command {
     }
 }
 
-/// What is read of a thread.
+/// Incoming message of a thread.
 #[derive(Debug)]
 pub(super) enum Message {
     Arrival(Arrival),

@@ -1,4 +1,4 @@
-//! Where requests go.
+//! Address of requests.
 
 use reqwest::Url;
 use serde::Deserialize;

@@ -9,7 +9,7 @@ use super::super::template::{Place, Template, Values};
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(try_from = "Value")]
 pub(crate) enum Body {
-    /// The input itself, where the method has a body.
+    /// The input itself, if the method has a body.
     #[default]
     Input,
     /// A text.

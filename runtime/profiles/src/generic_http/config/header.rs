@@ -17,7 +17,7 @@ pub(crate) struct Headers(pub(crate) BTreeMap<String, Header>);
 pub(crate) enum Header {
     /// A text, perhaps with placeholders.
     Text(Template),
-    /// What a variable of the environment holds, behind a prefix such as `Bearer `.
+    /// Value of an environment variable, behind a prefix such as `Bearer `.
     FromEnv { variable: String, prefix: String },
 }
 
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Header {
 pub(super) struct FromEnv {
     /// The variable.
     from_env: String,
-    /// What stands before its value, such as `Bearer `.
+    /// Prefix of its value, such as `Bearer `.
     #[serde(default)]
     prefix: String,
 }

@@ -7,7 +7,8 @@ fn config(keys: Value) -> AnswerConfig {
     serde_json::from_value(keys).unwrap()
 }
 
-/// What is shown of an output that comes in pieces of so many characters, and the turn's end.
+/// Returns the displayed text of an output that arrives in pieces of this many characters, and the
+/// turn's end.
 fn read(config: &AnswerConfig, output: &str, size: usize) -> (String, TurnComplete) {
     let mut reader = AnswerReader::new(config, "job");
     let letters: Vec<char> = output.chars().collect();

@@ -1,10 +1,11 @@
 //! Text that may be a retry's repetition.
 //!
-//! When the model's stream breaks, gemini asks again and prints the answer from its beginning,
-//! without a mark. What repeats the beginning of the answer is therefore held back until it is
-//! known to be more than a repetition.
+//! When the model's stream breaks, gemini repeats the request and prints the answer from its
+//! beginning, without a mark. A repetition of the answer's beginning is therefore held back until
+//! it is known to be more than that.
 
-/// A repetition of at least this many bytes is a retry's, and so where the answer goes on after it.
+/// Length in bytes from which a repetition is certainly a retry's, so that the answer continues
+/// after it.
 const SURE: usize = 64;
 
 /// The text since the last boundary, and what is held back of it.
@@ -15,7 +16,7 @@ pub(super) struct Repetition {
 }
 
 impl Repetition {
-    /// Takes a piece, and gives what can be told.
+    /// Takes a piece, and returns the text to report.
     pub(super) fn take(&mut self, piece: &str) -> Option<String> {
         self.held.push_str(piece);
         if self.told.is_empty() {

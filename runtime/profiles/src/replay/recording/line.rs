@@ -2,16 +2,16 @@
 
 use serde_json::{Map, Value, json};
 
-/// The session of recordings that name none: those of one turn.
+/// Session of recordings that name none: those with one turn.
 const UNNAMED: &str = "run";
 
-/// Who said a line.
+/// Sender of a line.
 pub(super) enum Side {
     Host,
     Adapter,
 }
 
-/// Reads one line of any of the forms: seconds, who said it, and the message.
+/// Reads a line in any of the forms: seconds, the sender, and the message.
 pub(super) fn record(line: &[u8]) -> Option<(Option<f64>, Side, Map<String, Value>)> {
     let Value::Object(mut line) = serde_json::from_slice(line).ok()? else {
         return None;

@@ -1,4 +1,4 @@
-//! Which live line stands for which recorded one, and what is said where nothing was recorded.
+//! Matches live lines with recorded ones, and supplies lines that were not recorded.
 
 use serde_json::{Value, json};
 
@@ -37,7 +37,7 @@ pub(crate) fn set_answered(mode: Mode, line: &mut Value, id: Value) {
     }
 }
 
-/// Whether a live line is what a recorded line was.
+/// Returns true if a live line equals a recorded line.
 pub(crate) fn same(mode: Mode, recorded: &Value, live: &Value) -> bool {
     if recorded.is_string() {
         return false;
@@ -50,7 +50,8 @@ pub(crate) fn same(mode: Mode, recorded: &Value, live: &Value) -> bool {
     kind(mode, recorded) == kind(mode, live) && same_session(recorded, live)
 }
 
-/// Whether a live line can stand for a recorded one of another kind: another way to the same end.
+/// Returns true if a live line can replace a recorded one of another kind: another way to the same
+/// end.
 pub(crate) fn alike(recorded: &Value, live: &Value) -> bool {
     const WAYS: [[&str; 2]; 4] = [
         ["session/load", "session/resume"],
@@ -66,7 +67,7 @@ pub(crate) fn alike(recorded: &Value, live: &Value) -> bool {
     WAYS.iter().any(|way| *way == pair || *way == swapped) && same_session(recorded, live)
 }
 
-/// Whether the line ends a turn before its time.
+/// Returns true if the line ends a turn early.
 pub(crate) fn stops(mode: Mode, line: &Value) -> bool {
     [
         "control_request/interrupt",
@@ -76,17 +77,17 @@ pub(crate) fn stops(mode: Mode, line: &Value) -> bool {
     .contains(&kind(mode, line).as_str())
 }
 
-/// Whether the line asks for what has no place in a dialogue: it may come at any time.
+/// Returns true if the line is a request that may arrive at any time in a dialogue.
 pub(crate) fn is_aside(mode: Mode, line: &Value) -> bool {
     mode == Mode::AppServer && kind(mode, line) == "model/list"
 }
 
-/// Whether the line begins a turn.
+/// Returns true if the line begins a turn.
 pub(crate) fn prompts(mode: Mode, line: &Value) -> bool {
     ["user", "session/prompt", "turn/start"].contains(&kind(mode, line).as_str())
 }
 
-/// Whether the line, from the CLI, ends a turn; `asked` is the id of the prompt.
+/// Returns true if the line, from the CLI, ends a turn; `asked` is the id of the prompt.
 pub(crate) fn ends_turn(mode: Mode, line: &Value, asked: Option<&Value>) -> bool {
     match mode {
         Mode::StreamJson => is(line, "result"),
@@ -98,7 +99,7 @@ pub(crate) fn ends_turn(mode: Mode, line: &Value, asked: Option<&Value>) -> bool
     }
 }
 
-/// What kind of line it is.
+/// Returns the kind of a line.
 pub(crate) fn kind(mode: Mode, line: &Value) -> String {
     match mode {
         Mode::StreamJson => {
@@ -110,7 +111,7 @@ pub(crate) fn kind(mode: Mode, line: &Value) -> String {
     }
 }
 
-/// What the CLI says to a request that its recording has no answer to.
+/// Returns the CLI's answer to a request without a recorded answer.
 pub(crate) fn improvised(mode: Mode, live: &Value, count: usize) -> Vec<Value> {
     let Some(id) = asks(mode, live) else {
         return if prompts(mode, live) {
@@ -220,7 +221,7 @@ fn params<'a>(line: &'a Value, name: &str) -> Option<&'a Value> {
     line.get("params")?.get(name)
 }
 
-/// Whether both lines name the same session, where both name one.
+/// Returns true if both lines name the same session, if both name one.
 fn same_session(recorded: &Value, live: &Value) -> bool {
     ["sessionId", "threadId"].iter().all(|name| {
         match (params(recorded, name), params(live, name)) {

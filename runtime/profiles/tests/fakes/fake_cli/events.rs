@@ -1,4 +1,4 @@
-//! What happens to the player: lines on stdin, its end, signals, in one order.
+//! Events of the player: lines on stdin, its end, signals, in one order.
 
 use std::{
     io::{BufRead, BufReader, stdin},
@@ -12,10 +12,10 @@ use signal_hook::{
     iterator::Signals,
 };
 
-/// How many things may wait for the player.
+/// Limit of waiting events.
 const WAITING: usize = 1024;
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug)]
 pub(crate) enum Event {
     /// A line that is JSON.

@@ -13,12 +13,12 @@ use super::{
 /// The largest recorded output that is read, in bytes.
 const LARGEST: u64 = 150_000;
 
-/// What a recorded turn shows.
+/// Content of a recorded turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shows {
     /// A short answer.
     Text,
-    /// An answer that goes on until it is stopped.
+    /// An answer that continues until it is stopped.
     Slow,
     /// A command that is permitted, after the request.
     Allowed,
@@ -28,7 +28,7 @@ pub(crate) enum Shows {
     Error,
 }
 
-/// What the recorder's prompts say, and what the turns then show.
+/// The recorder's prompts, and the content of their turns.
 const DIRECTIVES: [(&str, Shows); 6] = [
     ("FAKE:text", Shows::Text),
     ("FAKE:slow", Shows::Slow),
@@ -44,7 +44,7 @@ pub(crate) struct Turn {
     pub(crate) shows: Shows,
     /// The recorded prompt.
     pub(crate) prompt: Value,
-    /// What follows it, to the end of the turn.
+    /// The steps after it, to the end of the turn.
     pub(crate) steps: Vec<Step>,
 }
 
@@ -59,7 +59,7 @@ pub(crate) struct Library {
 }
 
 impl Library {
-    /// Reads a folder of recordings; those of this way to speak count, but for large ones.
+    /// Reads the recordings of this mode in a folder, except large ones.
     pub(crate) fn of(folder: &Path, mode: Mode) -> Result<Self, String> {
         let mut library = Self::default();
         for name in Recording::small_of_folder(folder, LARGEST)? {
@@ -97,7 +97,7 @@ impl Library {
         self.turns.iter().find(|turn| turn.shows == shows)
     }
 
-    /// What was answered to a request of this kind, or how one was refused.
+    /// Returns a recorded answer to a request of this kind, or a recorded refusal.
     pub(crate) fn answer(&self, mode: Mode, live: &Value, refused: bool) -> Option<&Value> {
         let kind = dialect::kind(mode, live);
         let known = if refused {
@@ -196,7 +196,7 @@ pub(crate) fn command_in(prompt: &str) -> Option<String> {
     Some(command[..command.find(";;")?].to_owned())
 }
 
-/// Whether an answer to a permission request permits.
+/// Returns true if an answer to a permission request permits.
 pub(crate) fn approves(answer: &Value) -> bool {
     let at = |pointer: &str| answer.pointer(pointer).and_then(Value::as_str);
     let option = at("/result/outcome/optionId").unwrap_or_default();

@@ -1,8 +1,8 @@
-//! What a command line starts: a query, one turn, or a dialogue, and of which kind.
+//! Mode of a command line: a query, one turn, or a dialogue, and its kind.
 
 use super::recording::Recording;
 
-/// How a CLI is spoken to.
+/// Mode of a dialogue with a CLI.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// A question about itself: version, login, sessions.
@@ -18,7 +18,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    /// What a command line starts. The words are those after the program.
+    /// Returns the mode of a command line, given by its words after the program.
     pub(crate) fn of_arguments(words: &[String]) -> Self {
         let has = |word: &str| words.iter().any(|given| given == word);
         match words.first().map(String::as_str) {
@@ -35,7 +35,7 @@ impl Mode {
         }
     }
 
-    /// What a recording is of.
+    /// Returns the mode of a recording.
     pub(crate) fn of(recording: &Recording) -> Self {
         match Self::of_arguments(recording.argv.get(1..).unwrap_or_default()) {
             Self::OneShot if recording.cli().starts_with("acp-") => Self::Acp,

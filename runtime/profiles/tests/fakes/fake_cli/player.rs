@@ -24,13 +24,13 @@ const RECORDED_CWD: &str = "$WORK/scratch/proj";
 #[derive(Debug)]
 pub(crate) struct Player {
     recording: Recording,
-    /// How the live peer speaks.
+    /// Mode of the live peer.
     mode: Mode,
     steps: Vec<Step>,
     at: usize,
     /// The live id of each recorded request that was made again.
     ids: HashMap<String, Value>,
-    /// What stands for recorded paths and ids.
+    /// Replacements of recorded paths and ids.
     in_place_of: Vec<(String, String)>,
     /// The recorded id of the prompt whose turn runs, and the live prompt.
     turn: Option<(Value, Value)>,
@@ -132,7 +132,7 @@ impl Player {
         self.serve()
     }
 
-    /// What is left when all is said: an end, or service until the peer is done.
+    /// Finishes after the last step: ends, or serves until the peer is done.
     fn serve(mut self) -> i32 {
         let open = self.turn.is_some();
         let never = self.recording.exit == Exit::Never;
@@ -160,7 +160,7 @@ impl Player {
         }
     }
 
-    /// One prompt comes with the command line, on stdin, or both: it is whole when stdin ends.
+    /// A prompt is in the command line, on stdin, or both: it is complete when stdin ends.
     fn read_prompt(&mut self) {
         self.report.tell(&json!({"want": "end of stdin"}));
         while let Event::Line(_) | Event::Noise = self.next() {}
@@ -197,7 +197,7 @@ impl Player {
                 self.at = place + 1;
                 self.matched(&recorded, live);
             }
-            // What made the CLI end was said in another way.
+            // The line that made the CLI end had another form.
             None if prompts && self.recording.ends_itself => {
                 self.at += 1;
                 self.matched(&recorded.clone(), live);

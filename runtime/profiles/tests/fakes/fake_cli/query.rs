@@ -1,4 +1,4 @@
-//! What a CLI says of itself, from the recordings of its folder.
+//! A CLI's answers about itself, from the recordings of its folder.
 
 use std::{
     io::{Write, stderr},

@@ -1,7 +1,7 @@
-//! One recorded run of a real CLI, read from the files that its recorder wrote.
+//! A recorded run of a real CLI, read from the files that its recorder wrote.
 //!
-//! `NAME.cmd.txt` has the command line and how it ended, `NAME.out.jsonl` all of stdout,
-//! `NAME.err.txt` stderr, and `NAME.trace.jsonl`, for a dialogue, both directions in order.
+//! `NAME.cmd.txt` has the command line and the exit, `NAME.out.jsonl` all of stdout, `NAME.err.txt`
+//! stderr, and `NAME.trace.jsonl`, for a dialogue, both directions in order.
 
 use std::{
     fs,
@@ -23,17 +23,17 @@ pub(crate) struct Recording {
     pub(crate) name: String,
     /// The command line.
     pub(crate) argv: Vec<String>,
-    /// How it ended.
+    /// Exit.
     pub(crate) exit: Exit,
-    /// What happened, in order. One-shot runs have outputs only.
+    /// Events, in order. One-shot runs have only outputs.
     pub(crate) steps: Vec<Step>,
     /// All of stderr.
     pub(crate) stderr: String,
-    /// Whether the CLI ended while its stdin was still open.
+    /// True if the CLI ended while its stdin was still open.
     pub(crate) ends_itself: bool,
 }
 
-/// One step of a recording.
+/// A step of a recording.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
     /// A line to the CLI: JSON, or a string that was sent as it is.
@@ -68,20 +68,20 @@ impl Step {
 /// A line from the CLI.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Line {
-    /// Its bytes, without the LF.
+    /// Bytes, without the LF.
     pub(crate) text: String,
-    /// What it says, where it is a JSON object.
+    /// Value, if it is a JSON object.
     pub(crate) json: Value,
 }
 
-/// How a recorded process ended.
+/// Exit of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
     /// By itself.
     Code(i32),
     /// By a signal; `after_eof` where it lived on when its stdin was closed.
     Signal { number: i32, after_eof: bool },
-    /// It did not: the recorder gave up.
+    /// None: the recorder gave up.
     Never,
 }
 
@@ -132,7 +132,7 @@ impl Recording {
         Ok(names(folder)?.into_iter().filter(small).collect())
     }
 
-    /// All that the recorder said to the CLI of a scenario, unread.
+    /// Returns all input of a scenario's CLI, unparsed.
     pub(crate) fn said(folder: &Path, name: &str) -> String {
         let text = |end: &str| {
             fs::read_to_string(folder.join(format!("{name}.{end}"))).unwrap_or_default()
@@ -164,9 +164,9 @@ impl Recording {
             })
     }
 
-    /// What stands for the session that a peer begins where the one to resume is unknown: the same
-    /// command line without it, else one that differs in the prompt only, else any that answers a
-    /// plain prompt.
+    /// Returns a recording for the session that a peer begins because the one to resume is unknown:
+    /// the same command line without it, otherwise one that differs only in the prompt, otherwise
+    /// any that answers a plain prompt.
     pub(crate) fn begun_afresh(&self) -> Option<Self> {
         let fresh = self.fresh_argv();
         let begin = &fresh[..fresh.len().saturating_sub(1)];
@@ -228,7 +228,7 @@ impl Recording {
         self.steps.iter().filter_map(Step::output)
     }
 
-    /// Whether the CLI was spoken to over its stdin.
+    /// Returns true if the CLI had a dialogue over its stdin.
     pub(crate) fn is_dialogue(&self) -> bool {
         has_input(&self.steps)
     }

@@ -1,4 +1,4 @@
-//! What the player tells the test: lines of JSON on a socket of the test's.
+//! The player's reports to the test: lines of JSON on a socket of the test.
 
 use std::{io::Write, os::unix::net::UnixStream, path::Path};
 
@@ -14,7 +14,7 @@ impl Report {
         Self(socket.and_then(|socket| UnixStream::connect(socket).ok()))
     }
 
-    /// Tells one thing. A test that has gone is not told.
+    /// Sends a report. If the test has ended it is dropped.
     pub(crate) fn tell(&mut self, what: &Value) {
         if let Some(stream) = &mut self.0 {
             drop(stream.write_all(format!("{what}\n").as_bytes()));

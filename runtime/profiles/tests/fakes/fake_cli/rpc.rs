@@ -10,14 +10,14 @@ use super::{
     recording::option,
 };
 
-/// What the id of every session begins with.
+/// Prefix of every session's id.
 const SESSIONS: &str = "00000000-0000-4000-8000-";
 
-/// What makes a prompt last until it is aborted, and what makes it fail.
+/// Texts that make a prompt last until it is aborted, and that make it fail.
 const LASTS: &str = "FAKE:slow";
 const FAILS: &str = "FAKE:err:";
 
-/// The exit code for a session that no one knows.
+/// The exit code for an unknown session.
 const UNKNOWN: i32 = 1;
 
 /// Serves until stdin ends.
@@ -83,7 +83,7 @@ fn take(live: &Value, session: &str, runs: &mut bool) {
     }
 }
 
-/// Begins a turn, and says whether it lasts.
+/// Begins a turn, and returns true if it lasts.
 fn begin(prompt: &str) -> bool {
     say(json!({"type": "agent_start"}));
     say(json!({"type": "turn_start"}));

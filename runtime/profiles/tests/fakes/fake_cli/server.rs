@@ -38,7 +38,7 @@ const NAMES: [&str; 14] = [
 /// The shortest name that is taken for one.
 const SHORTEST: usize = 6;
 
-/// What serves.
+/// The server.
 pub(crate) struct Server {
     mode: Mode,
     library: Library,
@@ -65,7 +65,7 @@ struct Playing {
     at: usize,
     /// The live prompt.
     prompt: Value,
-    /// What stands for recorded names.
+    /// Replacements of recorded names.
     names: HashMap<String, Value>,
     /// The recorded and the live command.
     command: Option<(String, String)>,
@@ -182,7 +182,7 @@ impl Server {
         let given = dialect::session(live);
         let resumes = ["session/load", "session/resume", "thread/resume"]
             .contains(&dialect::kind(self.mode, live).as_str());
-        // A session that this process did not begin is one that no one knows.
+        // A session that this process did not begin is unknown.
         let unknown = resumes
             && given
                 .and_then(Value::as_str)
@@ -243,7 +243,8 @@ fn begin(library: &Library, prompt: Value, session: &str, number: usize) -> Opti
     })
 }
 
-/// An answer to the request of a turn that plays: it goes on as was recorded of such an answer.
+/// Handles an answer to a request of a playing turn, which continues as recorded for such an
+/// answer.
 fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     turn.asked = None;
     turn.at += 1;
@@ -267,7 +268,7 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
     let Some((at, recorded)) = requests(mode, &denied.steps).next() else {
         return;
     };
-    // The call that was asked about goes on under the name that it has.
+    // The call in question continues under its present name.
     let mut other = names(denied, &turn.session, turn.number);
     for place in [
         "/params/itemId",
@@ -287,7 +288,7 @@ fn answered(mode: Mode, library: &Library, turn: &mut Playing, answer: &Value) {
         .command()
         .zip(turn.command.take().map(|(_, live)| live));
     turn.names = other;
-    // The answer of the peer stands between the request and what follows.
+    // The peer's answer is between the request and the following steps.
     let answer_at = denied.steps[at..]
         .iter()
         .position(|step| step.input().is_some())

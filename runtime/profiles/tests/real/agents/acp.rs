@@ -1,4 +1,5 @@
-//! The agents that are known by a file alone, and two that the profile `acp` drives by their commands.
+//! Agents that are described by a file only, and two that the profile `acp` drives by their
+//! commands.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! What fails below an agent: its model, its own processes, its host.
+//! Failures below an agent: its model, its own processes, its host.
 
 use std::time::{Duration, Instant};
 
@@ -11,10 +11,10 @@ use crate::real::{
     place::Credentials,
 };
 
-/// What a failure of the model's server may be called: it is no fault of the credentials.
+/// Possible categories of a failure of the model's server: it is no fault of the credentials.
 const NOT_REACHED: &[&str] = &["overloaded", "timeout", "other"];
 
-/// How long a turn may take that cannot reach its model.
+/// Timeout of a turn that cannot reach its model.
 const IN_TIME: Duration = Duration::from_secs(140);
 
 pub(super) fn not_found(place: &Place) -> Step {
@@ -60,7 +60,7 @@ pub(super) fn never_there(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// How long a turn may take for which no one has logged in.
+/// Timeout of a turn without a login.
 const SOON: Duration = Duration::from_secs(60);
 
 pub(super) fn no_login(place: &Place) -> Step {
@@ -102,7 +102,7 @@ pub(super) fn cut_once(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// The agent's own processes: those of this place that are no part of the host.
+/// Returns the agent's own processes: those of this place that are no part of the host.
 fn own(place: &Place) -> Vec<orphans::Process> {
     let mut all = orphans::of(&place.home());
     let program = |line: &str| {
@@ -129,7 +129,7 @@ pub(super) fn child_killed(place: &Place) -> Step {
 }
 
 /// Kills some of the agent's own processes in a turn. That turn fails, and not as if nothing were
-/// installed; the session goes on.
+/// installed; the session continues.
 fn killed_are(
     place: &Place,
     some: bool,

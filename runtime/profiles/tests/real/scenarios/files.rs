@@ -11,7 +11,7 @@ use crate::real::{
     place::Credentials,
 };
 
-/// What the fake model writes into a file.
+/// Text that the fake model writes into a file.
 const WRITTEN: &str = "hello from the fake model\n";
 
 pub(super) fn new(place: &Place) -> Step {
@@ -72,8 +72,8 @@ pub(super) fn two_tools(place: &Place) -> Step {
     )
 }
 
-/// One turn in which every permission is given: it completes, its tools are whole and succeed, and
-/// the model goes on.
+/// Runs a turn in which every permission is given: it completes, its tools are complete and
+/// succeed, and the model continues.
 fn allowed(place: &Place, input: &str) -> Step<(Turn, Vec<Value>)> {
     let mut hub = place.host(Credentials::There)?;
     place.open(&mut hub, "s", &json!({}))?;

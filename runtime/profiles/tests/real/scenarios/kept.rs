@@ -1,4 +1,4 @@
-//! What a session keeps for itself: its mode, its own id, and secrets that pass through a tool.
+//! Private state of a session: its mode, its own id, and secrets that pass through a tool.
 
 use std::{fs, path::Path};
 
@@ -18,9 +18,9 @@ pub(super) fn mode(place: &Place) -> Step {
     place.open(&mut hub, "s", &json!({ "mode": asked }))?;
     let turn = hub.turn("s", "FAKE:text dotterel-one")?;
     turn.is("completed")?;
-    // One of them says its mode first.
+    // One of them outputs its mode first.
     expect(turn.text.ends_with(HELLO), "the answer", turn.told())?;
-    // Run once a turn, an agent says nothing of its mode.
+    // Run once per turn, an agent does not report its mode.
     let told =
         said(&turn, "mode").and_then(|mode| Some(mode.as_str()?.rsplit('#').next()?.to_owned()));
     let is_it = told.as_ref().is_none_or(|mode| mode == asked);
@@ -123,10 +123,11 @@ pub(super) fn fork(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// How deep folders are looked into.
+/// Maximum depth of searched folders.
 const DEEPEST: usize = 12;
 
-/// Whether a folder has a file with this text in its name or content. The host's own files do not count.
+/// Returns true if a folder has a file with this text in its name or content. The host's own files
+/// do not count.
 fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
     let Ok(entries) = fs::read_dir(folder) else {
         return false;
@@ -147,8 +148,8 @@ fn holds(folder: &Path, text: &str, deepest: usize) -> bool {
     })
 }
 
-/// A tool prints a secret, and then the model's server does in a failure: what was said is passed
-/// on as it is, and what is logged or tells of a failure hides it.
+/// A tool prints a secret, and then the model's server does in a failure: output is passed on
+/// unchanged, while logs and failures hide it.
 pub(super) fn secret(place: &Place) -> Step {
     place.write("work/note.txt", &format!("{SECRET}\n"))?;
     let (mut hub, log) = place.logging_host()?;

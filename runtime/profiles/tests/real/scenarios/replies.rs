@@ -1,4 +1,4 @@
-//! What a hub answers and asks beyond a plain turn: changed inputs, instructions, models, images,
+//! A hub's answers and requests beyond a plain turn: changed inputs, instructions, models, images,
 //! steers, MCP servers.
 
 use serde_json::{Value, json};
@@ -105,7 +105,7 @@ pub(super) fn allowed_tools(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// What a session said last of a member, of what came up to the end of a turn.
+/// Returns the last value of a member that a session reported, up to the end of a turn.
 pub(super) fn said(turn: &Turn, member: &str) -> Option<Value> {
     turn.messages
         .iter()
@@ -290,7 +290,7 @@ fn two_turns(hub: &mut Hub) -> Step<(Value, Value)> {
     Ok((native, params))
 }
 
-/// How many turns a long conversation has.
+/// Number of turns of a long conversation.
 const MANY: usize = 15;
 
 pub(super) fn many_turns(place: &Place) -> Step {

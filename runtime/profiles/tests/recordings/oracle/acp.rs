@@ -17,7 +17,7 @@ use super::{
 /// The code of an error that wants a login.
 const AUTH_REQUIRED: i64 = -32000;
 
-/// What a session has used so far.
+/// Usage of a session so far.
 #[derive(Default, Clone, Copy)]
 struct Total {
     cost: f64,
@@ -29,7 +29,7 @@ struct Total {
 #[derive(Default)]
 struct Reading {
     dialogue: Dialogue,
-    /// What each session has used so far: cost, input, output.
+    /// Usage of each session so far: cost, input, output.
     totals: HashMap<String, Total>,
     /// Messages that an earlier turn began.
     earlier: HashSet<String>,
@@ -43,7 +43,7 @@ struct Open {
     text: Text,
     /// The messages that were reported.
     messages: HashSet<String>,
-    /// The running total of the cost, as last told.
+    /// The running total of the cost, as last reported.
     cost: Option<f64>,
 }
 
@@ -105,7 +105,7 @@ impl Reading {
                     let tool = open
                         .turn
                         .tool(text(call, "/toolCallId").unwrap_or_default());
-                    // Some agents tell of a call only when it is done, and of a refused one never.
+                    // Some agents report a call only when it is done, and a refused one never.
                     tool.optional |= tool.failed.is_none();
                     let request = permission(line, recording);
                     open.turn.permissions.push(request);
@@ -144,7 +144,7 @@ impl Reading {
                     Some("failed") => tool.failed = Some(true),
                     _ => {}
                 }
-                // What comes after a stop may be told or not.
+                // Events after a stop may be reported or not.
                 let new = kind == "tool_call" || tool.failed.is_some();
                 tool.optional = if new && !stopped {
                     false
@@ -208,7 +208,7 @@ impl Reading {
                 "max_tokens" | "max_turn_requests" => vec!["limit"],
                 "refusal" => vec!["refused"],
                 _ if recording.cli() == "copilot" && whole.starts_with("Error: ") => vec!["failed"],
-                // Some agents tell an error of the model as their answer.
+                // Some agents report an error of the model as their answer.
                 _ if result.get("usage").is_some_and(Value::is_null) => vec!["completed", "failed"],
                 _ => vec!["completed"],
             };
@@ -227,7 +227,7 @@ impl Reading {
         let begun = total.turns > 0 || !resumed;
         total.turns += 1;
         if let Some(cost) = open.cost {
-            // What a resumed session had cost before, no one here knows.
+            // The earlier cost of a resumed session is unknown here.
             if begun {
                 open.turn.cost = Some(cost - total.cost);
             } else {
@@ -287,7 +287,7 @@ impl Reading {
     }
 }
 
-/// Whether an agent says as its answer that its model failed.
+/// Returns true if an agent reports as its answer that its model failed.
 fn tells_an_error(chunk: &str) -> bool {
     ["Error: ", "API Error: ", "{\"error\""]
         .iter()

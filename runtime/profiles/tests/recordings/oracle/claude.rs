@@ -342,7 +342,7 @@ impl Open {
         });
         let cost = line.get("total_cost_usd").and_then(Value::as_f64);
         if let Some(total) = cost {
-            // What was spent before a resumed session is in the total, and no one here knows it.
+            // The total includes the cost before a resumed session, which is unknown here.
             if continues(recording) && totals.turns == 0 {
                 self.turn.no_total = (model_input != input).then_some(total);
             } else {
@@ -361,7 +361,7 @@ impl Open {
     }
 }
 
-/// Whether the recorded run went on with an earlier one.
+/// Returns true if the recorded run continued an earlier one.
 fn continues(recording: &Recording) -> bool {
     recording.resumes().is_some() || recording.argv.iter().any(|word| word == "--continue")
 }

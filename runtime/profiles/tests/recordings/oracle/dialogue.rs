@@ -1,5 +1,5 @@
-//! What the dialogues over ACP and with the app server have in common: requests by their ids, and
-//! the sessions that they begin and resume.
+//! Common parts of the dialogues over ACP and with the app server: requests by their ids, and the
+//! sessions that they begin and resume.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::super::{
 #[derive(Default)]
 pub(super) struct Dialogue {
     sessions: Vec<Session>,
-    /// Where each native id's session is.
+    /// Index of each native id's session.
     ids: HashMap<String, usize>,
     /// Requests of the recorder that are not answered yet.
     asked: HashMap<String, Value>,
@@ -40,7 +40,7 @@ impl Dialogue {
         self.sessions.get_mut(*self.ids.get(id)?)
     }
 
-    /// A session begins, or fails to, as its first turn tells.
+    /// Begins a session, or records its failure, as its first turn reports.
     pub(super) fn begun(&mut self, id: Option<&str>, failed: Option<Turn>) {
         let native_id = id.map(str::to_owned);
         self.ids

@@ -60,7 +60,7 @@ pub(super) fn expect(recording: &Recording) -> Expected {
     one_turn(recording, "one turn", session, turn)
 }
 
-/// The usage told is that of the whole thread: of the turn only where the thread is new.
+/// The reported usage covers the whole thread: the turn only if the thread is new.
 fn usage(usage: &Value, recording: &Recording) -> Option<Usage> {
     if recording.argv.iter().any(|word| word == "resume") {
         return None;

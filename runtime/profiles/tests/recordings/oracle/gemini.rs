@@ -8,7 +8,7 @@ use super::{
     category_of, number, one_turn, status_in, text,
 };
 
-/// What the CLI ends with where there is no key, and where the turns are used up.
+/// The CLI's exit codes without a key, and when the turns are used up.
 const NO_KEY: i32 = 41;
 const TURNS_USED_UP: i32 = 53;
 

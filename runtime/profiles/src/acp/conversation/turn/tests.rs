@@ -1,4 +1,4 @@
-//! Turns by recordings alone: messages in, events and commands out.
+//! Turns by recordings: messages in, events and commands out.
 
 use serde_json::json;
 use serde_json::value::to_raw_value;
