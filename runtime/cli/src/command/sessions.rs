@@ -222,7 +222,10 @@ impl Sessions {
             folder: folder.clone(),
             target: Target::of_adapter(adapter),
             overrides: Overrides::default().for_a_live_session(),
-            again: None,
+            again: self
+                .journal
+                .is_none()
+                .then_some("trunkline sessions attach"),
         };
         let mut action = self.action;
         for id in action.iter_mut().flat_map(Action::ids_mut) {
