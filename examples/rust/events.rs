@@ -1,4 +1,4 @@
-//! Events and requests of a turn besides text: a function for each, by the first word of the input.
+//! Everything that a turn can send and ask besides text: one function each, by the input.
 
 use std::{
     process::ExitCode,
@@ -11,15 +11,15 @@ use trunkline_sdk::{
     ToolOutcome, Turn, protocol::Usage,
 };
 
-/// Sends thinking of the model, piece by piece. It is not part of the answer.
+/// Sends thinking piece by piece. It is not part of the answer.
 async fn think(turn: &Turn) {
     turn.thinking("Is it a question? ").await;
     turn.thinking("It is.").await;
     turn.output("42").await;
 }
 
-/// A tool call: its begin, what it prints, its end. Take the agent's own id of the call, so that the events pair. Without
-/// one, count: a later turn uses another id.
+/// Reports a tool call: its start, its output, its end. Take the agent's own id of the call, so
+/// that the events pair. Without one, count: a later turn uses another id.
 async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
     static CALLS: AtomicU64 = AtomicU64::new(1);
     let call = ToolCallId::new(format!("call-{}", CALLS.fetch_add(1, Ordering::Relaxed)))?;
@@ -30,7 +30,7 @@ async fn call_a_tool(turn: &Turn) -> Result<(), Error> {
     Ok(())
 }
 
-/// The plan, whole each time that it changes.
+/// Sends the whole plan each time that it changes.
 async fn plan(turn: &Turn) {
     let step = |content: &str, status| PlanEntry {
         content: content.to_owned(),
@@ -49,7 +49,7 @@ async fn plan(turn: &Turn) {
     .await;
 }
 
-/// Reports the progress of work: a line for the user, and a sign of life during silence.
+/// Reports progress: a line for the user, and a heartbeat during quiet work.
 async fn work(turn: &Turn) -> Result<(), Error> {
     turn.progress("step 1 of 2").await;
     tokio::select! {
@@ -60,7 +60,7 @@ async fn work(turn: &Turn) -> Result<(), Error> {
     Ok(())
 }
 
-/// Tokens and cost of this turn, not running totals. What is not known is absent, not zero.
+/// Reports tokens and cost of this turn, not running totals. Unknown values are absent, not zero.
 async fn account(turn: &Turn) {
     let usage = Usage {
         input_tokens: Some(1_200),
@@ -71,14 +71,14 @@ async fn account(turn: &Turn) {
     turn.usage(usage).await;
 }
 
-/// Permission for one action. Without an answer, and after a stop, it is denied.
+/// Asks permission for one action. Without an answer, and after a stop, it is denied.
 async fn act(turn: &Turn) {
     let permission = Permission::new("Bash", "Remove the build folder", "rm -r target");
     let approved = turn.ask_permission(permission).await.is_approved();
     turn.output(if approved { "removed" } else { "kept" }).await;
 }
 
-/// A question. A host that cannot ask shows it as text, and it counts as cancelled.
+/// Asks a question. A host that cannot ask shows it as text, and it counts as cancelled.
 async fn ask(turn: &Turn) {
     let answer = turn
         .ask(Question::new("Which branch?").ask_for("branch", "Branch", FieldKind::Text))
@@ -91,8 +91,8 @@ async fn ask(turn: &Turn) {
     .await;
 }
 
-/// Exchanges files: files of the user arrive with the input, and one is made and sent. `Turn::file`
-/// sends an existing one.
+/// Lists the user's files, which come with the input, and makes one to send. `Turn::file` sends
+/// an existing file.
 async fn exchange_files(turn: &Turn, input: &Input) -> Result<(), Error> {
     for file in &input.files {
         turn.output(format!("got {}\n", file.file_path)).await;

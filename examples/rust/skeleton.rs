@@ -1,5 +1,5 @@
-//! A skeleton to begin with: an adapter around a program that reads an input on its stdin, answers on its stdout and
-//! ends. Put what your agent needs in the places marked 1 to 5.
+//! A skeleton for an adapter around a program that reads an input on its stdin, answers on its
+//! stdout and ends. Put your agent's needs in the places marked 1 to 5.
 
 use std::{path::PathBuf, process::ExitCode, time::Duration};
 
@@ -13,13 +13,13 @@ use trunkline_sdk::{
     Adapter, Category, Check, Description, Error, Input, Program, Session, SessionStart, Turn,
 };
 
-/// The longest piece of an answer, in bytes: what an agent prints is not to be trusted.
+/// Maximum piece of an answer, in bytes: the agent's output is not trusted.
 const PIECE: u64 = 64 * 1024;
 
-/// Interval between signs of life during quiet work.
+/// Interval of the heartbeat during quiet work.
 const WORKING: Duration = Duration::from_secs(5);
 
-/// 1. What an operator may configure, in the agent's `config`. A key that is not here is an error.
+/// 1. The keys of the agent's `config`. An unknown key is an error.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 struct Config {
@@ -42,8 +42,8 @@ struct Skeleton {
     config: Config,
 }
 
-/// 2. State of a session: here its working directory; for most agents also their own id of the
-///    conversation.
+/// 2. The state of one session: here, its folder; for most agents, also their own id of the
+/// conversation.
 #[derive(Debug, Default)]
 struct Work {
     folder: Option<PathBuf>,
@@ -58,9 +58,10 @@ impl Adapter for Skeleton {
         })
     }
 
-    /// 3. One turn: the input in, the answer out. Its return is the turn's one end.
+    /// 3. Runs one turn: the input in, the answer out. Returning ends the turn.
     async fn turn(&self, turn: Turn, input: Input, work: &mut Work) -> Result<(), Error> {
-        // The host chose this process's environment, so all of it passes on. Nothing secret goes into arguments.
+        // The host chose this process's environment, so all of it passes on. No secret goes into
+        // arguments.
         let mut spec = ChildSpec::new(&self.config.command)
             .args(&self.config.args)
             .inherit(Inherit::All);
@@ -75,10 +76,10 @@ impl Adapter for Skeleton {
         };
         let last_words = StderrTail::new(4096);
         let mut drain = StderrDrain::new(stderr, last_words.clone());
-        // Beside the answer: a program may write before it has read all, and to both of its outputs.
+        // Concurrent with the answer: a program may write before it has read everything.
         let beside = async {
             let write = async move {
-                // One that does not read its input ends all the same.
+                // A program may end without reading its input.
                 let _ = stdin.write_all(input.content.as_bytes()).await;
             };
             tokio::join!(write, async { drop(drain.run(|_| {}).await) })
@@ -88,7 +89,7 @@ impl Adapter for Skeleton {
             async {
                 let answered = answer.await;
                 if answered.is_err() {
-                    // The whole tree, which is what keeps `beside` from waiting forever.
+                    // Kills the whole tree, so that `beside` ends.
                     let _ = child.signal_tree(Signal::Kill);
                 }
                 answered
@@ -109,7 +110,7 @@ impl Adapter for Skeleton {
         ))
     }
 
-    /// 4. What it is and can. Claim nothing that is not so: the conformance suite looks.
+    /// 4. Describes the adapter. The conformance suite checks each claim.
     fn describe(&self) -> Description {
         Description::new("skeleton", "0.1.0")
             .use_when(
@@ -119,7 +120,7 @@ impl Adapter for Skeleton {
             .honours(["cwd"])
     }
 
-    /// 5. What it needs, for `--diagnose`: look, and change nothing.
+    /// 5. Checks the requirements, for `--diagnose`, without changing anything.
     async fn diagnose(&self) -> Vec<Check> {
         let program = &self.config.command;
         let found = match std::env::var_os("PATH") {
@@ -129,22 +130,22 @@ impl Adapter for Skeleton {
             _ => std::path::Path::new(program).is_file(),
         };
         vec![if found {
-            Check::info("program.found", format!("{program} is there"))
+            Check::info("program.found", format!("{program} was found"))
         } else {
-            Check::error("program.missing", format!("there is no {program}"))
+            Check::error("program.missing", format!("{program} was not found"))
                 .hint("install it, or set `command`")
         }]
     }
 }
 
-/// Passes the answer on as it comes, until it ends or the turn is stopped.
+/// Forwards the answer as it arrives, until it ends or the turn is stopped.
 async fn answer(turn: &Turn, mut stdout: impl AsyncBufReadExt + Unpin) -> Result<(), Error> {
     let mut piece = Vec::new();
     loop {
         tokio::select! {
             biased;
             () = turn.stopped() => return Err(Error::stopped()),
-            // What was read before another branch won stays in `piece`.
+            // Cancel safe: bytes that were read stay in `piece`.
             read = async { (&mut stdout).take(PIECE).read_until(b'\n', &mut piece).await } => {
                 let ended = !matches!(read, Ok(1..));
                 if !piece.is_empty() {
@@ -160,7 +161,7 @@ async fn answer(turn: &Turn, mut stdout: impl AsyncBufReadExt + Unpin) -> Result
     }
 }
 
-/// Converts the error of a program that does not run to a failure that a hub can act on.
+/// Returns the error of a program that failed to start, with a category for the hub.
 fn not_started(error: &SpawnError) -> Error {
     Error::new(
         Category::NotInstalled,
@@ -169,7 +170,7 @@ fn not_started(error: &SpawnError) -> Error {
 }
 
 fn main() -> ExitCode {
-    // First of all: this program may be asked to hold what it starts.
+    // First: this program may also act as the init of its children.
     init::hook();
     Program::configured(|config| Skeleton { config }).run()
 }
