@@ -40,6 +40,7 @@ mod cli {
     mod terminal;
     mod through_daemon;
     mod top;
+    mod tutorial;
     mod usage;
     mod wire;
 

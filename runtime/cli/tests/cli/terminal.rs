@@ -3,7 +3,7 @@
 use super::Home;
 
 /// Runs a program on a terminal that does not know its size, and talks with it as `talk.py` says.
-const TERMINAL: &str = r#"
+pub(super) const TERMINAL: &str = r#"
 import fcntl, os, pty, select, signal, struct, sys, termios
 
 signal.alarm(60)
