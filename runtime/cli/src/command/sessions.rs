@@ -255,9 +255,10 @@ impl Sessions {
                 } else {
                     format
                 };
-                match follow {
-                    true => live::follow(&read, &id, from, format, true).await,
-                    false => live::history(&read, &id, from, format).await,
+                if follow {
+                    live::follow(&read, &id, from, format, true).await
+                } else {
+                    live::history(&read, &id, from, format).await
                 }
             }
             Some(Action::Export { id }) => {
@@ -382,12 +383,14 @@ impl Reading {
                 .iter()
                 .map(|(id, damage)| json!({"session_id": id, "damage": damage}))
                 .collect();
-            let (sessions, entries, bytes) = (report.sessions, report.entries, report.bytes);
-            writeln!(
-                out,
-                "{}",
-                json!({"whole": is_whole, "sessions": sessions, "entries": entries, "bytes": bytes, "damaged": damaged})
-            )?;
+            let result = json!({
+                "whole": is_whole,
+                "sessions": report.sessions,
+                "entries": report.entries,
+                "bytes": report.bytes,
+                "damaged": damaged,
+            });
+            writeln!(out, "{result}")?;
         } else {
             writeln!(
                 out,
