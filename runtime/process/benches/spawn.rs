@@ -1,16 +1,18 @@
 //! Cost of a start: until the first line has come back, and until the end is known, for each
 //! containment and for a bare `std::process::Command`.
-#![allow(clippy::unwrap_used, missing_docs, reason = "a benchmark")]
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Command, Stdio};
 
-use criterion::{
-    BenchmarkGroup, Criterion, criterion_group, criterion_main, measurement::WallTime,
-};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt};
 use tokio::runtime::Runtime;
 use trunkline_process::{ChildSpec, Containment, containment_support, spawn};
+
+#[path = "../../../testing/benches/timing.rs"]
+mod timing;
+
+use timing::measure;
 
 const LINE: &[u8] = b"{\"type\":\"session.start\",\"session_id\":\"s\"}\n";
 
@@ -46,27 +48,20 @@ async fn contained(containment: Containment) {
     child.finish().await;
 }
 
-fn with(group: &mut BenchmarkGroup<'_, WallTime>, runtime: &Runtime, containment: Containment) {
-    group.bench_function(containment.name(), |b| {
-        b.iter(|| runtime.block_on(contained(containment)));
-    });
-}
-
-fn start_and_end(c: &mut Criterion) {
+fn main() {
     trunkline_process::init::use_program(env!("CARGO_BIN_EXE_trunkline-init"));
     let runtime = Runtime::new().unwrap();
-    let mut group = c.benchmark_group("start and end");
-    group.bench_function("bare", |b| b.iter(bare));
-    with(&mut group, &runtime, Containment::Group);
+    measure("start and end: bare", None, bare);
     let support = containment_support();
+    let mut containments = vec![Containment::Group];
     if support.reaper.is_ok() {
-        with(&mut group, &runtime, Containment::Reaper);
+        containments.push(Containment::Reaper);
     }
     if support.namespace.is_ok() {
-        with(&mut group, &runtime, Containment::Namespace);
+        containments.push(Containment::Namespace);
     }
-    group.finish();
+    for containment in containments {
+        let name = format!("start and end: {}", containment.name());
+        measure(&name, None, || runtime.block_on(contained(containment)));
+    }
 }
-
-criterion_group!(benches, start_and_end);
-criterion_main!(benches);

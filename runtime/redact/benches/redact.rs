@@ -1,13 +1,16 @@
 //! Cost of redaction: clean lines, lines with secrets, a stream.
 
-#![allow(missing_docs, reason = "criterion's macros make items without")]
+#![allow(clippy::print_stdout, reason = "a benchmark")]
 
 use std::hint::black_box;
 use std::sync::Arc;
-use std::time::Duration;
 
-use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use trunkline_redact::{Redactor, Stream};
+
+#[path = "../../../testing/benches/timing.rs"]
+mod timing;
+
+use timing::measure;
 
 /// A kilobyte of what logs are made of: prose, paths, numbers, ids, fields; nothing secret.
 fn clean_line() -> String {
@@ -44,20 +47,15 @@ fn redactor(count: usize) -> Redactor {
     Redactor::new((0..count).map(|n| (format!("SECRET_{n}"), secret())))
 }
 
-fn lines(c: &mut Criterion) {
-    let mut group = c.benchmark_group("line of 1 KiB");
+fn lines() {
     let clean = clean_line();
-    group.throughput(Throughput::Bytes(clean.len() as u64));
     for count in [0, 10, 200] {
         let redactor = redactor(count);
         assert_eq!(redactor.text(&clean), clean);
-        group.bench_with_input(
-            BenchmarkId::new("clean, values", count),
-            &redactor,
-            |b, redactor| {
-                b.iter(|| redactor.text(black_box(&clean)).len());
-            },
-        );
+        let name = format!("line of 1 KiB: clean, {count} values");
+        measure(&name, Some(clean.len()), || {
+            redactor.text(black_box(&clean)).len()
+        });
     }
     let redactor = Redactor::new([("KNOWN_TOKEN", "correct-horse-battery-staple")]);
     for (name, dirt) in [
@@ -71,43 +69,32 @@ fn lines(c: &mut Criterion) {
     ] {
         let mut line = clean.clone();
         line.replace_range(500..500 + dirt.len(), dirt);
-        group.bench_function(name, |b| b.iter(|| redactor.text(black_box(&line)).len()));
-    }
-    group.finish();
-}
-
-fn streams(c: &mut Criterion) {
-    let mut group = c.benchmark_group("stream of 1 MiB in chunks of 16 KiB");
-    let text = clean_line().repeat(1024);
-    group.throughput(Throughput::Bytes(text.len() as u64));
-    for count in [0, 200] {
-        let redactor = Arc::new(redactor(count));
-        group.bench_function(BenchmarkId::new("clean, values", count), |b| {
-            b.iter(|| {
-                let (mut stream, mut shown) = (Stream::with(redactor.clone()), 0);
-                for chunk in text.as_bytes().chunks(16 * 1024) {
-                    stream.push(black_box(chunk), |bytes| shown += bytes.len());
-                }
-                stream.finish(|bytes| shown += bytes.len());
-                shown
-            });
+        measure(&format!("line of 1 KiB: {name}"), Some(line.len()), || {
+            redactor.text(black_box(&line)).len()
         });
     }
-    group.finish();
 }
 
-fn building(c: &mut Criterion) {
-    c.bench_function("make a redactor of 200 values", |b| {
-        b.iter(|| redactor(black_box(200)))
+fn streams() {
+    let text = clean_line().repeat(1024);
+    for count in [0, 200] {
+        let redactor = Arc::new(redactor(count));
+        let name = format!("stream of 1 MiB: clean, {count} values");
+        measure(&name, Some(text.len()), || {
+            let (mut stream, mut shown) = (Stream::with(redactor.clone()), 0);
+            for chunk in text.as_bytes().chunks(16 * 1024) {
+                stream.push(black_box(chunk), |bytes| shown += bytes.len());
+            }
+            stream.finish(|bytes| shown += bytes.len());
+            shown
+        });
+    }
+}
+
+fn main() {
+    lines();
+    streams();
+    measure("make a redactor of 200 values", None, || {
+        redactor(black_box(200))
     });
 }
-
-criterion_group! {
-    name = benches;
-    config = Criterion::default()
-        .sample_size(50)
-        .warm_up_time(Duration::from_millis(500))
-        .measurement_time(Duration::from_secs(2));
-    targets = lines, streams, building
-}
-criterion_main!(benches);
