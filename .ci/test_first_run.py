@@ -4,6 +4,7 @@
 import importlib.machinery
 import importlib.util
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -85,6 +86,12 @@ class Compare(unittest.TestCase):
         found = self.compare(make_graph("dev"), test)
         self.assertEqual((found["shared"], found["ours"]), (2, ["host 1.0.0"]))
         self.assertEqual(found["why"], {"host 1.0.0": ["host has 2 variants for test"]})
+
+    def test_the_seconds_of_a_crate_are_those_of_the_compiler(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, times in (("serde.17", "1m2.5s 0m0.25s"), ("serde.18", "0m1s 0m0s"), ("bytes.19", "0m0.04s 0m0s")):
+                Path(folder, name).write_text(f"0m9s 0m9s\n{times}\n")
+            self.assertEqual(first_run.sum_crates(Path(folder)), {"serde": 63.8, "bytes": 0.0})
 
 
 if __name__ == "__main__":
