@@ -292,12 +292,14 @@ impl<T: Value> Value for Vec<T> {
 impl<T: Value> Value for BTreeMap<String, T> {
     fn of(raw: &RawValue) -> Result<Self, Why> {
         let mended = surrogate::mend(raw.get());
-        let members: BTreeMap<String, &RawValue> =
-            serde_json::from_str(&mended).map_err(|_| Why::WrongType)?;
-        members
-            .into_iter()
-            .map(|(name, raw)| Ok((name, T::of(raw)?)))
-            .collect()
+        // `collect` would compile a sort for every type of values.
+        let mut values = Self::new();
+        for (name, raw) in
+            serde_json::from_str::<BTreeMap<_, &RawValue>>(&mended).map_err(|_| Why::WrongType)?
+        {
+            values.insert(name, T::of(raw)?);
+        }
+        Ok(values)
     }
 }
 

@@ -72,12 +72,11 @@ pub(super) fn object<'a>(
 
 /// The keys that a type knows: what serde lists when it meets another.
 pub(super) fn keys_of<T: DeserializeOwned>() -> Vec<String> {
-    let unknown = Map::from_iter([(String::new(), Value::Null)]);
     // As `read` does: another deserializer would compile every type of the configuration again.
-    serde_path_to_error::deserialize::<_, T>(&Value::Object(unknown))
-        .err()
-        .map(|error| listed(&error.into_inner().to_string()))
-        .unwrap_or_default()
+    serde_path_to_error::deserialize(&serde_json::json!({ "": null })).map_or_else(
+        |error| listed(&error.into_inner().to_string()),
+        |_: T| Vec::new(),
+    )
 }
 
 /// The place of a key.
