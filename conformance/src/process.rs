@@ -125,7 +125,11 @@ impl Process {
         orphans::demand_own_proc()?;
         let mut command = Command::new(program);
         command.args(args).current_dir(&launch.cwd).process_group(0);
-        command.env_clear().envs(launch.inherited.variables());
+        // One by one: after `env_clear` the standard library forks, and copies the page tables of all
+        // recorded histories, where it otherwise spawns.
+        for (name, _) in std::env::vars_os().filter(|(name, _)| !launch.inherited.includes(name)) {
+            command.env_remove(name);
+        }
         command
             .envs(launch.env.iter().map(|(name, value)| (name, value)))
             .env(MARK, &launch.mark);

@@ -2,9 +2,12 @@
 //! reports.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::BTreeSet,
     path::PathBuf,
-    sync::{Mutex, PoisonError},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -98,45 +101,23 @@ pub(crate) fn run(
     observer: &dyn Observer,
 ) -> Vec<CaseResult> {
     crate::process::become_subreaper();
-    let waiting: Mutex<VecDeque<(usize, &'static Case)>> =
-        Mutex::new(plan.cases.iter().copied().enumerate().collect());
-    let results: Mutex<Vec<(usize, CaseResult)>> = Mutex::new(Vec::new());
-    let stop = Mutex::new(false);
-    std::thread::scope(|scope| {
-        for _ in 0..plan.jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    if *stop.lock().unwrap_or_else(PoisonError::into_inner) {
-                        break;
-                    }
-                    let next = waiting
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .pop_front();
-                    let Some((place, case)) = next else { break };
-                    observer.begins(case);
-                    let result = run_case(case, subject, bounds, plan, 1);
-                    // A failure that neighbours may have caused is reported only after an isolated
-                    // run.
-                    if !to_confirm(&result) {
-                        observer.ends(&result);
-                        if plan.fail_fast && result.scored && result.verdict >= Verdict::Unsupported
-                        {
-                            *stop.lock().unwrap_or_else(PoisonError::into_inner) = true;
-                        }
-                    }
-                    results
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((place, result));
-                }
-            });
+    let stop = AtomicBool::new(false);
+    let results = each(&plan.cases, plan.jobs, |case| {
+        if stop.load(Ordering::Relaxed) {
+            return None;
         }
+        observer.begins(case);
+        let result = run_case(case, subject, bounds, plan, 1);
+        // A failure that neighbours may have caused is reported only after an isolated run.
+        if !to_confirm(&result) {
+            observer.ends(&result);
+            let failed = result.scored && result.verdict >= Verdict::Unsupported;
+            stop.fetch_or(plan.fail_fast && failed, Ordering::Relaxed);
+        }
+        Some(result)
     });
-    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
-    results.sort_by_key(|(place, _)| *place);
     let mut confirmed = Vec::new();
-    for (_, result) in results {
+    for result in results.into_iter().flatten() {
         if to_confirm(&result) {
             observer.confirms(result.case);
             let again = run_case(result.case, subject, &bounds.stretched(2.0), plan, 2);
@@ -148,6 +129,33 @@ pub(crate) fn run(
         }
     }
     confirmed
+}
+
+/// Runs `act` on each item, `jobs` at a time, and returns the answers in the order of the items.
+pub(crate) fn each<T: Sync, A: Send>(
+    items: &[T],
+    jobs: usize,
+    act: impl Fn(&T) -> A + Sync,
+) -> Vec<A> {
+    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    std::thread::scope(|scope| {
+        for _ in 0..jobs.max(1) {
+            scope.spawn(|| {
+                loop {
+                    let place = next.fetch_add(1, Ordering::Relaxed);
+                    let Some(item) = items.get(place) else { break };
+                    let answer = act(item);
+                    answers
+                        .lock()
+                        .unwrap_or_else(PoisonError::into_inner)
+                        .push((place, answer));
+                }
+            });
+        }
+    });
+    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
+    answers.sort_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 fn to_confirm(result: &CaseResult) -> bool {

@@ -7,10 +7,6 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::Path,
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicUsize, Ordering},
-    },
     time::{Duration, Instant},
 };
 
@@ -36,6 +32,8 @@ pub(crate) use self::{
 
 /// Number of runs before a mutant counts as a survivor: a race needs its moment.
 const ATTEMPTS: u32 = 3;
+/// Number of simultaneous cases of a variant.
+const CASES_AT_A_TIME: usize = 4;
 
 /// Result of a broken program.
 #[derive(Debug, Clone, Serialize)]
@@ -82,7 +80,7 @@ pub(crate) fn kill(
     jobs: usize,
     told: &(dyn Fn(&Killing) + Sync),
 ) -> Vec<Killing> {
-    each(mutants, jobs, |mutant| {
+    run::each(mutants, jobs, |mutant| {
         let began = Instant::now();
         let killing = Killing {
             name: mutant.name.clone(),
@@ -141,7 +139,7 @@ fn kill_one(side: Side, mutant: &Mutant, stub: &Path) -> Result<(), String> {
     Err(last)
 }
 
-/// Puts every variant through the suite.
+/// Puts every variant through the suite, [`CASES_AT_A_TIME`] cases of each, `jobs` in all.
 pub(crate) fn survive(
     side: Side,
     variants: &[Variant],
@@ -150,10 +148,9 @@ pub(crate) fn survive(
     jobs: usize,
     told: &(dyn Fn(&Survival) + Sync),
 ) -> Vec<Survival> {
-    let mut survivals = Vec::new();
-    for variant in variants {
+    run::each(variants, jobs / CASES_AT_A_TIME, |variant| {
         let began = Instant::now();
-        let (quiet, alarms) = survive_one(side, variant, stub, depth, jobs);
+        let (quiet, alarms) = survive_one(side, variant, stub, depth);
         let survival = Survival {
             name: variant.name.clone(),
             quiet,
@@ -161,18 +158,11 @@ pub(crate) fn survive(
             took: began.elapsed(),
         };
         told(&survival);
-        survivals.push(survival);
-    }
-    survivals
+        survival
+    })
 }
 
-fn survive_one(
-    side: Side,
-    variant: &Variant,
-    stub: &Path,
-    depth: Depth,
-    jobs: usize,
-) -> (usize, Vec<String>) {
+fn survive_one(side: Side, variant: &Variant, stub: &Path, depth: Depth) -> (usize, Vec<String>) {
     let mut subject = subject(side, &variant.command, &variant.env, stub);
     for ability in &variant.without {
         subject.abilities.remove(ability);
@@ -186,7 +176,7 @@ fn survive_one(
             depth == Depth::Full || case.smoke || variant.cases.iter().any(|named| named == case.id)
         })
         .collect();
-    let results = run::run(&plan(cases, jobs), &subject, &bounds, &Unwatched);
+    let results = run::run(&plan(cases, CASES_AT_A_TIME), &subject, &bounds, &Unwatched);
     let (mut quiet, mut alarms) = (0, Vec::new());
     for result in results {
         match result.verdict {
@@ -232,29 +222,6 @@ fn plan(cases: Vec<&'static Case>, jobs: usize) -> Plan {
         results: None,
         fail_fast: false,
     }
-}
-
-/// Processes each item, this many at a time; the answers are in the order of the items.
-fn each<T: Sync, A: Send>(items: &[T], jobs: usize, act: impl Fn(&T) -> A + Sync) -> Vec<A> {
-    let (next, answers) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    std::thread::scope(|scope| {
-        for _ in 0..jobs.max(1) {
-            scope.spawn(|| {
-                loop {
-                    let place = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(item) = items.get(place) else { break };
-                    let answer = act(item);
-                    answers
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .push((place, answer));
-                }
-            });
-        }
-    });
-    let mut answers = answers.into_inner().unwrap_or_else(PoisonError::into_inner);
-    answers.sort_by_key(|(place, _)| *place);
-    answers.into_iter().map(|(_, answer)| answer).collect()
 }
 
 /// Returns true if a case is a MUST.

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use crate::{
     clauses::Side,
-    exit,
+    exit, run,
     selftest::{self, Depth, Killing, Programs, Survival},
 };
 
@@ -25,7 +25,7 @@ pub(super) struct SelftestArguments {
     /// The folder of the compiled programs; by default that of this binary
     #[arg(long, value_name = "FOLDER")]
     programs: Option<PathBuf>,
-    /// Mutants at a time
+    /// Mutants of a side at a time, and cases of its variants
     #[arg(long, value_name = "N", default_value_t = 6)]
     jobs: usize,
     /// Put the benign variants through the whole suite, not only the smoke set and the cases that concern them
@@ -43,6 +43,13 @@ pub(super) struct SelftestArguments {
 enum SideName {
     Adapter,
     Host,
+}
+
+/// The controls of a side that run together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Group {
+    Mutants,
+    Variants,
 }
 
 /// Runs the negative controls.
@@ -68,42 +75,37 @@ pub(super) fn selftest(arguments: &SelftestArguments) -> Result<u8, String> {
     for name in &arguments.only {
         check_name(name, &known)?;
     }
-    let mut sound = true;
-    for (side, mut programs) in sides {
-        if !arguments.only.is_empty() {
-            programs
-                .mutants
-                .retain(|mutant| arguments.only.contains(&mutant.name));
-            programs
-                .variants
-                .retain(|variant| arguments.only.contains(&variant.name));
-        }
-        let killings = selftest::kill(side, &programs.mutants, &own, arguments.jobs, &tell_killing);
-        sound &= killings.iter().all(|killing| killing.outcome.is_ok());
-        if !arguments.no_variants {
-            let depth = if arguments.full {
-                Depth::Full
-            } else {
-                Depth::Smoke
-            };
-            let survivals = selftest::survive(
-                side,
-                &programs.variants,
-                &own,
-                depth,
-                arguments.jobs,
-                &tell_survival,
-            );
-            sound &= survivals.iter().all(|survival| survival.alarms.is_empty());
-        }
-        if arguments.only.is_empty() {
-            sound &= compare(
-                arguments,
-                side,
-                &selftest::matrix(side, &programs.mutants, &killings),
-            );
-        }
+    for (_, programs) in &mut sides {
+        let is_wanted = |name: &String| arguments.only.is_empty() || arguments.only.contains(name);
+        programs.mutants.retain(|mutant| is_wanted(&mutant.name));
+        let with_variants = !arguments.no_variants;
+        programs
+            .variants
+            .retain(|variant| with_variants && is_wanted(&variant.name));
     }
+    let depth = if arguments.full {
+        Depth::Full
+    } else {
+        Depth::Smoke
+    };
+    // Most of the time is spent waiting, so the mutants and the variants of both sides run beside each other.
+    let groups: Vec<_> = sides
+        .iter()
+        .flat_map(|side| [(side, Group::Mutants), (side, Group::Variants)])
+        .collect();
+    let sound = run::each(&groups, groups.len(), |((side, programs), group)| {
+        let jobs = arguments.jobs;
+        if *group == Group::Variants {
+            let variants = &programs.variants;
+            let survivals = selftest::survive(*side, variants, &own, depth, jobs, &tell_survival);
+            return survivals.iter().all(|survival| survival.alarms.is_empty());
+        }
+        let killings = selftest::kill(*side, &programs.mutants, &own, jobs, &tell_killing);
+        let matrix = selftest::matrix(*side, &programs.mutants, &killings);
+        let is_known = !arguments.only.is_empty() || compare(arguments, *side, &matrix);
+        is_known && killings.iter().all(|killing| killing.outcome.is_ok())
+    });
+    let sound = sound.into_iter().all(|is_sound| is_sound);
     anstream::println!("result: {}", if sound { "SOUND" } else { "NOT SOUND" });
     Ok(if sound {
         exit::CONFORMANT

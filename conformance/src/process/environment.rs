@@ -19,13 +19,18 @@ pub(crate) enum Inherited {
 }
 
 impl Inherited {
-    /// The variables.
-    pub(crate) fn variables(self) -> impl Iterator<Item = (OsString, OsString)> {
-        std::env::vars_os().filter(move |(name, _)| match self {
+    /// Whether a program gets the variable of this name.
+    pub(super) fn includes(self, name: &OsStr) -> bool {
+        match self {
             Self::Nothing => false,
             Self::AsOfHost => is_passed_on(name),
             Self::All => true,
-        })
+        }
+    }
+
+    /// The variables.
+    pub(crate) fn variables(self) -> impl Iterator<Item = (OsString, OsString)> {
+        std::env::vars_os().filter(move |(name, _)| self.includes(name))
     }
 }
 
