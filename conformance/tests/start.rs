@@ -16,13 +16,20 @@ for line in sys.stdin:
         print(json.dumps({'type': 'turn.complete', 'session_id': message['session_id']}))
 ";
 
-/// Runs the smoke set with an adapter in a file `adapter.py`, and a configuration.
-fn smoke(adapter: &str, config: &str) -> Output {
+/// Runs one case with an adapter in a file `adapter.py`, and a configuration.
+fn judge(adapter: &str, config: &str) -> Output {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("adapter.py"), adapter).expect("it is written");
     fs::write(folder.path().join("conform.toml"), config).expect("it is written");
     Command::new(env!("CARGO_BIN_EXE_trunkline-conformance"))
-        .args(["smoke", "--config", "conform.toml", "--seed", "1"])
+        .args([
+            "adapter",
+            "A-TRN-01",
+            "--config",
+            "conform.toml",
+            "--seed",
+            "1",
+        ])
         .current_dir(folder.path())
         .env("PYTHONUNBUFFERED", "1")
         .output()
@@ -35,7 +42,7 @@ fn a_variable_of_the_shell_hides_no_missing_flush() {
         return;
     }
     let limits = "[limits]\nstartup_s = 2\n";
-    let ran = smoke(
+    let ran = judge(
         UNFLUSHED,
         &format!("[adapter]\ncommand = ['python3', 'adapter.py']\n{limits}"),
     );
@@ -44,13 +51,13 @@ fn a_variable_of_the_shell_hides_no_missing_flush() {
     // The same if its author declares it.
     let passed =
         "[adapter]\ncommand = ['python3', 'adapter.py']\npass_env = ['PYTHONUNBUFFERED']\n";
-    let ran = smoke(UNFLUSHED, &format!("{passed}[limits]\nstartup_s = 20\n"));
+    let ran = judge(UNFLUSHED, &format!("{passed}[limits]\nstartup_s = 20\n"));
     assert_ne!(ran.status.code(), Some(3), "{ran:?}");
 }
 
 #[test]
 fn a_variable_that_is_not_set_cannot_be_passed() {
-    let ran = smoke(
+    let ran = judge(
         "",
         "[adapter]\ncommand = ['true']\npass_env = ['NO_SUCH_VARIABLE_HERE']\n",
     );
@@ -64,7 +71,7 @@ fn a_variable_that_is_not_set_cannot_be_passed() {
 #[test]
 fn a_build_that_fails_is_shown_and_nothing_is_judged() {
     let build = "build = ['sh', '-c', 'echo it does not compile; exit 1']";
-    let ran = smoke("", &format!("[adapter]\ncommand = ['true']\n{build}\n"));
+    let ran = judge("", &format!("[adapter]\ncommand = ['true']\n{build}\n"));
     assert_eq!(ran.status.code(), Some(3), "{ran:?}");
     let stderr = String::from_utf8_lossy(&ran.stderr);
     assert!(
@@ -80,7 +87,7 @@ fn a_build_makes_the_program_in_the_folder_of_the_configuration() {
     }
     let build = "build = ['sh', '-c', 'sed s/true/flush=True/ adapter.py >built.py']";
     let adapter = UNFLUSHED.replace("['session_id']}))", "['session_id']}), true)");
-    let ran = smoke(
+    let ran = judge(
         &adapter,
         &format!("[adapter]\ncommand = ['python3', 'built.py']\n{build}\n"),
     );
@@ -90,7 +97,7 @@ fn a_build_makes_the_program_in_the_folder_of_the_configuration() {
 #[test]
 fn a_program_that_the_build_put_elsewhere_is_missed_by_its_folder() {
     let build = "build = ['sh', '-c', 'mkdir elsewhere; touch elsewhere/program']";
-    let ran = smoke(
+    let ran = judge(
         "",
         &format!("[adapter]\ncommand = ['target/program']\n{build}\n"),
     );

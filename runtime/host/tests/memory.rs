@@ -44,9 +44,9 @@ async fn sixty_four_mebibytes_on_stderr_before_the_first_answer_do_no_harm() {
 }
 
 #[tokio::test]
-async fn a_gibibyte_without_an_lf_costs_that_line_and_its_memory_falls_back() {
+async fn a_line_of_256_mebibytes_costs_that_line_and_its_memory_falls_back() {
     let mut agent = script(
-        r#"read a; read b; read c; read d; head -c 1073741824 /dev/zero; echo
+        r#"read a; read b; read c; read d; head -c 268435456 /dev/zero; echo
         printf '{"type":"output","session_id":"two","content":"fine"}\n{"type":"turn.complete","session_id":"two"}\n'
         cat >/dev/null"#,
     );

@@ -1,4 +1,4 @@
-//! 64 MiB of standard error pass through flat memory. Alone in its file: it measures the whole program.
+//! 16 MiB of standard error pass through flat memory. Alone in its file: it measures the whole program.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stdout,
@@ -18,7 +18,7 @@ const CONTAINMENT: trunkline_process::Containment = trunkline_process::Containme
 )]
 mod watch;
 
-const FLOOD: u64 = 64 * 1024 * 1024;
+const FLOOD: u64 = 16 * 1024 * 1024;
 
 /// Maximum growth of the program while it drains a flood, in KiB.
 const GROWTH: u64 = 4 * 1024;

@@ -137,7 +137,7 @@ const ELSEWHERE: [(&str, &str); 53] = [
     ),
     (
         "trunkline-conformance adapter --class core -- python3 capitals.py",
-        "a test of the suite runs it",
+        "a test of the suite runs its smoke set, and `.ci/long agents` every case",
     ),
     (
         "trunkline run --adapter 'trunkline-conformance tap --out pipe.tap -- ./my-adapter'",
@@ -149,7 +149,7 @@ const ELSEWHERE: [(&str, &str); 53] = [
     ),
     (
         "trunkline-conformance adapter --config examples/",
-        "every case: minutes; `.ci/run suite` does",
+        "every case: minutes; `.ci/run suite` or `.ci/long agents` does",
     ),
     (
         "trunkline-conformance adapter --config conform.toml",
