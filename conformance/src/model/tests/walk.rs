@@ -167,8 +167,8 @@ fn both_speak_of(breach: &Breach) -> bool {
 
 #[test]
 fn the_model_and_the_rules_of_the_protocol_crate_agree() {
-    let steps = std::env::var("MODEL_WALK_STEPS")
-        .map_or(1_000_000, |steps| steps.parse().expect("a number"));
+    let steps =
+        std::env::var("MODEL_WALK_STEPS").map_or(200_000, |steps| steps.parse().expect("a number"));
     let mut walk = Walk::new(RULES, trunkline_testing::seed());
     if let Err(wrong) = walk.run(steps) {
         panic!("{wrong}");

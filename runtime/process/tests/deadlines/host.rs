@@ -29,15 +29,18 @@ async fn host() {
     };
     trunkline_process::init::use_program(INIT);
     if let Some(fifo) = std::env::var_os(WITHIN) {
-        let _child = start(&holder, fifo.to_str().unwrap(), None).await.unwrap();
+        let fifo = fifo.to_str().unwrap();
+        let _child = start(&Python::find(), &holder, fifo, None).await.unwrap();
         return std::future::pending().await;
     }
+    // The script of a version manager takes seconds of a busy machine to find it.
+    let python = Python::find();
     let deadline = Deadline::new(BootInstant::now() + FIRST);
     let mut children: Vec<Child> = Vec::new();
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let (word, of) = line.split_once(' ').unwrap_or((&line, ""));
         let said = match word {
-            "start" => match start(&holder, of, Some(&deadline)).await {
+            "start" => match start(&python, &holder, of, Some(&deadline)).await {
                 Ok(child) => {
                     children.push(child);
                     "started".to_owned()
@@ -78,8 +81,12 @@ async fn host() {
     }
 }
 
-async fn start(holder: &str, fifo: &str, deadline: Option<&Deadline>) -> Result<Child, SpawnError> {
-    let python = Python::find();
+async fn start(
+    python: &Python,
+    holder: &str,
+    fifo: &str,
+    deadline: Option<&Deadline>,
+) -> Result<Child, SpawnError> {
     let stamps = std::fs::canonicalize(STAMPS)
         .unwrap()
         .into_os_string()
