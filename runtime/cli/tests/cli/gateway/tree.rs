@@ -1,12 +1,19 @@
 //! A process that an agent has started gets nothing from any daemon, whatever token it has, and
 //! keeps no other process out.
 
-use std::{path::Path, process::Command};
+use std::{
+    path::Path,
+    process::Command,
+    sync::{PoisonError, RwLock},
+};
 
 use serde_json::json;
 use trunkline_testing::{has_program, skipped};
 
 use super::{super::Home, Client, Daemon};
+
+/// Held alone by the test with many open files: among them, a daemon does not find whose a request is.
+static OPEN_FILES: RwLock<()> = RwLock::new(());
 
 /// Runs `ask.sh` in a process of its own, and returns its output.
 const ADAPTER: &str = r#"
@@ -135,6 +142,7 @@ fn must_be_refused(answer: &str) {
 
 #[test]
 fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
+    let _few = OPEN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     if !has_program("curl") {
         return;
     }
@@ -177,6 +185,7 @@ fn a_process_that_an_agent_started_gets_nothing_for_a_good_token() {
 
 #[test]
 fn a_socket_that_is_in_no_process_neither_approves_nor_administers() {
+    let _few = OPEN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     let agent = Agent::new();
     let daemon = agent.daemon();
     let client = daemon.token(&["admin", "--approve", "--all-sessions"]);
@@ -209,6 +218,7 @@ fn a_socket_that_is_in_no_process_neither_approves_nor_administers() {
 
 #[test]
 fn an_agent_of_another_host_is_refused_at_the_network_and_at_the_socket() {
+    let _few = OPEN_FILES.read().unwrap_or_else(PoisonError::into_inner);
     if !has_program("curl") {
         return;
     }
@@ -242,6 +252,7 @@ fn an_agent_of_another_host_is_refused_at_the_network_and_at_the_socket() {
 
 #[test]
 fn an_agent_with_many_open_files_keeps_no_other_process_out() {
+    let _many = OPEN_FILES.write().unwrap_or_else(PoisonError::into_inner);
     if !has_program("curl") {
         return;
     }
