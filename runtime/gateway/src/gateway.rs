@@ -65,8 +65,10 @@ pub trait DaemonOperator: fmt::Debug + Send + Sync {
 
 /// Usage of an agent's turns in one day.
 #[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "UsedInDay"))]
 pub struct DailyUsage {
     /// Day in UTC, such as `2026-03-01`.
+    #[cfg_attr(test, schemars(extend("format" = "date")))]
     pub date: String,
     /// The agent.
     pub agent: String,

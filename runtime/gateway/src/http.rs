@@ -8,6 +8,7 @@ pub(crate) mod encoding;
 pub(crate) mod idempotency;
 pub(crate) mod listener;
 pub(crate) mod metrics;
+pub(crate) mod operation;
 pub(crate) mod problem;
 pub(crate) mod routes;
 pub(crate) mod session_client;

@@ -31,7 +31,9 @@ mod http;
 mod peers;
 mod webhooks;
 
-pub use auth::token::{NewToken, PendingTokenSync, Scope, Token, TokenError, TokenFile};
+pub use auth::token::{
+    NewToken, PendingTokenSync, PublicToken, Scope, Token, TokenError, TokenFile,
+};
 pub use axum::http::{Method, StatusCode};
 pub use gateway::{DaemonOperator, DailyUsage, Gateway, Options};
 pub use http::{

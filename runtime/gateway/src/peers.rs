@@ -118,6 +118,11 @@ pub enum SessionLocation {
 
 /// State of a host of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(rename = "Host", transform = crate::http::operation::tests::without_required_load)
+)]
 pub struct HostState {
     /// Name of the host.
     pub id: String,
@@ -125,7 +130,8 @@ pub struct HostState {
     pub is_this: bool,
     /// Phase of the host.
     pub state: HostPhase,
-    /// Load as a fraction of its capacity; `None` if it does not report one.
+    /// Load as a fraction of its capacity; `None` if it does not report one. Shown only to a token that
+    /// sees all sessions, as the number of sessions.
     pub load: Option<f64>,
     /// Number of its sessions.
     pub sessions: u64,
@@ -143,6 +149,7 @@ pub struct HostState {
 
 /// Phase of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum HostPhase {
     /// Serves sessions and accepts new ones.

@@ -23,9 +23,11 @@ pub(crate) struct SessionActivity {
 
 /// A request that waits for an answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct WaitingRequest {
     id: String,
     #[serde(rename = "request")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [PERMISSION, QUESTION])))]
     kind: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn_id: Option<TurnId>,

@@ -34,14 +34,21 @@ const MAX_BYTES: usize = 1024 * 1024;
 const CHANGE_OVERHEAD: usize = 128;
 
 /// A change of a session: ids, states and numbers, without the content of inputs and outputs.
+///
+/// The publisher sets `agent` and `time`.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub(crate) struct SessionChange {
     #[serde(rename = "type")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = ["session", "request", "turn"])))]
     pub(crate) subject: &'static str,
+    /// Of a session: `opened`, `state`, `title`, `archived`, `closed`, `failed`, `removed`; of a
+    /// request: `opened`, `answered`; of a turn: `started`, `ended`.
     pub(crate) change: &'static str,
     pub(crate) session_id: String,
-    /// The agent and the time of the announcement, which the publisher sets.
+    /// Agent of the session.
     pub(crate) agent: String,
+    /// Time of the announcement, RFC 3339.
     pub(crate) time: String,
     /// The entry of the change, or the last one before it.
     pub(crate) seq: u64,
@@ -51,24 +58,39 @@ pub(crate) struct SessionChange {
     pub(crate) state: Option<SessionState>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) archived: Option<bool>,
+    /// Turn of a turn or a request; of a session the running one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn_id: Option<TurnId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) request_id: Option<String>,
+    /// Type of an opened request.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(extend("enum" = [PERMISSION, QUESTION])))]
     pub(crate) request: Option<&'static str>,
+    /// Client that answered the request or started the turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) by: Option<String>,
+    /// True if a permission was given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) approved: Option<bool>,
+    /// True if a request has no answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cancelled: Option<bool>,
+    /// Status of an ended turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) status: Option<Status>,
+    /// Reason of a closed or failed session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) reason: Option<ClosedReason>,
+    /// Category of the failure of a turn or a session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) category: Option<Category>,
+}
+
+/// Returns the schema of the JSON of a change.
+#[cfg(feature = "schema")]
+pub fn change_schema(generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+    generator.subschema_for::<SessionChange>()
 }
 
 /// Name of a request for a permission.

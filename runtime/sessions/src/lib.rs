@@ -63,6 +63,8 @@ mod visitor;
 
 pub use actor::{AnswerNote, Submission, serve_in_memory};
 pub use archive::Archive;
+#[cfg(feature = "schema")]
+pub use changes::change_schema;
 pub use changes::{AnnouncedChange, ChangeGap, ChangeReader};
 pub use conversation::ConversationWriter;
 pub use entry::{Entry, EntryBody, EntryContent, Reply, without_path, without_paths};

@@ -163,6 +163,7 @@ pub(crate) fn find_native(
 
 /// A session in an overview.
 #[derive(Debug, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct SessionOverview {
     id: String,
     agent: String,
@@ -171,10 +172,13 @@ pub struct SessionOverview {
     state: SessionState,
     #[serde(skip_serializing_if = "Option::is_none")]
     archived: Option<bool>,
+    /// Number of the last entry.
     last_seq: u64,
+    /// The running turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn_id: Option<TurnId>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Requests that wait for an answer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     requests: Vec<WaitingRequest>,
 }
 

@@ -62,6 +62,7 @@ pub struct SearchQuery {
 
 /// An answer to a search.
 #[derive(Debug, Default, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SearchPage {
     /// The hits, by sessions, the last active first, and in a session the newest first.
@@ -78,6 +79,7 @@ pub struct SearchPage {
 
 /// A text that contains the searched one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[non_exhaustive]
 pub struct SearchHit {
     /// The session's id.
@@ -102,6 +104,7 @@ pub struct SearchHit {
 
 /// The place of a text that a search finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SearchedText {
     /// The title of the session.

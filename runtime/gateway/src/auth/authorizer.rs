@@ -6,15 +6,15 @@ use std::path::Path;
 
 use trunkline_host::{Host, config::NetworkOptions};
 use trunkline_protocol::{
-    HostBody, HostMessage, HubBody, HubKind, HubMessage, Resume, SessionAttach, SessionStart,
-    SessionUpdate,
+    HostBody, HostMessage, HubBody, HubKind, HubMessage, Resume, SessionAttach, SessionId,
+    SessionStart, SessionUpdate,
 };
 use trunkline_relay::MessageAuthorizer;
 
 use crate::{
     auth::{caller::UNPROVEN, principal::Principal, token::Scope},
     gateway::Shared,
-    http::problem::Problem,
+    http::{idempotency::is_keyed_id, problem::Problem},
 };
 
 /// Refusal of an answer to a permission by a token without `may_approve`.
@@ -129,6 +129,16 @@ impl PrincipalAuthorizer {
     }
 }
 
+/// Refuses an id that only this gateway gives to new sessions.
+fn refuse_keyed_id(id: &SessionId) -> Result<(), String> {
+    if is_keyed_id(id.as_str()) {
+        return Err(format!(
+            "the id {id} has the form of the sessions that an Idempotency-Key opens; choose another id"
+        ));
+    }
+    Ok(())
+}
+
 /// Checks that a principal may send a message. A start or an update needs the agent of the session.
 pub(crate) fn authorize(
     shared: &Shared,
@@ -137,18 +147,7 @@ pub(crate) fn authorize(
     agent: Option<&str>,
 ) -> Result<(), Problem> {
     let judged = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused)
-        .map_or(Ok(()), |table| table.hear_host(message, agent));
-    judged.map_err(Problem::forbidden)
-}
-
-/// Returns an error unless the client may send this message of a hub.
-pub(crate) fn authorize_hub_message(
-    shared: &Shared,
-    principal: &Principal,
-    message: &HubMessage,
-) -> Result<(), Problem> {
-    let judged = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused)
-        .map_or(Ok(()), |table| table.hear_hub(message));
+        .map_or(Ok(()), |table| table.authorize_host(message, agent));
     judged.map_err(Problem::forbidden)
 }
 
@@ -171,6 +170,40 @@ pub(crate) fn may_set(
 
 impl MessageAuthorizer for PrincipalAuthorizer {
     fn hear_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
+        if matches!(message.body, HostBody::SessionStart(_)) {
+            refuse_keyed_id(&message.session_id)?;
+        }
+        self.authorize_host(message, agent)
+    }
+
+    fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
+        match &message.body {
+            HubBody::SessionAttach(SessionAttach {
+                env, mcp_servers, ..
+            }) => Settings(NetworkOptions::listed([])).refuse([
+                ("env", env.is_some()),
+                ("mcp_servers", mcp_servers.is_some()),
+            ]),
+            HubBody::SessionFork(fork) => {
+                self.require_scope(Scope::Control, HubKind::SessionFork.as_str())?;
+                refuse_keyed_id(&message.session_id)?;
+                Settings(NetworkOptions::listed([])).refuse([
+                    ("env", fork.env.is_some()),
+                    ("mcp_servers", fork.mcp_servers.is_some()),
+                ])
+            }
+            HubBody::SessionEdit(_) => {
+                self.require_scope(Scope::Control, HubKind::SessionEdit.as_str())
+            }
+            // The rights of the visitor limit what is read, whatever role the client requests.
+            HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
+        }
+    }
+}
+
+impl PrincipalAuthorizer {
+    /// Checks a message whose session has an id that the gateway accepts.
+    fn authorize_host(&self, message: &HostMessage, agent: Option<&str>) -> Result<(), String> {
         let needed = match &message.body {
             HostBody::SessionStart(_)
             | HostBody::UserInput(_)
@@ -211,29 +244,6 @@ impl MessageAuthorizer for PrincipalAuthorizer {
             | HostBody::Ping(_)
             | HostBody::SessionsList(_)
             | HostBody::AgentsList(_) => Ok(()),
-        }
-    }
-
-    fn hear_hub(&self, message: &HubMessage) -> Result<(), String> {
-        match &message.body {
-            HubBody::SessionAttach(SessionAttach {
-                env, mcp_servers, ..
-            }) => Settings(NetworkOptions::listed([])).refuse([
-                ("env", env.is_some()),
-                ("mcp_servers", mcp_servers.is_some()),
-            ]),
-            HubBody::SessionFork(fork) => {
-                self.require_scope(Scope::Control, HubKind::SessionFork.as_str())?;
-                Settings(NetworkOptions::listed([])).refuse([
-                    ("env", fork.env.is_some()),
-                    ("mcp_servers", fork.mcp_servers.is_some()),
-                ])
-            }
-            HubBody::SessionEdit(_) => {
-                self.require_scope(Scope::Control, HubKind::SessionEdit.as_str())
-            }
-            // The rights of the visitor limit what is read, whatever role the client requests.
-            HubBody::SessionDetach(_) | HubBody::SessionHistory(_) => Ok(()),
         }
     }
 }
@@ -561,6 +571,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn no_token_takes_the_id_of_a_session_that_a_key_opens() {
+        let id = "key-0123456789abcdef0123456789abcdef";
+        for line in [
+            format!(r#"{{"type":"session.start","session_id":"{id}"}}"#),
+            format!(r#"{{"type":"session.fork","session_id":"{id}","source":"s"}}"#),
+        ] {
+            for scope in [Scope::Control, Scope::Admin] {
+                let refused = says(scope, &line).unwrap_err();
+                assert!(refused.contains("choose another id"), "{refused}");
+                assert_eq!(says(scope, &line.replace("key-", "key_")), Ok(()));
+            }
+        }
+        let input = format!(r#"{{"type":"user.input","session_id":"{id}","content":"x"}}"#);
+        assert_eq!(says(Scope::Control, &input), Ok(()));
     }
 
     /// Folders that no configuration allows are refused: a sibling, a parent, and a link that leads

@@ -28,6 +28,7 @@ const VERSION: u32 = 1;
 
 /// A lasting rule, as it is stored and listed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "LastingRule"))]
 pub(crate) struct StoredRule {
     pub(crate) id: String,
     pub(crate) agent: String,

@@ -14,6 +14,7 @@ use trunkline_sessions::Visitor;
 
 use crate::{
     auth::token::{Scope, Token, TokenFile, id_of, now},
+    http::problem::{Answer, Problem},
     peers::ForwardedPrincipal,
 };
 
@@ -146,24 +147,19 @@ impl Principal {
         }
     }
 
-    /// Returns a text that only this daemon and the others of its cluster know; empty for the user.
-    pub(crate) fn secret(&self) -> &str {
-        match self {
-            Self::User => "",
-            Self::Bearer(bearer) => &bearer.token.digest,
-        }
-    }
-
-    /// Reserves a stream; `None` if the token has too many.
-    pub(crate) fn stream(&self) -> Option<Stream> {
+    /// Reserves a stream.
+    ///
+    /// # Errors
+    /// Fails if the token has too many.
+    pub(crate) fn stream(&self) -> Answer<Stream> {
         let Self::Bearer(bearer) = self else {
-            return Some(Stream(None));
+            return Ok(Stream(None));
         };
         if bearer.streams.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
             bearer.streams.fetch_sub(1, Ordering::Relaxed);
-            return None;
+            return Err(Problem::too_many("the token has too many streams open"));
         }
-        Some(Stream(Some(bearer.clone())))
+        Ok(Stream(Some(bearer.clone())))
     }
 }
 
@@ -348,8 +344,8 @@ mod tests {
         let mut open: Vec<_> = (0..MAX_STREAMS)
             .map(|_| principal.stream().unwrap())
             .collect();
-        assert!(principal.stream().is_none());
+        assert!(principal.stream().is_err());
         open.pop();
-        assert!(principal.stream().is_some());
+        assert!(principal.stream().is_ok());
     }
 }

@@ -13,7 +13,6 @@ use std::{
 
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
 use subtle::ConstantTimeEq;
 
 pub use self::shared::PendingTokenSync;
@@ -32,6 +31,7 @@ const FORMAT_VERSION: u32 = 1;
 
 /// Scope of a token. Each scope includes the ones before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Scope {
     /// Allows reading sessions.
@@ -83,6 +83,27 @@ pub struct Token {
     pub parent: Option<String>,
     /// SHA-256 of its text, in hex; empty for a token that another host checks.
     pub(crate) digest: String,
+}
+
+/// Public members of a token, as lists show them.
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Token"))]
+pub struct PublicToken {
+    id: String,
+    name: Option<String>,
+    scope: Scope,
+    /// True if it answers permissions.
+    may_approve: bool,
+    /// Agents that it may use; null for all.
+    agents: Option<Vec<String>>,
+    /// True if it sees the sessions of other tokens.
+    all_sessions: bool,
+    /// Creation, in seconds since 1970.
+    created: u64,
+    /// Expiry, in seconds since 1970; null for never.
+    expires: Option<u64>,
+    /// Id of the token that created it, and with which it ends.
+    parent: Option<String>,
 }
 
 /// Options of a new token.
@@ -158,14 +179,21 @@ impl Token {
         (token, text)
     }
 
-    /// Returns its public members as JSON.
+    /// Returns its public members.
     #[must_use]
-    pub fn to_public_json(&self) -> Value {
-        json!({
-            "id": self.id, "name": self.name, "scope": self.scope, "may_approve": self.may_approve,
-            "agents": self.agents, "all_sessions": self.all_sessions, "created": self.created,
-            "expires": self.expires, "parent": self.parent,
-        })
+    pub fn to_public(&self) -> PublicToken {
+        let token = self.clone();
+        PublicToken {
+            id: token.id,
+            name: token.name,
+            scope: token.scope,
+            may_approve: token.may_approve,
+            agents: token.agents,
+            all_sessions: token.all_sessions,
+            created: token.created,
+            expires: token.expires,
+            parent: token.parent,
+        }
     }
 
     /// Returns true if it has not expired at this time.
@@ -472,7 +500,7 @@ mod tests {
             Err(TokenError::Unknown(_))
         ));
         // Revoked at another daemon, which did not know its descendants.
-        let mut stored: Value = serde_json::from_str(&known).unwrap();
+        let mut stored: serde_json::Value = serde_json::from_str(&known).unwrap();
         let tokens = stored["tokens"].as_array_mut().unwrap();
         tokens.retain(|token| token["id"] != *parent.id);
         fs::write(folder.path().join("tokens.json"), stored.to_string()).unwrap();
@@ -483,7 +511,7 @@ mod tests {
     fn a_token_of_an_older_file_answers_no_permissions_and_names_are_no_ids() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());
-        let old = json!({"version": 1, "tokens": [{"id": "3f9c2a11", "scope": "admin",
+        let old = serde_json::json!({"version": 1, "tokens": [{"id": "3f9c2a11", "scope": "admin",
             "all_sessions": true, "created": 1, "digest": digest("x")}]});
         fs::write(folder.path().join("tokens.json"), old.to_string()).unwrap();
         let read = file.read().unwrap();

@@ -53,6 +53,17 @@ pub(crate) fn key_of(headers: &HeaderMap) -> Answer<Option<MessageId>> {
         .map_err(|error| Problem::unprocessable(format!("Idempotency-Key: {error}")))
 }
 
+/// Begins the ids of sessions that requests with a key have opened. Only this gateway makes such ids:
+/// otherwise a client that guesses the key of another one could take the id of its session first.
+const KEYED_SESSION: &str = "key-";
+
+/// Returns true for an id that follows from the key of a request. No client may choose it.
+pub(crate) fn is_keyed_id(id: &str) -> bool {
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    let digits = id.strip_prefix(KEYED_SESSION);
+    digits.is_some_and(|digits| digits.len() == 32 && digits.bytes().all(is_digit))
+}
+
 /// Makes the id of a new session. A request with a key gets the same id each time.
 pub(crate) fn session_id(
     principal: &Principal,
@@ -63,11 +74,12 @@ pub(crate) fn session_id(
         None => uuid::Uuid::new_v4().simple().to_string(),
         Some(key) => {
             let parts = [
-                principal.secret(),
+                principal.token_id().unwrap_or_default(),
                 source.map_or("", SessionId::as_str),
                 key.as_str(),
             ];
-            hex(&hash(&parts.map(str::as_bytes)))[..32].to_owned()
+            let digits = hex(&hash(&parts.map(str::as_bytes)));
+            format!("{KEYED_SESSION}{}", &digits[..32])
         }
     };
     SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
@@ -270,6 +282,34 @@ mod tests {
         tokio::time::advance(ANSWER_LIFETIME + Duration::from_secs(1)).await;
         assert!(!Arc::ptr_eq(&other, &store.slot(owner(None), key(0))));
         assert_eq!(store.0.lock().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn the_ids_of_keyed_sessions_differ_by_principal_and_source_and_have_a_form_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let text = file.add(NewToken::with_scope(Scope::Control)).unwrap().1;
+        let bearer = KnownTokens::new(file).find(&text).unwrap();
+        let headers = HeaderMap::from_iter([(
+            HeaderName::from_static("idempotency-key"),
+            HeaderValue::from_static("k"),
+        )]);
+        let source = SessionId::new("s").unwrap();
+        let id = |principal, source| session_id(principal, &headers, source).unwrap();
+        let mut ids = vec![
+            id(&Principal::User, None),
+            id(&Principal::User, Some(&source)),
+            id(&bearer, None),
+            id(&bearer, Some(&source)),
+        ];
+        assert_eq!(ids[2], id(&bearer.unproven(), None));
+        assert!(ids.iter().all(|id| is_keyed_id(id.as_str())), "{ids:?}");
+        ids.sort();
+        ids.dedup();
+        assert_eq!(ids.len(), 4);
+        for free in ["key-", "key-0", "0123456789abcdef0123456789abcdef", "k"] {
+            assert!(!is_keyed_id(free), "{free}");
+        }
     }
 
     #[test]

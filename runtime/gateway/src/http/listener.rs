@@ -19,8 +19,10 @@ pub struct Listener {
 }
 
 /// Address of a listener, for clients.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Clone, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ListenerSummary {
+    #[cfg_attr(test, schemars(with = "String"))]
     address: SocketAddr,
     tls: bool,
 }

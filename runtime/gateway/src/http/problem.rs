@@ -28,12 +28,16 @@ pub(crate) struct Problem {
 /// Result of a route.
 pub(crate) type Answer<T> = Result<T, Problem>;
 
-#[derive(Serialize)]
-struct Document<'a> {
+/// Reason for the failure of a request, by RFC 9457.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Problem"))]
+pub(crate) struct ProblemDocument<'a> {
     r#type: &'a str,
     title: &'a str,
     status: u16,
+    /// What happened, and what to do.
     detail: &'a str,
+    /// Category of the protocol.
     #[serde(skip_serializing_if = "Option::is_none")]
     category: Option<&'a str>,
 }
@@ -250,7 +254,7 @@ impl From<RemoveError> for Problem {
 
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
-        let document = Document {
+        let document = ProblemDocument {
             r#type: "about:blank",
             title: self.status.canonical_reason().unwrap_or("Error"),
             status: self.status.as_u16(),

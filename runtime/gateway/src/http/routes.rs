@@ -18,15 +18,14 @@ mod socket;
 mod tokens;
 
 use std::{
-    sync::Arc,
+    sync::{Arc, LazyLock},
     time::{Duration, Instant},
 };
 
 use axum::{
-    Extension, RequestExt, Router,
+    RequestExt, Router,
     body::{Body, HttpBody},
     extract::{DefaultBodyLimit, FromRequest, FromRequestParts, MatchedPath, Path, Request, State},
-    handler::Handler,
     http::{HeaderMap, StatusCode, request::Parts},
     middleware::{Next, from_fn, from_fn_with_state},
     response::{IntoResponse, Response},
@@ -41,12 +40,13 @@ use tracing::{Instrument, Span, field};
 use trunkline_host::redact;
 use trunkline_protocol::{HostMessage, SessionId, TurnId};
 
-pub(crate) use self::sessions::New;
+pub(crate) use self::sessions::NewSession;
 use crate::{
-    auth::{authentication, handover, principal::Principal},
+    auth::{authentication, handover, token::Scope},
     gateway::Shared,
     http::{
         console, cors, encoding, idempotency,
+        operation::{Access, Routes, delete, get, patch, post, put},
         problem::{Answer, Problem},
     },
     peers::{forward, inbound},
@@ -71,7 +71,7 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .route_layer(authenticate);
     authenticated
         .merge(open_routes().router)
-        .merge(console_routes().router)
+        .merge(console_routes())
         .route_layer(from_fn_with_state(shared.clone(), counted))
         .fallback(async || Problem::not_found())
         .method_not_allowed_fallback(async || {
@@ -91,113 +91,446 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
         .with_state(shared)
 }
 
-/// Routes of one session, which another host may serve.
+/// Operations of one session, which another host may serve.
 fn session_routes() -> Routes {
-    Routes::default()
-        .get("/v1/sessions/{id}", sessions::show)
-        .patch("/v1/sessions/{id}", sessions::edit)
-        .delete("/v1/sessions/{id}", sessions::close)
-        .post("/v1/sessions/{id}/inputs", inputs::take)
-        .get("/v1/sessions/{id}/events", events::stream_entries)
-        .get("/v1/sessions/{id}/history", sessions::history)
-        .get("/v1/sessions/{id}/export", export::export)
-        .post("/v1/sessions/{id}/stop", requests::stop)
-        .post("/v1/sessions/{id}/requests/{request}", requests::answer)
-        .post("/v1/sessions/{id}/settings", requests::update)
-        .post("/v1/sessions/{id}/fork", sessions::fork)
-        .put("/v1/sessions/{id}/files", files::take)
-        .get("/v1/sessions/{id}/files/{sha256}", files::give)
+    let routes = Routes::default();
+    let routes = routes.add(
+        get(
+            "/v1/sessions/{id}",
+            "showSession",
+            "Returns the state of a session",
+        )
+        .problems(&[403]),
+        sessions::show,
+    );
+    let routes = routes.add(
+        patch("/v1/sessions/{id}", "editSession", "Changes the title of a session, or archives it")
+            .scope(Scope::Control)
+            .notes("An absent member stays as it is. Archiving closes nothing: a running session continues.")
+            .answers(&[(204, "The session is changed, and the change stored.")])
+            .problems(&[422]),
+        sessions::edit,
+    );
+    let routes = routes.add(
+        delete(
+            "/v1/sessions/{id}",
+            "closeSession",
+            "Closes a session for all clients",
+        )
+        .scope(Scope::Control)
+        .answers(&[(
+            204,
+            "The session is closed; with `remove`, nothing of it is kept.",
+        )])
+        .problems(&[409]),
+        sessions::close,
+    );
+    let routes = routes.add(
+        post("/v1/sessions/{id}/inputs", "sendInput", "Sends an input")
+            .scope(Scope::Control)
+            .notes("Two inputs with the same `Idempotency-Key` are one turn. A lost connection stops nothing.")
+            .headers(&[("Idempotency-Key", "The id of the input, of 1 to 256 bytes; as `message_id`.")])
+            .answers(&[
+                (200, "With `wait=end`: the turn has ended."),
+                (202, "The journal has the input; the events of its turn follow the entry `seq`."),
+            ])
+            .problems(&[409, 422, 429]),
+        inputs::take,
+    );
+    let routes = routes.add(
+        get("/v1/sessions/{id}/events", "streamEvents", "Streams the entries of a session")
+            .headers(&[("Last-Event-ID", "The number of an entry, as `after`, which it overrides.")])
+            .media(&["text/event-stream"])
+            .answers(&[
+                (200, "Each entry is an event: `id` is its `seq`, `event` its type, `data` the entry. Comments are heartbeats."),
+                (204, "The session is closed, and has no later entry."),
+            ])
+            .problems(&[403, 409, 422, 429]),
+        events::stream_entries,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/sessions/{id}/history",
+            "readHistory",
+            "Returns a page of a session's entries",
+        )
+        .problems(&[422]),
+        sessions::history,
+    );
+    let routes = routes.add(
+        get("/v1/sessions/{id}/export", "exportSession", "Returns a whole session as a file")
+            .notes("All entries up to the last one now. A body that breaks off is incomplete. `Content-Disposition` \
+                    names the file.")
+            .media(&["application/jsonl", "text/markdown"])
+            .answers(&[(200, "The entries as lines, or the conversation as a document.")])
+            .problems(&[429]),
+        export::export,
+    );
+    let routes = routes.add(
+        post("/v1/sessions/{id}/stop", "stopTurn", "Stops a turn")
+            .scope(Scope::Control)
+            .answers(&[(
+                202,
+                "The agent is asked to stop; the end of the turn is an event.",
+            )]),
+        requests::stop,
+    );
+    let routes = routes.add(
+        post(
+            "/v1/sessions/{id}/requests/{request}",
+            "answerRequest",
+            "Answers a permission or a question",
+        )
+        .scope(Scope::Control)
+        .notes("The first answer decides; a later one is a 409 that names the client which decided. A permission \
+                also needs `may_approve`.")
+        .answers(&[(200, "This answer has decided.")])
+        .problems(&[429, 500]),
+        requests::answer,
+    );
+    let routes = routes.add(
+        post(
+            "/v1/sessions/{id}/settings",
+            "changeSettings",
+            "Changes settings of a session",
+        )
+        .scope(Scope::Control)
+        .answers(&[(
+            202,
+            "The agent is asked to change them; the applied settings are an event.",
+        )]),
+        requests::update,
+    );
+    let routes = routes.add(
+        post("/v1/sessions/{id}/fork", "forkSession", "Opens a session as a copy of this one")
+            .scope(Scope::Control)
+            .notes("The copy has the entries of its source, and continues independently. Nothing runs before its \
+                    first input.")
+            .answers(&[(201, "The copy is stored.")])
+            .problems(&[501]),
+        sessions::fork,
+    );
+    let routes = routes.add(
+        put(
+            "/v1/sessions/{id}/files",
+            "putFile",
+            "Uploads a file for an input",
+        )
+        .scope(Scope::Control)
+        .accepts("application/octet-stream")
+        .answers(&[(
+            201,
+            "The file waits for an hour for an input that names it.",
+        )])
+        .problems(&[400, 408, 409, 413, 422, 429]),
+        files::take,
+    );
+    routes.add(
+        get(
+            "/v1/sessions/{id}/files/{sha256}",
+            "getFile",
+            "Returns a file that the agent gave, or that an input has named",
+        )
+        .media(&["application/octet-stream"])
+        .answers(&[(200, "The bytes of the file, to be saved.")]),
+        files::give,
+    )
 }
 
-/// Routes of this daemon that need a token.
+/// Operations of this daemon that need a token.
 fn authenticated_routes() -> Routes {
-    Routes::default()
-        .get("/v1/me", operate::me)
-        .get("/v1/agents", agents::list)
-        .get("/v1/agents/{agent}/conversations", agents::conversations)
-        .get("/v1/hosts", hosts::list)
-        .get("/v1/events", changes::stream_changes)
-        .get("/v1/sessions", sessions::listed)
-        .post("/v1/sessions", sessions::open)
-        .get("/v1/search", search::search)
-        // No host serves the session.
-        .post("/v1/sessions/{id}/relocate", hosts::relocate)
-        .get("/v1/usage", operate::usage)
-        .get("/v1/tokens", tokens::list)
-        .post("/v1/tokens", tokens::make)
-        .delete("/v1/tokens/{id}", tokens::revoke)
-        .get("/v1/rules", rules::list)
-        .delete("/v1/rules/{id}", rules::remove)
-        .post("/v1/drain", hosts::drain)
-        .post("/v1/reload", operate::reload)
-        .post("/v1/stop", operate::stop)
-        .post("/v1/handover", operate::handover)
-        .post("/acp", acp::receive_message)
-        .delete("/acp", acp::end_connection)
-        .get("/metrics", operate::metrics)
-        .get("/openapi.json", operate::contract)
+    const CONNECTION: (&str, &str) = (
+        "Acp-Connection-Id",
+        "The connection, as the answer to `initialize` names it.",
+    );
+    let routes = Routes::default();
+    let routes = routes.add(
+        get("/v1/me", "me", "Returns the principal of the token"),
+        operate::me,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/agents",
+            "listAgents",
+            "Lists the agents that the token may use, with their health",
+        ),
+        agents::list,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/agents/{agent}/conversations",
+            "listConversations",
+            "Lists the conversations that an agent itself keeps, the newest first",
+        )
+        .scope(Scope::Control)
+        .notes("Includes those that began without trunkline. The token must see all sessions.")
+        .problems(&[404, 422, 501, 503]),
+        agents::conversations,
+    );
+    let routes = routes.add(
+        get("/v1/hosts", "listHosts", "Lists the hosts of the cluster")
+            .notes("A daemon without a cluster has none."),
+        hosts::list,
+    );
+    let routes = routes.add(
+        get("/v1/events", "streamChanges", "Streams the changes of all sessions of this daemon")
+            .notes("Has the sessions that the token sees, without the content of inputs and outputs.")
+            .headers(&[("Last-Event-ID", "The position of an event, as `after`, which it overrides.")])
+            .media(&["text/event-stream"])
+            .answers(&[(
+                200,
+                "Events `snapshot`, `session`, `request`, `turn` and `reset`: `id` is the position, `data` a \
+                 StreamedChange. Comments are heartbeats.",
+            )])
+            .problems(&[422, 429]),
+        changes::stream_changes,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/sessions",
+            "listSessions",
+            "Returns a page of sessions, the last active first",
+        )
+        .answers(&[(200, "Sessions that the token sees.")])
+        .problems(&[422]),
+        sessions::listed,
+    );
+    let routes = routes.add(
+        post("/v1/sessions", "openSession", "Opens a session")
+            .scope(Scope::Control)
+            .answers(&[(201, "The session is open and stored.")])
+            .problems(&[429, 501, 503]),
+        sessions::open,
+    );
+    let routes = routes.add(
+        get("/v1/search", "searchSessions", "Searches titles, inputs and outputs for a text")
+            .notes("Searches what this daemon keeps of the sessions that the token sees, for about 250 ms. `next` \
+                    continues an incomplete search.")
+            .problems(&[422, 429, 503]),
+        search::search,
+    );
+    let routes = routes.add(
+        post(
+            "/v1/sessions/{id}/relocate",
+            "relocateSession",
+            "Makes a host take over a session whose files no host has",
+        )
+        .scope(Scope::Admin)
+        .notes("The token must see all sessions. Requests about the session are answered with 503, since its files are \
+                on a storage that no running host has. Its agent begins anew: an entry `host.fact` has `context: lost`."),
+        hosts::relocate,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/usage",
+            "usage",
+            "Returns the usage of turns by day and agent",
+        )
+        .notes("The token must see all sessions. Has its agents.")
+        .problems(&[403, 503]),
+        operate::usage,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/tokens",
+            "listTokens",
+            "Lists the valid tokens without their text",
+        )
+        .scope(Scope::Admin)
+        .problems(&[503]),
+        tokens::list,
+    );
+    let routes = routes.add(
+        post("/v1/tokens", "makeToken", "Creates a token")
+            .scope(Scope::Admin)
+            .notes("It has at most the rights of the token that creates it, and ends with it.")
+            .answers(&[(201, "Only this answer has the text of the token.")])
+            .problems(&[429, 500, 503]),
+        tokens::make,
+    );
+    let routes = routes.add(
+        delete(
+            "/v1/tokens/{id}",
+            "revokeToken",
+            "Revokes a token and those that it created",
+        )
+        .scope(Scope::Admin)
+        .notes("Their streams end within a second.")
+        .problems(&[404, 500, 503]),
+        tokens::revoke,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/rules",
+            "listRules",
+            "Lists the lasting rules, the oldest first",
+        )
+        .scope(Scope::Control)
+        .answers(&[(200, "Rules of the agents that the token may use.")]),
+        rules::list,
+    );
+    let routes = routes.add(
+        delete("/v1/rules/{id}", "removeRule", "Removes a lasting rule")
+            .notes("Also needs `may_approve`. The rule approves no later request.")
+            .problems(&[403, 404, 500, 503]),
+        rules::remove,
+    );
+    let routes = routes.add(
+        post("/v1/drain", "drain", "Makes a host of the cluster hand its sessions to others")
+            .scope(Scope::Admin)
+            .notes("The host accepts no new sessions. `GET /v1/hosts` has the number of those that are left."),
+        hosts::drain,
+    );
+    let routes = routes.add(
+        post("/v1/reload", "reload", "Reads the configuration again")
+            .scope(Scope::Admin)
+            .problems(&[503]),
+        operate::reload,
+    );
+    let routes = routes.add(
+        post("/v1/stop", "stopDaemon", "Stops the daemon")
+            .scope(Scope::Admin)
+            .answers(&[(
+                202,
+                "The daemon accepts no more work, and ends within 10 s.",
+            )]),
+        operate::stop,
+    );
+    let routes = routes.add(
+        post(
+            "/v1/handover",
+            "handover",
+            "Returns a code for a browser, valid once, for a minute",
+        )
+        .scope(Scope::Admin)
+        .notes("Only for this user, over the socket."),
+        operate::handover,
+    );
+    let routes = routes.add(
+        post("/acp", "acpSay", "Receives a message of an ACP client")
+            .notes("`initialize` begins a connection and is answered by its result. Each further message names the \
+                    connection; its answer arrives by a stream. A message needs the scope that it needs on the pipe.")
+            .headers(&[CONNECTION, ("Acp-Session-Id", "The session.")])
+            .accepts("application/json")
+            .media(&["application/json"])
+            .answers(&[
+                (200, "The answer to `initialize`; the header `Acp-Connection-Id` names the connection."),
+                (202, "The message is accepted."),
+            ])
+            .problems(&[404, 408, 413, 415, 429, 503]),
+        acp::receive_message,
+    );
+    let routes = routes.add(
+        delete("/acp", "acpEnd", "Ends an ACP connection")
+            .notes("Sessions and their turns continue.")
+            .headers(&[CONNECTION])
+            .problems(&[400, 404]),
+        acp::end_connection,
+    );
+    let routes = routes.add(
+        get("/metrics", "metrics", "Returns figures for Prometheus")
+            .notes("The token must see all sessions of all agents.")
+            .media(&["text/plain"])
+            .answers(&[(200, "The text format, version 0.0.4.")])
+            .problems(&[403]),
+        operate::metrics,
+    );
+    routes.add(
+        get("/openapi.json", "openapi", "Returns this document")
+            .media(&["application/json"])
+            .answers(&[
+                (200, "OpenAPI 3.1."),
+                (304, "The client has this document."),
+            ]),
+        operate::contract,
+    )
 }
 
-/// Routes without a token, or which can receive it in their first message.
+/// Operations without a token, or which can receive it in their first message.
 fn open_routes() -> Routes {
-    Routes::default()
-        .get("/healthz", async || "ok\n")
-        .get("/readyz", operate::ready)
-        .post(handover::PATH, operate::open)
-        .get("/v1/pipe", pipe::upgrade)
-        .get("/acp", acp::open_stream)
+    const FIRST_MESSAGE: &str = "A client without a token in its header sends `{\"type\":\"auth\",\"token\":\"…\"}` first, \
+                                 within 10 s.";
+    let routes = Routes::default();
+    let routes = routes.add(
+        get("/healthz", "isAlive", "Answers if the daemon runs")
+            .access(Access::Public)
+            .media(&["text/plain"])
+            .answers(&[(200, "The daemon runs.")]),
+        async || "ok\n",
+    );
+    let routes = routes.add(
+        get(
+            "/readyz",
+            "isReady",
+            "Returns whether the daemon accepts work, and what it serves",
+        )
+        .access(Access::Handler)
+        .notes("Needs no token; more is shown to one.")
+        .answers(&[
+            (200, "The daemon accepts work."),
+            (503, "The daemon ends, or its journal cannot be written."),
+        ]),
+        operate::ready,
+    );
+    let routes = routes.add(
+        post(
+            handover::PATH,
+            "open",
+            "Returns the console for a code of `handover`",
+        )
+        .access(Access::Public)
+        .accepts("application/x-www-form-urlencoded")
+        .media(&["text/html"])
+        .answers(&[(200, "The page, with a token of its own.")])
+        .problems(&[400, 401, 403, 429, 503]),
+        operate::open,
+    );
+    let routes = routes.add(
+        get(
+            "/v1/pipe",
+            "pipe",
+            "Opens a WebSocket with the protocol itself",
+        )
+        .access(Access::Handler)
+        .notes("Messages contain whole lines of the protocol.")
+        .answers(&[(101, FIRST_MESSAGE)])
+        .problems(&[400]),
+        pipe::upgrade,
+    );
+    routes.add(
+        get("/acp", "acpListen", "Opens a stream of an ACP connection, or a connection over a WebSocket")
+            .access(Access::Handler)
+            .notes("With the header of a session its stream, otherwise the connection's: each event is a message of \
+                    JSON-RPC. With `Upgrade: websocket` each text is a message, and there are no headers. A message \
+                    needs the scope that it needs on the pipe.")
+            .headers(&[
+                ("Acp-Connection-Id", "The connection, as the answer to `initialize` names it."),
+                ("Acp-Session-Id", "The session."),
+            ])
+            .media(&["text/event-stream"])
+            .answers(&[(101, FIRST_MESSAGE), (200, "Events. Comments are heartbeats.")])
+            .problems(&[404, 406, 409, 429, 503]),
+        acp::open_stream,
+    )
 }
 
-/// Files of the console; the API does not describe them.
-fn console_routes() -> Routes {
-    Routes::default()
-        .get("/", async |headers: HeaderMap| {
-            console::INDEX.respond(&headers)
-        })
-        .get("/app.js", async |headers: HeaderMap| {
-            console::SCRIPT.respond(&headers)
-        })
-        .get("/app.css", async |headers: HeaderMap| {
-            console::STYLE.respond(&headers)
-        })
-        .get("/icon.svg", async |headers: HeaderMap| {
-            console::ICON.respond(&headers)
-        })
+/// Returns all operations of the API.
+#[cfg(test)]
+pub(crate) fn api_routes() -> Vec<Routes> {
+    vec![session_routes(), authenticated_routes(), open_routes()]
 }
 
-/// A router that records its routes: the API's description has exactly these.
-#[derive(Default)]
-struct Routes {
-    router: Router<Arc<Shared>>,
-    recorded: Vec<(&'static str, MethodFilter)>,
-}
-
-/// Defines the method of [`Routes`] for an HTTP method.
-macro_rules! add_route {
-    ($($name:ident $filter:ident),*) => {$(
-        fn $name<H: Handler<T, Arc<Shared>>, T: 'static>(
-            self,
-            path: &'static str,
-            handler: H,
-        ) -> Self {
-            self.add(path, MethodFilter::$filter, handler)
-        }
-    )*};
-}
-
-impl Routes {
-    add_route!(get GET, post POST, put PUT, patch PATCH, delete DELETE);
-
-    fn add<H: Handler<T, Arc<Shared>>, T: 'static>(
-        mut self,
-        path: &'static str,
-        method: MethodFilter,
-        handler: H,
-    ) -> Self {
-        self.recorded.push((path, method));
-        self.router = self.router.route(path, on(method, handler));
-        self
-    }
+/// Returns the files of the console, which the API does not describe.
+fn console_routes() -> Router<Arc<Shared>> {
+    let file = |asset: &'static LazyLock<console::Asset>| {
+        let respond = move |headers: HeaderMap| async move { asset.respond(&headers) };
+        on(MethodFilter::GET, respond)
+    };
+    Router::new()
+        .route("/", file(&console::INDEX))
+        .route("/app.js", file(&console::SCRIPT))
+        .route("/app.css", file(&console::STYLE))
+        .route("/icon.svg", file(&console::ICON))
 }
 
 /// Counts a request by its route; paths are too many for a metric.
@@ -274,49 +607,42 @@ pub(crate) struct SessionPath(pub(crate) SessionId);
 impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Answer<Self> {
-        let names: Path<Vec<(String, String)>> = Path::from_request_parts(parts, state)
-            .await
-            .map_err(|_| Problem::no_session())?;
-        let id = names
-            .0
-            .into_iter()
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let mut parameters = path_parameters(parts).await;
+        let id = parameters
             .find(|(name, _)| name == "id")
-            .map(|(_, id)| id);
-        let id = id
-            .and_then(|id| SessionId::new(id).ok())
+            .and_then(|(_, id)| SessionId::new(id).ok())
             .filter(|id| *id != SessionId::none());
         id.map(Self).ok_or_else(Problem::no_session)
     }
 }
 
-/// Returns another part of a path by its name.
-pub(crate) async fn part(parts: &mut Parts, wanted: &str) -> Answer<String> {
-    let names: Path<Vec<(String, String)>> = Path::from_request_parts(parts, &())
-        .await
-        .map_err(|_| Problem::not_found())?;
-    let found = names
-        .0
+/// Last parameter of a path.
+#[derive(Debug)]
+pub(crate) struct LastParameter(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for LastParameter {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Answer<Self> {
+        let last = path_parameters(parts).await.last();
+        last.map(|(_, value)| Self(value))
+            .ok_or_else(Problem::not_found)
+    }
+}
+
+/// Returns the names and values of a path's parameters; none if they cannot be read.
+async fn path_parameters(parts: &mut Parts) -> impl Iterator<Item = (String, String)> {
+    let read = Path::<Vec<(String, String)>>::from_request_parts(parts, &()).await;
+    read.map(|Path(parameters)| parameters)
+        .unwrap_or_default()
         .into_iter()
-        .find(|(name, _)| name == wanted)
-        .map(|(_, value)| value);
-    found.ok_or_else(Problem::not_found)
 }
 
 /// Parses the id of a turn.
 pub(crate) fn turn_id(text: Option<String>) -> Answer<Option<TurnId>> {
     let id = text.map(TurnId::new).transpose();
     id.map_err(|error| Problem::unprocessable(format!("the id of a turn: {error}")))
-}
-
-/// Adds the short names of members; the protocol's names stay for one version.
-fn with_short_names(mut answer: Value, names: &[(&str, &str)]) -> Value {
-    for (short, protocol) in names {
-        if let Some(value) = answer.get(protocol).cloned() {
-            answer[short] = value;
-        }
-    }
-    answer
 }
 
 /// Builds a message of these members.
@@ -419,41 +745,5 @@ where
         .map_err(Into::into)
 }
 
-type Asks = Extension<Principal>;
-type Gate = State<Arc<Shared>>;
-
 pub(crate) use acp::AcpConnections;
 pub(crate) use search::RunningSearches;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_openapi_document_describes_exactly_the_routes() {
-        let document: Value = serde_json::from_str(operate::CONTRACT).unwrap();
-        let methods = [
-            ("get", MethodFilter::GET),
-            ("post", MethodFilter::POST),
-            ("put", MethodFilter::PUT),
-            ("patch", MethodFilter::PATCH),
-            ("delete", MethodFilter::DELETE),
-        ];
-        let mut described = Vec::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (name, method) in methods {
-                if item[name].is_object() {
-                    described.push((path.as_str(), method));
-                }
-            }
-        }
-        let mut routes = [session_routes(), authenticated_routes(), open_routes()]
-            .map(|routes| routes.recorded)
-            .concat();
-        let order =
-            |(path, method): &(&str, MethodFilter)| (path.to_string(), format!("{method:?}"));
-        described.sort_by_key(order);
-        routes.sort_by_key(order);
-        assert_eq!(described, routes);
-    }
-}

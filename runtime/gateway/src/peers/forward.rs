@@ -139,12 +139,7 @@ pub(crate) async fn forward_request(
     let path = request.uri().path();
     let is_events = path.ends_with("/events");
     let is_stream = is_events || path.ends_with("/export");
-    let too_many = || Problem::too_many("the token has too many streams open");
-    let counted = if is_stream {
-        Some(principal.stream().ok_or_else(too_many)?)
-    } else {
-        None
-    };
+    let counted = is_stream.then(|| principal.stream()).transpose()?;
     let request = rewrite_request(request, new)?;
     let gone = peers.moved(id, host);
     let answered = tokio::select! {

@@ -43,22 +43,23 @@ const MAX_PAGE_SESSIONS: u32 = 1000;
 /// Limit for the sessions of a merged page, in bytes. The page must fit into a line of 1 MiB.
 const MAX_PAGE_BYTES: usize = 896 * 1024;
 
-/// Page of the sessions of one host.
+/// Page of the sessions of one host, or of all.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub(crate) struct HostPage {
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct SessionPage {
+    #[cfg_attr(
+        test,
+        schemars(with = "Vec<crate::http::operation::tests::ListedSession>")
+    )]
     pub(crate) sessions: Vec<Value>,
+    /// The `cursor` of the next page; null on the last.
     pub(crate) next: Option<String>,
-    /// Cursors of the positions after each session.
-    pub(crate) cursors: Vec<String>,
-}
-
-/// Page of the sessions of all hosts.
-#[derive(Debug, Default, Serialize)]
-pub(crate) struct MergedPage {
-    pub(crate) sessions: Vec<Value>,
-    pub(crate) next: Option<String>,
-    /// Hosts that did not respond. Their sessions are missing.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    /// Cursors of the positions after each session, for the merge with other hosts' pages.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(skip))]
+    pub(crate) cursors: Option<Vec<String>>,
+    /// Hosts that did not respond in time. Their sessions are missing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) missing: Vec<String>,
 }
 
@@ -70,7 +71,7 @@ pub(crate) async fn list_own_sessions(
     shared: &Shared,
     principal: &Principal,
     asked: SessionsList,
-) -> Answer<HostPage> {
+) -> Answer<SessionPage> {
     let (listed, cursors) = shared
         .sessions_for(principal)
         .list_with_cursors(asked)
@@ -78,16 +79,12 @@ pub(crate) async fn list_own_sessions(
     match listed.error {
         Some(error) => Err(Problem::unprocessable(error)),
         None => {
-            let sessions = listed
-                .sessions
-                .iter()
-                .flatten()
-                .map(|one| json!(one))
-                .collect();
-            Ok(HostPage {
-                sessions,
+            let sessions = listed.sessions.iter().flatten();
+            Ok(SessionPage {
+                sessions: sessions.map(|session| json!(session)).collect(),
                 next: listed.next,
-                cursors,
+                cursors: Some(cursors),
+                missing: Vec::new(),
             })
         }
     }
@@ -102,7 +99,7 @@ pub(crate) async fn list_all_sessions(
     principal: &Principal,
     peers: &dyn Peers,
     asked: SessionsList,
-) -> Answer<MergedPage> {
+) -> Answer<SessionPage> {
     let limit = asked
         .limit
         .unwrap_or(DEFAULT_PAGE_SESSIONS)
@@ -191,7 +188,7 @@ async fn fetch_host_page(
     principal: &Principal,
     host: &str,
     asked: &SessionsList,
-) -> Answer<HostPage> {
+) -> Answer<SessionPage> {
     let failed = |error: String| Problem::unavailable(format!("the host {host}: {error}"));
     let query = json!({
         "agent_id": asked.agent_id, "state": asked.state, "text": asked.text, "cursor": asked.cursor,
@@ -222,11 +219,12 @@ async fn fetch_host_page(
     if !status.is_success() {
         return Err(failed(format!("it answered {status}")));
     }
-    let page: HostPage =
+    let page: SessionPage =
         serde_json::from_slice(&body).map_err(|error| failed(error.to_string()))?;
-    if page.cursors.len() == page.sessions.len()
-        && page.cursors.iter().all(|at| cursor_time(at).is_some())
-    {
+    let is_whole = |cursors: &Vec<String>| {
+        cursors.len() == page.sessions.len() && cursors.iter().all(|at| cursor_time(at).is_some())
+    };
+    if page.cursors.as_ref().is_some_and(is_whole) {
         Ok(page)
     } else {
         Err(failed("its page has no cursors".to_owned()))
@@ -314,10 +312,10 @@ fn decode_hex(hex: &str) -> Option<String> {
 /// without a page did not respond.
 fn merge_pages(
     from: &MergedCursor,
-    found: BTreeMap<String, Option<HostPage>>,
+    found: BTreeMap<String, Option<SessionPage>>,
     limit: usize,
-) -> MergedPage {
-    let mut merged = MergedPage::default();
+) -> SessionPage {
+    let mut merged = SessionPage::default();
     let mut all = Vec::new();
     let mut positions = BTreeMap::new();
     let mut has_more = BTreeSet::new();
@@ -336,7 +334,10 @@ fn merge_pages(
             known_to = known_to.max(cursor_time(next));
             has_more.insert(host.clone());
         }
-        let sessions = page.sessions.into_iter().zip(page.cursors);
+        let sessions = page
+            .sessions
+            .into_iter()
+            .zip(page.cursors.unwrap_or_default());
         all.extend(sessions.map(|(mut one, at)| {
             if let Some(one) = one.as_object_mut() {
                 one.insert("host".to_owned(), json!(host));

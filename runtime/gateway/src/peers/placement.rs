@@ -15,13 +15,13 @@ use super::{
     forward::{self, NEW_SESSION, PEER_TIMEOUT, host_of_location, session_moved},
 };
 use crate::{
-    auth::{principal::Principal, token::Scope},
+    auth::principal::Principal,
     gateway::Shared,
     http::{
         connection::Peer,
         idempotency::{self, key_of},
         problem::{Answer, Problem},
-        routes::New,
+        routes::NewSession,
     },
 };
 
@@ -43,7 +43,7 @@ pub(crate) async fn place_session(
     principal: &Principal,
     peer: &Peer,
     headers: &HeaderMap,
-    new: &New,
+    new: &NewSession,
 ) -> Answer<SessionPlacement> {
     // Accepted from another host only: a client cannot choose the id.
     if let (Peer::OtherHost(_), Some(id)) = (peer, headers.get(NEW_SESSION)) {
@@ -56,10 +56,6 @@ pub(crate) async fn place_session(
     let Some(peers) = &shared.options.peers else {
         return Ok(SessionPlacement::Here(id));
     };
-    if principal.scope() < Scope::Control {
-        // This host refuses the request itself, without a message to others.
-        return Ok(SessionPlacement::Here(id));
-    }
     let late = |_| Problem::unavailable("no host accepted the session in time; try again");
     let placed = async {
         // A request that is repeated goes to the host that has opened the session.

@@ -1,4 +1,4 @@
-//! Each answer is what the contract says.
+//! Compares each answer with the contract. A member that the contract does not have is an error.
 
 use std::sync::LazyLock;
 
@@ -6,19 +6,36 @@ use serde_json::{Value, json};
 
 use super::Answer;
 
-static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
-    serde_json::from_str(include_str!("../../../../gateway/openapi.json")).unwrap()
+pub(super) static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
+    let mut contract =
+        serde_json::from_str(include_str!("../../../../gateway/openapi.json")).unwrap();
+    forbid_unknown_members(&mut contract);
+    contract
 });
 
-/// What any path may answer: for another host or origin, for a method or a head that it does not take.
+/// Makes the schemas of objects exact. Clients accept further members.
+fn forbid_unknown_members(schema: &mut Value) {
+    match schema {
+        Value::Array(all) => all.iter_mut().for_each(forbid_unknown_members),
+        Value::Object(object) => {
+            object.values_mut().for_each(forbid_unknown_members);
+            if object.contains_key("properties") && !object.contains_key("additionalProperties") {
+                object.insert("additionalProperties".to_owned(), json!(false));
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Statuses of all paths: of another host or origin, of an unknown method, of a long head.
 const ANYWHERE: [u16; 4] = [403, 405, 421, 431];
 
-/// Checks an answer. What is at no path of the contract is a 404, or a page.
+/// Checks an answer. A path outside of the contract has a 404, or a page of the console.
 #[track_caller]
 pub(super) fn check(method: &str, path: &str, answer: &Answer) {
     let path = path.split('?').next().unwrap();
     let Some(item) = item(path) else { return };
-    // What a browser asks before a page of another site does: none of the API's.
+    // A browser sends it before a request of another origin.
     if method == "OPTIONS" {
         return;
     }
@@ -28,7 +45,7 @@ pub(super) fn check(method: &str, path: &str, answer: &Answer) {
     if response.is_null() {
         assert!(
             ANYWHERE.contains(&status),
-            "{method} {path} answers {status}, of which the contract says nothing"
+            "{method} {path} answers {status}, which the contract does not have"
         );
         response = &CONTRACT["components"]["responses"]["Problem"];
     }
@@ -47,7 +64,7 @@ pub(super) fn check(method: &str, path: &str, answer: &Answer) {
     let other = content.find(|(kind, _)| given.starts_with(&***kind));
     let (kind, content) = other.unwrap_or(first);
     if status == 431 {
-        // The head was not read: who reads heads answers, and knows no contract.
+        // The reader of heads answers, before any route.
         return;
     }
     assert!(given.starts_with(kind), "{method} {path}: {answer:?}");
@@ -64,7 +81,7 @@ pub(super) fn check(method: &str, path: &str, answer: &Answer) {
     }
 }
 
-/// The paths of the contract have as many parts as one of them.
+/// Finds the item of a path by its parts.
 fn item(path: &str) -> Option<&'static Value> {
     let is_it = |template: &str| {
         let parts: Vec<_> = template.split('/').collect();

@@ -6,7 +6,11 @@ use flate2::read::GzDecoder;
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
-use super::{super::Home, Answer, Client, Daemon, head};
+use super::{
+    super::Home,
+    Answer, Client, Daemon, contract, head,
+    pipe::{Hub, start},
+};
 
 /// A request to a session, and the status that it has when the session is closed.
 struct SessionRequest {
@@ -143,6 +147,104 @@ fn each_path_has_one_status_for_each_state_of_a_session() {
         assert!(refused.headers.contains_key("retry-after"), "{refused:?}");
     }
     client.get(&format!("/v1/sessions/{id}")).must_be(200);
+}
+
+/// Each scope is tried against each operation of the contract, whose declaration the router enforces.
+#[test]
+fn each_operation_needs_the_scope_of_its_declaration() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let scopes = ["observe", "control", "admin"];
+    let clients = scopes.map(|scope| daemon.token(&[scope]));
+    let mut counts = [0; 3];
+    for (path, item) in contract::CONTRACT["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            let description = operation["description"].as_str().unwrap_or_default();
+            let needs = |scope: &str| description.contains(&format!("Needs the scope `{scope}`."));
+            let Some(needed) = scopes.iter().position(|scope| needs(scope)) else {
+                assert!(operation["security"].is_array(), "{method} {path}");
+                continue;
+            };
+            counts[needed] += 1;
+            let path = path.replace(['{', '}'], "");
+            let method = method.to_uppercase();
+            for client in &clients[..needed] {
+                let refused = client.ask_with(&method, &path, &[], "{}").must_be(403);
+                assert!(refused.body.contains("the token has scope"), "{refused:?}");
+            }
+            let stranger = daemon.stranger();
+            stranger.ask_with(&method, &path, &[], "{}").must_be(401);
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 5), "{counts:?}");
+    // None of them had an effect.
+    clients[2].get("/readyz").must_be(200);
+    daemon.down();
+}
+
+/// A session of another token, a removed one and none have the same answers.
+#[test]
+fn a_token_learns_nothing_of_the_sessions_of_another_one() {
+    let home = Home::new();
+    let daemon = Daemon::up(&home);
+    let owner = daemon.token(&["control", "--approve"]);
+    let outsider = daemon.token(&["control", "--approve"]);
+    let (open, removed) = (owner.open(), owner.open());
+    owner.turn(&open, "hello");
+    let remove = format!("/v1/sessions/{removed}?remove=true");
+    owner.ask_with("DELETE", &remove, &[], "").must_be(204);
+    let never = "0".repeat(32);
+    let delete = |query| ("DELETE", query, "", 404, false);
+    let requests = REQUESTS
+        .into_iter()
+        .chain([delete(""), delete("?remove=true")]);
+    for (method, path, body, ..) in requests {
+        let answers = [&open, &removed, &never].map(|id| {
+            let path = format!("/v1/sessions/{id}{}", path.replace("SHA256", SHA256));
+            let mut answer = outsider.ask_with(method, &path, &[], body);
+            answer.headers.remove("date");
+            (
+                answer.status,
+                answer.headers,
+                answer.body.replace(&**id, "ID"),
+            )
+        });
+        assert_eq!(answers[0], answers[2], "{method} {path}");
+        assert_eq!(answers[1], answers[2], "{method} {path}");
+    }
+    let mut hub = Hub::of(&outsider);
+    for message in [
+        json!({ "type": "session.attach", "after": 0 }),
+        json!({ "type": "session.history", "request_id": "r" }),
+        json!({ "type": "session.edit", "request_id": "r", "title": "t" }),
+    ] {
+        let answers = [&open, &removed, &never].map(|id| {
+            let mut message = message.clone();
+            message["session_id"] = json!(id);
+            hub.say(format!("{message}\n"));
+            hub.hear().unwrap().to_string().replace(&**id, "ID")
+        });
+        assert_eq!(answers[0], answers[2], "{message}");
+        assert_eq!(answers[1], answers[2], "{message}");
+    }
+    let forks = [&open, &removed, &never].map(|id| {
+        hub.say(format!(r#"{{"type":"session.fork","session_id":"copy","source":"{id}"}}"#) + "\n");
+        hub.hear().unwrap().to_string().replace(&**id, "ID")
+    });
+    assert!(forks.iter().all(|fork| *fork == forks[2]), "{forks:?}");
+    // A start cannot hide that an id is used, but an open and a removed session look the same.
+    let starts = [&open, &removed].map(|id| {
+        hub.say(start(id, &json!({})));
+        hub.hear().unwrap().to_string().replace(&**id, "ID")
+    });
+    assert_eq!(starts[0], starts[1]);
+    assert!(starts[0].contains(r#""reason":"exists""#), "{starts:?}");
+    // The id of a session that a key opens cannot be taken.
+    hub.say(start(&format!("key-{never}"), &json!({})));
+    let refused = hub.hear().unwrap();
+    assert_eq!(refused["reason"], "refused", "{refused}");
+    assert_eq!(refused["error"]["category"], "permission_denied");
+    daemon.down();
 }
 
 /// Sends a request with a key.

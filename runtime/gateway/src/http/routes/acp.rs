@@ -14,7 +14,6 @@ mod streams;
 use std::{convert::Infallible, sync::Arc};
 
 use axum::{
-    Extension,
     body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
@@ -29,7 +28,7 @@ use uuid::Uuid;
 
 use self::{connection::AcpConnection, streams::OpenStreamError};
 use super::{
-    Asks, Gate, Query,
+    Query,
     events::{self, BEGINNING, HEARTBEAT, Open},
     read,
     socket::{self, MessageFormat, one_line},
@@ -42,6 +41,7 @@ use crate::{
     gateway::Shared,
     http::{
         cors,
+        operation::{Accepted, RequestContext, WithStatus},
         problem::{Answer, Problem},
         session_client::SessionClient,
     },
@@ -60,15 +60,16 @@ const SESSION_HEADER: HeaderName = HeaderName::from_static("acp-session-id");
 
 /// Query of a new connection.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConnectionQuery {
-    /// Agent of new sessions. Only its sessions are listed.
+    /// Agent of new sessions; the default one if absent. Only its sessions are listed; all if absent.
     agent: Option<String>,
 }
 
 /// Handles GET: opens a WebSocket, or a stream of an existing connection.
 pub(super) async fn open_stream(
-    State(shared): Gate,
+    State(shared): State<Arc<Shared>>,
     Query(query): Query<ConnectionQuery>,
     request: Request,
 ) -> Answer<Response> {
@@ -97,9 +98,7 @@ pub(super) async fn open_stream(
         // The session need not be open yet: clients open its stream first.
         SessionClient::join(&shared.sessions_for(&principal), session).await?;
     }
-    let counted = principal
-        .stream()
-        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let counted = principal.stream()?;
     let session = session.map(|session| session.as_str().to_owned());
     let wake = connection
         .streams()
@@ -154,8 +153,7 @@ async fn upgrade(shared: Arc<Shared>, query: ConnectionQuery, request: Request) 
 
 /// Handles POST: receives one message.
 pub(super) async fn receive_message(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    RequestContext { shared, principal }: RequestContext,
     Query(query): Query<ConnectionQuery>,
     request: Request,
 ) -> Answer<Response> {
@@ -251,12 +249,11 @@ pub(super) async fn receive_message(
 
 /// Handles DELETE: closes a connection.
 pub(super) async fn end_connection(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    RequestContext { shared, principal }: RequestContext,
     headers: HeaderMap,
-) -> Answer<StatusCode> {
+) -> Answer<Accepted> {
     find_connection(&shared, &principal, &headers)?.end();
-    Ok(StatusCode::ACCEPTED)
+    Ok(WithStatus(()))
 }
 
 /// Returns a media type without its parameters.

@@ -2,63 +2,96 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use axum::{
-    Extension, Json,
-    extract::{Path as PathParams, State},
-};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use trunkline_protocol::{Resume, SessionEntry, SessionStart};
+use axum::Json;
+use serde::{Deserialize, Serialize};
+use trunkline_protocol::{AgentEntry, Resume, SessionEntry, SessionStart};
 
-use super::{Asks, Gate, Query, with_short_names};
+use super::{LastParameter, Query};
 use crate::{
     auth::principal::Principal,
     gateway::Shared,
-    http::problem::{Answer, Problem},
+    http::{
+        operation::RequestContext,
+        problem::{Answer, Problem},
+    },
 };
 
 /// Number of an agent's conversations that are searched for one to continue, the newest first.
 const MAX_SEARCHED: u32 = 1000;
 
-pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Json<Value> {
+/// Agents that a token may use.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct AgentList {
+    agents: Vec<AgentEntry>,
+    /// Agent of a session that names none.
+    default: Option<String>,
+    /// Folder of each agent, by its id. Only for this user's own requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    work_dirs: Option<BTreeMap<String, String>>,
+}
+
+pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Json<AgentList> {
     let mut agents = trunkline_relay::list_agents(&shared.host).await;
     agents.retain(|agent| principal.may_have(&agent.id));
     let default = shared
         .host
         .default_agent()
         .filter(|id| principal.may_have(id));
-    let mut answer = json!({ "agents": agents, "default": default });
-    if matches!(principal, Principal::User) {
-        answer["work_dirs"] = json!(work_dirs(&shared, &principal));
-    }
-    Json(answer)
+    let is_user = matches!(principal, Principal::User);
+    Json(AgentList {
+        agents,
+        default,
+        work_dirs: is_user.then(|| work_dirs(&shared, &principal)),
+    })
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ConversationsQuery {
+    /// Only conversations of this directory.
     cwd: Option<String>,
+    /// Maximum number; the agent's adapter sets it if absent.
     limit: Option<u32>,
+}
+
+/// A conversation that an agent itself keeps.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+struct Conversation {
+    /// The agent's own id, which a new session names to continue it.
+    id: String,
+    agent: String,
+    #[serde(flatten)]
+    entry: SessionEntry,
+}
+
+/// Conversations of an agent.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ConversationList {
+    conversations: Vec<Conversation>,
 }
 
 /// Lists the conversations that an agent itself keeps.
 pub(super) async fn conversations(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    PathParams(agent): PathParams<String>,
+    context: RequestContext,
+    LastParameter(agent): LastParameter,
     Query(query): Query<ConversationsQuery>,
-) -> Answer<Json<Value>> {
-    if !principal.may_have(&agent) || shared.host.agent(&agent).is_none() {
+) -> Answer<Json<ConversationList>> {
+    if !context.principal.may_have(&agent) || context.shared.host.agent(&agent).is_none() {
         return Err(Problem::no_agent(&agent));
     }
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let listed = sessions.list_conversations(&agent, query.cwd, query.limit);
-    let names = [("id", "native_session_id"), ("agent", "agent_id")];
-    let conversations = listed.await?.into_iter();
-    let conversations: Vec<_> = conversations
-        .map(|conversation| with_short_names(json!(conversation), &names))
-        .collect();
-    Ok(Json(json!({ "conversations": conversations })))
+    let conversation = |entry: SessionEntry| Conversation {
+        id: entry.native_session_id.clone(),
+        agent: entry.agent_id.clone().unwrap_or_default(),
+        entry,
+    };
+    let conversations = listed.await?.into_iter().map(conversation).collect();
+    Ok(Json(ConversationList { conversations }))
 }
 
 /// Makes a new session continue a conversation that the agent lists, in the folder of the

@@ -1,6 +1,6 @@
 //! The changes of all sessions that a token sees as Server-Sent Events: a snapshot, then each change.
 
-use axum::{Extension, extract::State, http::HeaderMap, response::Response};
+use axum::{http::HeaderMap, response::Response};
 use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::json;
@@ -8,23 +8,27 @@ use tokio::time::{Instant, sleep_until};
 use trunkline_sessions::{ChangeGap, ChangeReader, SessionKey, Sessions};
 
 use super::{
-    Asks, Gate, Query,
+    Query,
     events::{GATHER, HEARTBEAT, ReadEvents, answer_events, write_event},
 };
-use crate::http::problem::{Answer, Problem};
+use crate::http::{
+    operation::RequestContext,
+    problem::{Answer, Problem},
+};
 
 /// Most changes that are looked at before a write.
 const MAX_BATCH: usize = 256;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ResumeQuery {
+    /// Position of the last event that the client has.
     after: Option<String>,
 }
 
 pub(super) async fn stream_changes(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     Query(from): Query<ResumeQuery>,
     headers: HeaderMap,
 ) -> Answer<Response> {
@@ -35,7 +39,7 @@ pub(super) async fn stream_changes(
         ),
         None => from.after.as_deref(),
     };
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let mut changes = sessions.changes();
     let phase = match last.map(str::trim).filter(|last| !last.is_empty()) {
         Some(last) => changes
@@ -49,7 +53,7 @@ pub(super) async fn stream_changes(
         phase,
         again: Instant::now(),
     };
-    answer_events(shared, principal, reader)
+    answer_events(context, reader)
 }
 
 /// The next part of a stream of changes.

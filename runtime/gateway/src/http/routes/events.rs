@@ -1,17 +1,9 @@
 //! Server-Sent Events: the entries of a session, each once, after the last one that a client has.
 
-use std::{
-    borrow::Cow,
-    convert::Infallible,
-    future::Future,
-    sync::{Arc, LazyLock},
-    time::Duration,
-};
+use std::{borrow::Cow, convert::Infallible, future::Future, sync::LazyLock, time::Duration};
 
 use axum::{
-    Extension,
     body::Body,
-    extract::State,
     http::{HeaderMap, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -23,11 +15,10 @@ use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
 use trunkline_sessions::{Entry, EntryItem, EntryListener, without_path};
 
-use super::{Asks, Gate, Query, SessionPath};
-use crate::{
-    auth::principal::Principal,
-    gateway::Shared,
-    http::problem::{Answer, Problem},
+use super::{Query, SessionPath};
+use crate::http::{
+    operation::RequestContext,
+    problem::{Answer, Problem},
 };
 
 /// Interval of comments on an idle stream, so that no proxy closes it.
@@ -47,17 +38,19 @@ pub(super) static BEGINNING: LazyLock<Bytes> =
     LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct From {
+pub(super) struct EventsQuery {
+    /// Number of the last entry that the client has.
     after: Option<u64>,
+    /// Epoch of that entry; 409 if the journal has another one there.
     epoch: Option<u64>,
 }
 
 pub(super) async fn stream_entries(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(from): Query<From>,
+    Query(from): Query<EventsQuery>,
     headers: HeaderMap,
 ) -> Answer<Response> {
     let after =
@@ -76,7 +69,7 @@ pub(super) async fn stream_entries(
         role: Some(Role::Observe),
         ..SessionAttach::default()
     };
-    let (attached, listener) = shared.sessions_for(&principal).attach(&id, &attach).await?;
+    let (attached, listener) = context.sessions().attach(&id, &attach).await?;
     if attached.state == Some(SessionState::Closed) && attach.after >= attached.last_seq {
         // The session is closed: a browser does not reconnect after this.
         return Ok(StatusCode::NO_CONTENT.into_response());
@@ -87,7 +80,7 @@ pub(super) async fn stream_entries(
         again: Instant::now(),
     };
     // A client that reads slowly polls later, and gets the entries of the journal then.
-    answer_events(shared, principal, reader)
+    answer_events(context, reader)
 }
 
 /// A source of the events of a stream.
@@ -102,13 +95,10 @@ pub(super) trait ReadEvents: Send + 'static {
 /// Answers with the events of a source, until it ends, the token is revoked or the daemon ends. The
 /// stream has no task of its own, since there may be many that are idle.
 pub(super) fn answer_events(
-    shared: Arc<Shared>,
-    principal: Principal,
+    RequestContext { shared, principal }: RequestContext,
     source: impl ReadEvents,
 ) -> Answer<Response> {
-    let counted = principal
-        .stream()
-        .ok_or_else(|| Problem::too_many("the token has too many streams open"))?;
+    let counted = principal.stream()?;
     let open = (Open::new(shared.metrics.streams.clone()), counted);
     let begin = stream::iter([Ok(BEGINNING.clone())]);
     let state = (source, open, shared, principal);

@@ -3,9 +3,7 @@
 use std::io;
 
 use axum::{
-    Extension,
     body::Body,
-    extract::State,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -15,43 +13,49 @@ use serde::Deserialize;
 use trunkline_protocol::SessionId;
 use trunkline_sessions::ExportFormat;
 
-use super::{Asks, Gate, Query, SessionPath, blocking};
-use crate::http::problem::{Answer, Problem};
+use super::{Query, SessionPath, blocking};
+use crate::http::{
+    operation::RequestContext,
+    problem::{Answer, Problem},
+};
 
 /// Maximum length of the session's id in the name of its file, in characters.
 const MAX_NAME: usize = 100;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct ExportParameters {
+pub(super) struct ExportQuery {
+    /// Form of the file.
     #[serde(default)]
-    format: Format,
+    format: ExportedForm,
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]
+#[cfg_attr(test, derive(serde::Serialize, schemars::JsonSchema), schemars(inline))]
 #[serde(rename_all = "lowercase")]
-enum Format {
+enum ExportedForm {
+    /// Each entry on a line, and a `lag` for lost entries.
     #[default]
     Jsonl,
+    /// The conversation, for people.
     Markdown,
 }
 
 /// Sends a session as lines or as a document, one piece at a time as the client reads. A browser
 /// saves it and never shows it as a page.
 pub(super) async fn export(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(ExportParameters { format }): Query<ExportParameters>,
+    Query(ExportQuery { format }): Query<ExportQuery>,
 ) -> Answer<Response> {
     let (written, media_type, ending) = match format {
-        Format::Jsonl => (ExportFormat::Json, "application/jsonl", "jsonl"),
-        Format::Markdown => (ExportFormat::Markdown, "text/markdown; charset=utf-8", "md"),
+        ExportedForm::Jsonl => (ExportFormat::Json, "application/jsonl", "jsonl"),
+        ExportedForm::Markdown => (ExportFormat::Markdown, "text/markdown; charset=utf-8", "md"),
     };
-    let export = shared.sessions_for(&principal).export(&id, written).await?;
-    let too_many = || Problem::too_many("the token has too many streams open");
-    let counted = principal.stream().ok_or_else(too_many)?;
-    let ended = shared.ending_for(&principal);
+    let export = context.sessions().export(&id, written).await?;
+    let counted = context.principal.stream()?;
+    let ended = context.shared.ending_for(&context.principal);
     let pieces = stream::unfold(Some((export, ended, counted)), async |state| {
         let (mut export, mut ended, counted) = state?;
         let next = blocking(move || {

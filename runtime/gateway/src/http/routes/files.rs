@@ -3,9 +3,9 @@
 use std::{fmt, time::Duration};
 
 use axum::{
-    Extension, Json as Answered,
+    Json,
     body::Body,
-    extract::{Request, State},
+    extract::Request,
     http::{HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -13,21 +13,19 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::body::Body as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
     time::timeout,
 };
-use trunkline_protocol::{HostBody, HostMessage, UserInput};
 
-use super::{Asks, Gate, Query, SessionPath, blocking, inputs, part};
+use super::{LastParameter, Query, SessionPath, blocking, inputs};
 use crate::{
-    auth::{authorizer::authorize, token::hex},
+    auth::token::hex,
     http::{
+        operation::{Created, RequestContext, WithStatus},
         problem::{Answer, Problem},
-        session_client::SessionClient,
-        uploads::MAX_UPLOAD,
+        uploads::{MAX_UPLOAD, UploadError},
     },
 };
 
@@ -41,36 +39,45 @@ const UPLOAD_PAUSE: Duration = Duration::from_secs(30);
 const CHUNK: usize = 64 * 1024;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Label {
+pub(super) struct DownloadQuery {
+    /// Name under which a browser saves the file.
     name: Option<String>,
 }
 
 /// The label of an upload, and its owner.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct NewFile {
+pub(super) struct UploadQuery {
+    /// Label of the file, never a path.
     name: Option<String>,
-    /// True if the journal has the file at once, whether or not an input names it.
+    /// True if the session has the file until it is removed, whether or not an input names it.
     #[serde(default)]
     keep: bool,
 }
 
+/// A whole upload.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct UploadedFile {
+    #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Sha256"))]
+    sha256: String,
+    /// Size in bytes.
+    size: u64,
+    /// Label of the file.
+    name: Option<String>,
+}
+
 /// Receives a file for a later input of the session.
 pub(super) async fn take(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(new): Query<NewFile>,
+    Query(new): Query<UploadQuery>,
     request: Request,
-) -> Answer<Response> {
-    // Only a client that may send inputs can use a file.
-    authorize(
-        &shared,
-        &principal,
-        &HostMessage::new(id.clone(), HostBody::UserInput(UserInput::default())),
-        None,
-    )?;
+) -> Answer<Created<UploadedFile>> {
+    let RequestContext { shared, principal } = &context;
     let name = new.name.map(|name| base_name(&name));
     let size = request.body().size_hint().exact();
     if size.is_some_and(|size| size > MAX_UPLOAD) {
@@ -80,30 +87,26 @@ pub(super) async fn take(
     let token = principal.token_id().map(str::to_owned);
     let upload = blocking(move || uploads.begin(&session, token.as_deref(), size)).await?;
     // The room is reserved first: a removal of the session from now on cancels the upload.
-    drop(SessionClient::join_open(&shared.sessions_for(&principal), &id).await?);
+    drop(context.join_open(&id).await?);
     let mut file = tokio::fs::File::from_std(upload.reopen()?);
     let body = request.into_body().into_data_stream();
     let is_cancelled = || upload.is_cancelled();
     let received = receive(body, &mut file, upload.max_bytes(), is_cancelled).await?;
-    let answer = json!({ "sha256": received.sha256, "size": received.size, "name": name });
     let uploads = shared.uploads.clone();
-    let sha256 = received.sha256.clone();
-    blocking(move || uploads.keep(upload, &received.sha256, name.as_deref())).await?;
+    let kept = UploadedFile { name, ..received };
+    let keep = move || {
+        uploads.keep(upload, &kept.sha256, kept.name.as_deref())?;
+        Ok::<_, UploadError>(kept)
+    };
+    let kept = blocking(keep).await?;
     if new.keep {
-        inputs::move_to_journal(&shared, &shared.sessions_for(&principal), &id, &sha256).await?;
+        inputs::move_to_journal(shared, &context.sessions(), &id, &kept.sha256).await?;
     }
-    Ok((StatusCode::CREATED, Answered(answer)).into_response())
+    Ok(WithStatus(Json(kept)))
 }
 
 fn too_large() -> Problem {
     Problem::too_large(format!("a file may have {MAX_UPLOAD} bytes"))
-}
-
-/// A whole upload.
-#[derive(Debug)]
-struct ReceivedUpload {
-    sha256: String,
-    size: u64,
 }
 
 /// Writes the parts of an upload to its file, within [`UPLOAD_TIME`].
@@ -112,7 +115,7 @@ async fn receive<E: fmt::Display>(
     file: &mut (impl AsyncWrite + Unpin),
     max_bytes: u64,
     is_cancelled: impl Fn() -> bool,
-) -> Answer<ReceivedUpload> {
+) -> Answer<UploadedFile> {
     let late = |why: String| Problem::new(StatusCode::REQUEST_TIMEOUT, why);
     let all = async {
         let mut hash = hmac_sha256::Hash::new();
@@ -137,7 +140,11 @@ async fn receive<E: fmt::Display>(
         }
         file.flush().await?;
         let sha256 = hex(&hash.finalize());
-        Ok(ReceivedUpload { sha256, size })
+        Ok(UploadedFile {
+            sha256,
+            size,
+            name: None,
+        })
     };
     timeout(UPLOAD_TIME, all).await.unwrap_or_else(|_| {
         let whole = UPLOAD_TIME.as_secs() / 60;
@@ -161,25 +168,19 @@ fn base_name(name: &str) -> String {
 /// Sends a file that the agent gave, or that an input has named. A browser saves it and never shows
 /// it as a page.
 pub(super) async fn give(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(label): Query<Label>,
-    request: Request,
+    LastParameter(sha256): LastParameter,
+    Query(label): Query<DownloadQuery>,
 ) -> Answer<Response> {
-    let (mut parts, _) = request.into_parts();
-    let sha256 = part(&mut parts, "sha256").await?;
     let none = || {
         Problem::new(
             StatusCode::NOT_FOUND,
             "the session has no file of this SHA-256",
         )
     };
-    let path = shared
-        .sessions_for(&principal)
-        .file(&id, &sha256)
-        .await?
-        .ok_or_else(none)?;
+    let path = context.sessions().file(&id, &sha256).await?;
+    let path = path.ok_or_else(none)?;
     let file = tokio::fs::File::open(path).await.map_err(|_| none())?;
     let size = file.metadata().await.map_err(|_| none())?.len();
     let body = stream::unfold(file, async |mut file| {

@@ -2,17 +2,19 @@
 
 use std::time::Duration;
 
-use axum::{Extension, Json, extract::State, http::StatusCode};
-use serde::Deserialize;
+use axum::Json as Body;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use super::{Asks, Gate, SessionPath};
+use super::{Json, SessionPath};
 use crate::{
-    auth::{authentication::require_scope, token::Scope},
     gateway::Shared,
-    http::problem::{Answer, Problem},
-    peers::{Peers, SessionLocation, forward::PEER_TIMEOUT},
+    http::{
+        operation::{Accepted, RequestContext, WithStatus},
+        problem::{Answer, Problem},
+    },
+    peers::{HostState, Peers, SessionLocation, forward::PEER_TIMEOUT},
 };
 
 /// Default time for a host to hand its sessions over.
@@ -20,26 +22,24 @@ const DEADLINE: u64 = 5 * 60 * 1000;
 
 /// Body of a request to drain a host.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct Drain {
+    /// Host that drains; the one that receives the request if absent.
     host: Option<String>,
+    /// Time for turns to end; 5 minutes if absent.
     deadline_ms: Option<u64>,
 }
 
 /// Makes a host hand its sessions to others.
-pub(super) async fn drain(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    Json(drain): Json<Drain>,
-) -> Answer<StatusCode> {
-    require_scope(&principal, Scope::Admin)?;
-    let peers = others(&shared)?;
+pub(super) async fn drain(context: RequestContext, Json(drain): Json<Drain>) -> Answer<Accepted> {
+    let peers = others(&context.shared)?;
     let deadline = Duration::from_millis(drain.deadline_ms.unwrap_or(DEADLINE));
     peers
         .drain(drain.host.as_deref(), deadline)
         .await
         .map_err(Problem::unprocessable)?;
-    Ok(StatusCode::ACCEPTED)
+    Ok(WithStatus(()))
 }
 
 /// Returns the other hosts of the cluster.
@@ -49,17 +49,23 @@ fn others(shared: &Shared) -> Answer<&dyn Peers> {
     shared.options.peers.as_deref().ok_or_else(alone)
 }
 
+/// Result of a relocation.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Relocated {
+    /// Host that has the session.
+    host: String,
+}
+
 /// Makes a host take over a session whose files are on a storage that no host has. Its agent starts
 /// anew there.
 ///
 /// No host has the session's record open, so its owner is unknown: the principal must see all
 /// sessions.
 pub(super) async fn relocate(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    RequestContext { shared, principal }: RequestContext,
     SessionPath(id): SessionPath,
-) -> Answer<Json<Value>> {
-    require_scope(&principal, Scope::Admin)?;
+) -> Answer<Body<Relocated>> {
     if !principal.sees_all() {
         return Err(Problem::forbidden(
             "the token does not see all sessions, and this may be any of them",
@@ -82,33 +88,37 @@ pub(super) async fn relocate(
         SessionLocation::Unavailable { .. } => {
             let failed =
                 |why| Problem::unavailable(format!("no host has taken the session over: {why}"));
-            Ok(Json(
-                json!({ "host": peers.relocate(&id).await.map_err(failed)? }),
-            ))
+            let host = peers.relocate(&id).await.map_err(failed)?;
+            Ok(Body(Relocated { host }))
         }
     }
 }
 
+/// Hosts of the cluster.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct HostList {
+    #[cfg_attr(test, schemars(with = "Vec<HostState>"))]
+    hosts: Vec<Value>,
+}
+
 /// Lists the hosts with the agents that the principal may use. Load and number of sessions are
 /// visible only to a principal that sees all sessions.
-pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Json<Value> {
-    let mut hosts = shared
-        .options
-        .peers
-        .as_ref()
-        .map(|peers| peers.hosts())
-        .unwrap_or_default();
+pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Body<HostList> {
+    let peers = shared.options.peers.as_ref();
+    let mut hosts = peers.map(|peers| peers.hosts()).unwrap_or_default();
     hosts.sort_by(|one, other| one.id.cmp(&other.id));
     let sees_all = principal.sees_all();
-    let mut told = Vec::with_capacity(hosts.len());
-    for mut host in hosts {
+    let visible = |mut host: HostState| {
         host.agents.retain(|agent| principal.may_have(agent));
         let mut host = json!(host);
         if !sees_all && let Some(host) = host.as_object_mut() {
             host.remove("sessions");
             host.remove("load");
         }
-        told.push(host);
-    }
-    Json(json!({ "hosts": told }))
+        host
+    };
+    Body(HostList {
+        hosts: hosts.into_iter().map(visible).collect(),
+    })
 }

@@ -3,26 +3,23 @@
 
 use std::path::PathBuf;
 
-use axum::{
-    Extension, Json as Body,
-    extract::State,
-    http::{HeaderMap, StatusCode},
-    response::{IntoResponse, Response},
-};
-use serde::Deserialize;
-use serde_json::{Map, Value, json, value::RawValue};
+use axum::{Json as Body, http::HeaderMap};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, value::RawValue};
 use trunkline_protocol::{
-    AdapterBody, Channel, FileInput, HostBody, HostMessage, InputLimits, InputMode, MessageId,
-    RelayBody, SessionId, Sha256, TurnId, UserInput,
+    AdapterBody, Channel, FileInput, InputLimits, InputMode, MessageId, RelayBody, SessionId,
+    Sha256, TurnId, UserInput,
 };
 use trunkline_sessions::{EntryBody, Sessions, Submission, without_path};
 
-use super::{Asks, Gate, Json, Query, SessionPath, blocking, requests::settings_update, turn_id};
+#[cfg(test)]
+use super::requests::ChangedOptions;
+use super::{Json, Query, SessionPath, blocking, requests::settings_update, turn_id};
 use crate::{
-    auth::authorizer::authorize,
     gateway::Shared,
     http::{
         idempotency,
+        operation::{EitherAnswer, RequestContext, WithStatus},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
         uploads::UploadError,
@@ -36,26 +33,36 @@ const TEXT: usize = 1024 * 1024;
 const FILES: usize = 16;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Given {
+pub(super) struct NewInput {
     content: String,
-    /// SHA-256 of each uploaded file.
+    /// Uploaded files.
     #[serde(default)]
-    files: Vec<GivenFile>,
+    #[cfg_attr(test, schemars(length(max = FILES)))]
+    files: Vec<NamedFile>,
     /// Running turn that the input steers.
     steer: Option<String>,
+    /// Id of the input, as `Idempotency-Key`.
     message_id: Option<String>,
     /// Limits of the turn; the stricter one of these and the session's counts.
+    #[cfg_attr(test, schemars(
+        with = "Option<InputLimits>",
+        extend("unevaluatedProperties" = false)
+    ))]
     limits: Option<Map<String, Value>>,
     /// Settings that change with the input, from its turn on.
+    #[cfg_attr(test, schemars(with = "Option<ChangedOptions>"))]
     options: Option<Map<String, Value>>,
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(untagged)]
-enum GivenFile {
-    Digest(String),
-    SessionPath {
+enum NamedFile {
+    Digest(#[cfg_attr(test, schemars(with = "crate::http::operation::tests::Sha256"))] String),
+    Labelled {
+        #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Sha256"))]
         sha256: String,
         name: Option<String>,
         mime_type: Option<String>,
@@ -63,9 +70,45 @@ enum GivenFile {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct How {
+pub(super) struct InputQuery {
+    /// `end`: the answer waits for the end of the turn.
+    #[cfg_attr(test, schemars(extend("enum" = ["end"])))]
     wait: Option<String>,
+}
+
+/// An input that the journal has.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct TakenInput {
+    turn_id: Option<TurnId>,
+    message_id: MessageId,
+    /// Entry of the input.
+    seq: u64,
+    /// State of the turn. Only the turn of a repeated input can have ended.
+    state: InputState,
+    /// True if the journal had the input before.
+    duplicate: bool,
+    /// End of the turn, if it has ended and the journal has the entry.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(test, schemars(with = "Option<crate::http::operation::tests::Entry>"))]
+    end: Option<Box<RawValue>>,
+}
+
+/// An input whose turn has ended.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct EndedTurn {
+    turn_id: TurnId,
+    message_id: MessageId,
+    /// Entry of the input.
+    seq: u64,
+    /// End of the turn.
+    #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Entry"))]
+    end: Box<RawValue>,
+    /// Output of the agent, up to 1 MiB.
+    text: String,
 }
 
 /// Accepted input, stored in the journal.
@@ -76,32 +119,24 @@ struct AcceptedInput {
 }
 
 /// The state of the turn that an input began or steered.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "lowercase")]
 enum InputState {
     Queued,
     Running,
     Ended,
 }
 
-impl InputState {
-    fn as_str(&self) -> &'static str {
-        match self {
-            Self::Queued => "queued",
-            Self::Running => "running",
-            Self::Ended => "ended",
-        }
-    }
-}
-
 pub(super) async fn take(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(how): Query<How>,
+    Query(query): Query<InputQuery>,
     headers: HeaderMap,
-    Json(given): Json<Given>,
-) -> Answer<Response> {
-    let waits = match how.wait.as_deref() {
+    Json(new): Json<NewInput>,
+) -> Answer<EitherAnswer<Body<EndedTurn>, WithStatus<202, Body<TakenInput>>>> {
+    let RequestContext { shared, principal } = &context;
+    let waits = match query.wait.as_deref() {
         None => false,
         Some("end") => true,
         Some(other) => {
@@ -110,37 +145,32 @@ pub(super) async fn take(
             )));
         }
     };
-    let message_id = message_id(&headers, given.message_id)?;
-    let steer = turn_id(given.steer)?;
+    let message_id = message_id(&headers, new.message_id)?;
+    let steer = turn_id(new.steer)?;
     let mode = steer.as_ref().map(|_| InputMode::Steer);
-    if steer.is_some() && (given.limits.is_some() || given.options.is_some()) {
+    if steer.is_some() && (new.limits.is_some() || new.options.is_some()) {
         return Err(Problem::unprocessable(
             "`limits` and `options` are for a new turn; leave them out beside `steer`",
         ));
     }
     let input = UserInput {
-        content: given.content,
+        content: new.content,
         message_id: Some(message_id.clone()),
         mode,
-        limits: given.limits.map(input_limits).transpose()?,
-    };
-    let message = HostMessage::new(id.clone(), input);
-    authorize(&shared, &principal, &message, None)?;
-    let HostBody::UserInput(input) = message.body else {
-        unreachable!("the message was made of an input");
+        limits: new.limits.map(input_limits).transpose()?,
     };
     shared.takes_work()?;
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let mut client = SessionClient::join(&sessions, &id).await?;
     if steer.is_some() && steer != client.attached.turn_id {
         return Err(Problem::conflict("the turn that steer names does not run"));
     }
-    let settings = given.options.map(|options| {
+    let settings = new.options.map(|options| {
         let agent = &client.attached.agent_id;
-        settings_update(&shared, &principal, &id, agent, &options).map(Box::new)
+        settings_update(&context, &id, agent, &options).map(Box::new)
     });
     let settings = settings.transpose()?;
-    let files = named_files(&shared, &sessions, &id, given.files).await?;
+    let files = named_files(shared, &sessions, &id, new.files).await?;
     let submission = Submission {
         input,
         files,
@@ -164,28 +194,30 @@ pub(super) async fn take(
             _ if steer.is_none() && client.attached.turn_id.is_some() => (InputState::Queued, None),
             _ => (InputState::Running, None),
         };
-        let mut answer = json!({
-            "turn_id": turn,
-            "message_id": message_id,
-            "seq": seq,
-            "state": state.as_str(),
-            "duplicate": is_duplicate,
-        });
-        if let Some(end) = end {
-            answer["end"] = serde_json::to_value(end).unwrap_or_default();
-        }
-        return Ok((StatusCode::ACCEPTED, Body(answer)).into_response());
+        return Ok(EitherAnswer::Second(WithStatus(Body(TakenInput {
+            turn_id: turn,
+            message_id,
+            seq,
+            state,
+            duplicate: is_duplicate,
+            end,
+        }))));
     }
-    let Some(turn) = turn else {
+    let Some(turn_id) = turn else {
         return Err(Problem::conflict("the input began no turn"));
     };
-    let end = tokio::select! {
-        end = end_of(client, &sessions, &id, &turn, is_duplicate.then_some(seq)) => end?,
-        () = shared.known_tokens.ended(&principal) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
+    let (end, text) = tokio::select! {
+        end = end_of(client, &sessions, &id, &turn_id, is_duplicate.then_some(seq)) => end?,
+        () = shared.known_tokens.ended(principal) => return Err(Problem::unauthorized("the token was revoked, or has expired")),
         () = shared.ending() => return Err(Problem::unavailable("the daemon ends; the turn's end is in the events")),
     };
-    let told = json!({ "turn_id": turn, "message_id": message_id, "seq": seq, "end": end.0, "text": end.1 });
-    Ok((StatusCode::OK, Body(told)).into_response())
+    Ok(EitherAnswer::First(Body(EndedTurn {
+        turn_id,
+        message_id,
+        seq,
+        end,
+        text,
+    })))
 }
 
 /// Returns the id of an input, by which the session recognizes a repeated one.
@@ -232,7 +264,7 @@ async fn named_files(
     shared: &Shared,
     sessions: &Sessions,
     id: &SessionId,
-    named: Vec<GivenFile>,
+    named: Vec<NamedFile>,
 ) -> Answer<Vec<FileInput>> {
     if named.len() > FILES {
         return Err(Problem::unprocessable(format!(
@@ -242,8 +274,8 @@ async fn named_files(
     let mut files = Vec::new();
     for file in named {
         let (sha256, name, mime_type) = match file {
-            GivenFile::Digest(sha256) => (sha256, None, None),
-            GivenFile::SessionPath {
+            NamedFile::Digest(sha256) => (sha256, None, None),
+            NamedFile::Labelled {
                 sha256,
                 name,
                 mime_type,

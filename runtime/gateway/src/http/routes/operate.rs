@@ -1,27 +1,32 @@
 //! The daemon itself: the principal, readiness, metrics, usage, reload and stop.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
 
 use axum::{
-    Extension, Form, Json,
+    Form, Json,
     extract::{FromRequest, Request, State},
-    http::{HeaderValue, StatusCode, header},
+    http::header,
     response::{IntoResponse, Response},
 };
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
 
-use super::{Asks, Gate, Query, blocking};
+use super::{Query, blocking};
 use crate::{
     auth::{
-        authentication::{optional_principal, require_scope},
+        authentication::optional_principal,
         caller::UNPROVEN,
         principal::Principal,
         token::{NewToken, Scope},
     },
+    gateway::{DailyUsage, Shared},
     http::{
         connection::Peer,
         console, cors,
+        listener::ListenerSummary,
+        operation::{Accepted, EitherAnswer, RequestContext, WithStatus},
         problem::{Answer, Problem},
     },
 };
@@ -36,53 +41,109 @@ const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 366;
 
-pub(super) async fn me(State(shared): Gate, Extension(principal): Asks) -> Json<Value> {
+/// Principal of a token.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Me {
+    scope: Scope,
+    /// True if it answers permissions.
+    may_approve: bool,
+    /// Begins `by` in what the principal sends.
+    name: String,
+    /// Agents that it may use; null for all.
+    agents: Option<Vec<String>>,
+    /// True if it sees the sessions of other tokens.
+    sees_all: bool,
+    /// Version of the daemon.
+    version: String,
+}
+
+pub(super) async fn me(RequestContext { shared, principal }: RequestContext) -> Json<Me> {
     let visitor = principal.visitor();
-    Json(json!({
-        "scope": principal.scope(),
-        "may_approve": principal.may_approve(),
-        "name": visitor.as_ref().map_or("user", |visitor| &visitor.author),
-        "agents": visitor.as_ref().and_then(|visitor| visitor.agents.clone()),
-        "sees_all": visitor.as_ref().is_none_or(|visitor| visitor.sees_all),
-        "version": shared.options.version,
-    }))
+    let visitor = visitor.as_deref();
+    Json(Me {
+        scope: principal.scope(),
+        may_approve: principal.may_approve(),
+        name: visitor.map_or("user", |visitor| &visitor.author).to_owned(),
+        agents: visitor.and_then(|visitor| visitor.agents.clone()),
+        sees_all: visitor.is_none_or(|visitor| visitor.sees_all),
+        version: shared.options.version.clone(),
+    })
+}
+
+/// State of the daemon.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+enum DaemonState {
+    /// Accepts work.
+    Ready,
+    /// Ends, and accepts no more work.
+    Draining,
+    /// Cannot write its journal.
+    ReadOnly,
+}
+
+/// State of the daemon, and what it serves.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Readiness {
+    state: DaemonState,
+    version: String,
+    /// Number of agents that the token may use. Absent without a token.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agents: Option<usize>,
+    /// Number of sessions in the journal. Only for a token that sees all sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sessions: Option<usize>,
+    /// Listeners of the daemon; null before it serves them. Only for a token that sees all sessions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    listeners: Option<Vec<ListenerSummary>>,
 }
 
 /// Reports whether the daemon takes work, and to a client with a token what it serves.
-pub(super) async fn ready(State(shared): Gate, request: Request) -> Answer<Response> {
-    let trouble = shared.sessions.journal().trouble();
-    let (status, state) = match (shared.takes_work(), &trouble) {
-        (Err(_), _) => (StatusCode::SERVICE_UNAVAILABLE, "draining"),
-        (Ok(()), Some(_)) => (StatusCode::SERVICE_UNAVAILABLE, "read_only"),
-        (Ok(()), None) => (StatusCode::OK, "ready"),
+pub(super) async fn ready(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+) -> Answer<EitherAnswer<Json<Readiness>, WithStatus<503, Json<Readiness>>>> {
+    let state = match (shared.takes_work(), shared.sessions.journal().trouble()) {
+        (Err(_), _) => DaemonState::Draining,
+        (Ok(()), Some(_)) => DaemonState::ReadOnly,
+        (Ok(()), None) => DaemonState::Ready,
     };
-    let mut answer = json!({ "state": state, "version": shared.options.version });
+    let mut answer = Readiness {
+        state,
+        version: shared.options.version.clone(),
+        agents: None,
+        sessions: None,
+        listeners: None,
+    };
     let peer = cors::peer(request.extensions())?;
     if let Some(principal) = optional_principal(&shared, &peer, request.headers()).await {
         let principal = principal?;
         let agents = shared.host.agents().into_iter();
         let agents = agents.filter(|agent| principal.may_have(&agent.config.id));
-        answer["agents"] = json!(agents.count());
+        answer.agents = Some(agents.count());
         if principal.sees_all() {
-            answer["sessions"] = json!(shared.sessions.journal().sessions());
-            answer["listeners"] = json!(shared.listeners.get());
+            answer.sessions = Some(shared.sessions.journal().sessions());
+            answer.listeners = shared.listeners.get().cloned();
         }
     }
-    Ok((status, Json(answer)).into_response())
+    Ok(match state {
+        DaemonState::Ready => EitherAnswer::First(Json(answer)),
+        DaemonState::Draining | DaemonState::ReadOnly => {
+            EitherAnswer::Second(WithStatus(Json(answer)))
+        }
+    })
 }
 
 pub(super) async fn contract() -> Response {
-    (
-        [(
-            header::CONTENT_TYPE,
-            HeaderValue::from_static("application/json"),
-        )],
-        CONTRACT,
-    )
-        .into_response()
+    ([(header::CONTENT_TYPE, "application/json")], CONTRACT).into_response()
 }
 
-pub(super) async fn metrics(State(shared): Gate, Extension(principal): Asks) -> Answer<Response> {
+pub(super) async fn metrics(
+    RequestContext { shared, principal }: RequestContext,
+) -> Answer<Response> {
     if !principal.sees_all() {
         return Err(Problem::forbidden(
             "the figures are of all sessions and agents, which the token does not see",
@@ -100,73 +161,98 @@ pub(super) async fn metrics(State(shared): Gate, Extension(principal): Asks) -> 
         &hosts,
         &counters,
     );
-    let kind = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+    let kind = "text/plain; version=0.0.4; charset=utf-8";
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Span {
+pub(super) struct UsageQuery {
+    /// Number of days; 30 if absent.
+    #[cfg_attr(test, schemars(range(min = 1, max = MOST_DAYS)))]
     days: Option<u32>,
+}
+
+/// Usage of turns.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct UsageReport {
+    /// One for each day and agent with a turn.
+    days: Vec<DailyUsage>,
 }
 
 /// Returns the usage of the agents that the principal may use.
 pub(super) async fn usage(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    Query(span): Query<Span>,
-) -> Answer<Json<Value>> {
+    RequestContext { shared, principal }: RequestContext,
+    Query(query): Query<UsageQuery>,
+) -> Answer<Json<UsageReport>> {
     if principal.visitor().is_some_and(|visitor| !visitor.sees_all) {
         return Err(Problem::forbidden(
             "what was used is of all sessions, which the token does not see",
         ));
     }
-    let days = span.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
+    let days = query.days.unwrap_or(DAYS).clamp(1, MOST_DAYS);
     let since = SystemTime::now() - Duration::from_secs(u64::from(days) * 24 * 60 * 60);
     let operate = shared.operate.clone();
-    let mut used = blocking(move || operate.usage(since).map_err(Problem::unavailable)).await?;
-    used.retain(|day| principal.may_have(&day.agent));
-    Ok(Json(json!({ "days": used })))
+    let mut days = blocking(move || operate.usage(since).map_err(Problem::unavailable)).await?;
+    days.retain(|day| principal.may_have(&day.agent));
+    Ok(Json(UsageReport { days }))
 }
 
-pub(super) async fn reload(State(shared): Gate, Extension(principal): Asks) -> Answer<Json<Value>> {
-    require_scope(&principal, Scope::Admin)?;
-    let operate = shared.operate.clone();
-    let told = blocking(move || operate.reload().map_err(Problem::unprocessable)).await?;
-    Ok(Json(json!({ "reloaded": told })))
+/// Result of a reload.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Reloaded {
+    /// Summary of the changes, for people.
+    reloaded: String,
 }
 
-pub(super) async fn stop(State(shared): Gate, Extension(principal): Asks) -> Answer<StatusCode> {
-    require_scope(&principal, Scope::Admin)?;
-    shared.operate.stop();
-    Ok(StatusCode::ACCEPTED)
+pub(super) async fn reload(context: RequestContext) -> Answer<Json<Reloaded>> {
+    let operate = context.shared.operate.clone();
+    let reload = move || operate.reload().map_err(Problem::unprocessable);
+    let reloaded = blocking(reload).await?;
+    Ok(Json(Reloaded { reloaded }))
+}
+
+pub(super) async fn stop(context: RequestContext) -> Accepted {
+    context.shared.operate.stop();
+    WithStatus(())
+}
+
+/// Code for a browser.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct Handover {
+    code: String,
 }
 
 /// Creates a code for a browser. Only this user gets one, over the socket.
 pub(super) async fn handover(
-    State(shared): Gate,
-    Extension(principal): Asks,
-) -> Answer<Json<Value>> {
+    RequestContext { shared, principal }: RequestContext,
+) -> Answer<Json<Handover>> {
     match principal {
-        Principal::User => Ok(Json(json!({ "code": shared.codes.create() }))),
+        Principal::User => Ok(Json(Handover {
+            code: shared.codes.create(),
+        })),
         Principal::Bearer(_) => Err(Problem::forbidden(
-            "a code is given over the socket alone: `trunkline open`",
+            "only the socket of this user gives a code: run `trunkline open`",
         )),
     }
 }
 
 #[derive(Debug, Deserialize)]
-struct Given {
+struct RedeemedCode {
     code: String,
 }
 
 /// Exchanges a code for the console with a token. The page's address contains no secret.
-pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
+pub(super) async fn open(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let is_proven = match cors::peer(request.extensions()) {
         Ok(Peer::Network(_, caller, _)) => caller.is_proven().await,
         peer => peer.map(|_| true),
     };
-    let Ok(Form(given)) = Form::<Given>::from_request(request, &()).await else {
+    let Ok(Form(redeemed)) = Form::<RedeemedCode>::from_request(request, &()).await else {
         return Problem::bad_request("a code is needed").into_response();
     };
     match is_proven {
@@ -174,7 +260,7 @@ pub(super) async fn open(State(shared): Gate, request: Request) -> Response {
         Ok(false) => return Problem::forbidden(UNPROVEN).into_response(),
         Err(problem) => return problem.into_response(),
     }
-    if !shared.codes.redeem(&given.code) {
+    if !shared.codes.redeem(&redeemed.code) {
         return Problem::unauthorized(
             "this code was used, or is older than a minute: run `trunkline open` again",
         )

@@ -1,29 +1,26 @@
 //! Messages to a session besides inputs: stops, answers to requests, changes of settings.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use axum::{
-    Extension, Json as Body,
-    extract::{FromRequest, Request, State},
-    http::StatusCode,
-};
-use serde::Deserialize;
+use axum::Json as Body;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use trunkline_host::policy::Pattern;
 use trunkline_protocol::{
-    AdapterBody, Category, HostBody, HostMessage, RelayBody, SessionId, SessionUpdate, Stop,
+    AdapterBody, Category, HostBody, RelayBody, RequestDecided, RequestId, SessionId,
+    SessionUpdate, Stop,
 };
 use trunkline_sessions::{AnswerNote, EntryBody, controls_display};
 
-use super::{Asks, Gate, Json, SessionPath, all_read, message, part, turn_id, with_short_names};
+use super::{Json, LastParameter, SessionPath, all_read, message, turn_id};
 use crate::{
     auth::{
         authorizer::{authorize, may_set, no_approval},
-        principal::Principal,
+        lasting_rules::StoredRule,
     },
-    gateway::Shared,
     http::{
+        operation::{Accepted, RequestContext, WithStatus},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
     },
@@ -36,26 +33,41 @@ const MAX_DISPLAY_NAME: usize = 64;
 const DECISION_TIMEOUT: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
+pub(super) struct StopTurn {
+    /// Turn that stops; the running one if absent.
     turn_id: Option<String>,
 }
 
+/// Members of an answer to a permission or a question.
+#[derive(Debug, Deserialize)]
+#[cfg_attr(
+    test,
+    derive(schemars::JsonSchema),
+    schemars(inline, schema_with = "crate::http::operation::tests::request_answer")
+)]
+pub(super) struct RequestAnswer(Map<String, Value>);
+
+/// A decided request.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Decided"))]
+pub(super) struct DecidedRequest {
+    id: RequestId,
+    #[serde(flatten)]
+    decided: RequestDecided,
+    /// Lasting rule of `always`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rule: Option<StoredRule>,
+}
+
 pub(super) async fn stop(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Json(which): Json<Which>,
-) -> Answer<StatusCode> {
-    let turn = turn_id(which.turn_id)?;
-    let body: HostBody = Stop::default().into();
-    authorize(
-        &shared,
-        &principal,
-        &HostMessage::new(id.clone(), body.clone()),
-        None,
-    )?;
-    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
+    Json(stopped): Json<StopTurn>,
+) -> Answer<Accepted> {
+    let turn = turn_id(stopped.turn_id)?;
+    let client = context.join_open(&id).await?;
     let open: Vec<_> = client
         .attached
         .turn_id
@@ -68,23 +80,20 @@ pub(super) async fn stop(
         }
         None if open.is_empty() => Err(Problem::conflict("no turn runs")),
         _ => {
-            client.send(turn, body).await?;
-            Ok(StatusCode::ACCEPTED)
+            client.send(turn, Stop::default()).await?;
+            Ok(WithStatus(()))
         }
     }
 }
 
 /// Answers a permission or a question. The first answer decides; a later one learns who did.
 pub(super) async fn answer(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    request: Request,
-) -> Answer<Body<Value>> {
-    let (mut parts, body) = request.into_parts();
-    let request = part(&mut parts, "request").await?;
-    let Json(mut members): Json<Map<String, Value>> =
-        Json::from_request(Request::from_parts(parts, body), &()).await?;
+    LastParameter(request): LastParameter,
+    Json(RequestAnswer(mut members)): Json<RequestAnswer>,
+) -> Answer<Body<DecidedRequest>> {
+    let RequestContext { shared, principal } = &context;
     let has = |name: &str| members.contains_key(name);
     let kind = if has("values") || has("cancelled") {
         "input.response"
@@ -98,7 +107,7 @@ pub(super) async fn answer(
     let note = take_note(&mut members)?;
     members.insert("request_id".to_owned(), json!(request));
     let message = message(&id, kind, members)?;
-    authorize(&shared, &principal, &message, None)?;
+    authorize(shared, principal, &message, None)?;
     if note.always.is_some() {
         if shared.options.peers.is_some() {
             let detail = "hosts of a cluster keep no lasting rules; answer without `always`, or add the pattern to `permission.allow` of the agent";
@@ -106,8 +115,8 @@ pub(super) async fn answer(
         }
         shared.rules.require_room().await?;
     }
-    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
-    let decided = decide(shared, principal, client, request, message.body, note);
+    let client = context.join_open(&id).await?;
+    let decided = decide(context, client, request, message.body, note);
     // A task, since a client that leaves must not separate a rule from its answer.
     let decided = tokio::spawn(decided).await;
     decided.map_err(|_| Problem::unavailable("the daemon ends"))?
@@ -147,13 +156,12 @@ fn take_note(members: &mut Map<String, Value>) -> Answer<AnswerNote> {
 
 /// Sends an answer, waits for the decision, and saves the rule that it came with.
 async fn decide(
-    shared: Arc<Shared>,
-    principal: Principal,
+    RequestContext { shared, principal }: RequestContext,
     mut client: SessionClient,
     request: String,
     body: HostBody,
     note: AnswerNote,
-) -> Answer<Body<Value>> {
+) -> Answer<Body<DecidedRequest>> {
     let own = client.name().map(str::to_owned);
     let has_rule = note.always.is_some();
     client.answer(body, note).await?;
@@ -205,8 +213,7 @@ async fn decide(
             "the request was decided{by} before, or is not open"
         )));
     }
-    let shown = serde_json::to_value(&decided).unwrap_or_default();
-    let mut shown = with_short_names(shown, &[("id", "request_id")]);
+    let mut rule = None;
     if let Some(pattern) = &decided.always {
         let by = own.as_deref().unwrap_or_default();
         let saved = shared.rules.add(&client.attached.agent_id, pattern, by);
@@ -216,37 +223,47 @@ async fn decide(
                 "the request was approved, but no rule saved: {why}"
             ))
         };
-        shown["rule"] = json!(saved.await.map_err(approved_only)?);
+        rule = Some(saved.await.map_err(approved_only)?);
     }
-    Ok(Body(shown))
+    Ok(Body(DecidedRequest {
+        id: decided.request_id.clone(),
+        decided,
+        rule,
+    }))
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Settings {
+pub(super) struct ChangedSettings {
+    #[cfg_attr(test, schemars(with = "ChangedOptions"))]
     options: Map<String, Value>,
 }
 
+/// Changed options of a session.
+#[cfg(test)]
+#[derive(schemars::JsonSchema)]
+#[schemars(
+    rename = "Options",
+    schema_with = "crate::http::operation::tests::update_options"
+)]
+pub(super) struct ChangedOptions;
+
 pub(super) async fn update(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Json(settings): Json<Settings>,
-) -> Answer<StatusCode> {
-    // The scope counts before the session is looked up.
-    let scope = HostMessage::new(id.clone(), HostBody::from(SessionUpdate::default()));
-    authorize(&shared, &principal, &scope, None)?;
-    let client = SessionClient::join_open(&shared.sessions_for(&principal), &id).await?;
+    Json(settings): Json<ChangedSettings>,
+) -> Answer<Accepted> {
+    let client = context.join_open(&id).await?;
     let agent = &client.attached.agent_id;
-    let update = settings_update(&shared, &principal, &id, agent, &settings.options)?;
+    let update = settings_update(&context, &id, agent, &settings.options)?;
     client.send(None, update).await?;
-    Ok(StatusCode::ACCEPTED)
+    Ok(WithStatus(()))
 }
 
 /// Returns a change of settings that the principal may make in a session of this agent.
 pub(super) fn settings_update(
-    shared: &Shared,
-    principal: &Principal,
+    RequestContext { shared, principal }: &RequestContext,
     id: &SessionId,
     agent: &str,
     options: &Map<String, Value>,

@@ -1,34 +1,37 @@
 //! Lasting rules: listed and removed. They are saved by answers.
 
-use axum::{
-    Extension, Json as Body,
-    extract::{Request, State},
-    http::StatusCode,
-};
-use serde_json::{Value, json};
+use axum::{Json as Body, response::NoContent};
+use serde::Serialize;
 
-use super::{Asks, Gate, part};
+use super::LastParameter;
 use crate::{
-    auth::{authentication::require_scope, authorizer::no_approval, token::Scope},
-    http::problem::{Answer, Problem},
+    auth::{authorizer::no_approval, lasting_rules::StoredRule},
+    http::{
+        operation::RequestContext,
+        problem::{Answer, Problem},
+    },
 };
 
-pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Answer<Body<Value>> {
-    require_scope(&principal, Scope::Control)?;
+/// Lasting rules, the oldest first.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct RuleList {
+    rules: Vec<StoredRule>,
+}
+
+pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Body<RuleList> {
     let mut rules = shared.rules.list().await;
     rules.retain(|rule| principal.may_have(&rule.agent));
-    Ok(Body(json!({ "rules": rules })))
+    Body(RuleList { rules })
 }
 
 pub(super) async fn remove(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    request: Request,
-) -> Answer<StatusCode> {
+    RequestContext { shared, principal }: RequestContext,
+    LastParameter(id): LastParameter,
+) -> Answer<NoContent> {
     if !principal.may_approve() {
         return Err(Problem::forbidden(no_approval(&principal)));
     }
-    let id = part(&mut request.into_parts().0, "id").await?;
     // A task, since a client that leaves must not interrupt it.
     let removed = tokio::spawn(async move {
         let may_have = |agent: &str| principal.may_have(agent);
@@ -37,5 +40,5 @@ pub(super) async fn remove(
     removed
         .await
         .map_err(|_| Problem::unavailable("the daemon ends"))??;
-    Ok(StatusCode::NO_CONTENT)
+    Ok(NoContent)
 }

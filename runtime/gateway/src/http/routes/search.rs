@@ -5,51 +5,70 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use axum::{Extension, Json as Body, extract::State};
-use serde::Deserialize;
-use serde_json::{Value, json};
-use trunkline_sessions::SearchQuery;
+use axum::Json as Body;
+use serde::{Deserialize, Serialize};
+use trunkline_sessions::{SearchPage, SearchQuery};
 
-use super::{Asks, Gate, Query, blocking, sessions::own_host};
-use crate::http::problem::{Answer, Problem};
+use super::{Query, blocking, sessions::own_host};
+use crate::http::{
+    operation::RequestContext,
+    problem::{Answer, Problem},
+};
 
 /// Maximum number of searches at a time, of one token and of all.
 const MAX_TOKEN_SEARCHES: usize = 2;
 const MAX_SEARCHES: usize = 4;
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchParameters {
+    /// Text, found without regard of case. No character has a special meaning. At most 256 bytes.
+    #[cfg_attr(test, schemars(length(min = 1, max = 256)))]
     q: String,
+    /// Only sessions of this agent.
     agent: Option<String>,
+    /// Maximum number of hits; 50 if absent, 200 at most.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     limit: Option<usize>,
+    /// The `next` of the previous answer.
     after: Option<String>,
+}
+
+/// Hits that were found within the time.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct SearchAnswer {
+    #[serde(flatten)]
+    page: SearchPage,
+    /// This host, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
 }
 
 /// Searches titles, inputs and outputs, within the budget of one request.
 pub(super) async fn search(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     Query(parameters): Query<SearchParameters>,
-) -> Answer<Body<Value>> {
-    let running = shared.searches.begin(principal.token_id())?;
+) -> Answer<Body<SearchAnswer>> {
+    let shared = &context.shared;
+    let running = shared.searches.begin(context.principal.token_id())?;
     let query = SearchQuery {
         text: parameters.q,
         agent: parameters.agent,
         limit: parameters.limit,
         after: parameters.after,
     };
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let page = blocking(move || {
         // It counts until it ends, also if the client has left.
         let _running = running;
         sessions.search(&query)
     });
-    let mut page = json!(page.await?);
-    if let Some(host) = own_host(&shared) {
-        page["host"] = json!(host);
-    }
-    Ok(Body(page))
+    Ok(Body(SearchAnswer {
+        page: page.await?,
+        host: own_host(shared),
+    }))
 }
 
 /// The searches that run, by token; `None` is the user.

@@ -1,40 +1,37 @@
 //! Sessions: open, list, show, read, copy, edit and close.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Extension, Json as Body,
-    extract::State,
-    http::{HeaderMap, HeaderValue, StatusCode, header},
-    response::{IntoResponse, Response},
+    http::{HeaderMap, StatusCode, header},
+    response::{NoContent, Response},
 };
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json, value::RawValue};
+use serde_json::{Map, Value, value::RawValue};
 use tokio::time::{Instant, sleep};
 use trunkline_protocol::{
-    AdapterBody, HostBody, HostMessage, HubMessage, RequestId, SessionAttached, SessionClose,
+    AdapterBody, CopiedContext, HostBody, HostMessage, RequestId, SessionAttached, SessionClose,
     SessionEdit, SessionFork, SessionId, SessionState, SessionsList,
 };
 use trunkline_sessions::{EntryBody, HistoryRange, RemoveError, StreamItem, without_path};
 
-use super::{
-    Asks, Gate, Json, Query, SessionPath, agents::continue_conversation, all_read, blocking,
-    message, with_short_names,
-};
+use super::{Json, Query, SessionPath, agents::continue_conversation, all_read, blocking, message};
 use crate::{
     auth::{
-        authorizer::{authorize, authorize_hub_message, may_set},
+        authorizer::{authorize, may_set},
         principal::Principal,
     },
     gateway::Shared,
     http::{
         connection::Peer,
         idempotency::{self, key_of},
+        operation::{CreatedAt, EitherAnswer, RequestContext, WithStatus},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
     },
     peers::{
-        list,
+        list::{self, SessionPage},
         placement::{self, SessionPlacement},
     },
 };
@@ -49,23 +46,49 @@ const LEAVES: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_millis(100);
 
 #[derive(Debug, Serialize, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(crate) struct New {
+pub(crate) struct NewSession {
+    /// The agent; the default one if absent.
     pub(crate) agent: Option<String>,
-    /// The agent's own conversation that the session continues.
+    /// The agent's own conversation that the session continues, with its history, in its folder; one
+    /// that `listConversations` lists.
     #[serde(skip_serializing_if = "Option::is_none")]
     native_session_id: Option<String>,
     #[serde(default)]
+    #[cfg_attr(
+        test,
+        schemars(schema_with = "crate::http::operation::tests::start_options")
+    )]
     options: Map<String, Value>,
 }
 
+/// A session that a request has created.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct CreatedSession {
+    id: SessionId,
+    agent: String,
+}
+
+/// A session that a request has created as a copy.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct ForkedSession {
+    id: SessionId,
+    agent: String,
+    /// What the agent of the copy gets: a copy of its own conversation, or a new one with a
+    /// transcript; null if there is no turn to copy.
+    copied: Option<CopiedContext>,
+}
+
 pub(super) async fn open(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     Extension(peer): Extension<Peer>,
     headers: HeaderMap,
-    Json(mut new): Json<New>,
-) -> Answer<Response> {
+    Json(mut new): Json<NewSession>,
+) -> Answer<EitherAnswer<CreatedAt<CreatedSession>, Response>> {
+    let RequestContext { shared, principal } = &context;
     shared.takes_work()?;
     let own = || {
         let default = shared
@@ -95,21 +118,21 @@ pub(super) async fn open(
             "hosts of a cluster share no conversations of agents, so `native_session_id` has no effect here",
         ));
     }
-    let id = match placement::place_session(&shared, &principal, &peer, &headers, &new).await? {
+    let id = match placement::place_session(shared, principal, &peer, &headers, &new).await? {
         SessionPlacement::Here(id) => id,
-        SessionPlacement::Answered(response) => return Ok(response),
+        SessionPlacement::Answered(response) => return Ok(EitherAnswer::Second(response)),
     };
     let mut options = new.options;
     options
         .keys()
-        .try_for_each(|name| may_set(&shared, &principal, &agent, name))?;
+        .try_for_each(|name| may_set(shared, principal, &agent, name))?;
     let title = match options.remove("title") {
         None => None,
         Some(Value::String(title)) => Some(title),
-        Some(_) => return Err(Problem::unprocessable("title is a text")),
+        Some(_) => return Err(Problem::unprocessable("`title` must be a string")),
     };
     let message = message(&id, "session.start", options.clone())?;
-    authorize(&shared, &principal, &message, Some(&agent))?;
+    authorize(shared, principal, &message, Some(&agent))?;
     all_read(&options, &message)?;
     let HostBody::SessionStart(mut start) = message.body else {
         return Err(Problem::failed("the message is no session.start"));
@@ -120,13 +143,23 @@ pub(super) async fn open(
                 "`native_session_id` and the option `resume` name two conversations; leave one out",
             ));
         }
-        continue_conversation(&shared, &principal, &agent, native, &mut start).await?;
+        continue_conversation(shared, principal, &agent, native, &mut start).await?;
     }
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     if key_of(&headers)?.is_some() || matches!(peer, Peer::OtherHost(_)) {
         // The answer to an earlier request of this key may be lost.
         if let Ok(known) = SessionClient::join(&sessions, &id).await {
-            return opened_before(&id, &known.attached, &agent);
+            let other = known.attached.agent_id;
+            if other != agent {
+                return Err(Problem::unprocessable(format!(
+                    "Idempotency-Key: an earlier request opened a session of the agent {other} with this key; \
+                     use a new key for each request"
+                )));
+            }
+            return Ok(EitherAnswer::First(created_at(
+                &id.clone(),
+                CreatedSession { id, agent },
+            )));
         }
     }
     let mut listener = sessions.start(&id, &agent, *start, None, title.as_deref())?;
@@ -136,59 +169,43 @@ pub(super) async fn open(
             "the journal does not store the session in time",
         ));
     }
-    Ok(created(&id, &json!({ "id": id, "agent": agent })))
+    Ok(EitherAnswer::First(created_at(
+        &id.clone(),
+        CreatedSession { id, agent },
+    )))
 }
 
-/// Returns the answer to a repeated request, whose session exists.
-fn opened_before(id: &SessionId, session: &SessionAttached, agent: &str) -> Answer<Response> {
-    if session.agent_id != agent {
-        let other = &session.agent_id;
-        return Err(Problem::unprocessable(format!(
-            "Idempotency-Key: an earlier request opened a session of the agent {other} with this key; \
-             use a new key for each request"
-        )));
-    }
-    Ok(created(id, &json!({ "id": id, "agent": agent })))
-}
-
-/// Answer to a request that has created a session.
-fn created(id: &SessionId, body: &Value) -> Response {
-    let mut response = (StatusCode::CREATED, Body(body)).into_response();
-    if let Ok(location) = HeaderValue::from_str(&format!("/v1/sessions/{id}")) {
-        response.headers_mut().insert(header::LOCATION, location);
-    }
-    response
+/// Returns the answer to a request that has created a session.
+fn created_at<T>(id: &SessionId, body: T) -> CreatedAt<T> {
+    let location = format!("/v1/sessions/{id}");
+    WithStatus(([(header::LOCATION, location)], Body(body)))
 }
 
 /// Body of a request for a fork.
 #[derive(Debug, Default, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct ForkBody {
-    /// Last entry of the copy; `None` for all.
+    /// Last entry of the copy; the source's if absent.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     seq: Option<u64>,
 }
 
 /// Opens a session as a copy of another one.
 pub(super) async fn fork(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(source): SessionPath,
     headers: HeaderMap,
     Json(copy): Json<ForkBody>,
-) -> Answer<Response> {
-    shared.takes_work()?;
-    let id = idempotency::session_id(&principal, &headers, Some(&source))?;
+) -> Answer<CreatedAt<ForkedSession>> {
+    context.shared.takes_work()?;
+    let id = idempotency::session_id(&context.principal, &headers, Some(&source))?;
     let fork = SessionFork {
         source: source.to_string(),
         seq: copy.seq,
         ..SessionFork::default()
     };
-    authorize_hub_message(
-        &shared,
-        &principal,
-        &HubMessage::new(id.clone(), fork.clone()),
-    )?;
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let before = match key_of(&headers)? {
         Some(_) => SessionClient::join(&sessions, &id).await.ok(),
         None => None,
@@ -197,95 +214,103 @@ pub(super) async fn fork(
         Some(before) => before.attached,
         None => sessions.fork(&id, fork).await?.0,
     };
-    let body = json!({ "id": id, "agent": attached.agent_id, "copied": attached.copied });
-    Ok(created(&id, &body))
+    let forked = ForkedSession {
+        id: id.clone(),
+        agent: attached.agent_id,
+        copied: attached.copied,
+    };
+    Ok(created_at(&id, forked))
 }
 
 /// Body of a request for an edit.
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
 pub(super) struct EditBody {
+    /// At most 200 bytes, without characters that control the display; an empty title removes it.
     title: Option<String>,
+    /// True if lists leave the session out.
     archived: Option<bool>,
 }
 
 /// Changes the title of a session, or archives it.
 pub(super) async fn edit(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
     Json(edit): Json<EditBody>,
-) -> Answer<StatusCode> {
+) -> Answer<NoContent> {
     let edit = SessionEdit {
         request_id: request()?,
         title: edit.title,
         archived: edit.archived,
     };
-    authorize_hub_message(
-        &shared,
-        &principal,
-        &HubMessage::new(id.clone(), edit.clone()),
-    )?;
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     // An unknown session has a status of its own.
     drop(SessionClient::join(&sessions, &id).await?);
     match sessions.edit(&id, edit).await.error {
         Some(why) => Err(Problem::unprocessable(why)),
-        None => Ok(StatusCode::NO_CONTENT),
+        None => Ok(NoContent),
     }
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Which {
-    #[serde(alias = "agent_id")]
+pub(super) struct ListQuery {
+    /// Only sessions of this agent.
     agent: Option<String>,
+    /// As `agent`; removed in a later version.
+    #[cfg_attr(test, schemars(extend("deprecated" = true)))]
+    agent_id: Option<String>,
+    /// Only sessions in this state.
+    #[cfg_attr(test, schemars(with = "Option<SessionState>"))]
     state: Option<String>,
+    /// Only sessions with this text in title or id.
     text: Option<String>,
+    /// The `next` of the previous page.
     cursor: Option<String>,
+    /// Only sessions of this directory.
     cwd: Option<String>,
+    /// `true`: only archived sessions; otherwise only the others.
     archived: Option<bool>,
+    /// Maximum number; 50 if absent, 1,000 at most.
     limit: Option<u32>,
 }
 
 pub(super) async fn listed(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    RequestContext { shared, principal }: RequestContext,
     Extension(peer): Extension<Peer>,
-    Query(which): Query<Which>,
-) -> Answer<Body<Value>> {
-    let state = which.state.as_deref().map(state_of).transpose()?;
+    Query(query): Query<ListQuery>,
+) -> Answer<Body<SessionPage>> {
+    let state = query.state.as_deref().map(state_of).transpose()?;
     let asked = SessionsList {
-        agent_id: which.agent,
+        agent_id: query.agent.or(query.agent_id),
         state,
-        text: which.text,
-        cursor: which.cursor,
-        cwd: which.cwd,
-        archived: which.archived,
-        limit: which.limit,
+        text: query.text,
+        cursor: query.cursor,
+        cwd: query.cwd,
+        archived: query.archived,
+        limit: query.limit,
         ..SessionsList::new(request()?)
     };
-    let mut answer = match (&shared.options.peers, peer) {
-        // The other host merges it with further lists.
-        (_, Peer::OtherHost(_)) => {
-            json!(list::list_own_sessions(&shared, &principal, asked).await?)
+    let is_from_other_host = matches!(peer, Peer::OtherHost(_));
+    let mut page = match &shared.options.peers {
+        Some(peers) if !is_from_other_host => {
+            list::list_all_sessions(&shared, &principal, &**peers, asked).await?
         }
-        (Some(peers), _) => {
-            json!(list::list_all_sessions(&shared, &principal, &**peers, asked).await?)
-        }
-        (None, _) => {
-            let listed = list::list_own_sessions(&shared, &principal, asked).await?;
-            json!({ "sessions": listed.sessions, "next": listed.next })
-        }
+        _ => list::list_own_sessions(&shared, &principal, asked).await?,
     };
-    for session in answer["sessions"].as_array_mut().into_iter().flatten() {
-        *session = with_short_names(session.take(), SHORT_NAMES);
+    if !is_from_other_host {
+        // Only the merge of lists uses them.
+        page.cursors = None;
     }
-    Ok(Body(answer))
+    for session in &mut page.sessions {
+        // The protocol's names stay for one version.
+        session["id"] = session["session_id"].clone();
+        session["agent"] = session["agent_id"].clone();
+    }
+    Ok(Body(page))
 }
-
-/// Names of a session and its agent in answers, and in the protocol.
-const SHORT_NAMES: &[(&str, &str)] = &[("id", "session_id"), ("agent", "agent_id")];
 
 fn state_of(text: &str) -> Answer<SessionState> {
     let known = [
@@ -307,23 +332,35 @@ fn request() -> Answer<RequestId> {
     RequestId::new("http").map_err(|error| Problem::failed(error.to_string()))
 }
 
+/// State of a session, as `session.attached` of the protocol.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Session"))]
+pub(super) struct ShownSession {
+    id: SessionId,
+    agent: String,
+    #[serde(flatten)]
+    attached: SessionAttached,
+    /// Pattern that allows exactly the open permission of this id, for `always`. Has no permission that
+    /// no pattern expresses.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    always_patterns: BTreeMap<String, String>,
+    /// Host that has the session, if there are several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<String>,
+}
+
 pub(super) async fn show(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-) -> Answer<Body<Value>> {
-    let client = SessionClient::join(&shared.sessions_for(&principal), &id).await?;
-    let shown = serde_json::to_value(&client.attached).unwrap_or_default();
-    let mut shown = with_short_names(shown, SHORT_NAMES);
-    shown["id"] = json!(id);
-    let patterns = client.exact_rules().await;
-    if !patterns.is_empty() {
-        shown["always_patterns"] = json!(patterns);
-    }
-    if let Some(own) = own_host(&shared) {
-        shown["host"] = json!(own);
-    }
-    Ok(Body(shown))
+) -> Answer<Body<ShownSession>> {
+    let client = SessionClient::join(&context.sessions(), &id).await?;
+    Ok(Body(ShownSession {
+        always_patterns: client.exact_rules().await,
+        host: own_host(&context.shared),
+        id,
+        agent: client.attached.agent_id.clone(),
+        attached: client.attached,
+    }))
 }
 
 /// Returns the id of this host among several.
@@ -336,24 +373,49 @@ pub(super) fn own_host(shared: &Shared) -> Option<String> {
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct HistoryParameters {
+pub(super) struct HistoryQuery {
+    /// Number of the first entry.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     from: Option<u64>,
+    /// Reads the last entries before this number, or at the `end`. Not with `from`.
+    #[cfg_attr(
+        test,
+        schemars(with = "Option<crate::http::operation::tests::EntryOrEnd>")
+    )]
     before: Option<String>,
+    /// Maximum number of entries.
+    #[cfg_attr(test, schemars(range(min = 1)))]
     limit: Option<u64>,
+}
+
+/// A page of a session's entries.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct EntryPage {
+    /// The entries in their order.
+    #[cfg_attr(test, schemars(with = "Vec<crate::http::operation::tests::Entry>"))]
+    entries: Vec<Box<RawValue>>,
+    /// The `before` of the previous page; null on the first.
+    previous: Option<u64>,
+    /// The `from` of the next page; null on the last.
+    next: Option<u64>,
+    /// Number of the session's last entry.
+    last: u64,
 }
 
 /// Reads a page of a session's entries, from a number on or before one.
 pub(super) async fn history(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    context: RequestContext,
     SessionPath(id): SessionPath,
-    Query(HistoryParameters {
+    Query(query): Query<HistoryQuery>,
+) -> Answer<Body<EntryPage>> {
+    let HistoryQuery {
         from,
         before,
         limit,
-    }): Query<HistoryParameters>,
-) -> Answer<Body<Value>> {
+    } = query;
     let range = match (from, before.as_deref()) {
         (_, None) => HistoryRange::From(from.unwrap_or(1)),
         (None, Some("end")) => HistoryRange::Before(u64::MAX),
@@ -368,37 +430,36 @@ pub(super) async fn history(
             ));
         }
     };
-    let sessions = shared.sessions_for(&principal);
+    let sessions = context.sessions();
     let limit = limit.unwrap_or(u64::MAX);
     let page = sessions.read_page(&id, range, limit).await?;
-    let entries: Vec<Box<RawValue>> = page
-        .entries
-        .iter()
-        .filter_map(|entry| RawValue::from_string(without_path(entry.get()).into_owned()).ok())
-        .collect();
-    Ok(Body(json!({
-        "entries": entries,
-        "previous": page.previous,
-        "next": page.next,
-        "last": page.last,
-    })))
+    let entries = page.entries.iter();
+    Ok(Body(EntryPage {
+        entries: entries
+            .filter_map(|entry| RawValue::from_string(without_path(entry.get()).into_owned()).ok())
+            .collect(),
+        previous: page.previous,
+        next: page.next,
+        last: page.last,
+    }))
 }
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Removal {
+pub(super) struct CloseQuery {
+    /// True if what is kept of the session is removed, too.
     #[serde(default)]
     remove: bool,
 }
 
 pub(super) async fn close(
-    State(shared): Gate,
-    Extension(principal): Asks,
+    RequestContext { shared, principal }: RequestContext,
     SessionPath(id): SessionPath,
-    Query(removal): Query<Removal>,
-) -> Answer<StatusCode> {
-    end(&shared, &principal, &id, removal.remove).await?;
-    Ok(StatusCode::NO_CONTENT)
+    Query(query): Query<CloseQuery>,
+) -> Answer<NoContent> {
+    end(&shared, &principal, &id, query.remove).await?;
+    Ok(NoContent)
 }
 
 /// Closes a session, and removes it with its uploads if `removes`.

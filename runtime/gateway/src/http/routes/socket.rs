@@ -133,7 +133,7 @@ async fn serve_socket<S, F>(
     let Some(principal) = principal else {
         return close_socket(socket, close_code::POLICY, "a good token is needed first").await;
     };
-    let Some(_counted) = principal.stream() else {
+    let Ok(_counted) = principal.stream() else {
         return close_socket(
             socket,
             close_code::AGAIN,

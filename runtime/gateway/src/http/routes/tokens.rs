@@ -2,45 +2,65 @@
 
 use std::time::Duration;
 
-use axum::{
-    Extension, Json as Body,
-    extract::{Request, State},
-    http::StatusCode,
-    response::{IntoResponse, Response},
-};
-use serde::Deserialize;
-use serde_json::{Value, json};
+use axum::{Json as Body, http::StatusCode, response::NoContent};
+use serde::{Deserialize, Serialize};
 
-use super::{Asks, Gate, Json, blocking, part};
+use super::{Json, LastParameter, blocking};
 use crate::{
     auth::{
-        authentication::require_scope,
         authorizer::no_approval,
-        token::{NewToken, Scope, Token, TokenError},
+        token::{NewToken, PublicToken, Scope, Token, TokenError},
     },
-    http::problem::{Answer, Problem},
+    http::{
+        operation::{Created, RequestContext, WithStatus},
+        problem::{Answer, Problem},
+    },
 };
 
 #[derive(Debug, Deserialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(deny_unknown_fields)]
-pub(super) struct Wanted {
+pub(super) struct WantedToken {
+    /// Name in lists and in `by`.
+    #[cfg_attr(
+        test,
+        schemars(length(max = 64), regex(pattern = r"^(?![tl]-)[A-Za-z0-9._@-]+$"))
+    )]
     name: Option<String>,
     scope: Scope,
+    /// True if it answers permissions, which no scope includes. Needs the scope `control` or `admin`.
     #[serde(default)]
     may_approve: bool,
+    /// Agents that it may use; all if absent.
     agents: Option<Vec<String>>,
+    /// True if it sees the sessions of other tokens.
     #[serde(default)]
     all_sessions: bool,
     /// Lifetime, such as `30d`.
     expires: Option<String>,
 }
 
+/// A token with its text.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct NewTokenText {
+    #[serde(flatten)]
+    public: PublicToken,
+    /// Text of the token.
+    token: String,
+}
+
+/// Valid tokens.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(super) struct TokenList {
+    tokens: Vec<PublicToken>,
+}
+
 pub(super) async fn make(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    Json(wanted): Json<Wanted>,
-) -> Answer<Response> {
-    require_scope(&principal, Scope::Admin)?;
+    RequestContext { shared, principal }: RequestContext,
+    Json(wanted): Json<WantedToken>,
+) -> Answer<Created<NewTokenText>> {
     let expires: Option<Duration> = wanted
         .expires
         .map(|text| humantime::parse_duration(&text))
@@ -83,28 +103,24 @@ pub(super) async fn make(
         parent: principal.token_id().map(str::to_owned),
     };
     let (token, text) = blocking(move || shared.tokens.add(new)).await?;
-    let mut told = token.to_public_json();
-    told["token"] = json!(text);
-    Ok((StatusCode::CREATED, Body(told)).into_response())
+    Ok(WithStatus(Body(NewTokenText {
+        public: token.to_public(),
+        token: text,
+    })))
 }
 
-pub(super) async fn list(State(shared): Gate, Extension(principal): Asks) -> Answer<Body<Value>> {
-    require_scope(&principal, Scope::Admin)?;
-    let tokens = blocking(move || shared.tokens.read()).await?;
-    Ok(Body(
-        json!({ "tokens": tokens.iter().map(Token::to_public_json).collect::<Vec<_>>() }),
-    ))
+pub(super) async fn list(context: RequestContext) -> Answer<Body<TokenList>> {
+    let tokens = blocking(move || context.shared.tokens.read()).await?;
+    let tokens = tokens.iter().map(Token::to_public).collect();
+    Ok(Body(TokenList { tokens }))
 }
 
 pub(super) async fn revoke(
-    State(shared): Gate,
-    Extension(principal): Asks,
-    request: Request,
-) -> Answer<StatusCode> {
-    require_scope(&principal, Scope::Admin)?;
-    let id = part(&mut request.into_parts().0, "id").await?;
-    blocking(move || shared.tokens.revoke(&id)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    context: RequestContext,
+    LastParameter(id): LastParameter,
+) -> Answer<NoContent> {
+    blocking(move || context.shared.tokens.revoke(&id)).await?;
+    Ok(NoContent)
 }
 
 impl From<TokenError> for Problem {

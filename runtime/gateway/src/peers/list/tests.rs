@@ -14,7 +14,7 @@ impl HostActivity {
         most: usize,
         looked_at: usize,
         is_rare: bool,
-    ) -> HostPage {
+    ) -> SessionPage {
         let behind = cursor.map(|cursor| {
             let (time, key) = cursor.split_once('-').unwrap();
             (
@@ -30,7 +30,7 @@ impl HostActivity {
             .collect();
         all.sort_by_key(|at| Reverse(*at));
         all.retain(|at| behind.is_none_or(|behind| *at < behind));
-        let mut page = HostPage::default();
+        let mut page = SessionPage::default();
         let mut last = cursor.map(str::to_owned);
         for (looked, (time, key)) in all.into_iter().enumerate() {
             if looked == looked_at || page.sessions.len() == most {
@@ -41,7 +41,7 @@ impl HostActivity {
             if !is_rare || key % 2 == 0 {
                 page.sessions
                     .push(json!({ "session_id": format!("{host}{key}@{time}") }));
-                page.cursors.push(at.clone());
+                page.cursors.get_or_insert_default().push(at.clone());
             }
             last = Some(at);
         }
@@ -148,10 +148,11 @@ fn a_page_of_all_hosts_fits_into_a_line() {
     let long = |host: &str| {
         let one = |n: u32| json!({ "session_id": format!("{host}{n}"), "cwd": "x".repeat(4000) });
         let cursors = (0..200).map(|n| format!("{:x}-1", 1000 - n)).collect();
-        HostPage {
+        SessionPage {
             sessions: (0..200).map(one).collect(),
             next: None,
-            cursors,
+            cursors: Some(cursors),
+            missing: Vec::new(),
         }
     };
     let hosts = ["a", "b"]
@@ -166,10 +167,11 @@ fn a_page_of_all_hosts_fits_into_a_line() {
     assert!(merged.next.is_some() && merged.sessions.len() < 400);
     // One that is longer than all is a page of its own.
     let one = json!({ "session_id": "long", "cwd": "x".repeat(MAX_PAGE_BYTES) });
-    let page = HostPage {
+    let page = SessionPage {
         sessions: vec![one],
         next: None,
-        cursors: vec!["1-1".to_owned()],
+        cursors: Some(vec!["1-1".to_owned()]),
+        missing: Vec::new(),
     };
     let merged = merge_pages(
         &MergedCursor::default(),
