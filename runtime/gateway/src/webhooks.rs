@@ -15,8 +15,6 @@ use axum::{
     body::Body,
     http::{HeaderMap, Request, StatusCode, Uri, header},
 };
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
 use prometheus::IntCounterVec;
 use rustls::ClientConfig;
 use serde_json::{Map, Value, json};
@@ -30,7 +28,7 @@ use trunkline_host::config::Webhook;
 use trunkline_sessions::{AnnouncedChange, Sessions};
 use uuid::Uuid;
 
-use crate::auth::token::hex;
+use crate::{auth::token::hex, http::client::exchange};
 
 /// Maximum number of deliveries that wait for one webhook.
 const MAX_WAITING: usize = 1024;
@@ -422,16 +420,9 @@ impl HookWorker {
             .body(Body::from(body))
             .map_err(io::Error::other)?;
         let stream = hook.address.connect_with(hook.tls.clone()).await?;
-        let (mut sender, connection) = handshake(TokioIo::new(stream))
-            .await
-            .map_err(io::Error::other)?;
-        tokio::select! {
-            response = sender.send_request(request) => {
-                let (head, _) = response.map_err(io::Error::other)?.into_parts();
-                Ok((head.status, head.headers))
-            }
-            Err(error) = connection => Err(io::Error::other(error)),
-        }
+        let (response, _connection) = exchange(stream, request).await?;
+        let (head, _) = response.into_parts();
+        Ok((head.status, head.headers))
     }
 }
 

@@ -78,7 +78,7 @@ impl PrincipalAuthorizer {
         }
         let (has, needs) = (self.scope.as_str(), needed.as_str());
         Err(format!(
-            "a token of scope {has} may not say {kind}: it needs {needs}"
+            "the token has scope {has}, and {kind} needs {needs}"
         ))
     }
 
@@ -180,17 +180,11 @@ impl MessageAuthorizer for PrincipalAuthorizer {
         match &message.body {
             HubBody::SessionAttach(SessionAttach {
                 env, mcp_servers, ..
-            }) => Settings(NetworkOptions::listed([])).refuse([
-                ("env", env.is_some()),
-                ("mcp_servers", mcp_servers.is_some()),
-            ]),
+            }) => refuse_secrets(env.is_some(), mcp_servers.is_some()),
             HubBody::SessionFork(fork) => {
                 self.require_scope(Scope::Control, HubKind::SessionFork.as_str())?;
                 refuse_keyed_id(&message.session_id)?;
-                Settings(NetworkOptions::listed([])).refuse([
-                    ("env", fork.env.is_some()),
-                    ("mcp_servers", fork.mcp_servers.is_some()),
-                ])
+                refuse_secrets(fork.env.is_some(), fork.mcp_servers.is_some())
             }
             HubBody::SessionEdit(_) => {
                 self.require_scope(Scope::Control, HubKind::SessionEdit.as_str())
@@ -234,109 +228,48 @@ impl PrincipalAuthorizer {
             HostBody::PermissionResponse(_) if self.may_approve.is_err() => {
                 self.may_approve.map_err(str::to_owned)
             }
-            HostBody::UserInput(_)
-            | HostBody::PermissionResponse(_)
-            | HostBody::Stop(_)
-            | HostBody::InputResponse(_)
-            | HostBody::SessionClose(_)
-            | HostBody::FlowPause(_)
-            | HostBody::FlowResume(_)
-            | HostBody::Ping(_)
-            | HostBody::SessionsList(_)
-            | HostBody::AgentsList(_) => Ok(()),
+            // The scope decides.
+            _ => Ok(()),
         }
     }
+}
+
+/// Refuses what an attach or a fork may have, and a network may not set.
+fn refuse_secrets(env: bool, mcp_servers: bool) -> Result<(), String> {
+    let none = Settings(NetworkOptions::listed([]));
+    none.refuse([("env", env), ("mcp_servers", mcp_servers)])
 }
 
 /// Options of a session that may be set. Each field is named, so that a new one of the protocol is
 /// decided here; it is refused unless it can be listed.
 struct Settings(NetworkOptions);
 
+/// Refuses the options of a message that are set and not listed. The fields in brackets are free.
+macro_rules! refuse_unlisted {
+    ($settings:expr, $message:expr, $type:ident [$($free:ident)*] $($option:ident)*) => {{
+        let $type { $($free: _,)* $($option,)* } = $message;
+        $settings.refuse([$((stringify!($option), $option.is_some())),*])
+    }};
+}
+
 impl Settings {
     fn start(&self, start: &SessionStart) -> Result<(), String> {
-        let SessionStart {
-            protocol: _,
-            extensions: _,
-            max_line: _,
-            agent_id: _,
-            user_id: _,
-            task_id: _,
-            run_id: _,
-            iteration: _,
-            model,
-            mode,
-            reasoning_effort,
-            resume,
-            role,
-            variables,
-            cwd,
-            add_dirs,
-            exchange_dir,
-            temperature,
-            system_prompt,
-            system_prompt_mode,
-            permission_mode,
-            allowed_tools,
-            denied_tools,
-            allowed_domains,
-            max_turns,
-            max_cost_usd,
-            max_tokens,
-            turn_timeout_ms,
-            inactivity_timeout_ms,
-            mcp_servers,
-            skills,
-            env,
-            extra_args,
-        } = start;
-        self.refuse([
-            ("model", model.is_some()),
-            ("mode", mode.is_some()),
-            ("reasoning_effort", reasoning_effort.is_some()),
-            ("resume", resume.is_some()),
-            ("role", role.is_some()),
-            ("variables", variables.is_some()),
-            ("cwd", cwd.is_some()),
-            ("add_dirs", add_dirs.is_some()),
-            ("exchange_dir", exchange_dir.is_some()),
-            ("temperature", temperature.is_some()),
-            ("system_prompt", system_prompt.is_some()),
-            ("system_prompt_mode", system_prompt_mode.is_some()),
-            ("permission_mode", permission_mode.is_some()),
-            ("allowed_tools", allowed_tools.is_some()),
-            ("denied_tools", denied_tools.is_some()),
-            ("allowed_domains", allowed_domains.is_some()),
-            ("max_turns", max_turns.is_some()),
-            ("max_cost_usd", max_cost_usd.is_some()),
-            ("max_tokens", max_tokens.is_some()),
-            ("turn_timeout_ms", turn_timeout_ms.is_some()),
-            ("inactivity_timeout_ms", inactivity_timeout_ms.is_some()),
-            ("mcp_servers", mcp_servers.is_some()),
-            ("skills", skills.is_some()),
-            ("env", env.is_some()),
-            ("extra_args", extra_args.is_some()),
-        ])
+        refuse_unlisted!(
+            self, start,
+            SessionStart [protocol extensions max_line agent_id user_id task_id run_id iteration]
+            model mode reasoning_effort resume role variables cwd add_dirs exchange_dir temperature
+            system_prompt system_prompt_mode permission_mode allowed_tools denied_tools
+            allowed_domains max_turns max_cost_usd max_tokens turn_timeout_ms inactivity_timeout_ms
+            mcp_servers skills env extra_args
+        )
     }
 
     fn update(&self, update: &SessionUpdate) -> Result<(), String> {
-        let SessionUpdate {
-            model,
-            mode,
-            reasoning_effort,
-            permission_mode,
-            allowed_tools,
-            denied_tools,
-            options,
-        } = update;
-        self.refuse([
-            ("model", model.is_some()),
-            ("mode", mode.is_some()),
-            ("reasoning_effort", reasoning_effort.is_some()),
-            ("permission_mode", permission_mode.is_some()),
-            ("allowed_tools", allowed_tools.is_some()),
-            ("denied_tools", denied_tools.is_some()),
-            ("options", options.is_some()),
-        ])
+        refuse_unlisted!(
+            self, update,
+            SessionUpdate [] model mode reasoning_effort permission_mode allowed_tools denied_tools
+            options
+        )
     }
 
     /// Refuses the first option that is set and not listed.
@@ -425,7 +358,7 @@ mod tests {
 
     #[test]
     fn each_message_needs_its_scope_and_sets_nothing_of_this_machine() {
-        const CONTROL: &str = "may not say";
+        const CONTROL: &str = "the token has scope";
         for (line, observe, control) in [
             (r#"{"type":"session.start","session_id":"s"}"#, CONTROL, ""),
             (

@@ -5,11 +5,13 @@ use std::{io, path::Path, time::Duration};
 use axum::{
     body::{Body, Bytes, to_bytes},
     http::{Method, Request, StatusCode, header},
+    response::Response,
 };
 use hyper::client::conn::http1::handshake;
 use hyper_util::rt::TokioIo;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
+    task::JoinSet,
     time::timeout,
 };
 use trunkline_client::connect_unix;
@@ -51,15 +53,12 @@ pub async fn send_request(
 /// # Panics
 /// Panics outside a tokio runtime with I/O.
 pub async fn send_request_over(
-    stream: impl AsyncRead + AsyncWrite + Unpin + Send,
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     host: &str,
     method: Method,
     path: &str,
     body: Vec<u8>,
 ) -> io::Result<(StatusCode, Bytes)> {
-    let (mut sender, connection) = handshake(TokioIo::new(stream))
-        .await
-        .map_err(io::Error::other)?;
     let request = Request::builder()
         .method(method)
         .uri(path)
@@ -67,19 +66,27 @@ pub async fn send_request_over(
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))
         .map_err(io::Error::other)?;
-    let response = async {
-        let response = sender
-            .send_request(request)
-            .await
-            .map_err(io::Error::other)?;
-        let status = response.status();
-        let body = to_bytes(Body::new(response.into_body()), MAX_RESPONSE_BYTES)
-            .await
-            .map_err(io::Error::other)?;
-        Ok((status, body))
-    };
-    tokio::select! {
-        response = response => response,
-        Err(error) = connection => Err(io::Error::other(error)),
-    }
+    let (response, _connection) = exchange(stream, request).await?;
+    let status = response.status();
+    let body = to_bytes(response.into_body(), MAX_RESPONSE_BYTES).await;
+    Ok((status, body.map_err(io::Error::other)?))
+}
+
+/// Sends a request over a connection. The returned task drives the connection; dropping it closes
+/// the connection.
+pub(crate) async fn exchange(
+    stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    request: Request<Body>,
+) -> io::Result<(Response, JoinSet<()>)> {
+    let (mut sender, connection) = handshake(TokioIo::new(stream))
+        .await
+        .map_err(io::Error::other)?;
+    let mut driver = JoinSet::new();
+    driver.spawn(async move {
+        if let Err(error) = connection.await {
+            tracing::debug!("a connection to a server has ended: {error}");
+        }
+    });
+    let response = sender.send_request(request).await;
+    Ok((response.map_err(io::Error::other)?.map(Body::new), driver))
 }

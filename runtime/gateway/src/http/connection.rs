@@ -2,9 +2,10 @@
 //! time and the size of a request's head.
 
 mod http2;
-mod rewind;
 
-use std::{convert::Infallible, future::Future, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    convert::Infallible, future::Future, io, io::Cursor, net::SocketAddr, sync::Arc, time::Duration,
+};
 
 use axum::{Router, body::Body, http::Request, response::Response};
 use hyper::{body::Incoming, server::conn::http1, service::service_fn};
@@ -20,7 +21,6 @@ use tokio::{
 use tower_service::Service;
 use trunkline_relay::PrivateSocket;
 
-use self::rewind::RewoundStream;
 use crate::{
     auth::{authorizer::Folders, caller::Caller, principal::Principal},
     gateway::Shared,
@@ -212,7 +212,7 @@ pub(crate) async fn serve_socket(
                 return;
             }
             let (input, output) = stream.into_split();
-            let input = std::io::Cursor::new(first).chain(input);
+            let input = Cursor::new(first).chain(input);
             if first[0].is_ascii_uppercase() {
                 return serve(
                     tokio::io::join(input, output),
@@ -248,6 +248,27 @@ async fn finish_connections(mut open: JoinSet<()>) {
     let _ = timeout(SHUTDOWN_GRACE, ended).await;
 }
 
+/// First bytes of an HTTP/2 connection. No HTTP/1 method has this name.
+const HTTP2_PREFACE: &[u8] = b"PRI ";
+
+/// Reads up to the first byte that differs from the preface of HTTP/2. Returns true for HTTP/2, and
+/// the connection, which returns these bytes again.
+///
+/// # Errors
+/// Fails if the connection fails or ends.
+async fn detect_http2<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
+    mut stream: S,
+) -> io::Result<(bool, impl AsyncRead + AsyncWrite + Unpin + Send + 'static)> {
+    let mut first = Vec::with_capacity(HTTP2_PREFACE.len());
+    while first.len() < HTTP2_PREFACE.len() && HTTP2_PREFACE.starts_with(&first) {
+        first.push(stream.read_u8().await?);
+    }
+    let is_http2 = first == HTTP2_PREFACE;
+    let (input, output) = tokio::io::split(stream);
+    let stream = tokio::io::join(Cursor::new(first).chain(input), output);
+    Ok((is_http2, stream))
+}
+
 /// Serves the requests of one connection, and holds its place until the end.
 pub(crate) async fn serve<S>(
     stream: S,
@@ -259,11 +280,13 @@ pub(crate) async fn serve<S>(
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let begun = tokio::select! {
-        begun = timeout(HEAD_TIMEOUT, RewoundStream::detect(stream)) => begun,
+        begun = timeout(HEAD_TIMEOUT, detect_http2(stream)) => begun,
         _ = stopped.changed() => return,
     };
-    let Ok(Ok(stream)) = begun else { return };
-    if stream.is_http2() {
+    let Ok(Ok((is_http2, stream))) = begun else {
+        return;
+    };
+    if is_http2 {
         http2::serve(stream, router, from, stopped).await;
         return drop(place);
     }

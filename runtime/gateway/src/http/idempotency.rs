@@ -27,7 +27,7 @@ use crate::{
     gateway::Shared,
     http::{
         problem::{Answer, Problem},
-        routes::{BODY, read},
+        routes::{BODY, read, spawned},
     },
 };
 
@@ -82,7 +82,7 @@ pub(crate) fn session_id(
             format!("{KEYED_SESSION}{}", &digits[..32])
         }
     };
-    SessionId::new(id).map_err(|error| Problem::failed(error.to_string()))
+    SessionId::new(id).map_err(Problem::failed)
 }
 
 /// Hashes parts of which none can be taken for another.
@@ -129,8 +129,7 @@ pub(crate) async fn answer_once(
         }
         Ok(Response::from_parts(head, Body::from(body)))
     };
-    let done = tokio::spawn(done.in_current_span()).await;
-    done.unwrap_or_else(|_| Err(Problem::unavailable("the daemon ends")))
+    spawned(done.in_current_span()).await
 }
 
 /// The answer to a request that was done.

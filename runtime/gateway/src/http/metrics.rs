@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prometheus::{
     Encoder, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    Registry, TextEncoder,
+    Registry, TextEncoder, core::Collector,
 };
 use trunkline_host::AgentHealth;
 use trunkline_protocol::Liveness;
@@ -28,49 +28,81 @@ pub(crate) struct Metrics {
     pub(crate) deliveries: IntCounterVec,
 }
 
+/// Adds a metric to a registry.
+fn register<M: Collector + Clone + 'static>(
+    registry: &Registry,
+    metric: prometheus::Result<M>,
+) -> M {
+    let metric = metric.expect(FIXED);
+    registry.register(Box::new(metric.clone())).expect(FIXED);
+    metric
+}
+
+fn gauges(registry: &Registry, name: &str, help: &str, label: &str) -> IntGaugeVec {
+    register(registry, IntGaugeVec::new(Opts::new(name, help), &[label]))
+}
+
+fn counters(registry: &Registry, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
+    register(registry, IntCounterVec::new(Opts::new(name, help), labels))
+}
+
+/// Gauges of each agent: their name, their help, and the value.
+type AgentGauge = (&'static str, &'static str, fn(&AgentHealth) -> u64);
+
+const AGENT_GAUGES: [AgentGauge; 6] = [
+    ("up", "1 while a process of the agent runs.", |agent| {
+        u64::from(agent.liveness() != Liveness::Down)
+    }),
+    (
+        "sessions",
+        "Sessions that are open with the agent.",
+        |agent| agent.sessions as u64,
+    ),
+    ("turns", "Turns that run.", |agent| {
+        agent.running_turns as u64
+    }),
+    ("requests", "Requests that wait for an answer.", |agent| {
+        agent.open_requests as u64
+    }),
+    (
+        "queued_bytes",
+        "Bytes that wait for the agent to read.",
+        |agent| agent.counters.queued_bytes,
+    ),
+    (
+        "spooled_bytes",
+        "Bytes from the agent that wait on disk.",
+        |agent| agent.counters.spooled_bytes,
+    ),
+];
+
 impl Metrics {
     pub(crate) fn new() -> Self {
         let registry = Registry::new();
-        let requests = IntCounterVec::new(
-            Opts::new(
+        let took = HistogramOpts::new(
+            "trunkline_http_request_seconds",
+            "Time until the answers to requests began.",
+        )
+        .buckets(vec![0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0]);
+        Self {
+            requests: counters(
+                &registry,
                 "trunkline_http_requests_total",
                 "Requests that were answered.",
+                &["route", "method", "status"],
             ),
-            &["route", "method", "status"],
-        );
-        let took = HistogramVec::new(
-            HistogramOpts::new(
-                "trunkline_http_request_seconds",
-                "How long requests took until their answer began.",
-            )
-            .buckets(vec![0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0]),
-            &["route"],
-        );
-        let streams = IntGauge::new("trunkline_http_streams", "Event streams that are open.");
-        let deliveries = IntCounterVec::new(
-            Opts::new(
+            took: register(&registry, HistogramVec::new(took, &["route"])),
+            streams: register(
+                &registry,
+                IntGauge::new("trunkline_http_streams", "Event streams that are open."),
+            ),
+            deliveries: counters(
+                &registry,
                 "trunkline_webhook_deliveries_total",
                 "Deliveries of webhooks, by their result.",
+                &["hook", "result"],
             ),
-            &["hook", "result"],
-        );
-        let deliveries = deliveries.expect(FIXED);
-        let (requests, took) = (requests.expect(FIXED), took.expect(FIXED));
-        let streams = streams.expect(FIXED);
-        for own in [
-            Box::new(requests.clone()) as Box<dyn prometheus::core::Collector>,
-            Box::new(took.clone()),
-            Box::new(streams.clone()),
-            Box::new(deliveries.clone()),
-        ] {
-            registry.register(own).expect(FIXED);
-        }
-        Self {
             registry,
-            requests,
-            took,
-            streams,
-            deliveries,
         }
     }
 
@@ -85,96 +117,43 @@ impl Metrics {
     ) -> Vec<u8> {
         let now = Registry::new();
         count_hosts(&now, hosts);
-        let gauge = |name: &str, help: &str| {
-            let gauge = IntGaugeVec::new(Opts::new(name, help), &["agent"]).expect(FIXED);
-            now.register(Box::new(gauge.clone())).expect(FIXED);
-            gauge
-        };
-        let info = IntGaugeVec::new(
-            Opts::new("trunkline_build_info", "The version of this daemon."),
-            &["version"],
-        )
-        .expect(FIXED);
-        now.register(Box::new(info.clone())).expect(FIXED);
+        let help = "The version of this daemon.";
+        let info = gauges(&now, "trunkline_build_info", help, "version");
         info.with_label_values(&[version]).set(1);
-        let stored = IntGauge::new(
-            "trunkline_journal_sessions",
-            "Sessions that the journal has.",
-        )
-        .expect(FIXED);
-        now.register(Box::new(stored.clone())).expect(FIXED);
-        stored.set(int(sessions as u64));
-
-        let up = gauge("trunkline_agent_up", "1 while a process of the agent runs.");
-        let open = gauge(
-            "trunkline_agent_sessions",
-            "Sessions that are open with the agent.",
-        );
-        let turns = gauge("trunkline_agent_turns", "Turns that run.");
-        let requests = gauge(
-            "trunkline_agent_requests",
-            "Requests that wait for an answer.",
-        );
-        let queued = gauge(
-            "trunkline_agent_queued_bytes",
-            "Bytes that wait for the agent to read.",
-        );
-        let spooled = gauge(
-            "trunkline_agent_spooled_bytes",
-            "Bytes from the agent that wait on disk.",
-        );
-        let counted = IntCounterVec::new(
-            Opts::new(
-                "trunkline_agent_counted_total",
-                "Old form of the counters with a name of their own.",
-            ),
+        let help = "Sessions that the journal has.";
+        register(&now, IntGauge::new("trunkline_journal_sessions", help)).set(int(sessions as u64));
+        for (name, help, value) in AGENT_GAUGES {
+            let gauge = gauges(&now, &format!("trunkline_agent_{name}"), help, "agent");
+            for agent in agents {
+                gauge
+                    .with_label_values(&[&agent.agent])
+                    .set(int(value(agent)));
+            }
+        }
+        let counted = counters(
+            &now,
+            "trunkline_agent_counted_total",
+            "Old form of the counters with a name of their own.",
             &["agent", "name"],
-        )
-        .expect(FIXED);
-        now.register(Box::new(counted.clone())).expect(FIXED);
-        let mut counters: BTreeMap<&str, IntCounterVec> = BTreeMap::new();
+        );
+        let mut by_name: BTreeMap<&str, IntCounterVec> = BTreeMap::new();
         for agent in agents {
-            let id = [agent.agent.as_str()];
-            up.with_label_values(&id)
-                .set(i64::from(agent.liveness() != Liveness::Down));
-            open.with_label_values(&id).set(int(agent.sessions as u64));
-            turns
-                .with_label_values(&id)
-                .set(int(agent.running_turns as u64));
-            requests
-                .with_label_values(&id)
-                .set(int(agent.open_requests as u64));
-            queued
-                .with_label_values(&id)
-                .set(int(agent.counters.queued_bytes));
-            spooled
-                .with_label_values(&id)
-                .set(int(agent.counters.spooled_bytes));
             for (name, count) in agent.counters.counts() {
-                let counter = counters.entry(name).or_insert_with(|| {
-                    let counted = name.replace('_', " ");
-                    let help = format!("Counted since the agent's process began: {counted}.");
-                    let name = format!("trunkline_{name}_total");
-                    let counter = IntCounterVec::new(Opts::new(name, help), &["agent"]);
-                    let counter = counter.expect(FIXED);
-                    now.register(Box::new(counter.clone())).expect(FIXED);
-                    counter
+                let counter = by_name.entry(name).or_insert_with(|| {
+                    let words = name.replace('_', " ");
+                    let help = format!("Counted since the agent's process began: {words}.");
+                    counters(&now, &format!("trunkline_{name}_total"), &help, &["agent"])
                 });
-                counter.with_label_values(&id).inc_by(count);
-                counted
-                    .with_label_values(&[&*agent.agent, name])
-                    .inc_by(count);
+                counter.with_label_values(&[&agent.agent]).inc_by(count);
+                let labels = [&*agent.agent, name];
+                counted.with_label_values(&labels).inc_by(count);
             }
         }
         for (name, count) in cluster {
-            let help = format!(
-                "What this host counted of its cluster: {}.",
-                name.replace('_', " ")
-            );
-            let counter =
-                IntCounter::new(format!("trunkline_cluster_{name}_total"), help).expect(FIXED);
-            now.register(Box::new(counter.clone())).expect(FIXED);
-            counter.inc_by(*count);
+            let words = name.replace('_', " ");
+            let help = format!("Counted by this host about its cluster: {words}.");
+            let name = format!("trunkline_cluster_{name}_total");
+            register(&now, IntCounter::new(name, help)).inc_by(*count);
         }
         let mut families = self.registry.gather();
         families.extend(now.gather());
@@ -191,16 +170,8 @@ fn count_hosts(now: &Registry, hosts: &[HostState]) {
     if hosts.is_empty() {
         return;
     }
-    let gauge = |name: &str, help: &str, label: &str| {
-        let gauge = IntGaugeVec::new(Opts::new(name, help), &[label]).expect(FIXED);
-        now.register(Box::new(gauge.clone())).expect(FIXED);
-        gauge
-    };
-    let states = gauge(
-        "trunkline_cluster_hosts",
-        "Hosts of the cluster, by what they do.",
-        "state",
-    );
+    let help = "Hosts of the cluster, by their state.";
+    let states = gauges(now, "trunkline_cluster_hosts", help, "state");
     for (name, state) in [
         ("up", HostPhase::Up),
         ("draining", HostPhase::Draining),
@@ -209,15 +180,11 @@ fn count_hosts(now: &Registry, hosts: &[HostState]) {
         let count = hosts.iter().filter(|host| host.state == state).count();
         states.with_label_values(&[name]).set(int(count as u64));
     }
-    let sessions = gauge(
-        "trunkline_cluster_host_sessions",
-        "Sessions of a host, as it said last.",
-        "host",
-    );
+    let help = "Sessions of a host, by its last report.";
+    let sessions = gauges(now, "trunkline_cluster_host_sessions", help, "host");
     for host in hosts.iter().take(HOSTS) {
-        sessions
-            .with_label_values(&[&host.id])
-            .set(int(host.sessions));
+        let count = int(host.sessions);
+        sessions.with_label_values(&[&host.id]).set(count);
     }
 }
 
@@ -242,7 +209,7 @@ mod tests {
         );
         let text = String::from_utf8(text).unwrap();
         for line in [
-            "# HELP trunkline_cluster_rows_refused_total What this host counted of its cluster: rows refused.",
+            "# HELP trunkline_cluster_rows_refused_total Counted by this host about its cluster: rows refused.",
             "# TYPE trunkline_cluster_rows_refused_total counter",
             "trunkline_cluster_rows_refused_total 3",
             "trunkline_cluster_letters_dropped_total 0",

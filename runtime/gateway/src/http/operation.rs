@@ -27,83 +27,73 @@ use crate::{
 #[cfg(test)]
 pub(crate) mod tests;
 
-/// Who may send a request.
+/// Clients that may send a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Every client.
+    /// All clients.
     Public,
     /// The handler finds the principal, for example in the first message of a WebSocket.
     Handler,
-    /// A principal with this scope. The router checks it.
-    Scope(Scope),
+    /// Principals of this scope, which the router checks.
+    Observe,
+    Control,
+    Admin,
 }
 
 /// An operation of the API.
 #[derive(Debug, Clone)]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "the description of the API has the texts")
-)]
 pub(crate) struct Operation {
     pub(crate) method: MethodFilter,
     pub(crate) path: &'static str,
-    /// Name in generated clients.
-    pub(crate) id: &'static str,
-    pub(crate) summary: &'static str,
-    pub(crate) notes: &'static str,
     pub(crate) access: Access,
-    /// Media types of the body and of the answer that no type of the handler shows.
-    pub(crate) accepts: &'static str,
-    pub(crate) media: &'static [&'static str],
-    /// Statuses and meanings of the answers without a problem. Those of the handler's types need no
-    /// entry here.
-    pub(crate) answers: &'static [(u16, &'static str)],
-    /// Statuses of problems, besides those that follow from the types and the access.
-    pub(crate) problems: &'static [u16],
-    /// Names and meanings of headers.
-    pub(crate) headers: &'static [(&'static str, &'static str)],
+    /// Name in generated clients.
+    #[cfg(test)]
+    pub(crate) id: &'static str,
+    #[cfg(test)]
+    pub(crate) docs: &'static [&'static str],
 }
 
-/// Defines a function for each method of HTTP, and a setter for each optional member.
-macro_rules! builders {
-    ($($name:ident $filter:ident),*; $($member:ident: $type:ty),*) => {
-        $(pub(crate) const fn $name(path: &'static str, id: &'static str, summary: &'static str) -> Operation {
-            Operation {
-                method: MethodFilter::$filter,
-                path,
-                id,
-                summary,
-                notes: "",
-                access: Access::Scope(Scope::Observe),
-                accepts: "",
-                media: &[],
-                answers: &[],
-                problems: &[],
-                headers: &[],
-            }
-        })*
-
-        impl Operation {
-            $(pub(crate) const fn $member(self, $member: $type) -> Self {
-                Self { $member, ..self }
-            })*
-        }
+/// Returns the routes of these operations. A list in the documentation of an operation has what no
+/// type of its handler shows: meanings of answers, with their media types if they are not JSON;
+/// headers; the media type of the body; and the statuses of problems.
+macro_rules! operations {
+    ($($(#[doc = $doc:literal])* $method:ident $path:literal $id:ident($access:ident) => $handler:expr;)*) => {
+        $crate::http::operation::Routes::default()$(.add(
+            $crate::http::operation::Operation {
+                method: axum::routing::MethodFilter::$method,
+                path: $path,
+                access: $crate::http::operation::Access::$access,
+                #[cfg(test)]
+                id: stringify!($id),
+                #[cfg(test)]
+                docs: &[$($doc),*],
+            },
+            $handler,
+        ))*
     };
 }
+pub(crate) use operations;
 
-builders! {
-    get GET, post POST, put PUT, patch PATCH, delete DELETE;
-    notes: &'static str, access: Access, accepts: &'static str, media: &'static [&'static str],
-    answers: &'static [(u16, &'static str)], problems: &'static [u16],
-    headers: &'static [(&'static str, &'static str)]
+/// Defines types of answers.
+macro_rules! answers {
+    ($($type:item)*) => {$(
+        #[derive(Debug, serde::Serialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        $type
+    )*};
 }
+pub(crate) use answers;
 
-impl Operation {
-    /// Requires a scope other than `observe`.
-    pub(crate) const fn scope(self, scope: Scope) -> Self {
-        self.access(Access::Scope(scope))
-    }
+/// Defines types of bodies and queries. An unknown member is an error.
+macro_rules! parameters {
+    ($($type:item)*) => {$(
+        #[derive(Debug, serde::Deserialize)]
+        #[cfg_attr(test, derive(schemars::JsonSchema))]
+        #[serde(deny_unknown_fields)]
+        $type
+    )*};
 }
+pub(crate) use parameters;
 
 /// A handler whose types the description of the API shows.
 #[cfg(not(test))]
@@ -131,9 +121,12 @@ impl Routes {
         handler: H,
     ) -> Self {
         let mut route = on(operation.method, handler);
-        if let Access::Scope(scope) = operation.access
-            && scope > Scope::Observe
-        {
+        let scope = match operation.access {
+            Access::Public | Access::Handler | Access::Observe => None,
+            Access::Control => Some(Scope::Control),
+            Access::Admin => Some(Scope::Admin),
+        };
+        if let Some(scope) = scope {
             route = route.layer(from_fn_with_state(scope, check_scope));
         }
         self.router = self.router.route(operation.path, route);

@@ -1,6 +1,6 @@
 //! Errors by RFC 9457, with the protocol's category if there is one.
 
-use std::io;
+use std::{fmt, io};
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -42,11 +42,39 @@ pub(crate) struct ProblemDocument<'a> {
     category: Option<&'a str>,
 }
 
+/// Defines a constructor for each status, with the category of the protocol if there is one.
+macro_rules! constructors {
+    ($($name:ident $status:ident $($category:ident)?;)*) => {
+        impl Problem {$(
+            pub(crate) fn $name(detail: impl fmt::Display) -> Self {
+                let problem = Self::new(StatusCode::$status, detail);
+                $(let problem = problem.of(Category::$category);)?
+                problem
+            }
+        )*}
+    };
+}
+
+constructors! {
+    unauthorized UNAUTHORIZED;
+    forbidden FORBIDDEN PermissionDenied;
+    absent NOT_FOUND;
+    bad_request BAD_REQUEST;
+    late REQUEST_TIMEOUT;
+    unprocessable UNPROCESSABLE_ENTITY;
+    conflict CONFLICT;
+    too_large PAYLOAD_TOO_LARGE Oversize;
+    too_many TOO_MANY_REQUESTS Busy;
+    unavailable SERVICE_UNAVAILABLE;
+    unsupported NOT_IMPLEMENTED;
+    failed INTERNAL_SERVER_ERROR;
+}
+
 impl Problem {
-    pub(crate) fn new(status: StatusCode, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl fmt::Display) -> Self {
         Self {
             status,
-            detail: detail.into(),
+            detail: detail.to_string(),
             category: None,
         }
     }
@@ -65,60 +93,23 @@ impl Problem {
 
     /// Unknown, invisible and removed sessions look the same.
     pub(crate) fn no_session() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "there is no session of this id")
+        Self::absent("there is no session of this id")
     }
 
     /// An unknown agent, or one that the token is not for.
     pub(crate) fn no_agent(agent: &str) -> Self {
-        Self::new(
-            StatusCode::NOT_FOUND,
-            format!("there is no agent {agent:?}; GET /v1/agents lists them"),
-        )
+        Self::absent(format!(
+            "there is no agent {agent:?}; GET /v1/agents lists them"
+        ))
     }
 
     /// The same for an ACP connection.
     pub(crate) fn no_connection() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "there is no connection of this id")
+        Self::absent("there is no connection of this id")
     }
 
     pub(crate) fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "there is nothing at this path")
-    }
-
-    pub(crate) fn unauthorized(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, detail)
-    }
-
-    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::FORBIDDEN, detail).of(Category::PermissionDenied)
-    }
-
-    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, detail)
-    }
-
-    pub(crate) fn unprocessable(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
-    }
-
-    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::CONFLICT, detail)
-    }
-
-    pub(crate) fn too_large(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::PAYLOAD_TOO_LARGE, detail).of(Category::Oversize)
-    }
-
-    pub(crate) fn too_many(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::TOO_MANY_REQUESTS, detail).of(Category::Busy)
-    }
-
-    pub(crate) fn unavailable(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
-    }
-
-    pub(crate) fn failed(detail: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, detail)
+        Self::absent("there is nothing at this path")
     }
 
     /// An input that was not taken.
@@ -152,7 +143,7 @@ impl From<SessionRefused> for Problem {
                 Self::conflict(detail)
             }
             Some(AttachRefusal::ReadOnly | AttachRefusal::Unavailable) => Self::unavailable(detail),
-            Some(AttachRefusal::Unsupported) => Self::new(StatusCode::NOT_IMPLEMENTED, detail),
+            Some(AttachRefusal::Unsupported) => Self::unsupported(detail),
         }
     }
 }
@@ -161,7 +152,7 @@ impl From<HistoryError> for Problem {
     fn from(error: HistoryError) -> Self {
         match error {
             HistoryError::Unknown => Self::no_session(),
-            error => Self::unavailable(error.to_string()),
+            error => Self::unavailable(error),
         }
     }
 }
@@ -169,8 +160,8 @@ impl From<HistoryError> for Problem {
 impl From<SearchError> for Problem {
     fn from(error: SearchError) -> Self {
         match error {
-            SearchError::Text(_) | SearchError::Cursor(_) => Self::unprocessable(error.to_string()),
-            error => Self::unavailable(error.to_string()),
+            SearchError::Text(_) | SearchError::Cursor(_) => Self::unprocessable(error),
+            error => Self::unavailable(error),
         }
     }
 }
@@ -180,13 +171,13 @@ impl From<ConversationsError> for Problem {
         match error {
             ConversationsError::Host(NativeListError::Open(error)) => ends::refusal(&error).into(),
             ConversationsError::Host(error @ NativeListError::Unsupported { .. }) => {
-                Self::new(StatusCode::NOT_IMPLEMENTED, error.to_string())
+                Self::unsupported(error)
             }
             ConversationsError::Host(error @ NativeListError::Refused { .. }) => {
-                Self::unprocessable(error.to_string())
+                Self::unprocessable(error)
             }
-            ConversationsError::Forbidden => Self::forbidden(error.to_string()),
-            error => Self::unavailable(error.to_string()),
+            ConversationsError::Forbidden => Self::forbidden(error),
+            error => Self::unavailable(error),
         }
     }
 }
@@ -226,7 +217,7 @@ impl From<SessionClosed> for Problem {
 
 impl From<io::Error> for Problem {
     fn from(error: io::Error) -> Self {
-        Self::unavailable(error.to_string())
+        Self::unavailable(error)
     }
 }
 
@@ -245,9 +236,9 @@ impl From<RemoveError> for Problem {
     fn from(error: RemoveError) -> Self {
         match error {
             RemoveError::Unknown => Self::no_session(),
-            RemoveError::Denied => Self::forbidden(error.to_string()),
-            RemoveError::InUse => Self::conflict(error.to_string()),
-            other => Self::unavailable(other.to_string()),
+            RemoveError::Denied => Self::forbidden(error),
+            RemoveError::InUse => Self::conflict(error),
+            other => Self::unavailable(other),
         }
     }
 }

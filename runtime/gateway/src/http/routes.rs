@@ -42,11 +42,11 @@ use trunkline_protocol::{HostMessage, SessionId, TurnId};
 
 pub(crate) use self::sessions::NewSession;
 use crate::{
-    auth::{authentication, handover, token::Scope},
+    auth::authentication,
     gateway::Shared,
     http::{
         console, cors, encoding, idempotency,
-        operation::{Access, Routes, delete, get, patch, post, put},
+        operation::{Routes, operations},
         problem::{Answer, Problem},
     },
     peers::{forward, inbound},
@@ -93,425 +93,305 @@ pub(crate) fn router(shared: Arc<Shared>) -> Router {
 
 /// Operations of one session, which another host may serve.
 fn session_routes() -> Routes {
-    let routes = Routes::default();
-    let routes = routes.add(
-        get(
-            "/v1/sessions/{id}",
-            "showSession",
-            "Returns the state of a session",
-        )
-        .problems(&[403]),
-        sessions::show,
-    );
-    let routes = routes.add(
-        patch("/v1/sessions/{id}", "editSession", "Changes the title of a session, or archives it")
-            .scope(Scope::Control)
-            .notes("An absent member stays as it is. Archiving closes nothing: a running session continues.")
-            .answers(&[(204, "The session is changed, and the change stored.")])
-            .problems(&[422]),
-        sessions::edit,
-    );
-    let routes = routes.add(
-        delete(
-            "/v1/sessions/{id}",
-            "closeSession",
-            "Closes a session for all clients",
-        )
-        .scope(Scope::Control)
-        .answers(&[(
-            204,
-            "The session is closed; with `remove`, nothing of it is kept.",
-        )])
-        .problems(&[409]),
-        sessions::close,
-    );
-    let routes = routes.add(
-        post("/v1/sessions/{id}/inputs", "sendInput", "Sends an input")
-            .scope(Scope::Control)
-            .notes("Two inputs with the same `Idempotency-Key` are one turn. A lost connection stops nothing.")
-            .headers(&[("Idempotency-Key", "The id of the input, of 1 to 256 bytes; as `message_id`.")])
-            .answers(&[
-                (200, "With `wait=end`: the turn has ended."),
-                (202, "The journal has the input; the events of its turn follow the entry `seq`."),
-            ])
-            .problems(&[409, 422, 429]),
-        inputs::take,
-    );
-    let routes = routes.add(
-        get("/v1/sessions/{id}/events", "streamEvents", "Streams the entries of a session")
-            .headers(&[("Last-Event-ID", "The number of an entry, as `after`, which it overrides.")])
-            .media(&["text/event-stream"])
-            .answers(&[
-                (200, "Each entry is an event: `id` is its `seq`, `event` its type, `data` the entry. Comments are heartbeats."),
-                (204, "The session is closed, and has no later entry."),
-            ])
-            .problems(&[403, 409, 422, 429]),
-        events::stream_entries,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/sessions/{id}/history",
-            "readHistory",
-            "Returns a page of a session's entries",
-        )
-        .problems(&[422]),
-        sessions::history,
-    );
-    let routes = routes.add(
-        get("/v1/sessions/{id}/export", "exportSession", "Returns a whole session as a file")
-            .notes("All entries up to the last one now. A body that breaks off is incomplete. `Content-Disposition` \
-                    names the file.")
-            .media(&["application/jsonl", "text/markdown"])
-            .answers(&[(200, "The entries as lines, or the conversation as a document.")])
-            .problems(&[429]),
-        export::export,
-    );
-    let routes = routes.add(
-        post("/v1/sessions/{id}/stop", "stopTurn", "Stops a turn")
-            .scope(Scope::Control)
-            .answers(&[(
-                202,
-                "The agent is asked to stop; the end of the turn is an event.",
-            )]),
-        requests::stop,
-    );
-    let routes = routes.add(
-        post(
-            "/v1/sessions/{id}/requests/{request}",
-            "answerRequest",
-            "Answers a permission or a question",
-        )
-        .scope(Scope::Control)
-        .notes("The first answer decides; a later one is a 409 that names the client which decided. A permission \
-                also needs `may_approve`.")
-        .answers(&[(200, "This answer has decided.")])
-        .problems(&[429, 500]),
-        requests::answer,
-    );
-    let routes = routes.add(
-        post(
-            "/v1/sessions/{id}/settings",
-            "changeSettings",
-            "Changes settings of a session",
-        )
-        .scope(Scope::Control)
-        .answers(&[(
-            202,
-            "The agent is asked to change them; the applied settings are an event.",
-        )]),
-        requests::update,
-    );
-    let routes = routes.add(
-        post("/v1/sessions/{id}/fork", "forkSession", "Opens a session as a copy of this one")
-            .scope(Scope::Control)
-            .notes("The copy has the entries of its source, and continues independently. Nothing runs before its \
-                    first input.")
-            .answers(&[(201, "The copy is stored.")])
-            .problems(&[501]),
-        sessions::fork,
-    );
-    let routes = routes.add(
-        put(
-            "/v1/sessions/{id}/files",
-            "putFile",
-            "Uploads a file for an input",
-        )
-        .scope(Scope::Control)
-        .accepts("application/octet-stream")
-        .answers(&[(
-            201,
-            "The file waits for an hour for an input that names it.",
-        )])
-        .problems(&[400, 408, 409, 413, 422, 429]),
-        files::take,
-    );
-    routes.add(
-        get(
-            "/v1/sessions/{id}/files/{sha256}",
-            "getFile",
-            "Returns a file that the agent gave, or that an input has named",
-        )
-        .media(&["application/octet-stream"])
-        .answers(&[(200, "The bytes of the file, to be saved.")]),
-        files::give,
-    )
+    operations! {
+        /// Returns the state of a session.
+        ///
+        /// - problems: 403
+        GET "/v1/sessions/{id}" showSession(Observe) => sessions::show;
+
+        /// Changes the title of a session, or archives it.
+        ///
+        /// An absent member stays as it is. Archiving closes nothing: a running session continues.
+        ///
+        /// - 204: The session is changed, and the change stored.
+        /// - problems: 422
+        PATCH "/v1/sessions/{id}" editSession(Control) => sessions::edit;
+
+        /// Closes a session for all clients.
+        ///
+        /// - 204: The session is closed; with `remove`, nothing of it is kept.
+        /// - problems: 409
+        DELETE "/v1/sessions/{id}" closeSession(Control) => sessions::close;
+
+        /// Sends an input.
+        ///
+        /// Two inputs with the same `Idempotency-Key` are one turn. A lost connection stops
+        /// nothing.
+        ///
+        /// - 200: With `wait=end`: the turn has ended.
+        /// - 202: The journal has the input; the events of its turn follow the entry `seq`.
+        /// - header `Idempotency-Key`: The id of the input, of 1 to 256 bytes; as `message_id`.
+        /// - problems: 409, 422, 429
+        POST "/v1/sessions/{id}/inputs" sendInput(Control) => inputs::take;
+
+        /// Streams the entries of a session.
+        ///
+        /// - 200 `text/event-stream`: Each entry is an event: `id` is its `seq`, `event` its type,
+        ///   `data` the entry. Comments are heartbeats.
+        /// - 204: The session is closed, and has no later entry.
+        /// - header `Last-Event-ID`: The number of an entry, as `after`, which it overrides.
+        /// - problems: 403, 409, 422, 429
+        GET "/v1/sessions/{id}/events" streamEvents(Observe) => events::stream_entries;
+
+        /// Returns a page of a session's entries.
+        ///
+        /// - problems: 422
+        GET "/v1/sessions/{id}/history" readHistory(Observe) => sessions::history;
+
+        /// Returns a whole session as a file.
+        ///
+        /// All entries up to the last one now. A body that breaks off is incomplete.
+        /// `Content-Disposition` names the file.
+        ///
+        /// - 200 `application/jsonl`, `text/markdown`: The entries as lines, or the conversation as
+        ///   a document.
+        /// - problems: 429
+        GET "/v1/sessions/{id}/export" exportSession(Observe) => export::export;
+
+        /// Stops a turn.
+        ///
+        /// - 202: The agent is asked to stop; the end of the turn is an event.
+        POST "/v1/sessions/{id}/stop" stopTurn(Control) => requests::stop;
+
+        /// Answers a permission or a question.
+        ///
+        /// The first answer decides; a later one is a 409 that names the client which decided. A
+        /// permission also needs `may_approve`.
+        ///
+        /// - 200: This answer has decided.
+        /// - problems: 429, 500
+        POST "/v1/sessions/{id}/requests/{request}" answerRequest(Control) => requests::answer;
+
+        /// Changes settings of a session.
+        ///
+        /// - 202: The agent is asked to change them; the applied settings are an event.
+        POST "/v1/sessions/{id}/settings" changeSettings(Control) => requests::update;
+
+        /// Opens a session as a copy of this one.
+        ///
+        /// The copy has the entries of its source, and continues independently. Nothing runs before
+        /// its first input.
+        ///
+        /// - 201: The copy is stored.
+        /// - problems: 501
+        POST "/v1/sessions/{id}/fork" forkSession(Control) => sessions::fork;
+
+        /// Uploads a file for an input.
+        ///
+        /// - 201: The file waits for an hour for an input that names it.
+        /// - body `application/octet-stream`
+        /// - problems: 400, 408, 409, 413, 422, 429
+        PUT "/v1/sessions/{id}/files" putFile(Control) => files::take;
+
+        /// Returns a file that the agent gave, or that an input has named.
+        ///
+        /// - 200 `application/octet-stream`: The bytes of the file, to be saved.
+        GET "/v1/sessions/{id}/files/{sha256}" getFile(Observe) => files::give;
+    }
 }
 
 /// Operations of this daemon that need a token.
 fn authenticated_routes() -> Routes {
-    const CONNECTION: (&str, &str) = (
-        "Acp-Connection-Id",
-        "The connection, as the answer to `initialize` names it.",
-    );
-    let routes = Routes::default();
-    let routes = routes.add(
-        get("/v1/me", "me", "Returns the principal of the token"),
-        operate::me,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/agents",
-            "listAgents",
-            "Lists the agents that the token may use, with their health",
-        ),
-        agents::list,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/agents/{agent}/conversations",
-            "listConversations",
-            "Lists the conversations that an agent itself keeps, the newest first",
-        )
-        .scope(Scope::Control)
-        .notes("Includes those that began without trunkline. The token must see all sessions.")
-        .problems(&[404, 422, 501, 503]),
-        agents::conversations,
-    );
-    let routes = routes.add(
-        get("/v1/hosts", "listHosts", "Lists the hosts of the cluster")
-            .notes("A daemon without a cluster has none."),
-        hosts::list,
-    );
-    let routes = routes.add(
-        get("/v1/events", "streamChanges", "Streams the changes of all sessions of this daemon")
-            .notes("Has the sessions that the token sees, without the content of inputs and outputs.")
-            .headers(&[("Last-Event-ID", "The position of an event, as `after`, which it overrides.")])
-            .media(&["text/event-stream"])
-            .answers(&[(
-                200,
-                "Events `snapshot`, `session`, `request`, `turn` and `reset`: `id` is the position, `data` a \
-                 StreamedChange. Comments are heartbeats.",
-            )])
-            .problems(&[422, 429]),
-        changes::stream_changes,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/sessions",
-            "listSessions",
-            "Returns a page of sessions, the last active first",
-        )
-        .answers(&[(200, "Sessions that the token sees.")])
-        .problems(&[422]),
-        sessions::listed,
-    );
-    let routes = routes.add(
-        post("/v1/sessions", "openSession", "Opens a session")
-            .scope(Scope::Control)
-            .answers(&[(201, "The session is open and stored.")])
-            .problems(&[429, 501, 503]),
-        sessions::open,
-    );
-    let routes = routes.add(
-        get("/v1/search", "searchSessions", "Searches titles, inputs and outputs for a text")
-            .notes("Searches what this daemon keeps of the sessions that the token sees, for about 250 ms. `next` \
-                    continues an incomplete search.")
-            .problems(&[422, 429, 503]),
-        search::search,
-    );
-    let routes = routes.add(
-        post(
-            "/v1/sessions/{id}/relocate",
-            "relocateSession",
-            "Makes a host take over a session whose files no host has",
-        )
-        .scope(Scope::Admin)
-        .notes("The token must see all sessions. Requests about the session are answered with 503, since its files are \
-                on a storage that no running host has. Its agent begins anew: an entry `host.fact` has `context: lost`."),
-        hosts::relocate,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/usage",
-            "usage",
-            "Returns the usage of turns by day and agent",
-        )
-        .notes("The token must see all sessions. Has its agents.")
-        .problems(&[403, 503]),
-        operate::usage,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/tokens",
-            "listTokens",
-            "Lists the valid tokens without their text",
-        )
-        .scope(Scope::Admin)
-        .problems(&[503]),
-        tokens::list,
-    );
-    let routes = routes.add(
-        post("/v1/tokens", "makeToken", "Creates a token")
-            .scope(Scope::Admin)
-            .notes("It has at most the rights of the token that creates it, and ends with it.")
-            .answers(&[(201, "Only this answer has the text of the token.")])
-            .problems(&[429, 500, 503]),
-        tokens::make,
-    );
-    let routes = routes.add(
-        delete(
-            "/v1/tokens/{id}",
-            "revokeToken",
-            "Revokes a token and those that it created",
-        )
-        .scope(Scope::Admin)
-        .notes("Their streams end within a second.")
-        .problems(&[404, 500, 503]),
-        tokens::revoke,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/rules",
-            "listRules",
-            "Lists the lasting rules, the oldest first",
-        )
-        .scope(Scope::Control)
-        .answers(&[(200, "Rules of the agents that the token may use.")]),
-        rules::list,
-    );
-    let routes = routes.add(
-        delete("/v1/rules/{id}", "removeRule", "Removes a lasting rule")
-            .notes("Also needs `may_approve`. The rule approves no later request.")
-            .problems(&[403, 404, 500, 503]),
-        rules::remove,
-    );
-    let routes = routes.add(
-        post("/v1/drain", "drain", "Makes a host of the cluster hand its sessions to others")
-            .scope(Scope::Admin)
-            .notes("The host accepts no new sessions. `GET /v1/hosts` has the number of those that are left."),
-        hosts::drain,
-    );
-    let routes = routes.add(
-        post("/v1/reload", "reload", "Reads the configuration again")
-            .scope(Scope::Admin)
-            .problems(&[503]),
-        operate::reload,
-    );
-    let routes = routes.add(
-        post("/v1/stop", "stopDaemon", "Stops the daemon")
-            .scope(Scope::Admin)
-            .answers(&[(
-                202,
-                "The daemon accepts no more work, and ends within 10 s.",
-            )]),
-        operate::stop,
-    );
-    let routes = routes.add(
-        post(
-            "/v1/handover",
-            "handover",
-            "Returns a code for a browser, valid once, for a minute",
-        )
-        .scope(Scope::Admin)
-        .notes("Only for this user, over the socket."),
-        operate::handover,
-    );
-    let routes = routes.add(
-        post("/acp", "acpSay", "Receives a message of an ACP client")
-            .notes("`initialize` begins a connection and is answered by its result. Each further message names the \
-                    connection; its answer arrives by a stream. A message needs the scope that it needs on the pipe.")
-            .headers(&[CONNECTION, ("Acp-Session-Id", "The session.")])
-            .accepts("application/json")
-            .media(&["application/json"])
-            .answers(&[
-                (200, "The answer to `initialize`; the header `Acp-Connection-Id` names the connection."),
-                (202, "The message is accepted."),
-            ])
-            .problems(&[404, 408, 413, 415, 429, 503]),
-        acp::receive_message,
-    );
-    let routes = routes.add(
-        delete("/acp", "acpEnd", "Ends an ACP connection")
-            .notes("Sessions and their turns continue.")
-            .headers(&[CONNECTION])
-            .problems(&[400, 404]),
-        acp::end_connection,
-    );
-    let routes = routes.add(
-        get("/metrics", "metrics", "Returns figures for Prometheus")
-            .notes("The token must see all sessions of all agents.")
-            .media(&["text/plain"])
-            .answers(&[(200, "The text format, version 0.0.4.")])
-            .problems(&[403]),
-        operate::metrics,
-    );
-    routes.add(
-        get("/openapi.json", "openapi", "Returns this document")
-            .media(&["application/json"])
-            .answers(&[
-                (200, "OpenAPI 3.1."),
-                (304, "The client has this document."),
-            ]),
-        operate::contract,
-    )
+    operations! {
+        /// Returns the principal of the token.
+        GET "/v1/me" me(Observe) => operate::me;
+
+        /// Lists the agents that the token may use, with their health.
+        GET "/v1/agents" listAgents(Observe) => agents::list;
+
+        /// Lists the conversations that an agent itself keeps, the newest first.
+        ///
+        /// Includes those that began without trunkline. The token must see all sessions.
+        ///
+        /// - problems: 404, 422, 501, 503
+        GET "/v1/agents/{agent}/conversations" listConversations(Control) => agents::conversations;
+
+        /// Lists the hosts of the cluster.
+        ///
+        /// A daemon without a cluster has none.
+        GET "/v1/hosts" listHosts(Observe) => hosts::list;
+
+        /// Streams the changes of all sessions of this daemon.
+        ///
+        /// Has the sessions that the token sees, without the content of inputs and outputs.
+        ///
+        /// - 200 `text/event-stream`: Events `snapshot`, `session`, `request`, `turn` and `reset`:
+        ///   `id` is the position, `data` a StreamedChange. Comments are heartbeats.
+        /// - header `Last-Event-ID`: The position of an event, as `after`, which it overrides.
+        /// - problems: 422, 429
+        GET "/v1/events" streamChanges(Observe) => changes::stream_changes;
+
+        /// Returns a page of sessions, the last active first.
+        ///
+        /// - 200: Sessions that the token sees.
+        /// - problems: 422
+        GET "/v1/sessions" listSessions(Observe) => sessions::listed;
+
+        /// Opens a session.
+        ///
+        /// - 201: The session is open and stored.
+        /// - problems: 429, 501, 503
+        POST "/v1/sessions" openSession(Control) => sessions::open;
+
+        /// Searches titles, inputs and outputs for a text.
+        ///
+        /// Searches what this daemon keeps of the sessions that the token sees, for about 250 ms.
+        /// `next` continues an incomplete search.
+        ///
+        /// - problems: 422, 429, 503
+        GET "/v1/search" searchSessions(Observe) => search::search;
+
+        /// Makes a host take over a session whose files no host has.
+        ///
+        /// The token must see all sessions. Requests about the session are answered with 503, since
+        /// its files are on a storage that no running host has. Its agent begins anew: an entry
+        /// `host.fact` has `context: lost`.
+        POST "/v1/sessions/{id}/relocate" relocateSession(Admin) => hosts::relocate;
+
+        /// Returns the usage of turns by day and agent.
+        ///
+        /// The token must see all sessions. Has its agents.
+        ///
+        /// - problems: 403, 503
+        GET "/v1/usage" usage(Observe) => operate::usage;
+
+        /// Lists the valid tokens without their text.
+        ///
+        /// - problems: 503
+        GET "/v1/tokens" listTokens(Admin) => tokens::list;
+
+        /// Creates a token.
+        ///
+        /// It has at most the rights of the token that creates it, and ends with it.
+        ///
+        /// - 201: Only this answer has the text of the token.
+        /// - problems: 429, 500, 503
+        POST "/v1/tokens" makeToken(Admin) => tokens::make;
+
+        /// Revokes a token and those that it created.
+        ///
+        /// Their streams end within a second.
+        ///
+        /// - problems: 404, 500, 503
+        DELETE "/v1/tokens/{id}" revokeToken(Admin) => tokens::revoke;
+
+        /// Lists the lasting rules, the oldest first.
+        ///
+        /// - 200: Rules of the agents that the token may use.
+        GET "/v1/rules" listRules(Control) => rules::list;
+
+        /// Removes a lasting rule.
+        ///
+        /// Also needs `may_approve`. The rule approves no later request.
+        ///
+        /// - problems: 403, 404, 500, 503
+        DELETE "/v1/rules/{id}" removeRule(Observe) => rules::remove;
+
+        /// Makes a host of the cluster hand its sessions to others.
+        ///
+        /// The host accepts no new sessions. `GET /v1/hosts` has the number of those that are left.
+        POST "/v1/drain" drain(Admin) => hosts::drain;
+
+        /// Reads the configuration again.
+        ///
+        /// - problems: 503
+        POST "/v1/reload" reload(Admin) => operate::reload;
+
+        /// Stops the daemon.
+        ///
+        /// - 202: The daemon accepts no more work, and ends within 10 s.
+        POST "/v1/stop" stopDaemon(Admin) => operate::stop;
+
+        /// Returns a code for a browser, valid once, for a minute.
+        ///
+        /// Only for this user, over the socket.
+        POST "/v1/handover" handover(Admin) => operate::handover;
+
+        /// Receives a message of an ACP client.
+        ///
+        /// `initialize` begins a connection and is answered by its result. Each further message
+        /// names the connection; its answer arrives by a stream. A message needs the scope that it
+        /// needs on the pipe.
+        ///
+        /// - 200 `application/json`: The answer to `initialize`; the header `Acp-Connection-Id`
+        ///   names the connection.
+        /// - 202: The message is accepted.
+        /// - header `Acp-Connection-Id`: The connection, as the answer to `initialize` names it.
+        /// - header `Acp-Session-Id`: The session.
+        /// - body `application/json`
+        /// - problems: 404, 408, 413, 415, 429, 503
+        POST "/acp" acpSay(Observe) => acp::receive_message;
+
+        /// Ends an ACP connection.
+        ///
+        /// Sessions and their turns continue.
+        ///
+        /// - header `Acp-Connection-Id`: The connection, as the answer to `initialize` names it.
+        /// - problems: 400, 404
+        DELETE "/acp" acpEnd(Observe) => acp::end_connection;
+
+        /// Returns figures for Prometheus.
+        ///
+        /// The token must see all sessions of all agents.
+        ///
+        /// - 200 `text/plain`: The text format, version 0.0.4.
+        /// - problems: 403
+        GET "/metrics" metrics(Observe) => operate::metrics;
+
+        /// Returns this document.
+        ///
+        /// - 200 `application/json`: OpenAPI 3.1.
+        /// - 304: The client has this document.
+        GET "/openapi.json" openapi(Observe) => operate::contract;
+    }
 }
 
 /// Operations without a token, or which can receive it in their first message.
 fn open_routes() -> Routes {
-    const FIRST_MESSAGE: &str = "A client without a token in its header sends `{\"type\":\"auth\",\"token\":\"…\"}` first, \
-                                 within 10 s.";
-    let routes = Routes::default();
-    let routes = routes.add(
-        get("/healthz", "isAlive", "Answers if the daemon runs")
-            .access(Access::Public)
-            .media(&["text/plain"])
-            .answers(&[(200, "The daemon runs.")]),
-        async || "ok\n",
-    );
-    let routes = routes.add(
-        get(
-            "/readyz",
-            "isReady",
-            "Returns whether the daemon accepts work, and what it serves",
-        )
-        .access(Access::Handler)
-        .notes("Needs no token; more is shown to one.")
-        .answers(&[
-            (200, "The daemon accepts work."),
-            (503, "The daemon ends, or its journal cannot be written."),
-        ]),
-        operate::ready,
-    );
-    let routes = routes.add(
-        post(
-            handover::PATH,
-            "open",
-            "Returns the console for a code of `handover`",
-        )
-        .access(Access::Public)
-        .accepts("application/x-www-form-urlencoded")
-        .media(&["text/html"])
-        .answers(&[(200, "The page, with a token of its own.")])
-        .problems(&[400, 401, 403, 429, 503]),
-        operate::open,
-    );
-    let routes = routes.add(
-        get(
-            "/v1/pipe",
-            "pipe",
-            "Opens a WebSocket with the protocol itself",
-        )
-        .access(Access::Handler)
-        .notes("Messages contain whole lines of the protocol.")
-        .answers(&[(101, FIRST_MESSAGE)])
-        .problems(&[400]),
-        pipe::upgrade,
-    );
-    routes.add(
-        get("/acp", "acpListen", "Opens a stream of an ACP connection, or a connection over a WebSocket")
-            .access(Access::Handler)
-            .notes("With the header of a session its stream, otherwise the connection's: each event is a message of \
-                    JSON-RPC. With `Upgrade: websocket` each text is a message, and there are no headers. A message \
-                    needs the scope that it needs on the pipe.")
-            .headers(&[
-                ("Acp-Connection-Id", "The connection, as the answer to `initialize` names it."),
-                ("Acp-Session-Id", "The session."),
-            ])
-            .media(&["text/event-stream"])
-            .answers(&[(101, FIRST_MESSAGE), (200, "Events. Comments are heartbeats.")])
-            .problems(&[404, 406, 409, 429, 503]),
-        acp::open_stream,
-    )
+    operations! {
+        /// Answers if the daemon runs.
+        ///
+        /// - 200 `text/plain`: The daemon runs.
+        GET "/healthz" isAlive(Public) => async || "ok\n";
+
+        /// Returns whether the daemon accepts work, and what it serves.
+        ///
+        /// Needs no token; more is shown to one.
+        ///
+        /// - 200: The daemon accepts work.
+        /// - 503: The daemon ends, or its journal cannot be written.
+        GET "/readyz" isReady(Handler) => operate::ready;
+
+        /// Returns the console for a code of `handover`.
+        ///
+        /// - 200 `text/html`: The page, with a token of its own.
+        /// - body `application/x-www-form-urlencoded`
+        /// - problems: 400, 401, 403, 429, 503
+        POST "/open" open(Public) => operate::open;
+
+        /// Opens a WebSocket with the protocol itself.
+        ///
+        /// Messages contain whole lines of the protocol.
+        ///
+        /// - 101: A client without a token in its header sends `{"type":"auth","token":"…"}` first,
+        ///   within 10 s.
+        /// - problems: 400
+        GET "/v1/pipe" pipe(Handler) => pipe::upgrade;
+
+        /// Opens a stream of an ACP connection, or a connection over a WebSocket.
+        ///
+        /// With the header of a session its stream, otherwise the connection's: each event is a
+        /// message of JSON-RPC. With `Upgrade: websocket` each text is a message, and there are no
+        /// headers. A message needs the scope that it needs on the pipe.
+        ///
+        /// - 101: A client without a token in its header sends `{"type":"auth","token":"…"}` first,
+        ///   within 10 s.
+        /// - 200 `text/event-stream`: Events. Comments are heartbeats.
+        /// - header `Acp-Connection-Id`: The connection, as the answer to `initialize` names it.
+        /// - header `Acp-Session-Id`: The session.
+        /// - problems: 404, 406, 409, 429, 503
+        GET "/acp" acpListen(Handler) => acp::open_stream;
+    }
 }
 
 /// Returns all operations of the API.
@@ -653,7 +533,7 @@ fn message(id: &SessionId, kind: &str, mut members: Map<String, Value>) -> Answe
         }
     }
     let message = HostMessage::parse(&Value::Object(members).to_string());
-    message.map_err(|error| Problem::unprocessable(error.to_string()))
+    message.map_err(Problem::unprocessable)
 }
 
 /// Refuses options that the lenient reader of the protocol has dropped: a dropped restriction would
@@ -687,7 +567,7 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Json<T> {
 
 /// Reads a body of up to `most` bytes.
 pub(crate) async fn read(body: Body, most: usize) -> Answer<Vec<u8>> {
-    let late = |_| Problem::new(StatusCode::REQUEST_TIMEOUT, "the body did not come in time");
+    let late = |_| Problem::late("the body did not come in time");
     timeout(BODY_TIME, bytes_of(body, most))
         .await
         .map_err(late)?
@@ -730,6 +610,14 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
         read.map(|read| Self(read.0))
             .map_err(|error| Problem::bad_request(format!("the query: {error}")))
     }
+}
+
+/// Runs a future that a client which leaves must not interrupt.
+pub(crate) async fn spawned<T: Send + 'static>(
+    work: impl Future<Output = Answer<T>> + Send + 'static,
+) -> Answer<T> {
+    let done = tokio::spawn(work).await;
+    done.unwrap_or_else(|_| Err(Problem::unavailable("the daemon ends")))
 }
 
 /// Runs blocking work on a thread for it.

@@ -18,8 +18,11 @@ use crate::http::problem::{Answer, Problem};
 /// Timeout for a reply that should be immediate.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Text for a message that the session cannot take.
-const LEFT: &str = "the session has just left the memory; try again";
+/// Returns an error for a message that the session cannot take.
+fn accepted(is_accepted: bool) -> Answer<()> {
+    let left = || Problem::unavailable("the session has just left the memory; try again");
+    is_accepted.then_some(()).ok_or_else(left)
+}
 
 /// Received entry, or reply to this client.
 #[derive(Debug)]
@@ -92,18 +95,12 @@ impl SessionClient {
             turn_id: turn,
             ..Envelope::new(listener.session().clone(), body.into())
         };
-        match listener.sender().send(message).await {
-            true => Ok(()),
-            false => Err(Problem::unavailable(LEFT)),
-        }
+        accepted(listener.sender().send(message).await)
     }
 
     /// Answers a permission or a question.
     pub(crate) async fn answer(&self, body: HostBody, note: AnswerNote) -> Answer<()> {
-        match self.entries.listener().sender().answer(body, note).await {
-            true => Ok(()),
-            false => Err(Problem::unavailable(LEFT)),
-        }
+        accepted(self.entries.listener().sender().answer(body, note).await)
     }
 
     /// Returns the pattern that allows exactly it for each open permission that has one, by the
@@ -121,10 +118,7 @@ impl SessionClient {
 
     /// Submits an input with its files.
     pub(crate) async fn submit(&self, submission: Submission) -> Answer<()> {
-        match self.entries.listener().sender().submit(submission).await {
-            true => Ok(()),
-            false => Err(Problem::unavailable(LEFT)),
-        }
+        accepted(self.entries.listener().sender().submit(submission).await)
     }
 
     /// Receives entries and replies until `find` returns something for one of them.
@@ -134,7 +128,7 @@ impl SessionClient {
     ) -> Answer<T> {
         loop {
             let item = self.entries.next().await;
-            let found = match item.map_err(|error| Problem::failed(error.to_string()))? {
+            let found = match item.map_err(Problem::failed)? {
                 EntryItem::Entry(entry) => entry.content().and_then(|content| {
                     find(Received {
                         turn_id: content.turn_id.as_ref(),

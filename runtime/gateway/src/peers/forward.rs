@@ -1,19 +1,20 @@
 //! Forwarding of requests to the host that serves their session.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use axum::{
     Extension,
-    body::{Body, BodyDataStream},
+    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
-use bytes::Bytes;
-use futures_util::{FutureExt, StreamExt, future::BoxFuture};
-use hyper::client::conn::http1::handshake;
-use hyper_util::rt::TokioIo;
+use futures_util::{
+    FutureExt, StreamExt,
+    future::{pending, select},
+    stream,
+};
 use tokio::{
     task::JoinSet,
     time::{sleep, timeout},
@@ -22,9 +23,10 @@ use trunkline_protocol::SessionId;
 
 use super::{ForwardedPrincipal, Peers, SessionLocation};
 use crate::{
-    auth::principal::{Principal, Stream},
+    auth::principal::Principal,
     gateway::Shared,
     http::{
+        client::exchange,
         connection::Peer,
         problem::{Answer, Problem},
         routes::SessionPath,
@@ -91,12 +93,14 @@ pub(crate) async fn forward_session_request(
 /// # Errors
 /// Fails if the session is unknown, or if its host is not available.
 pub(crate) async fn locate_session(peers: &dyn Peers, id: &SessionId) -> Answer<Option<String>> {
+    host_of_location(locate(peers, id).await?)
+}
+
+/// Finds the location of a session within [`PEER_TIMEOUT`].
+pub(crate) async fn locate(peers: &dyn Peers, id: &SessionId) -> Answer<SessionLocation> {
     let late = |_| Problem::unavailable("the host of the session was not found in time; try again");
-    host_of_location(
-        timeout(PEER_TIMEOUT, peers.locate(id))
-            .await
-            .map_err(late)?,
-    )
+    let located = timeout(PEER_TIMEOUT, peers.locate(id)).await;
+    located.map_err(late)
 }
 
 pub(super) fn host_of_location(place: SessionLocation) -> Answer<Option<String>> {
@@ -155,34 +159,27 @@ pub(crate) async fn forward_request(
     remove_hop_headers(response.headers_mut());
     let (head, body) = response.into_parts();
     let ended = if is_stream {
-        let shared = shared.clone();
-        let principal = principal.clone();
-        let moved = peers.moved(id, host);
-        async move {
-            tokio::select! {
-                () = moved => {}
-                () = shared.known_tokens.ended(&principal) => {}
-                () = shared.ending() => {}
-            }
-        }
-        .boxed()
+        let ends = select(peers.moved(id, host), shared.ending_for(principal));
+        ends.map(drop).boxed()
     } else {
-        futures_util::future::pending().boxed()
+        pending().boxed()
     };
-    let forwarded = ForwardedBody {
-        body: body.into_data_stream(),
-        is_events,
-        ended,
-        _connection: connection,
-        _counted: counted,
-    };
-    let body =
-        futures_util::stream::unfold(Some(forwarded), async |body: Option<ForwardedBody>| {
-            let mut body = body?;
-            let chunk = body.next_chunk().await?;
-            let rest = chunk.is_ok().then_some(body);
-            Some((chunk, rest))
-        });
+    let forwarded = (body.into_data_stream(), ended, connection, counted);
+    let body = stream::unfold(Some(forwarded), move |forwarded| async move {
+        let (mut body, mut ended, connection, counted) = forwarded?;
+        let chunk = tokio::select! {
+            biased;
+            () = &mut ended => Err(axum::Error::new("the token or the host has ended")),
+            chunk = body.next() => chunk?,
+        };
+        // Every chunk of an event stream is complete in itself. A broken stream ends without an
+        // error: the client resumes after its last event.
+        if is_events && chunk.is_err() {
+            return None;
+        }
+        let rest = chunk.is_ok().then_some((body, ended, connection, counted));
+        Some((chunk, rest))
+    });
     Ok(Response::from_parts(head, Body::from_stream(body)))
 }
 
@@ -197,8 +194,7 @@ pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answ
         .headers
         .insert(header::HOST, HeaderValue::from_static("trunkline"));
     if let Some(id) = new {
-        let id = HeaderValue::from_str(id.as_str())
-            .map_err(|error| Problem::failed(error.to_string()))?;
+        let id = HeaderValue::from_str(id.as_str()).map_err(Problem::failed)?;
         parts.headers.insert(NEW_SESSION, id);
     }
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
@@ -206,9 +202,7 @@ pub(super) fn rewrite_request(request: Request, new: Option<&SessionId>) -> Answ
     if let Some(headers) = request.headers_mut() {
         *headers = parts.headers;
     }
-    request
-        .body(body)
-        .map_err(|error| Problem::failed(error.to_string()))
+    request.body(body).map_err(Problem::failed)
 }
 
 /// Removes hop-by-hop headers: the standard ones, and those that `Connection` names.
@@ -232,63 +226,28 @@ pub(super) async fn send_to_host(
     host: &str,
     request: Request,
 ) -> Answer<(Response, JoinSet<()>)> {
-    let connected = timeout(
-        PEER_TIMEOUT,
-        peers.connect(host, ForwardedPrincipal::from_principal(principal)),
-    )
-    .await;
-    let stream = match connected {
-        Ok(Ok(stream)) => stream,
-        Ok(Err(error)) => return Err(host_unreachable(host, &error)),
-        Err(late) => return Err(host_unreachable(host, &late)),
-    };
-    let (mut sender, connection) = handshake(TokioIo::new(stream))
-        .await
-        .map_err(|error| host_unreachable(host, &error))?;
-    let mut connection_tasks = JoinSet::new();
-    connection_tasks.spawn(async move {
-        if let Err(error) = connection.await {
-            tracing::debug!("a connection to another host has ended: {error}");
-        }
-    });
-    let response = sender
-        .send_request(request)
-        .await
-        .map_err(|error| host_did_not_respond(host, &error))?;
-    Ok((response.map(Body::new), connection_tasks))
+    let stream = connect_to_host(peers, principal, host).await;
+    let stream = stream.map_err(|error| {
+        Problem::unavailable(format!(
+            "the host {host} of the session cannot be reached: {error}"
+        ))
+    })?;
+    let exchanged = exchange(stream, request).await;
+    exchanged.map_err(|error| host_did_not_respond(host, &error))
 }
 
-fn host_unreachable(host: &str, why: &dyn std::fmt::Display) -> Problem {
-    Problem::unavailable(format!(
-        "the host {host} of the session cannot be reached: {why}"
-    ))
+/// Connects to another host within [`PEER_TIMEOUT`].
+pub(super) async fn connect_to_host(
+    peers: &dyn Peers,
+    principal: &Principal,
+    host: &str,
+) -> io::Result<Box<dyn super::Stream>> {
+    let who = ForwardedPrincipal::from_principal(principal);
+    timeout(PEER_TIMEOUT, peers.connect(host, who)).await?
 }
 
 fn host_did_not_respond(host: &str, why: &dyn std::fmt::Display) -> Problem {
     Problem::unavailable(format!(
         "the host {host} did not answer: {why}; the request may still take effect"
     ))
-}
-
-/// Response body that is being forwarded.
-struct ForwardedBody {
-    body: BodyDataStream,
-    /// True for an event stream, of which every chunk is complete in itself.
-    is_events: bool,
-    /// Resolves when the stream must end.
-    ended: BoxFuture<'static, ()>,
-    _connection: JoinSet<()>,
-    _counted: Option<Stream>,
-}
-
-impl ForwardedBody {
-    async fn next_chunk(&mut self) -> Option<Result<Bytes, axum::Error>> {
-        let chunk = tokio::select! {
-            biased;
-            () = &mut self.ended => Some(Err(axum::Error::new("the token or the host has ended"))),
-            chunk = self.body.next() => chunk,
-        };
-        // A broken event stream ends without an error: the client resumes after its last event.
-        chunk.filter(|chunk| !self.is_events || chunk.is_ok())
-    }
 }

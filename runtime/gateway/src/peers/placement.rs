@@ -74,13 +74,13 @@ pub(crate) async fn place_session(
     if matches!(peer, Peer::OtherHost(_)) {
         return Err(session_moved(&host));
     }
-    let body = serde_json::to_vec(new).map_err(|error| Problem::failed(error.to_string()))?;
+    let body = serde_json::to_vec(new).map_err(Problem::failed)?;
     let request = Request::builder()
         .method(Method::POST)
         .uri("/v1/sessions")
         .header(header::CONTENT_TYPE, "application/json")
         .body(Body::from(body))
-        .map_err(|error| Problem::failed(error.to_string()))?;
+        .map_err(Problem::failed)?;
     forward::forward_request(shared, principal, &id, Some(&id), &host, request)
         .await
         .map(SessionPlacement::Answered)

@@ -29,13 +29,14 @@ use trunkline_relay::{RelayOptions, serve_hub};
 
 use self::lines::{LineSource, RefusedSessions, copy_lines, error_line, refused_line, write_line};
 use super::{
-    ForwardedPrincipal, Peers, SessionLocation, Stream,
-    forward::{PEER_TIMEOUT, host_unavailable_text},
+    Peers, SessionLocation, Stream,
+    forward::{self, PEER_TIMEOUT, host_unavailable_text},
     list,
 };
 use crate::{
     auth::{authorizer::Folders, principal::Principal, token::Scope},
     gateway::Shared,
+    http::problem::Problem,
 };
 
 /// Capacity of the pipes between the router and this host's relay, in bytes.
@@ -342,12 +343,7 @@ impl RelayRouter {
         else {
             return LineRoute::Own;
         };
-        if !asked
-            .extensions
-            .iter()
-            .flatten()
-            .any(|name| name == "journal")
-        {
+        if !is_journaled(asked.extensions.as_ref()) {
             return LineRoute::Own;
         }
         let Some(id) = &asked.id else {
@@ -393,10 +389,8 @@ impl RelayRouter {
     }
 
     async fn locate(&mut self, id: &SessionId) -> Result<SessionLocation, String> {
-        let late = |_| "the host of the session was not found in time; try again".to_owned();
-        timeout(PEER_TIMEOUT, self.peers.locate(id))
-            .await
-            .map_err(late)
+        let located = forward::locate(&*self.peers, id).await;
+        located.map_err(Problem::into_detail)
     }
 
     /// Places a new journaled session. Returns `None` if this host's relay must start or refuse it.
@@ -408,12 +402,7 @@ impl RelayRouter {
         let HostBody::SessionStart(start) = HostMessage::parse(line).ok()?.body else {
             return None;
         };
-        let is_journaled = start
-            .extensions
-            .iter()
-            .flatten()
-            .any(|name| name == "journal");
-        if !is_journaled || self.principal.scope() < Scope::Control {
+        if !is_journaled(start.extensions.as_ref()) || self.principal.scope() < Scope::Control {
             return None;
         }
         let placed = timeout(
@@ -434,13 +423,8 @@ impl RelayRouter {
             if self.connections.len() == MAX_HOSTS {
                 return Err(io::Error::other("the hub has sessions of too many hosts"));
             }
-            let connected = timeout(
-                PEER_TIMEOUT,
-                self.peers
-                    .connect(host, ForwardedPrincipal::from_principal(&self.principal)),
-            )
-            .await;
-            let (read, written) = tokio::io::split(connected.map_err(io::Error::from)??);
+            let connected = forward::connect_to_host(&*self.peers, &self.principal, host);
+            let (read, written) = tokio::io::split(connected.await?);
             let over = self.is_over.subscribe();
             self.copies.spawn(copy_lines(
                 read,
@@ -499,6 +483,11 @@ impl RelayRouter {
         // Failures are ignored: the hub may have left.
         let _ = timeout(CLOSE_GRACE, async { output.lock().await.shutdown().await }).await;
     }
+}
+
+/// Returns true if a hub understands the extension `journal`.
+fn is_journaled(extensions: Option<&Vec<String>>) -> bool {
+    extensions.is_some_and(|names| names.iter().any(|name| name == "journal"))
 }
 
 type WatchedMoves = FuturesUnordered<Abortable<BoxFuture<'static, ()>>>;

@@ -116,3 +116,26 @@ async fn a_client_that_does_not_agree_on_tls_is_let_go() {
     stop.send(true).unwrap();
     served.await.unwrap();
 }
+
+#[tokio::test]
+async fn the_first_bytes_tell_http2_and_are_read_again() {
+    for (sent, is_expected) in [
+        (&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], true),
+        (b"PRI/1.1", false),
+        (b"POST / HTTP/1.1\r\n", false),
+        (b"PUT", false),
+        (b"GET / HTTP/1.1\r\n", false),
+        (b"G", false),
+    ] {
+        let stream = tokio::io::join(sent, Vec::new());
+        let (is_http2, mut stream) = detect_http2(stream).await.unwrap();
+        assert_eq!(is_http2, is_expected, "{sent:?}");
+        let mut read = vec![stream.read_u8().await.unwrap()];
+        stream.read_to_end(&mut read).await.unwrap();
+        assert_eq!(read, sent);
+    }
+    for cut in [&b""[..], b"P", b"PRI"] {
+        let stream = tokio::io::join(cut, Vec::new());
+        assert!(detect_http2(stream).await.is_err(), "{cut:?}");
+    }
+}

@@ -18,7 +18,6 @@ use trunkline_protocol::{InputResponse, PermissionResponse, SessionStart, Sessio
 
 use super::{Access, EitherAnswer, Operation, RequestContext, Routes, WithStatus};
 use crate::{
-    auth::token::Scope,
     gateway::Shared,
     http::{
         problem::ProblemDocument,
@@ -160,9 +159,69 @@ impl<A: Described, B: Described> Described for EitherAnswer<A, B> {
     }
 }
 
+/// Documentation of an operation, by its parts.
+#[derive(Default)]
+struct OperationDocs {
+    summary: String,
+    notes: String,
+    /// Meanings and media types of answers, by status.
+    answers: BTreeMap<u16, (Vec<String>, String)>,
+    headers: Vec<(String, String)>,
+    body: Option<String>,
+    problems: Vec<u16>,
+}
+
+impl OperationDocs {
+    fn parse(lines: &[&str]) -> Self {
+        let mut docs = Self::default();
+        let mut text = String::new();
+        for line in lines {
+            match line.trim() {
+                "" => text.push_str("\n\n"),
+                item if item.starts_with("- ") => text.push_str(&format!("\n\n{item}")),
+                more if text.is_empty() || text.ends_with('\n') => text.push_str(more),
+                more => text.push_str(&format!(" {more}")),
+            }
+        }
+        let mut parts = text.split("\n\n").filter(|part| !part.is_empty());
+        let summary = parts.next().expect("an operation has a summary");
+        docs.summary = summary.trim_end_matches('.').to_owned();
+        for part in parts {
+            let Some(item) = part.strip_prefix("- ") else {
+                assert!(docs.notes.is_empty(), "{}: two paragraphs", docs.summary);
+                docs.notes = part.to_owned();
+                continue;
+            };
+            let (name, meaning) = item.split_once(": ").unwrap_or((item, ""));
+            let quoted: Vec<_> = name
+                .split('`')
+                .skip(1)
+                .step_by(2)
+                .map(str::to_owned)
+                .collect();
+            match name.split(' ').next().unwrap() {
+                "header" => docs.headers.push((quoted[0].clone(), meaning.to_owned())),
+                "body" => docs.body = quoted.into_iter().next(),
+                "problems" => {
+                    docs.problems = meaning
+                        .split(", ")
+                        .map(|status| status.parse().unwrap())
+                        .collect();
+                }
+                status => {
+                    let status = status.parse().expect("an item has a status");
+                    docs.answers.insert(status, (quoted, meaning.to_owned()));
+                }
+            }
+        }
+        docs
+    }
+}
+
 /// An operation, while its description is made.
 pub(crate) struct OperationDescription<'a> {
     operation: Operation,
+    docs: OperationDocs,
     /// Make the schemas of what is read, and of what is written.
     requests: &'a mut SchemaGenerator,
     answers: &'a mut SchemaGenerator,
@@ -190,11 +249,8 @@ impl OperationDescription<'_> {
             204 => "Done.",
             _ => "Success.",
         };
-        let declared = self.operation.answers.iter();
-        let meaning = declared
-            .clone()
-            .find(|(status, _)| *status == self.status)
-            .map_or(meaning, |(_, meaning)| meaning);
+        let declared = self.docs.answers.get(&self.status);
+        let meaning = declared.map_or(meaning, |(_, meaning)| meaning);
         let mut answer = json!({ "description": meaning });
         if let Some((media, schema)) = content {
             answer["content"] = json!({ media: { "schema": schema } });
@@ -212,14 +268,8 @@ impl OperationDescription<'_> {
 
     /// Adds what the declaration shows, and returns the description.
     fn finish(mut self) -> Value {
-        let Operation {
-            path,
-            access,
-            accepts,
-            media,
-            headers,
-            ..
-        } = self.operation;
+        let Operation { path, access, .. } = self.operation;
+        let docs = std::mem::take(&mut self.docs);
         let names = path.split('/').filter_map(|part| part.strip_prefix('{'));
         let mut parameters: Vec<_> = names
             .map(|name| {
@@ -230,8 +280,8 @@ impl OperationDescription<'_> {
             .collect();
         parameters.append(&mut self.parameters);
         self.parameters = parameters;
-        for (name, description) in headers {
-            let schema = match *name {
+        for (name, description) in &docs.headers {
+            let schema = match &**name {
                 "Last-Event-ID" if description.starts_with("The number") => {
                     json!({ "type": "integer", "minimum": 0 })
                 }
@@ -248,51 +298,47 @@ impl OperationDescription<'_> {
             self.parameters
                 .push(json!({ "$ref": "#/components/parameters/IdempotencyKey" }));
         }
-        if !accepts.is_empty() {
-            self.body = Some(
-                json!({ "required": true, "content": { accepts: { "schema": media_schema(accepts) } } }),
-            );
+        if let Some(media) = &docs.body {
+            let content = json!({ media: { "schema": media_schema(media) } });
+            self.body = Some(json!({ "required": true, "content": content }));
         }
-        for (status, _) in self.operation.answers {
-            if !self.answered.contains_key(status) {
-                self.status = *status;
-                self.add_answer(None);
-                if *status == 200 {
-                    let answer = self.answered.get_mut(status).unwrap();
-                    for media in media {
-                        answer["content"][media] = json!({ "schema": media_schema(media) });
-                        if matches!(*media, "application/jsonl" | "application/octet-stream") {
-                            answer["headers"] = json!({ "Content-Disposition": {
-                                "description": "A name for the file.", "schema": { "type": "string" },
-                            } });
-                        }
-                    }
+        for (status, (media, meaning)) in &docs.answers {
+            let answer = self.answered.entry(*status);
+            let answer = answer.or_insert_with(|| json!({ "description": meaning }));
+            for media in media {
+                answer["content"][media] = json!({ "schema": media_schema(media) });
+                if matches!(&**media, "application/jsonl" | "application/octet-stream") {
+                    answer["headers"] = json!({ "Content-Disposition": {
+                        "description": "A name for the file.", "schema": { "type": "string" },
+                    } });
                 }
             }
         }
         match access {
             Access::Public => {}
-            Access::Handler | Access::Scope(Scope::Observe) => self.add_problems(&[401]),
-            Access::Scope(_) => self.add_problems(&[401, 403]),
+            Access::Handler | Access::Observe => self.add_problems(&[401]),
+            Access::Control | Access::Admin => self.add_problems(&[401, 403]),
         }
-        self.add_problems(self.operation.problems);
+        self.add_problems(&docs.problems);
         let mut described = json!({
             "operationId": self.operation.id,
-            "summary": self.operation.summary,
+            "summary": docs.summary,
             "tags": [tag(path)],
         });
         let needs = match access {
-            Access::Scope(scope) => format!("Needs the scope `{}`.", scope.as_str()),
-            Access::Public | Access::Handler => String::new(),
+            Access::Public | Access::Handler => "",
+            Access::Observe => "Needs the scope `observe`.",
+            Access::Control => "Needs the scope `control`.",
+            Access::Admin => "Needs the scope `admin`.",
         };
-        let description = format!("{} {needs}", self.operation.notes);
+        let description = format!("{} {needs}", docs.notes);
         if !description.trim().is_empty() {
             described["description"] = json!(description.trim());
         }
         match access {
             Access::Public => described["security"] = json!([]),
             Access::Handler => described["security"] = json!([{ "token": [] }, {}]),
-            Access::Scope(_) => {}
+            Access::Observe | Access::Control | Access::Admin => {}
         }
         if !self.parameters.is_empty() {
             described["parameters"] = json!(self.parameters);
@@ -317,7 +363,7 @@ fn content_is_json(answer: &Value) -> bool {
 /// Returns true if an `Idempotency-Key` makes a repeated request have one effect.
 fn is_answered_once(operation: &Operation) -> bool {
     operation.method == MethodFilter::POST
-        && matches!(operation.access, Access::Scope(_))
+        && !matches!(operation.access, Access::Public | Access::Handler)
         && operation.path != "/acp"
         && !operation.path.ends_with("/inputs")
 }
@@ -471,6 +517,7 @@ fn describe(routes: Vec<Routes>) -> Value {
     let mut paths = Map::new();
     for (operation, describe) in routes.into_iter().flat_map(|routes| routes.described) {
         let mut to = OperationDescription {
+            docs: OperationDocs::parse(operation.docs),
             operation: operation.clone(),
             requests: &mut requests,
             answers: &mut answers,

@@ -31,7 +31,7 @@ use super::{
     Query,
     events::{self, BEGINNING, HEARTBEAT, Open},
     read,
-    socket::{self, MessageFormat, one_line},
+    socket::{self, MessageFormat, SocketHandler, one_line},
 };
 use crate::{
     auth::{
@@ -78,7 +78,7 @@ pub(super) async fn open_stream(
         .is_some_and(|to| to.eq_ignore_ascii_case("websocket"))
     {
         shared.takes_work()?;
-        return Ok(upgrade(shared, query, request).await);
+        return upgrade(shared, query, request).await;
     }
     let principal = require_principal(&shared, request.extensions(), headers).await?;
     let accepts = headers
@@ -125,30 +125,28 @@ pub(super) async fn open_stream(
     Ok(events::sent(Body::from_stream(body)))
 }
 
-async fn upgrade(shared: Arc<Shared>, query: ConnectionQuery, request: Request) -> Response {
-    let of = shared.clone();
-    let serve = move |principal: &_, input, output, stop| {
-        let (host, options) = host::serve_as(of, principal, query.agent);
-        Ok(async move {
+async fn upgrade(
+    shared: Arc<Shared>,
+    query: ConnectionQuery,
+    request: Request,
+) -> Answer<Response> {
+    let own = shared.clone();
+    let serve: SocketHandler = Box::new(move |principal, input, output, stop| {
+        Box::pin(async move {
+            let (host, options) = host::serve_as(own, &principal, query.agent);
             if let Err(error) = trunkline_acp::serve(input, output, host, options, stop).await {
                 tracing::warn!("an ACP connection has failed: {error}");
             }
         })
-    };
-    let mut response = socket::upgrade(
-        shared,
-        request,
-        MAX_MESSAGE_BYTES,
-        MessageFormat::Rpc,
-        serve,
-    )
-    .await;
+    });
+    let format = MessageFormat::Rpc;
+    let mut response = socket::upgrade(shared, request, MAX_MESSAGE_BYTES, format, serve).await?;
     if response.status() == StatusCode::SWITCHING_PROTOCOLS
         && let Ok(id) = HeaderValue::try_from(Uuid::new_v4().to_string())
     {
         response.headers_mut().insert(CONNECTION_HEADER, id);
     }
-    response
+    Ok(response)
 }
 
 /// Handles POST: receives one message.

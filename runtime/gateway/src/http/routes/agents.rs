@@ -3,7 +3,6 @@
 use std::{collections::BTreeMap, path::Path};
 
 use axum::Json;
-use serde::{Deserialize, Serialize};
 use trunkline_protocol::{AgentEntry, Resume, SessionEntry, SessionStart};
 
 use super::{LastParameter, Query};
@@ -11,7 +10,7 @@ use crate::{
     auth::principal::Principal,
     gateway::Shared,
     http::{
-        operation::RequestContext,
+        operation::{RequestContext, answers, parameters},
         problem::{Answer, Problem},
     },
 };
@@ -19,16 +18,16 @@ use crate::{
 /// Number of an agent's conversations that are searched for one to continue, the newest first.
 const MAX_SEARCHED: u32 = 1000;
 
-/// Agents that a token may use.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct AgentList {
-    agents: Vec<AgentEntry>,
-    /// Agent of a session that names none.
-    default: Option<String>,
-    /// Folder of each agent, by its id. Only for this user's own requests.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    work_dirs: Option<BTreeMap<String, String>>,
+answers! {
+    /// Agents that a token may use.
+    pub(super) struct AgentList {
+        agents: Vec<AgentEntry>,
+        /// Agent of a session that names none.
+        default: Option<String>,
+        /// Folder of each agent, by its id. Only for this user's own requests.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        work_dirs: Option<BTreeMap<String, String>>,
+    }
 }
 
 pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Json<AgentList> {
@@ -46,32 +45,29 @@ pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -
     })
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ConversationsQuery {
-    /// Only conversations of this directory.
-    cwd: Option<String>,
-    /// Maximum number; the agent's adapter sets it if absent.
-    limit: Option<u32>,
+parameters! {
+    pub(super) struct ConversationsQuery {
+        /// Only conversations of this directory.
+        cwd: Option<String>,
+        /// Maximum number; the agent's adapter sets it if absent.
+        limit: Option<u32>,
+    }
 }
 
-/// A conversation that an agent itself keeps.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct Conversation {
-    /// The agent's own id, which a new session names to continue it.
-    id: String,
-    agent: String,
-    #[serde(flatten)]
-    entry: SessionEntry,
-}
+answers! {
+    /// A conversation that an agent itself keeps.
+    struct Conversation {
+        /// The agent's own id, which a new session names to continue it.
+        id: String,
+        agent: String,
+        #[serde(flatten)]
+        entry: SessionEntry,
+    }
 
-/// Conversations of an agent.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct ConversationList {
-    conversations: Vec<Conversation>,
+    /// Conversations of an agent.
+    pub(super) struct ConversationList {
+        conversations: Vec<Conversation>,
+    }
 }
 
 /// Lists the conversations that an agent itself keeps.

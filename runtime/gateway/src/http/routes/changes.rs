@@ -2,7 +2,6 @@
 
 use axum::{http::HeaderMap, response::Response};
 use bytes::Bytes;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 use trunkline_sessions::{ChangeGap, ChangeReader, SessionKey, Sessions};
@@ -12,19 +11,18 @@ use super::{
     events::{GATHER, HEARTBEAT, ReadEvents, answer_events, write_event},
 };
 use crate::http::{
-    operation::RequestContext,
+    operation::{RequestContext, parameters},
     problem::{Answer, Problem},
 };
 
 /// Most changes that are looked at before a write.
 const MAX_BATCH: usize = 256;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ResumeQuery {
-    /// Position of the last event that the client has.
-    after: Option<String>,
+parameters! {
+    pub(super) struct ResumeQuery {
+        /// Position of the last event that the client has.
+        after: Option<String>,
+    }
 }
 
 pub(super) async fn stream_changes(

@@ -10,14 +10,13 @@ use axum::{
 use bytes::Bytes;
 use futures_util::{StreamExt, stream};
 use prometheus::IntGauge;
-use serde::Deserialize;
 use tokio::time::{Instant, sleep, sleep_until};
 use trunkline_protocol::{Head, RelayMessage, Role, SessionAttach, SessionState};
 use trunkline_sessions::{Entry, EntryItem, EntryListener, without_path};
 
 use super::{Query, SessionPath};
 use crate::http::{
-    operation::RequestContext,
+    operation::{RequestContext, parameters},
     problem::{Answer, Problem},
 };
 
@@ -37,14 +36,13 @@ const PADDING: usize = 2048;
 pub(super) static BEGINNING: LazyLock<Bytes> =
     LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct EventsQuery {
-    /// Number of the last entry that the client has.
-    after: Option<u64>,
-    /// Epoch of that entry; 409 if the journal has another one there.
-    epoch: Option<u64>,
+parameters! {
+    pub(super) struct EventsQuery {
+        /// Number of the last entry that the client has.
+        after: Option<u64>,
+        /// Epoch of that entry; 409 if the journal has another one there.
+        epoch: Option<u64>,
+    }
 }
 
 pub(super) async fn stream_entries(

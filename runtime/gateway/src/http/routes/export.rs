@@ -15,20 +15,19 @@ use trunkline_sessions::ExportFormat;
 
 use super::{Query, SessionPath, blocking};
 use crate::http::{
-    operation::RequestContext,
+    operation::{RequestContext, parameters},
     problem::{Answer, Problem},
 };
 
 /// Maximum length of the session's id in the name of its file, in characters.
 const MAX_NAME: usize = 100;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ExportQuery {
-    /// Form of the file.
-    #[serde(default)]
-    format: ExportedForm,
+parameters! {
+    pub(super) struct ExportQuery {
+        /// Form of the file.
+        #[serde(default)]
+        format: ExportedForm,
+    }
 }
 
 #[derive(Debug, Clone, Copy, Default, Deserialize)]

@@ -6,14 +6,13 @@ use axum::{
     Json,
     body::Body,
     extract::Request,
-    http::{HeaderValue, StatusCode, header},
+    http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::body::Body as _;
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use serde::{Deserialize, Serialize};
 use tokio::{
     io::{AsyncReadExt, AsyncWrite, AsyncWriteExt},
     time::timeout,
@@ -23,7 +22,7 @@ use super::{LastParameter, Query, SessionPath, blocking, inputs};
 use crate::{
     auth::token::hex,
     http::{
-        operation::{Created, RequestContext, WithStatus},
+        operation::{Created, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         uploads::{MAX_UPLOAD, UploadError},
     },
@@ -38,36 +37,32 @@ const UPLOAD_PAUSE: Duration = Duration::from_secs(30);
 /// Size of the chunks of a download, in bytes.
 const CHUNK: usize = 64 * 1024;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct DownloadQuery {
-    /// Name under which a browser saves the file.
-    name: Option<String>,
+parameters! {
+    pub(super) struct DownloadQuery {
+        /// Name under which a browser saves the file.
+        name: Option<String>,
+    }
+
+    /// The label of an upload, and its owner.
+    pub(super) struct UploadQuery {
+        /// Label of the file, never a path.
+        name: Option<String>,
+        /// True if the session has the file until it is removed, whether or not an input names it.
+        #[serde(default)]
+        keep: bool,
+    }
 }
 
-/// The label of an upload, and its owner.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct UploadQuery {
-    /// Label of the file, never a path.
-    name: Option<String>,
-    /// True if the session has the file until it is removed, whether or not an input names it.
-    #[serde(default)]
-    keep: bool,
-}
-
-/// A whole upload.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct UploadedFile {
-    #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Sha256"))]
-    sha256: String,
-    /// Size in bytes.
-    size: u64,
-    /// Label of the file.
-    name: Option<String>,
+answers! {
+    /// A whole upload.
+    pub(super) struct UploadedFile {
+        #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Sha256"))]
+        sha256: String,
+        /// Size in bytes.
+        size: u64,
+        /// Label of the file.
+        name: Option<String>,
+    }
 }
 
 /// Receives a file for a later input of the session.
@@ -116,7 +111,7 @@ async fn receive<E: fmt::Display>(
     max_bytes: u64,
     is_cancelled: impl Fn() -> bool,
 ) -> Answer<UploadedFile> {
-    let late = |why: String| Problem::new(StatusCode::REQUEST_TIMEOUT, why);
+    let late = |why: String| Problem::late(why);
     let all = async {
         let mut hash = hmac_sha256::Hash::new();
         let mut size = 0;
@@ -173,12 +168,7 @@ pub(super) async fn give(
     LastParameter(sha256): LastParameter,
     Query(label): Query<DownloadQuery>,
 ) -> Answer<Response> {
-    let none = || {
-        Problem::new(
-            StatusCode::NOT_FOUND,
-            "the session has no file of this SHA-256",
-        )
-    };
+    let none = || Problem::absent("the session has no file of this SHA-256");
     let path = context.sessions().file(&id, &sha256).await?;
     let path = path.ok_or_else(none)?;
     let file = tokio::fs::File::open(path).await.map_err(|_| none())?;
@@ -211,6 +201,7 @@ pub(super) async fn give(
 mod tests {
     use std::io;
 
+    use axum::http::StatusCode;
     use tokio::time::{Instant, sleep};
 
     use super::*;

@@ -3,32 +3,29 @@
 use std::time::Duration;
 
 use axum::Json as Body;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::{Json, SessionPath};
 use crate::{
     gateway::Shared,
     http::{
-        operation::{Accepted, RequestContext, WithStatus},
+        operation::{Accepted, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
     },
-    peers::{HostState, Peers, SessionLocation, forward::PEER_TIMEOUT},
+    peers::{HostState, Peers, SessionLocation, forward::locate},
 };
 
 /// Default time for a host to hand its sessions over.
 const DEADLINE: u64 = 5 * 60 * 1000;
 
-/// Body of a request to drain a host.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct Drain {
-    /// Host that drains; the one that receives the request if absent.
-    host: Option<String>,
-    /// Time for turns to end; 5 minutes if absent.
-    deadline_ms: Option<u64>,
+parameters! {
+    /// Body of a request to drain a host.
+    pub(super) struct Drain {
+        /// Host that drains; the one that receives the request if absent.
+        host: Option<String>,
+        /// Time for turns to end; 5 minutes if absent.
+        deadline_ms: Option<u64>,
+    }
 }
 
 /// Makes a host hand its sessions to others.
@@ -44,17 +41,20 @@ pub(super) async fn drain(context: RequestContext, Json(drain): Json<Drain>) -> 
 
 /// Returns the other hosts of the cluster.
 fn others(shared: &Shared) -> Answer<&dyn Peers> {
-    let alone =
-        || Problem::unprocessable("this daemon is alone: there is no host to take its sessions");
+    let alone = || {
+        Problem::unprocessable(
+            "this daemon has no cluster, and so no other host takes its sessions",
+        )
+    };
     shared.options.peers.as_deref().ok_or_else(alone)
 }
 
-/// Result of a relocation.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Relocated {
-    /// Host that has the session.
-    host: String,
+answers! {
+    /// Result of a relocation.
+    pub(super) struct Relocated {
+        /// Host that has the session.
+        host: String,
+    }
 }
 
 /// Makes a host take over a session whose files are on a storage that no host has. Its agent starts
@@ -72,12 +72,7 @@ pub(super) async fn relocate(
         ));
     }
     let peers = others(&shared)?;
-    let late =
-        |_| Problem::unavailable("it is not known in time which host has the session; try again");
-    match timeout(PEER_TIMEOUT, peers.locate(&id))
-        .await
-        .map_err(late)?
-    {
+    match locate(peers, &id).await? {
         SessionLocation::Unknown => Err(Problem::no_session()),
         SessionLocation::Here => Err(Problem::conflict(
             "this host serves the session: it stays here",
@@ -94,12 +89,12 @@ pub(super) async fn relocate(
     }
 }
 
-/// Hosts of the cluster.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct HostList {
-    #[cfg_attr(test, schemars(with = "Vec<HostState>"))]
-    hosts: Vec<Value>,
+answers! {
+    /// Hosts of the cluster.
+    pub(super) struct HostList {
+        #[cfg_attr(test, schemars(with = "Vec<HostState>"))]
+        hosts: Vec<Value>,
+    }
 }
 
 /// Lists the hosts with the agents that the principal may use. Load and number of sessions are

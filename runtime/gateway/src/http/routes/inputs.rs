@@ -19,7 +19,7 @@ use crate::{
     gateway::Shared,
     http::{
         idempotency,
-        operation::{EitherAnswer, RequestContext, WithStatus},
+        operation::{EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
         uploads::UploadError,
@@ -32,28 +32,27 @@ const TEXT: usize = 1024 * 1024;
 /// Maximum number of files of an input.
 const FILES: usize = 16;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct NewInput {
-    content: String,
-    /// Uploaded files.
-    #[serde(default)]
-    #[cfg_attr(test, schemars(length(max = FILES)))]
-    files: Vec<NamedFile>,
-    /// Running turn that the input steers.
-    steer: Option<String>,
-    /// Id of the input, as `Idempotency-Key`.
-    message_id: Option<String>,
-    /// Limits of the turn; the stricter one of these and the session's counts.
-    #[cfg_attr(test, schemars(
-        with = "Option<InputLimits>",
-        extend("unevaluatedProperties" = false)
-    ))]
-    limits: Option<Map<String, Value>>,
-    /// Settings that change with the input, from its turn on.
-    #[cfg_attr(test, schemars(with = "Option<ChangedOptions>"))]
-    options: Option<Map<String, Value>>,
+parameters! {
+    pub(super) struct NewInput {
+        content: String,
+        /// Uploaded files.
+        #[serde(default)]
+        #[cfg_attr(test, schemars(length(max = FILES)))]
+        files: Vec<NamedFile>,
+        /// Running turn that the input steers.
+        steer: Option<String>,
+        /// Id of the input, as `Idempotency-Key`.
+        message_id: Option<String>,
+        /// Limits of the turn; the stricter one of these and the session's counts.
+        #[cfg_attr(test, schemars(
+            with = "Option<InputLimits>",
+            extend("unevaluatedProperties" = false)
+        ))]
+        limits: Option<Map<String, Value>>,
+        /// Settings that change with the input, from its turn on.
+        #[cfg_attr(test, schemars(with = "Option<ChangedOptions>"))]
+        options: Option<Map<String, Value>>,
+    }
 }
 
 #[derive(Debug, Deserialize)]
@@ -69,46 +68,43 @@ enum NamedFile {
     },
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct InputQuery {
-    /// `end`: the answer waits for the end of the turn.
-    #[cfg_attr(test, schemars(extend("enum" = ["end"])))]
-    wait: Option<String>,
+parameters! {
+    pub(super) struct InputQuery {
+        /// `end`: the answer waits for the end of the turn.
+        #[cfg_attr(test, schemars(extend("enum" = ["end"])))]
+        wait: Option<String>,
+    }
 }
 
-/// An input that the journal has.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct TakenInput {
-    turn_id: Option<TurnId>,
-    message_id: MessageId,
-    /// Entry of the input.
-    seq: u64,
-    /// State of the turn. Only the turn of a repeated input can have ended.
-    state: InputState,
-    /// True if the journal had the input before.
-    duplicate: bool,
-    /// End of the turn, if it has ended and the journal has the entry.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(test, schemars(with = "Option<crate::http::operation::tests::Entry>"))]
-    end: Option<Box<RawValue>>,
-}
+answers! {
+    /// An input that the journal has.
+    pub(super) struct TakenInput {
+        turn_id: Option<TurnId>,
+        message_id: MessageId,
+        /// Entry of the input.
+        seq: u64,
+        /// State of the turn. Only the turn of a repeated input can have ended.
+        state: InputState,
+        /// True if the journal had the input before.
+        duplicate: bool,
+        /// End of the turn, if it has ended and the journal has the entry.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        #[cfg_attr(test, schemars(with = "Option<crate::http::operation::tests::Entry>"))]
+        end: Option<Box<RawValue>>,
+    }
 
-/// An input whose turn has ended.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct EndedTurn {
-    turn_id: TurnId,
-    message_id: MessageId,
-    /// Entry of the input.
-    seq: u64,
-    /// End of the turn.
-    #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Entry"))]
-    end: Box<RawValue>,
-    /// Output of the agent, up to 1 MiB.
-    text: String,
+    /// An input whose turn has ended.
+    pub(super) struct EndedTurn {
+        turn_id: TurnId,
+        message_id: MessageId,
+        /// Entry of the input.
+        seq: u64,
+        /// End of the turn.
+        #[cfg_attr(test, schemars(with = "crate::http::operation::tests::Entry"))]
+        end: Box<RawValue>,
+        /// Output of the agent, up to 1 MiB.
+        text: String,
+    }
 }
 
 /// Accepted input, stored in the journal.
@@ -230,8 +226,9 @@ fn message_id(headers: &HeaderMap, given: Option<String>) -> Answer<MessageId> {
             "Idempotency-Key and message_id differ; send one of them",
         )),
         (Some(id), _) | (None, Some(id)) => Ok(id),
-        (None, None) => MessageId::new(uuid::Uuid::new_v4().simple().to_string())
-            .map_err(|error| Problem::failed(error.to_string())),
+        (None, None) => {
+            MessageId::new(uuid::Uuid::new_v4().simple().to_string()).map_err(Problem::failed)
+        }
     }
 }
 

@@ -26,7 +26,7 @@ use crate::{
         connection::Peer,
         console, cors,
         listener::ListenerSummary,
-        operation::{Accepted, EitherAnswer, RequestContext, WithStatus},
+        operation::{Accepted, EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
     },
 };
@@ -41,21 +41,21 @@ const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 const DAYS: u32 = 30;
 const MOST_DAYS: u32 = 366;
 
-/// Principal of a token.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Me {
-    scope: Scope,
-    /// True if it answers permissions.
-    may_approve: bool,
-    /// Begins `by` in what the principal sends.
-    name: String,
-    /// Agents that it may use; null for all.
-    agents: Option<Vec<String>>,
-    /// True if it sees the sessions of other tokens.
-    sees_all: bool,
-    /// Version of the daemon.
-    version: String,
+answers! {
+    /// Principal of a token.
+    pub(super) struct Me {
+        scope: Scope,
+        /// True if it answers permissions.
+        may_approve: bool,
+        /// Begins `by` in what the principal sends.
+        name: String,
+        /// Agents that it may use; null for all.
+        agents: Option<Vec<String>>,
+        /// True if it sees the sessions of other tokens.
+        sees_all: bool,
+        /// Version of the daemon.
+        version: String,
+    }
 }
 
 pub(super) async fn me(RequestContext { shared, principal }: RequestContext) -> Json<Me> {
@@ -84,21 +84,21 @@ enum DaemonState {
     ReadOnly,
 }
 
-/// State of the daemon, and what it serves.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Readiness {
-    state: DaemonState,
-    version: String,
-    /// Number of agents that the token may use. Absent without a token.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agents: Option<usize>,
-    /// Number of sessions in the journal. Only for a token that sees all sessions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    sessions: Option<usize>,
-    /// Listeners of the daemon; null before it serves them. Only for a token that sees all sessions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    listeners: Option<Vec<ListenerSummary>>,
+answers! {
+    /// State of the daemon, and what it serves.
+    pub(super) struct Readiness {
+        state: DaemonState,
+        version: String,
+        /// Number of agents that the token may use. Absent without a token.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agents: Option<usize>,
+        /// Number of sessions in the journal. Only for a token that sees all sessions.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sessions: Option<usize>,
+        /// Listeners of the daemon; null before it serves them. Only for a token that sees all sessions.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        listeners: Option<Vec<ListenerSummary>>,
+    }
 }
 
 /// Reports whether the daemon takes work, and to a client with a token what it serves.
@@ -165,21 +165,20 @@ pub(super) async fn metrics(
     Ok(([(header::CONTENT_TYPE, kind)], text).into_response())
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct UsageQuery {
-    /// Number of days; 30 if absent.
-    #[cfg_attr(test, schemars(range(min = 1, max = MOST_DAYS)))]
-    days: Option<u32>,
+parameters! {
+    pub(super) struct UsageQuery {
+        /// Number of days; 30 if absent.
+        #[cfg_attr(test, schemars(range(min = 1, max = MOST_DAYS)))]
+        days: Option<u32>,
+    }
 }
 
-/// Usage of turns.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct UsageReport {
-    /// One for each day and agent with a turn.
-    days: Vec<DailyUsage>,
+answers! {
+    /// Usage of turns.
+    pub(super) struct UsageReport {
+        /// One for each day and agent with a turn.
+        days: Vec<DailyUsage>,
+    }
 }
 
 /// Returns the usage of the agents that the principal may use.
@@ -200,12 +199,12 @@ pub(super) async fn usage(
     Ok(Json(UsageReport { days }))
 }
 
-/// Result of a reload.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Reloaded {
-    /// Summary of the changes, for people.
-    reloaded: String,
+answers! {
+    /// Result of a reload.
+    pub(super) struct Reloaded {
+        /// Summary of the changes, for people.
+        reloaded: String,
+    }
 }
 
 pub(super) async fn reload(context: RequestContext) -> Answer<Json<Reloaded>> {
@@ -220,11 +219,11 @@ pub(super) async fn stop(context: RequestContext) -> Accepted {
     WithStatus(())
 }
 
-/// Code for a browser.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct Handover {
-    code: String,
+answers! {
+    /// Code for a browser.
+    pub(super) struct Handover {
+        code: String,
+    }
 }
 
 /// Creates a code for a browser. Only this user gets one, over the socket.

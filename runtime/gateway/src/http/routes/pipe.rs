@@ -9,9 +9,12 @@ use axum::{
 use trunkline_protocol::MAX_LINE;
 
 use super::socket::{self, MessageFormat};
-use crate::{auth::authorizer::Folders, gateway::Shared, peers::router};
+use crate::{auth::authorizer::Folders, gateway::Shared, http::problem::Answer, peers::router};
 
-pub(super) async fn upgrade(State(shared): State<Arc<Shared>>, request: Request) -> Response {
+pub(super) async fn upgrade(
+    State(shared): State<Arc<Shared>>,
+    request: Request,
+) -> Answer<Response> {
     let relay = shared.clone();
     // The relay reports lines that are too long.
     socket::upgrade(
@@ -19,12 +22,11 @@ pub(super) async fn upgrade(State(shared): State<Arc<Shared>>, request: Request)
         request,
         MAX_LINE,
         MessageFormat::Lines,
-        move |principal, input, output, stop| {
-            let principal = principal.clone();
-            Ok(async move {
+        Box::new(move |principal, input, output, stop| {
+            Box::pin(async move {
                 router::serve(&relay, &principal, Folders::Refused, input, output, stop).await
             })
-        },
+        }),
     )
     .await
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use axum::Json as Body;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
 use trunkline_host::policy::Pattern;
@@ -13,14 +13,14 @@ use trunkline_protocol::{
 };
 use trunkline_sessions::{AnswerNote, EntryBody, controls_display};
 
-use super::{Json, LastParameter, SessionPath, all_read, message, turn_id};
+use super::{Json, LastParameter, SessionPath, all_read, message, spawned, turn_id};
 use crate::{
     auth::{
         authorizer::{authorize, may_set, no_approval},
         lasting_rules::StoredRule,
     },
     http::{
-        operation::{Accepted, RequestContext, WithStatus},
+        operation::{Accepted, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
     },
@@ -49,16 +49,17 @@ pub(super) struct StopTurn {
 )]
 pub(super) struct RequestAnswer(Map<String, Value>);
 
-/// A decided request.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Decided"))]
-pub(super) struct DecidedRequest {
-    id: RequestId,
-    #[serde(flatten)]
-    decided: RequestDecided,
-    /// Lasting rule of `always`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    rule: Option<StoredRule>,
+answers! {
+    /// A decided request.
+    #[cfg_attr(test, schemars(rename = "Decided"))]
+    pub(super) struct DecidedRequest {
+        id: RequestId,
+        #[serde(flatten)]
+        decided: RequestDecided,
+        /// Lasting rule of `always`.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        rule: Option<StoredRule>,
+    }
 }
 
 pub(super) async fn stop(
@@ -118,8 +119,7 @@ pub(super) async fn answer(
     let client = context.join_open(&id).await?;
     let decided = decide(context, client, request, message.body, note);
     // A task, since a client that leaves must not separate a rule from its answer.
-    let decided = tokio::spawn(decided).await;
-    decided.map_err(|_| Problem::unavailable("the daemon ends"))?
+    spawned(decided).await
 }
 
 /// Takes what an answer has for the record out of its members.
@@ -232,12 +232,11 @@ async fn decide(
     }))
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ChangedSettings {
-    #[cfg_attr(test, schemars(with = "ChangedOptions"))]
-    options: Map<String, Value>,
+parameters! {
+    pub(super) struct ChangedSettings {
+        #[cfg_attr(test, schemars(with = "ChangedOptions"))]
+        options: Map<String, Value>,
+    }
 }
 
 /// Changed options of a session.
@@ -279,7 +278,7 @@ pub(super) fn settings_update(
     };
     if let Some(status) = shared.host.agent(agent) {
         let checked = status.config.check_update(&update);
-        checked.map_err(|error| Problem::forbidden(error.to_string()))?;
+        checked.map_err(Problem::forbidden)?;
     }
     Ok(*update)
 }

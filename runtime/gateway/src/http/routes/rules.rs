@@ -1,22 +1,21 @@
 //! Lasting rules: listed and removed. They are saved by answers.
 
 use axum::{Json as Body, response::NoContent};
-use serde::Serialize;
 
-use super::LastParameter;
+use super::{LastParameter, spawned};
 use crate::{
     auth::{authorizer::no_approval, lasting_rules::StoredRule},
     http::{
-        operation::RequestContext,
+        operation::{RequestContext, answers},
         problem::{Answer, Problem},
     },
 };
 
-/// Lasting rules, the oldest first.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct RuleList {
-    rules: Vec<StoredRule>,
+answers! {
+    /// Lasting rules, the oldest first.
+    pub(super) struct RuleList {
+        rules: Vec<StoredRule>,
+    }
 }
 
 pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -> Body<RuleList> {
@@ -33,12 +32,9 @@ pub(super) async fn remove(
         return Err(Problem::forbidden(no_approval(&principal)));
     }
     // A task, since a client that leaves must not interrupt it.
-    let removed = tokio::spawn(async move {
+    spawned(async move {
         let may_have = |agent: &str| principal.may_have(agent);
-        shared.rules.remove(&id, may_have).await
-    });
-    removed
-        .await
-        .map_err(|_| Problem::unavailable("the daemon ends"))??;
-    Ok(NoContent)
+        shared.rules.remove(&id, may_have).await.map(|()| NoContent)
+    })
+    .await
 }

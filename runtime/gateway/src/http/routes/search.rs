@@ -6,12 +6,11 @@ use std::{
 };
 
 use axum::Json as Body;
-use serde::{Deserialize, Serialize};
 use trunkline_sessions::{SearchPage, SearchQuery};
 
 use super::{Query, blocking, sessions::own_host};
 use crate::http::{
-    operation::RequestContext,
+    operation::{RequestContext, answers, parameters},
     problem::{Answer, Problem},
 };
 
@@ -19,31 +18,30 @@ use crate::http::{
 const MAX_TOKEN_SEARCHES: usize = 2;
 const MAX_SEARCHES: usize = 4;
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct SearchParameters {
-    /// Text, found without regard of case. No character has a special meaning. At most 256 bytes.
-    #[cfg_attr(test, schemars(length(min = 1, max = 256)))]
-    q: String,
-    /// Only sessions of this agent.
-    agent: Option<String>,
-    /// Maximum number of hits; 50 if absent, 200 at most.
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    limit: Option<usize>,
-    /// The `next` of the previous answer.
-    after: Option<String>,
+parameters! {
+    pub(super) struct SearchParameters {
+        /// Text, found without regard of case. No character has a special meaning. At most 256 bytes.
+        #[cfg_attr(test, schemars(length(min = 1, max = 256)))]
+        q: String,
+        /// Only sessions of this agent.
+        agent: Option<String>,
+        /// Maximum number of hits; 50 if absent, 200 at most.
+        #[cfg_attr(test, schemars(range(min = 1)))]
+        limit: Option<usize>,
+        /// The `next` of the previous answer.
+        after: Option<String>,
+    }
 }
 
-/// Hits that were found within the time.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct SearchAnswer {
-    #[serde(flatten)]
-    page: SearchPage,
-    /// This host, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<String>,
+answers! {
+    /// Hits that were found within the time.
+    pub(super) struct SearchAnswer {
+        #[serde(flatten)]
+        page: SearchPage,
+        /// This host, if there are several.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    }
 }
 
 /// Searches titles, inputs and outputs, within the budget of one request.

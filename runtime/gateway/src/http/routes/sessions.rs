@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use axum::{
     Extension, Json as Body,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, header},
     response::{NoContent, Response},
 };
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ use crate::{
     http::{
         connection::Peer,
         idempotency::{self, key_of},
-        operation::{CreatedAt, EitherAnswer, RequestContext, WithStatus},
+        operation::{CreatedAt, EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         session_client::{Received, SessionClient},
     },
@@ -63,23 +63,21 @@ pub(crate) struct NewSession {
     options: Map<String, Value>,
 }
 
-/// A session that a request has created.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct CreatedSession {
-    id: SessionId,
-    agent: String,
-}
+answers! {
+    /// A session that a request has created.
+    pub(super) struct CreatedSession {
+        id: SessionId,
+        agent: String,
+    }
 
-/// A session that a request has created as a copy.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct ForkedSession {
-    id: SessionId,
-    agent: String,
-    /// What the agent of the copy gets: a copy of its own conversation, or a new one with a
-    /// transcript; null if there is no turn to copy.
-    copied: Option<CopiedContext>,
+    /// A session that a request has created as a copy.
+    pub(super) struct ForkedSession {
+        id: SessionId,
+        agent: String,
+        /// What the agent of the copy gets: a copy of its own conversation, or a new one with a
+        /// transcript; null if there is no turn to copy.
+        copied: Option<CopiedContext>,
+    }
 }
 
 pub(super) async fn open(
@@ -113,8 +111,7 @@ pub(super) async fn open(
     }
     new.agent = Some(agent.clone());
     if new.native_session_id.is_some() && shared.options.peers.is_some() {
-        return Err(Problem::new(
-            StatusCode::NOT_IMPLEMENTED,
+        return Err(Problem::unsupported(
             "hosts of a cluster share no conversations of agents, so `native_session_id` has no effect here",
         ));
     }
@@ -222,15 +219,14 @@ pub(super) async fn fork(
     Ok(created_at(&id, forked))
 }
 
-/// Body of a request for an edit.
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct EditBody {
-    /// At most 200 bytes, without characters that control the display; an empty title removes it.
-    title: Option<String>,
-    /// True if lists leave the session out.
-    archived: Option<bool>,
+parameters! {
+    /// Body of a request for an edit.
+    pub(super) struct EditBody {
+        /// At most 200 bytes, without characters that control the display; an empty title removes it.
+        title: Option<String>,
+        /// True if lists leave the session out.
+        archived: Option<bool>,
+    }
 }
 
 /// Changes the title of a session, or archives it.
@@ -253,28 +249,27 @@ pub(super) async fn edit(
     }
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListQuery {
-    /// Only sessions of this agent.
-    agent: Option<String>,
-    /// As `agent`; removed in a later version.
-    #[cfg_attr(test, schemars(extend("deprecated" = true)))]
-    agent_id: Option<String>,
-    /// Only sessions in this state.
-    #[cfg_attr(test, schemars(with = "Option<SessionState>"))]
-    state: Option<String>,
-    /// Only sessions with this text in title or id.
-    text: Option<String>,
-    /// The `next` of the previous page.
-    cursor: Option<String>,
-    /// Only sessions of this directory.
-    cwd: Option<String>,
-    /// `true`: only archived sessions; otherwise only the others.
-    archived: Option<bool>,
-    /// Maximum number; 50 if absent, 1,000 at most.
-    limit: Option<u32>,
+parameters! {
+    pub(super) struct ListQuery {
+        /// Only sessions of this agent.
+        agent: Option<String>,
+        /// As `agent`; removed in a later version.
+        #[cfg_attr(test, schemars(extend("deprecated" = true)))]
+        agent_id: Option<String>,
+        /// Only sessions in this state.
+        #[cfg_attr(test, schemars(with = "Option<SessionState>"))]
+        state: Option<String>,
+        /// Only sessions with this text in title or id.
+        text: Option<String>,
+        /// The `next` of the previous page.
+        cursor: Option<String>,
+        /// Only sessions of this directory.
+        cwd: Option<String>,
+        /// `true`: only archived sessions; otherwise only the others.
+        archived: Option<bool>,
+        /// Maximum number; 50 if absent, 1,000 at most.
+        limit: Option<u32>,
+    }
 }
 
 pub(super) async fn listed(
@@ -329,24 +324,25 @@ fn state_of(text: &str) -> Answer<SessionState> {
 }
 
 fn request() -> Answer<RequestId> {
-    RequestId::new("http").map_err(|error| Problem::failed(error.to_string()))
+    RequestId::new("http").map_err(Problem::failed)
 }
 
-/// State of a session, as `session.attached` of the protocol.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Session"))]
-pub(super) struct ShownSession {
-    id: SessionId,
-    agent: String,
-    #[serde(flatten)]
-    attached: SessionAttached,
-    /// Pattern that allows exactly the open permission of this id, for `always`. Has no permission that
-    /// no pattern expresses.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-    always_patterns: BTreeMap<String, String>,
-    /// Host that has the session, if there are several.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    host: Option<String>,
+answers! {
+    /// State of a session, as `session.attached` of the protocol.
+    #[cfg_attr(test, schemars(rename = "Session"))]
+    pub(super) struct ShownSession {
+        id: SessionId,
+        agent: String,
+        #[serde(flatten)]
+        attached: SessionAttached,
+        /// Pattern that allows exactly the open permission of this id, for `always`. Has no permission that
+        /// no pattern expresses.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        always_patterns: BTreeMap<String, String>,
+        /// Host that has the session, if there are several.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        host: Option<String>,
+    }
 }
 
 pub(super) async fn show(
@@ -372,37 +368,36 @@ pub(super) fn own_host(shared: &Shared) -> Option<String> {
         .map(|host| host.id)
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct HistoryQuery {
-    /// Number of the first entry.
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    from: Option<u64>,
-    /// Reads the last entries before this number, or at the `end`. Not with `from`.
-    #[cfg_attr(
-        test,
-        schemars(with = "Option<crate::http::operation::tests::EntryOrEnd>")
-    )]
-    before: Option<String>,
-    /// Maximum number of entries.
-    #[cfg_attr(test, schemars(range(min = 1)))]
-    limit: Option<u64>,
+parameters! {
+    pub(super) struct HistoryQuery {
+        /// Number of the first entry.
+        #[cfg_attr(test, schemars(range(min = 1)))]
+        from: Option<u64>,
+        /// Reads the last entries before this number, or at the `end`. Not with `from`.
+        #[cfg_attr(
+            test,
+            schemars(with = "Option<crate::http::operation::tests::EntryOrEnd>")
+        )]
+        before: Option<String>,
+        /// Maximum number of entries.
+        #[cfg_attr(test, schemars(range(min = 1)))]
+        limit: Option<u64>,
+    }
 }
 
-/// A page of a session's entries.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct EntryPage {
-    /// The entries in their order.
-    #[cfg_attr(test, schemars(with = "Vec<crate::http::operation::tests::Entry>"))]
-    entries: Vec<Box<RawValue>>,
-    /// The `before` of the previous page; null on the first.
-    previous: Option<u64>,
-    /// The `from` of the next page; null on the last.
-    next: Option<u64>,
-    /// Number of the session's last entry.
-    last: u64,
+answers! {
+    /// A page of a session's entries.
+    pub(super) struct EntryPage {
+        /// The entries in their order.
+        #[cfg_attr(test, schemars(with = "Vec<crate::http::operation::tests::Entry>"))]
+        entries: Vec<Box<RawValue>>,
+        /// The `before` of the previous page; null on the first.
+        previous: Option<u64>,
+        /// The `from` of the next page; null on the last.
+        next: Option<u64>,
+        /// Number of the session's last entry.
+        last: u64,
+    }
 }
 
 /// Reads a page of a session's entries, from a number on or before one.
@@ -444,13 +439,12 @@ pub(super) async fn history(
     }))
 }
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct CloseQuery {
-    /// True if what is kept of the session is removed, too.
-    #[serde(default)]
-    remove: bool,
+parameters! {
+    pub(super) struct CloseQuery {
+        /// True if what is kept of the session is removed, too.
+        #[serde(default)]
+        remove: bool,
+    }
 }
 
 pub(super) async fn close(

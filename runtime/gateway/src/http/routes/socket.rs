@@ -1,13 +1,13 @@
 //! WebSockets that carry lines, for the relay protocol and for ACP.
 
-use std::{future::Future, pin::pin, sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
 use axum::{
     extract::{
         FromRequestParts, Request, WebSocketUpgrade,
         ws::{CloseFrame, Message, WebSocket, close_code},
     },
-    response::{IntoResponse, Response},
+    response::Response,
 };
 use futures_util::{Sink, SinkExt, Stream, StreamExt, future::BoxFuture};
 use serde::Deserialize;
@@ -23,7 +23,11 @@ use crate::{
         principal::Principal,
     },
     gateway::Shared,
-    http::{connection::Peer, cors, problem::Problem},
+    http::{
+        connection::Peer,
+        cors,
+        problem::{Answer, Problem},
+    },
 };
 
 /// Timeout for the first message, which has the token.
@@ -59,70 +63,49 @@ struct AuthMessage {
     token: String,
 }
 
-/// Upgrades a request to a WebSocket with lines of up to `longest` bytes. `serve` returns the
-/// handler for a principal: a future that reads and writes lines until its input ends, or until its
-/// last argument resolves. An error of `serve` is the reason of the close frame; the client may try
-/// again.
-pub(super) async fn upgrade<S, F>(
+/// Handler of a WebSocket: reads and writes lines until its input ends, or until its last argument
+/// resolves.
+pub(super) type SocketHandler = Box<
+    dyn FnOnce(
+            Principal,
+            DuplexStream,
+            DuplexStream,
+            BoxFuture<'static, ()>,
+        ) -> BoxFuture<'static, ()>
+        + Send,
+>;
+
+/// Upgrades a request to a WebSocket with lines of up to `longest` bytes.
+pub(super) async fn upgrade(
     shared: Arc<Shared>,
     request: Request,
     longest: usize,
     form: MessageFormat,
-    serve: S,
-) -> Response
-where
-    S: FnOnce(
-            &Principal,
-            DuplexStream,
-            DuplexStream,
-            BoxFuture<'static, ()>,
-        ) -> Result<F, &'static str>
-        + Send
-        + 'static,
-    F: Future<Output = ()> + Send + 'static,
-{
+    serve: SocketHandler,
+) -> Answer<Response> {
     let (mut parts, _) = request.into_parts();
-    let peer = match cors::peer(&parts.extensions) {
-        Ok(peer) => peer,
-        Err(problem) => return problem.into_response(),
-    };
-    let principal = match optional_principal(&shared, &peer, &parts.headers)
-        .await
-        .transpose()
-    {
-        Ok(principal) => principal,
-        Err(problem) => return problem.into_response(),
-    };
-    let Ok(upgrade) = WebSocketUpgrade::from_request_parts(&mut parts, &()).await else {
-        return Problem::bad_request("this path is a WebSocket").into_response();
-    };
+    let peer = cors::peer(&parts.extensions)?;
+    let principal = optional_principal(&shared, &peer, &parts.headers).await;
+    let principal = principal.transpose()?;
+    let upgrade = WebSocketUpgrade::from_request_parts(&mut parts, &()).await;
+    let upgrade = upgrade.map_err(|_| Problem::bad_request("this path is a WebSocket"))?;
     // A margin, so that the handler can report a line that is too long.
     let most = longest + PIPE_BYTES;
-    upgrade
+    Ok(upgrade
         .max_message_size(most)
         .max_frame_size(most)
         .read_buffer_size(READ_BUFFER_BYTES)
-        .on_upgrade(async move |socket| {
-            serve_socket(socket, shared, peer, principal, form, serve).await
-        })
+        .on_upgrade(move |socket| serve_socket(socket, shared, peer, principal, form, serve)))
 }
 
-async fn serve_socket<S, F>(
+async fn serve_socket(
     mut socket: WebSocket,
     shared: Arc<Shared>,
     peer: Peer,
     principal: Option<Principal>,
     form: MessageFormat,
-    serve: S,
-) where
-    S: FnOnce(
-        &Principal,
-        DuplexStream,
-        DuplexStream,
-        BoxFuture<'static, ()>,
-    ) -> Result<F, &'static str>,
-    F: Future<Output = ()> + Send + 'static,
-{
+    serve: SocketHandler,
+) {
     let principal = match principal {
         Some(principal) => Some(principal),
         None => timeout(AUTH_TIMEOUT, receive_auth(&mut socket, &shared, &peer))
@@ -131,25 +114,25 @@ async fn serve_socket<S, F>(
             .flatten(),
     };
     let Some(principal) = principal else {
-        return close_socket(socket, close_code::POLICY, "a good token is needed first").await;
-    };
-    let Ok(_counted) = principal.stream() else {
         return close_socket(
-            socket,
-            close_code::AGAIN,
-            "the token has too many streams open",
+            &mut socket,
+            close_code::POLICY,
+            "a valid token is needed first",
         )
         .await;
+    };
+    let _counted = match principal.stream() {
+        Ok(counted) => counted,
+        Err(why) => {
+            return close_socket(&mut socket, close_code::AGAIN, &why.into_detail()).await;
+        }
     };
     // Only this user may see paths of this machine.
     let hides_paths = matches!(principal, Principal::Bearer(_));
     let (to_served, input) = tokio::io::duplex(PIPE_BYTES);
     let (output, mut from_served) = tokio::io::duplex(PIPE_BYTES);
-    let served = match serve(&principal, input, output, shared.ending_for(&principal)) {
-        Ok(served) => served,
-        Err(why) => return close_socket(socket, close_code::AGAIN, why).await,
-    };
-    let mut served = tokio::spawn(served);
+    let ended = shared.ending_for(&principal);
+    let mut served = tokio::spawn(serve(principal, input, output, ended));
     let (mut sink, stream) = socket.split();
     // A client that does not read cannot delay the end.
     let late = async {
@@ -171,15 +154,7 @@ async fn serve_socket<S, F>(
         } else {
             close_code::AWAY
         };
-        // A failure is ignored: the client may have left.
-        let _ = timeout(
-            AUTH_TIMEOUT,
-            sink.send(Message::Close(Some(CloseFrame {
-                code,
-                reason: why.into(),
-            }))),
-        )
-        .await;
+        close_socket(&mut sink, code, why).await;
     }
 }
 
@@ -311,16 +286,13 @@ async fn receive_auth(socket: &mut WebSocket, shared: &Shared, peer: &Peer) -> O
     }
 }
 
-async fn close_socket(mut socket: WebSocket, code: u16, why: &'static str) {
+async fn close_socket(socket: &mut (impl Sink<Message> + Unpin), code: u16, why: &str) {
+    let frame = CloseFrame {
+        code,
+        reason: why.into(),
+    };
     // A failure is ignored: the client may have left.
-    let _ = timeout(
-        AUTH_TIMEOUT,
-        socket.send(Message::Close(Some(CloseFrame {
-            code,
-            reason: why.into(),
-        }))),
-    )
-    .await;
+    let _ = timeout(AUTH_TIMEOUT, socket.send(Message::Close(Some(frame)))).await;
 }
 
 #[cfg(test)]

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use axum::{Json as Body, http::StatusCode, response::NoContent};
-use serde::{Deserialize, Serialize};
 
 use super::{Json, LastParameter, blocking};
 use crate::{
@@ -12,49 +11,46 @@ use crate::{
         token::{NewToken, PublicToken, Scope, Token, TokenError},
     },
     http::{
-        operation::{Created, RequestContext, WithStatus},
+        operation::{Created, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
     },
 };
 
-#[derive(Debug, Deserialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields)]
-pub(super) struct WantedToken {
-    /// Name in lists and in `by`.
-    #[cfg_attr(
-        test,
-        schemars(length(max = 64), regex(pattern = r"^(?![tl]-)[A-Za-z0-9._@-]+$"))
-    )]
-    name: Option<String>,
-    scope: Scope,
-    /// True if it answers permissions, which no scope includes. Needs the scope `control` or `admin`.
-    #[serde(default)]
-    may_approve: bool,
-    /// Agents that it may use; all if absent.
-    agents: Option<Vec<String>>,
-    /// True if it sees the sessions of other tokens.
-    #[serde(default)]
-    all_sessions: bool,
-    /// Lifetime, such as `30d`.
-    expires: Option<String>,
+parameters! {
+    pub(super) struct WantedToken {
+        /// Name in lists and in `by`.
+        #[cfg_attr(
+            test,
+            schemars(length(max = 64), regex(pattern = r"^(?![tl]-)[A-Za-z0-9._@-]+$"))
+        )]
+        name: Option<String>,
+        scope: Scope,
+        /// True if it answers permissions, which no scope includes. Needs the scope `control` or `admin`.
+        #[serde(default)]
+        may_approve: bool,
+        /// Agents that it may use; all if absent.
+        agents: Option<Vec<String>>,
+        /// True if it sees the sessions of other tokens.
+        #[serde(default)]
+        all_sessions: bool,
+        /// Lifetime, such as `30d`.
+        expires: Option<String>,
+    }
 }
 
-/// A token with its text.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct NewTokenText {
-    #[serde(flatten)]
-    public: PublicToken,
-    /// Text of the token.
-    token: String,
-}
+answers! {
+    /// A token with its text.
+    pub(super) struct NewTokenText {
+        #[serde(flatten)]
+        public: PublicToken,
+        /// Text of the token.
+        token: String,
+    }
 
-/// Valid tokens.
-#[derive(Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(super) struct TokenList {
-    tokens: Vec<PublicToken>,
+    /// Valid tokens.
+    pub(super) struct TokenList {
+        tokens: Vec<PublicToken>,
+    }
 }
 
 pub(super) async fn make(
@@ -126,12 +122,10 @@ pub(super) async fn revoke(
 impl From<TokenError> for Problem {
     fn from(error: TokenError) -> Self {
         match error {
-            TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error.to_string()),
-            TokenError::Name | TokenError::ApproverWithoutControl => {
-                Self::unprocessable(error.to_string())
-            }
-            TokenError::TooMany => Self::too_many(error.to_string()),
-            other => Self::failed(other.to_string()),
+            TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error),
+            TokenError::Name | TokenError::ApproverWithoutControl => Self::unprocessable(error),
+            TokenError::TooMany => Self::too_many(error),
+            other => Self::failed(other),
         }
     }
 }
