@@ -23,7 +23,7 @@ use trunkline_sessions::Sessions;
 
 use crate::{
     auth::{
-        authorizer::{Folders, PrincipalAuthorizer},
+        authorizer::{FolderRule, PrincipalAuthorizer},
         handover::HandoverCodes,
         lasting_rules::LastingRules,
         principal::{KnownTokens, Principal},
@@ -280,7 +280,7 @@ impl Shared {
     }
 
     /// Returns the options of a relay that serves a principal with its permissions.
-    pub(crate) fn relay_options(&self, principal: &Principal, folders: Folders) -> RelayOptions {
+    pub(crate) fn relay_options(&self, principal: &Principal, folders: FolderRule) -> RelayOptions {
         let options = RelayOptions::default().sessions(self.sessions_for(principal));
         match PrincipalAuthorizer::of(principal, &self.host, folders) {
             Some(table) => options.judged(Arc::new(table)),

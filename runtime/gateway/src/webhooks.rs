@@ -55,12 +55,12 @@ fn retry_policy() -> ReconnectPolicy {
 
 /// Webhooks that can be used.
 #[derive(Debug)]
-pub struct PreparedWebhooks(Vec<Arc<Hook>>);
+pub struct PreparedWebhooks(Vec<Arc<WebhookQueue>>);
 
 /// The webhooks of a daemon. Clones are the same.
 #[derive(Debug, Clone)]
 pub struct Webhooks {
-    hooks: Arc<watch::Sender<Vec<Arc<Hook>>>>,
+    hooks: Arc<watch::Sender<Vec<Arc<WebhookQueue>>>>,
     policy: ReconnectPolicy,
 }
 
@@ -91,7 +91,7 @@ impl Webhooks {
     pub fn prepare(&self, webhooks: &[Webhook]) -> Result<PreparedWebhooks, String> {
         let known = self.hooks.borrow().clone();
         let hooks = webhooks.iter().map(|webhook| {
-            let hook = Hook::new(webhook)?;
+            let hook = WebhookQueue::new(webhook)?;
             let same = known.iter().find(|known| known.is_same(&hook));
             Ok(same.cloned().unwrap_or_else(|| Arc::new(hook)))
         });
@@ -111,7 +111,7 @@ impl Webhooks {
     pub(crate) async fn run(&self, sessions: &Sessions, deliveries: &IntCounterVec) {
         let mut changes = sessions.changes();
         let mut hooks = self.hooks.subscribe();
-        let mut running: Vec<(Arc<Hook>, JoinSet<()>)> = Vec::new();
+        let mut running: Vec<(Arc<WebhookQueue>, JoinSet<()>)> = Vec::new();
         loop {
             let wanted = hooks.borrow_and_update().clone();
             running.retain(|(hook, _)| wanted.iter().any(|wanted| Arc::ptr_eq(hook, wanted)));
@@ -134,8 +134,8 @@ impl Webhooks {
                 _ = hooks.changed() => continue,
             }
             let queued: Vec<_> = match changes.take(MAX_BATCH) {
-                Ok(changes) => changes.into_iter().map(Notice::Change).collect(),
-                Err(gap) => vec![Notice::Reset(gap.as_str())],
+                Ok(changes) => changes.into_iter().map(HookNotice::Change).collect(),
+                Err(gap) => vec![HookNotice::Reset(gap.as_str())],
             };
             for notice in queued {
                 for (hook, _) in &running {
@@ -166,13 +166,13 @@ fn parse_address(webhook: &Webhook) -> Result<(ServerAddress, Uri), String> {
 
 /// An event to deliver.
 #[derive(Debug, Clone)]
-enum Notice {
+enum HookNotice {
     Change(Arc<AnnouncedChange>),
     /// Changes are missing, for this reason.
     Reset(&'static str),
 }
 
-impl Notice {
+impl HookNotice {
     /// Returns the members of the event. A title can be the beginning of an input.
     fn members(&self) -> Map<String, Value> {
         let json = match self {
@@ -187,12 +187,12 @@ impl Notice {
 
 /// A webhook with the deliveries that wait for it.
 #[derive(Debug)]
-struct Hook {
+struct WebhookQueue {
     config: Webhook,
     address: ServerAddress,
     /// Path and query of the address.
     path: String,
-    secret: Secret,
+    secret: SigningKey,
     /// Verification of the server, if the address has TLS.
     tls: Option<Arc<ClientConfig>>,
     waiting: Mutex<WaitingNotices>,
@@ -201,22 +201,22 @@ struct Hook {
 
 #[derive(Debug, Default)]
 struct WaitingNotices {
-    notices: VecDeque<Notice>,
+    notices: VecDeque<HookNotice>,
     /// The number of notices that a full queue has dropped.
     dropped: usize,
 }
 
 /// The key of the signatures.
 #[derive(PartialEq, Eq)]
-struct Secret(Vec<u8>);
+struct SigningKey(Vec<u8>);
 
-impl std::fmt::Debug for Secret {
+impl std::fmt::Debug for SigningKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Secret(..)")
     }
 }
 
-impl Secret {
+impl SigningKey {
     /// Returns the header that signs a body at a time, in seconds since 1970.
     fn sign(&self, time: u64, body: &str) -> String {
         let signed = format!("{time}.{body}");
@@ -225,7 +225,7 @@ impl Secret {
     }
 }
 
-impl Hook {
+impl WebhookQueue {
     fn new(config: &Webhook) -> Result<Self, String> {
         let name = &config.name;
         let (address, uri) = parse_address(config)?;
@@ -252,7 +252,7 @@ impl Hook {
                 .transpose()
                 .map_err(|error| format!("the webhook {name} cannot use TLS: {error}"))?,
             address,
-            secret: Secret(secret.into_encoded_bytes()),
+            secret: SigningKey(secret.into_encoded_bytes()),
             config: config.clone(),
             waiting: Mutex::default(),
             wake: Notify::new(),
@@ -267,8 +267,8 @@ impl Hook {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn wants(&self, notice: &Notice) -> bool {
-        let Notice::Change(change) = notice else {
+    fn wants(&self, notice: &HookNotice) -> bool {
+        let HookNotice::Change(change) = notice else {
             return true;
         };
         let agents = self.config.agents.as_ref();
@@ -281,7 +281,7 @@ impl Hook {
     }
 
     /// Queues an event if the webhook wants it. Of a full queue the oldest is given up.
-    fn push(&self, notice: &Notice, deliveries: &IntCounterVec) {
+    fn push(&self, notice: &HookNotice, deliveries: &IntCounterVec) {
         if !self.wants(notice) {
             return;
         }
@@ -317,7 +317,7 @@ impl Hook {
 
 /// Delivers the events of one webhook.
 struct HookWorker {
-    hook: Arc<Hook>,
+    hook: Arc<WebhookQueue>,
     deliveries: IntCounterVec,
     policy: ReconnectPolicy,
     is_delivering: bool,
@@ -357,7 +357,7 @@ impl HookWorker {
         }
     }
 
-    async fn deliver(&self, notice: &Notice) {
+    async fn deliver(&self, notice: &HookNotice) {
         let mut members = notice.members();
         members.insert("delivery".to_owned(), json!(Uuid::new_v4().to_string()));
         let began = Instant::now();
@@ -515,7 +515,7 @@ mod tests {
         let mut policy = retry_policy();
         policy.first_delay = Duration::from_millis(1);
         HookWorker {
-            hook: Arc::new(Hook::new(&hooks[0]).unwrap()),
+            hook: Arc::new(WebhookQueue::new(&hooks[0]).unwrap()),
             deliveries: IntCounterVec::new(opts, &["hook", "result"]).unwrap(),
             policy,
             is_delivering: false,
@@ -530,7 +530,7 @@ mod tests {
     async fn a_delivery_is_signed_and_tried_again_until_it_is_taken() {
         let mut server = Server::new(&[(500, ""), (429, "0"), (408, "soon"), (200, "")]).await;
         let worker = worker(&server.url);
-        worker.deliver(&Notice::Reset("too_old")).await;
+        worker.deliver(&HookNotice::Reset("too_old")).await;
         let mut deliveries = Vec::new();
         for attempt in 1..=4 {
             let (headers, body) = server.requests.recv().await.unwrap();
@@ -570,7 +570,7 @@ mod tests {
         ] {
             let mut server = Server::new(&answers).await;
             let worker = worker(&server.url);
-            worker.deliver(&Notice::Reset("too_old")).await;
+            worker.deliver(&HookNotice::Reset("too_old")).await;
             assert_eq!(count(&worker, result), 1, "{answers:?}");
             assert_eq!(count(&worker, "retried"), attempts - 1, "{answers:?}");
             for _ in 0..attempts {
@@ -583,7 +583,7 @@ mod tests {
         let url = format!("http://{}", listener.local_addr().unwrap());
         drop(listener);
         let worker = worker(&url);
-        worker.deliver(&Notice::Reset("too_old")).await;
+        worker.deliver(&HookNotice::Reset("too_old")).await;
         assert_eq!(
             (count(&worker, "retried"), count(&worker, "failed")),
             (7, 1)
@@ -594,7 +594,9 @@ mod tests {
     fn a_full_queue_drops_the_oldest_and_an_end_counts_the_rest() {
         let worker = worker("https://hooks.example.org");
         for _ in 0..MAX_WAITING + 10 {
-            worker.hook.push(&Notice::Reset("x"), &worker.deliveries);
+            worker
+                .hook
+                .push(&HookNotice::Reset("x"), &worker.deliveries);
         }
         assert_eq!(worker.hook.lock().notices.len(), MAX_WAITING);
         assert_eq!(count(&worker, "dropped"), 10);

@@ -3,7 +3,6 @@
 use std::{io::Write, path::PathBuf, time::Duration};
 
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
 use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
 
 use super::{print_json, table};
@@ -157,7 +156,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     if as_json {
         let public: Vec<_> = tokens.iter().map(Known::to_public).collect();
-        return print_json(&json!(public));
+        return print_json(&serde_json::json!(public));
     }
     if tokens.is_empty() {
         writeln!(

@@ -38,14 +38,14 @@ pub(crate) struct PrincipalAuthorizer {
     may_approve: Result<(), &'static str>,
     /// Host with the agents whose configuration allows options.
     host: Host,
-    folders: Folders,
+    folders: FolderRule,
     /// True if the client sees the sessions of other clients.
     sees_all: bool,
 }
 
 /// Rule for folders that a session names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Folders {
+pub(crate) enum FolderRule {
     /// A session names no folder.
     Refused,
     /// Folders within `work_dir` and `allowed_dirs` of the agent's configuration: each session of
@@ -55,7 +55,7 @@ pub(crate) enum Folders {
 
 impl PrincipalAuthorizer {
     /// Creates the rules for a principal; `None` for this user, who may send everything.
-    pub(crate) fn of(principal: &Principal, host: &Host, folders: Folders) -> Option<Self> {
+    pub(crate) fn of(principal: &Principal, host: &Host, folders: FolderRule) -> Option<Self> {
         match principal {
             Principal::User => None,
             Principal::Bearer(bearer) => Some(Self {
@@ -91,7 +91,7 @@ impl PrincipalAuthorizer {
         agent: Option<&str>,
     ) -> Result<SessionStart, String> {
         let mut start = start.clone();
-        if self.folders == Folders::Refused {
+        if self.folders == FolderRule::Refused {
             return Ok(start);
         }
         let by_id = |resume: &Resume| resume.params.is_none() && resume.fork.is_none();
@@ -121,11 +121,11 @@ impl PrincipalAuthorizer {
     }
 
     /// Returns the options of an agent's sessions that may be set now; none for an unknown agent.
-    fn settings(&self, agent: Option<&str>) -> Settings {
+    fn settings(&self, agent: Option<&str>) -> ListedOptions {
         let listed = agent
             .and_then(|id| self.host.agent(id))
             .map(|agent| agent.config.network_options.clone());
-        Settings(listed.unwrap_or_else(|| NetworkOptions::listed([])))
+        ListedOptions(listed.unwrap_or_else(|| NetworkOptions::listed([])))
     }
 }
 
@@ -146,7 +146,7 @@ pub(crate) fn authorize(
     message: &HostMessage,
     agent: Option<&str>,
 ) -> Result<(), Problem> {
-    let judged = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused)
+    let judged = PrincipalAuthorizer::of(principal, &shared.host, FolderRule::Refused)
         .map_or(Ok(()), |table| table.authorize_host(message, agent));
     judged.map_err(Problem::forbidden)
 }
@@ -159,7 +159,7 @@ pub(crate) fn may_set(
     agent: &str,
     name: &str,
 ) -> Result<(), Problem> {
-    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, Folders::Refused) else {
+    let Some(table) = PrincipalAuthorizer::of(principal, &shared.host, FolderRule::Refused) else {
         return Ok(());
     };
     table
@@ -219,7 +219,7 @@ impl PrincipalAuthorizer {
                 .settings(agent)
                 .start(&self.without_allowed(start, agent)?),
             HostBody::SessionUpdate(update) => self.settings(agent).update(update),
-            HostBody::FileInput(_) if self.folders == Folders::Allowed => Ok(()),
+            HostBody::FileInput(_) if self.folders == FolderRule::Allowed => Ok(()),
             HostBody::FileInput(_) => Err(
                 "a path of this machine is not taken from a network: give the file by PUT \
                      /v1/sessions/ID/files, and its SHA-256 with the input"
@@ -236,13 +236,13 @@ impl PrincipalAuthorizer {
 
 /// Refuses what an attach or a fork may have, and a network may not set.
 fn refuse_secrets(env: bool, mcp_servers: bool) -> Result<(), String> {
-    let none = Settings(NetworkOptions::listed([]));
+    let none = ListedOptions(NetworkOptions::listed([]));
     none.refuse([("env", env), ("mcp_servers", mcp_servers)])
 }
 
 /// Options of a session that may be set. Each field is named, so that a new one of the protocol is
 /// decided here; it is refused unless it can be listed.
-struct Settings(NetworkOptions);
+struct ListedOptions(NetworkOptions);
 
 /// Refuses the options of a message that are set and not listed. The fields in brackets are free.
 macro_rules! refuse_unlisted {
@@ -252,7 +252,7 @@ macro_rules! refuse_unlisted {
     }};
 }
 
-impl Settings {
+impl ListedOptions {
     fn start(&self, start: &SessionStart) -> Result<(), String> {
         refuse_unlisted!(
             self, start,
@@ -312,7 +312,7 @@ mod tests {
             scope,
             may_approve: Ok(()),
             host: host.build().unwrap(),
-            folders: Folders::Refused,
+            folders: FolderRule::Refused,
             sees_all: true,
         }
     }
@@ -541,7 +541,7 @@ mod tests {
             scope: Scope::Control,
             may_approve: Err(NO_APPROVAL),
             host,
-            folders: Folders::Allowed,
+            folders: FolderRule::Allowed,
             sees_all: false,
         };
         let says = |table: &PrincipalAuthorizer, agent, name: &str, value: serde_json::Value| {
@@ -601,7 +601,7 @@ mod tests {
             more[name] = value;
             assert!(says(&table, Some("a"), "resume", more).is_err(), "{name}");
         }
-        table.folders = Folders::Refused;
+        table.folders = FolderRule::Refused;
         assert!(says(&table, Some("a"), "resume", by_id).is_err());
         assert!(table.hear_host(&file, Some("a")).is_err());
         assert!(says(&table, Some("a"), "cwd", serde_json::json!(root.join("in"))).is_err());

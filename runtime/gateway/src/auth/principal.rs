@@ -53,34 +53,10 @@ impl Principal {
     pub(crate) fn of_other_host(who: ForwardedPrincipal) -> Self {
         match who {
             ForwardedPrincipal::User => Self::User,
-            ForwardedPrincipal::Bearer {
-                id,
-                name,
-                scope,
-                may_approve,
-                agents,
-                all_sessions,
-                created,
-                expires,
-            } => {
-                let token = Token {
-                    id,
-                    name,
-                    scope,
-                    may_approve,
-                    agents,
-                    all_sessions,
-                    created,
-                    expires,
-                    // The other host checks both.
-                    parent: None,
-                    digest: String::new(),
-                };
-                Self::Bearer(Arc::new(Bearer {
-                    is_of_other_host: true,
-                    ..Bearer::new(token)
-                }))
-            }
+            ForwardedPrincipal::Bearer(token) => Self::Bearer(Arc::new(Bearer {
+                is_of_other_host: true,
+                ..Bearer::new(token.without_secret())
+            })),
         }
     }
 
@@ -151,23 +127,23 @@ impl Principal {
     ///
     /// # Errors
     /// Fails if the token has too many.
-    pub(crate) fn stream(&self) -> Answer<Stream> {
+    pub(crate) fn stream(&self) -> Answer<StreamPermit> {
         let Self::Bearer(bearer) = self else {
-            return Ok(Stream(None));
+            return Ok(StreamPermit(None));
         };
         if bearer.streams.fetch_add(1, Ordering::Relaxed) >= MAX_STREAMS {
             bearer.streams.fetch_sub(1, Ordering::Relaxed);
             return Err(Problem::too_many("the token has too many streams open"));
         }
-        Ok(Stream(Some(bearer.clone())))
+        Ok(StreamPermit(Some(bearer.clone())))
     }
 }
 
 /// Reservation of one stream.
 #[derive(Debug)]
-pub(crate) struct Stream(Option<Arc<Bearer>>);
+pub(crate) struct StreamPermit(Option<Arc<Bearer>>);
 
-impl Drop for Stream {
+impl Drop for StreamPermit {
     fn drop(&mut self) {
         if let Some(bearer) = &self.0 {
             bearer.streams.fetch_sub(1, Ordering::Relaxed);
@@ -175,19 +151,19 @@ impl Drop for Stream {
     }
 }
 
-type Known = Arc<HashMap<String, Arc<Bearer>>>;
+type TokensById = Arc<HashMap<String, Arc<Bearer>>>;
 
 /// Valid tokens, as read from the token file.
 #[derive(Debug)]
 pub(crate) struct KnownTokens {
     file: TokenFile,
-    known: watch::Sender<Known>,
+    known: watch::Sender<TokensById>,
     /// Version of the file that was read last. The lock is held during a read, so that a caller
     /// that finds the file unchanged also finds its tokens.
-    read: Mutex<Mark>,
+    read: Mutex<FileMark>,
 }
 
-type Mark = Option<(u64, i64, u32, u64)>;
+type FileMark = Option<(u64, i64, u32, u64)>;
 
 impl KnownTokens {
     pub(crate) fn new(file: TokenFile) -> Self {
@@ -222,7 +198,7 @@ impl KnownTokens {
             if bearer.is_of_other_host {
                 return std::future::pending().await;
             }
-            let is_gone = |known: &Known| !known.contains_key(&bearer.token.id);
+            let is_gone = |known: &TokensById| !known.contains_key(&bearer.token.id);
             // An error means that the daemon ends.
             let _ = known.wait_for(is_gone).await;
         };

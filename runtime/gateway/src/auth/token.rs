@@ -82,6 +82,7 @@ pub struct Token {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
     /// SHA-256 of its text, in hex; empty for a token that another host checks.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) digest: String,
 }
 
@@ -193,6 +194,15 @@ impl Token {
             created: token.created,
             expires: token.expires,
             parent: token.parent,
+        }
+    }
+
+    /// Returns the token as another host needs it, which does not check its text and its parent.
+    pub(crate) fn without_secret(&self) -> Self {
+        Self {
+            parent: None,
+            digest: String::new(),
+            ..self.clone()
         }
     }
 

@@ -28,14 +28,14 @@ const POLICY_HEADER: (HeaderName, HeaderValue) = (
 
 /// A file of this program, which all clients share.
 #[derive(Debug)]
-pub(crate) struct Asset {
+pub(crate) struct ConsoleAsset {
     kind: &'static str,
     plain: Bytes,
     gzip: Bytes,
     digest: String,
 }
 
-impl Asset {
+impl ConsoleAsset {
     fn new(kind: &'static str, text: &'static str) -> Self {
         Self {
             kind,
@@ -74,7 +74,8 @@ impl Asset {
 /// Defines an asset that is compressed when it is first used.
 macro_rules! asset {
     ($name:ident, $kind:expr, $text:expr) => {
-        pub(crate) static $name: LazyLock<Asset> = LazyLock::new(|| Asset::new($kind, $text));
+        pub(crate) static $name: LazyLock<ConsoleAsset> =
+            LazyLock::new(|| ConsoleAsset::new($kind, $text));
     };
 }
 

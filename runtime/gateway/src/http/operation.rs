@@ -152,10 +152,10 @@ async fn check_scope(
 pub(crate) struct WithStatus<const STATUS: u16, T>(pub(crate) T);
 
 /// The answer to a request that takes effect later.
-pub(crate) type Accepted = WithStatus<202, ()>;
+pub(crate) type AcceptedAnswer = WithStatus<202, ()>;
 
 /// The answer to a request that has created something.
-pub(crate) type Created<T> = WithStatus<201, Json<T>>;
+pub(crate) type CreatedAnswer<T> = WithStatus<201, Json<T>>;
 
 /// The answer to a request that has created a session, with its path.
 pub(crate) type CreatedAt<T> = WithStatus<201, ([(HeaderName, String); 1], Json<T>)>;

@@ -402,7 +402,7 @@ pub(crate) fn api_routes() -> Vec<Routes> {
 
 /// Returns the files of the console, which the API does not describe.
 fn console_routes() -> Router<Arc<Shared>> {
-    let file = |asset: &'static LazyLock<console::Asset>| {
+    let file = |asset: &'static LazyLock<console::ConsoleAsset>| {
         let respond = move |headers: HeaderMap| async move { asset.respond(&headers) };
         on(MethodFilter::GET, respond)
     };

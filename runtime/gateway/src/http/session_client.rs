@@ -26,7 +26,7 @@ fn accepted(is_accepted: bool) -> Answer<()> {
 
 /// Received entry, or reply to this client.
 #[derive(Debug)]
-pub(crate) struct Received<'a> {
+pub(crate) struct ReceivedMessage<'a> {
     pub(crate) turn_id: Option<&'a TurnId>,
     pub(crate) body: &'a EntryBody,
     /// `None` for a reply.
@@ -124,19 +124,19 @@ impl SessionClient {
     /// Receives entries and replies until `find` returns something for one of them.
     pub(crate) async fn wait_for<T>(
         &mut self,
-        mut find: impl FnMut(Received<'_>) -> Option<T>,
+        mut find: impl FnMut(ReceivedMessage<'_>) -> Option<T>,
     ) -> Answer<T> {
         loop {
             let item = self.entries.next().await;
             let found = match item.map_err(Problem::failed)? {
                 EntryItem::Entry(entry) => entry.content().and_then(|content| {
-                    find(Received {
+                    find(ReceivedMessage {
                         turn_id: content.turn_id.as_ref(),
                         body: &content.body,
                         entry: Some(&entry),
                     })
                 }),
-                EntryItem::Reply(reply) => find(Received {
+                EntryItem::Reply(reply) => find(ReceivedMessage {
                     turn_id: reply.turn_id.as_ref(),
                     body: &reply.body,
                     entry: None,
@@ -160,7 +160,7 @@ impl SessionClient {
     /// Waits like [`SessionClient::wait_for`] for a reply that should be immediate.
     pub(crate) async fn wait_for_reply<T>(
         &mut self,
-        find: impl FnMut(Received<'_>) -> Option<T>,
+        find: impl FnMut(ReceivedMessage<'_>) -> Option<T>,
     ) -> Answer<T> {
         let late = || {
             Problem::unavailable("the session did not reply in time; what was sent may still count")

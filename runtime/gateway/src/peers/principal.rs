@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::auth::{principal::Principal, token::Scope};
+use crate::auth::{principal::Principal, token::Token};
 
 /// Principal of a request that one host has authenticated and another one serves. Hosts trust each
 /// other. It contains no secret.
@@ -11,27 +11,8 @@ use crate::auth::{principal::Principal, token::Scope};
 pub enum ForwardedPrincipal {
     /// The user of the hosts.
     User,
-    /// The bearer of a token.
-    Bearer {
-        /// The token's public id.
-        id: String,
-        /// The token's name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        name: Option<String>,
-        /// The scope of the token.
-        scope: Scope,
-        /// True if it may answer permissions.
-        #[serde(default)]
-        may_approve: bool,
-        /// The agents that it may use; `None` for all.
-        agents: Option<Vec<String>>,
-        /// True if it sees the sessions of other tokens.
-        all_sessions: bool,
-        /// Creation, in seconds since 1970.
-        created: u64,
-        /// Expiry, in seconds since 1970; `None` for never.
-        expires: Option<u64>,
-    },
+    /// The bearer of a token, without its secret.
+    Bearer(Token),
 }
 
 impl ForwardedPrincipal {
@@ -39,16 +20,7 @@ impl ForwardedPrincipal {
     pub(crate) fn from_principal(principal: &Principal) -> Self {
         match principal {
             Principal::User => Self::User,
-            Principal::Bearer(bearer) => Self::Bearer {
-                id: bearer.token.id.clone(),
-                name: bearer.token.name.clone(),
-                scope: bearer.token.scope,
-                may_approve: bearer.token.may_approve,
-                agents: bearer.token.agents.clone(),
-                all_sessions: bearer.token.all_sessions,
-                created: bearer.token.created,
-                expires: bearer.token.expires,
-            },
+            Principal::Bearer(bearer) => Self::Bearer(bearer.token.without_secret()),
         }
     }
 }
@@ -56,10 +28,11 @@ impl ForwardedPrincipal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::auth::token::Scope;
 
     #[test]
-    fn who_asks_is_the_same_at_the_other_host_and_bears_no_secret() {
-        let who = ForwardedPrincipal::Bearer {
+    fn a_principal_is_the_same_at_the_other_host_and_has_no_secret() {
+        let token = Token {
             id: "0a1b2c3d".to_owned(),
             name: Some("ann".to_owned()),
             scope: Scope::Control,
@@ -68,17 +41,25 @@ mod tests {
             all_sessions: false,
             created: 1,
             expires: Some(u64::MAX),
+            parent: Some("0a1b2c3e".to_owned()),
+            digest: "a digest".to_owned(),
         };
-        for who in [ForwardedPrincipal::User, who] {
-            let told = serde_json::to_string(&who).unwrap();
-            assert!(!told.contains("digest"), "{told}");
-            let heard: ForwardedPrincipal = serde_json::from_str(&told).unwrap();
-            assert_eq!(heard, who);
+        let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token));
+        let bearer = ForwardedPrincipal::from_principal(&principal);
+        for who in [ForwardedPrincipal::User, bearer] {
+            let sent = serde_json::to_string(&who).unwrap();
+            assert!(!sent.contains("digest"), "{sent}");
+            assert!(!sent.contains("0a1b2c3e"), "{sent}");
+            let received: ForwardedPrincipal = serde_json::from_str(&sent).unwrap();
+            assert_eq!(received, who);
             assert_eq!(
-                ForwardedPrincipal::from_principal(&Principal::of_other_host(heard)),
+                ForwardedPrincipal::from_principal(&Principal::of_other_host(received)),
                 who
             );
         }
+        // The form of a host without this type.
+        let old = r#"{"who":"bearer","id":"0a1b2c3d","scope":"observe","agents":null,"all_sessions":true,"created":1,"expires":null}"#;
+        assert!(serde_json::from_str::<ForwardedPrincipal>(old).is_ok());
         assert!(serde_json::from_str::<ForwardedPrincipal>(r#"{"who":"root"}"#).is_err());
     }
 }

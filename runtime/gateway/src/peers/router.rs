@@ -34,7 +34,7 @@ use super::{
     list,
 };
 use crate::{
-    auth::{authorizer::Folders, principal::Principal, token::Scope},
+    auth::{authorizer::FolderRule, principal::Principal, token::Scope},
     gateway::Shared,
     http::problem::Problem,
 };
@@ -55,7 +55,7 @@ const CLOSE_GRACE: Duration = Duration::from_secs(2);
 pub(crate) async fn serve<R, W>(
     shared: &Arc<Shared>,
     principal: &Principal,
-    folders: Folders,
+    folders: FolderRule,
     input: R,
     output: W,
     stop: impl Future<Output = ()> + Send,

@@ -29,19 +29,19 @@ use uuid::Uuid;
 use self::{connection::AcpConnection, streams::OpenStreamError};
 use super::{
     Query,
-    events::{self, BEGINNING, HEARTBEAT, Open},
+    events::{self, BEGINNING, HEARTBEAT, OpenStream},
     read,
     socket::{self, MessageFormat, SocketHandler, one_line},
 };
 use crate::{
     auth::{
         authentication::require_principal,
-        principal::{Principal, Stream},
+        principal::{Principal, StreamPermit},
     },
     gateway::Shared,
     http::{
         cors,
-        operation::{Accepted, RequestContext, WithStatus},
+        operation::{AcceptedAnswer, RequestContext, WithStatus},
         problem::{Answer, Problem},
         session_client::SessionClient,
     },
@@ -109,7 +109,7 @@ pub(super) async fn open_stream(
         })?;
     connection.record_use();
     let stream = ClientStream {
-        _open: Open::new(shared.metrics.streams.clone()),
+        _open: OpenStream::new(shared.metrics.streams.clone()),
         _counted: counted,
         connection,
         session,
@@ -249,7 +249,7 @@ pub(super) async fn receive_message(
 pub(super) async fn end_connection(
     RequestContext { shared, principal }: RequestContext,
     headers: HeaderMap,
-) -> Answer<Accepted> {
+) -> Answer<AcceptedAnswer> {
     find_connection(&shared, &principal, &headers)?.end();
     Ok(WithStatus(()))
 }
@@ -295,8 +295,8 @@ struct ClientStream {
     session: Option<String>,
     wake: Arc<Notify>,
     has_begun: bool,
-    _open: Open,
-    _counted: Stream,
+    _open: OpenStream,
+    _counted: StreamPermit,
 }
 
 impl ClientStream {

@@ -97,7 +97,7 @@ pub(super) fn answer_events(
     source: impl ReadEvents,
 ) -> Answer<Response> {
     let counted = principal.stream()?;
-    let open = (Open::new(shared.metrics.streams.clone()), counted);
+    let open = (OpenStream::new(shared.metrics.streams.clone()), counted);
     let begin = stream::iter([Ok(BEGINNING.clone())]);
     let state = (source, open, shared, principal);
     let events = stream::unfold(state, async |mut state| {
@@ -136,16 +136,16 @@ struct EntryReader {
 }
 
 /// Open stream, counted in the metrics.
-pub(super) struct Open(IntGauge);
+pub(super) struct OpenStream(IntGauge);
 
-impl Open {
+impl OpenStream {
     pub(super) fn new(streams: IntGauge) -> Self {
         streams.inc();
         Self(streams)
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenStream {
     fn drop(&mut self) {
         self.0.dec();
     }

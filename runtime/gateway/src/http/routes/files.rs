@@ -22,7 +22,7 @@ use super::{LastParameter, Query, SessionPath, blocking, inputs};
 use crate::{
     auth::token::hex,
     http::{
-        operation::{Created, RequestContext, WithStatus, answers, parameters},
+        operation::{CreatedAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
         uploads::{MAX_UPLOAD, UploadError},
     },
@@ -71,7 +71,7 @@ pub(super) async fn take(
     SessionPath(id): SessionPath,
     Query(new): Query<UploadQuery>,
     request: Request,
-) -> Answer<Created<UploadedFile>> {
+) -> Answer<CreatedAnswer<UploadedFile>> {
     let RequestContext { shared, principal } = &context;
     let name = new.name.map(|name| base_name(&name));
     let size = request.body().size_hint().exact();

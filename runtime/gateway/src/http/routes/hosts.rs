@@ -9,7 +9,7 @@ use super::{Json, SessionPath};
 use crate::{
     gateway::Shared,
     http::{
-        operation::{Accepted, RequestContext, WithStatus, answers, parameters},
+        operation::{AcceptedAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
     },
     peers::{HostState, Peers, SessionLocation, forward::locate},
@@ -20,7 +20,7 @@ const DEADLINE: u64 = 5 * 60 * 1000;
 
 parameters! {
     /// Body of a request to drain a host.
-    pub(super) struct Drain {
+    pub(super) struct DrainRequest {
         /// Host that drains; the one that receives the request if absent.
         host: Option<String>,
         /// Time for turns to end; 5 minutes if absent.
@@ -29,7 +29,10 @@ parameters! {
 }
 
 /// Makes a host hand its sessions to others.
-pub(super) async fn drain(context: RequestContext, Json(drain): Json<Drain>) -> Answer<Accepted> {
+pub(super) async fn drain(
+    context: RequestContext,
+    Json(drain): Json<DrainRequest>,
+) -> Answer<AcceptedAnswer> {
     let peers = others(&context.shared)?;
     let deadline = Duration::from_millis(drain.deadline_ms.unwrap_or(DEADLINE));
     peers
@@ -51,7 +54,7 @@ fn others(shared: &Shared) -> Answer<&dyn Peers> {
 
 answers! {
     /// Result of a relocation.
-    pub(super) struct Relocated {
+    pub(super) struct RelocatedSession {
         /// Host that has the session.
         host: String,
     }
@@ -65,7 +68,7 @@ answers! {
 pub(super) async fn relocate(
     RequestContext { shared, principal }: RequestContext,
     SessionPath(id): SessionPath,
-) -> Answer<Body<Relocated>> {
+) -> Answer<Body<RelocatedSession>> {
     if !principal.sees_all() {
         return Err(Problem::forbidden(
             "the token does not see all sessions, and this may be any of them",
@@ -84,7 +87,7 @@ pub(super) async fn relocate(
             let failed =
                 |why| Problem::unavailable(format!("no host has taken the session over: {why}"));
             let host = peers.relocate(&id).await.map_err(failed)?;
-            Ok(Body(Relocated { host }))
+            Ok(Body(RelocatedSession { host }))
         }
     }
 }

@@ -21,7 +21,7 @@ use crate::{
         idempotency,
         operation::{EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
-        session_client::{Received, SessionClient},
+        session_client::{ReceivedMessage, SessionClient},
         uploads::UploadError,
     },
 };
@@ -328,7 +328,10 @@ pub(super) async fn move_to_journal(
 }
 
 /// Returns the outcome of the input of this id, if this reply has it.
-fn accepted(received: &Received<'_>, message_id: &MessageId) -> Option<Answer<AcceptedInput>> {
+fn accepted(
+    received: &ReceivedMessage<'_>,
+    message_id: &MessageId,
+) -> Option<Answer<AcceptedInput>> {
     match received.body {
         EntryBody::Relay(RelayBody::InputResult(result))
             if result.message_id.as_ref() == Some(message_id) =>
@@ -374,7 +377,7 @@ async fn state_of(
     if seq >= last {
         return Ok((InputState::Ended, None));
     }
-    let end_or_last = |received: Received<'_>| {
+    let end_or_last = |received: ReceivedMessage<'_>| {
         let entry = received.entry?;
         let is_end = received.turn_id == Some(turn)
             && matches!(

@@ -26,7 +26,9 @@ use crate::{
         connection::Peer,
         console, cors,
         listener::ListenerSummary,
-        operation::{Accepted, EitherAnswer, RequestContext, WithStatus, answers, parameters},
+        operation::{
+            AcceptedAnswer, EitherAnswer, RequestContext, WithStatus, answers, parameters,
+        },
         problem::{Answer, Problem},
     },
 };
@@ -201,27 +203,27 @@ pub(super) async fn usage(
 
 answers! {
     /// Result of a reload.
-    pub(super) struct Reloaded {
+    pub(super) struct ReloadResult {
         /// Summary of the changes, for people.
         reloaded: String,
     }
 }
 
-pub(super) async fn reload(context: RequestContext) -> Answer<Json<Reloaded>> {
+pub(super) async fn reload(context: RequestContext) -> Answer<Json<ReloadResult>> {
     let operate = context.shared.operate.clone();
     let reload = move || operate.reload().map_err(Problem::unprocessable);
     let reloaded = blocking(reload).await?;
-    Ok(Json(Reloaded { reloaded }))
+    Ok(Json(ReloadResult { reloaded }))
 }
 
-pub(super) async fn stop(context: RequestContext) -> Accepted {
+pub(super) async fn stop(context: RequestContext) -> AcceptedAnswer {
     context.shared.operate.stop();
     WithStatus(())
 }
 
 answers! {
     /// Code for a browser.
-    pub(super) struct Handover {
+    pub(super) struct HandoverCode {
         code: String,
     }
 }
@@ -229,9 +231,9 @@ answers! {
 /// Creates a code for a browser. Only this user gets one, over the socket.
 pub(super) async fn handover(
     RequestContext { shared, principal }: RequestContext,
-) -> Answer<Json<Handover>> {
+) -> Answer<Json<HandoverCode>> {
     match principal {
-        Principal::User => Ok(Json(Handover {
+        Principal::User => Ok(Json(HandoverCode {
             code: shared.codes.create(),
         })),
         Principal::Bearer(_) => Err(Problem::forbidden(

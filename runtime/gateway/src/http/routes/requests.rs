@@ -20,9 +20,9 @@ use crate::{
         lasting_rules::StoredRule,
     },
     http::{
-        operation::{Accepted, RequestContext, WithStatus, answers, parameters},
+        operation::{AcceptedAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
-        session_client::{Received, SessionClient},
+        session_client::{ReceivedMessage, SessionClient},
     },
 };
 
@@ -66,7 +66,7 @@ pub(super) async fn stop(
     context: RequestContext,
     SessionPath(id): SessionPath,
     Json(stopped): Json<StopTurn>,
-) -> Answer<Accepted> {
+) -> Answer<AcceptedAnswer> {
     let turn = turn_id(stopped.turn_id)?;
     let client = context.join_open(&id).await?;
     let open: Vec<_> = client
@@ -165,7 +165,7 @@ async fn decide(
     let own = client.name().map(str::to_owned);
     let has_rule = note.always.is_some();
     client.answer(body, note).await?;
-    let decision = |received: Received<'_>| match received.body {
+    let decision = |received: ReceivedMessage<'_>| match received.body {
         EntryBody::Relay(RelayBody::RequestDecided(decided))
             if decided.request_id.as_str() == request =>
         {
@@ -252,7 +252,7 @@ pub(super) async fn update(
     context: RequestContext,
     SessionPath(id): SessionPath,
     Json(settings): Json<ChangedSettings>,
-) -> Answer<Accepted> {
+) -> Answer<AcceptedAnswer> {
     let client = context.join_open(&id).await?;
     let agent = &client.attached.agent_id;
     let update = settings_update(&context, &id, agent, &settings.options)?;

@@ -28,7 +28,7 @@ use crate::{
         idempotency::{self, key_of},
         operation::{CreatedAt, EitherAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
-        session_client::{Received, SessionClient},
+        session_client::{ReceivedMessage, SessionClient},
     },
     peers::{
         list::{self, SessionPage},
@@ -474,7 +474,7 @@ pub(super) async fn end(
     )?;
     if client.attached.state != Some(SessionState::Closed) {
         client.send(None, close).await?;
-        let closed = |received: Received<'_>| {
+        let closed = |received: ReceivedMessage<'_>| {
             matches!(
                 received.body,
                 EntryBody::Adapter(AdapterBody::SessionClosed(_))

@@ -11,7 +11,7 @@ use crate::{
         token::{NewToken, PublicToken, Scope, Token, TokenError},
     },
     http::{
-        operation::{Created, RequestContext, WithStatus, answers, parameters},
+        operation::{CreatedAnswer, RequestContext, WithStatus, answers, parameters},
         problem::{Answer, Problem},
     },
 };
@@ -56,7 +56,7 @@ answers! {
 pub(super) async fn make(
     RequestContext { shared, principal }: RequestContext,
     Json(wanted): Json<WantedToken>,
-) -> Answer<Created<NewTokenText>> {
+) -> Answer<CreatedAnswer<NewTokenText>> {
     let expires: Option<Duration> = wanted
         .expires
         .map(|text| humantime::parse_duration(&text))
