@@ -111,12 +111,13 @@ fn file(state: &State) -> Result<TokenFile, CliError> {
 }
 
 fn wrong(error: TokenError) -> CliError {
-    match error {
-        error
-        @ (TokenError::Unknown(_) | TokenError::Name | TokenError::ApproverWithoutControl) => {
-            CliError::usage(error)
-        }
-        error => CliError::failed(error),
+    if matches!(
+        error,
+        TokenError::Unknown(_) | TokenError::Name | TokenError::ApproverWithoutControl
+    ) {
+        CliError::usage(error)
+    } else {
+        CliError::failed(error)
     }
 }
 

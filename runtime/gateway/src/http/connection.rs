@@ -167,8 +167,8 @@ async fn accept_connection(
     }
 }
 
-/// Connections of this user that may be silent for [`FIRST_BYTE_TIMEOUT`]. A further one has [`SHORT_FIRST_BYTE_TIMEOUT`], so
-/// that silent ones do not use all of [`MAX_SOCKET_CONNECTIONS`].
+/// Connections of this user that may be silent for [`FIRST_BYTE_TIMEOUT`]. A further one has
+/// [`SHORT_FIRST_BYTE_TIMEOUT`], so that silent ones do not use all of [`MAX_SOCKET_CONNECTIONS`].
 const MAX_SILENT_CONNECTIONS: usize = MAX_SOCKET_CONNECTIONS / 2;
 
 /// Timeout for the first byte while many connections are silent.

@@ -57,7 +57,10 @@ pub(crate) struct Operation {
 /// type of its handler shows: meanings of answers, with their media types if they are not JSON;
 /// headers; the media type of the body; and the statuses of problems.
 macro_rules! operations {
-    ($($(#[doc = $doc:literal])* $method:ident $path:literal $id:ident($access:ident) => $handler:expr;)*) => {
+    ($(
+        $(#[doc = $doc:literal])*
+        $method:ident $path:literal $id:ident($access:ident) => $handler:expr;
+    )*) => {
         $crate::http::operation::Routes::default()$(.add(
             $crate::http::operation::Operation {
                 method: axum::routing::MethodFilter::$method,

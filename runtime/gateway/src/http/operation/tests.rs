@@ -754,6 +754,11 @@ pub(crate) fn update_options(generator: &mut SchemaGenerator) -> Schema {
     settable::<SessionUpdate>(generator, false)
 }
 
+/// Description of `always` in an answer.
+const ALWAYS: &str = "Pattern that approves such requests of the agent from now on. It must allow \
+    this request; otherwise the answer is a 422 and the request stays open. Only with \
+    `approved: true`, without `updated_input`, and not in a cluster (409).";
+
 /// Returns the schema of an answer to a request: the message's, without the id of the request.
 pub(crate) fn request_answer(generator: &mut SchemaGenerator) -> Schema {
     let answer = |schema: Schema, required: Value, description: &str, is_permission: bool| {
@@ -765,12 +770,13 @@ pub(crate) fn request_answer(generator: &mut SchemaGenerator) -> Schema {
             "description": "Name of the person who answers, shown beside `by`. No rights follow from it.",
         }));
         if is_permission {
-            properties.insert("always".to_owned(), json!({
-                "type": "string", "maxLength": 1024,
-                "description": "Pattern that approves such requests of the agent from now on. It must allow this request; \
-                                otherwise the answer is a 422 and the request stays open. Only with `approved: true`, \
-                                without `updated_input`, and not in a cluster (409).",
-            }));
+            properties.insert(
+                "always".to_owned(),
+                json!({
+                    "type": "string", "maxLength": 1024,
+                    "description": ALWAYS,
+                }),
+            );
         }
         schema["required"] = required;
         schema["description"] = json!(description);
