@@ -40,11 +40,8 @@ pub(crate) async fn require_principal(
     extensions: &Extensions,
     headers: &HeaderMap,
 ) -> Result<Principal, Problem> {
-    match peer(extensions)? {
-        Peer::User => Ok(Principal::User),
-        Peer::OtherHost(principal) => Ok(principal),
-        peer @ Peer::Network(..) => authenticate_token(shared, &peer, bearer(headers)?).await,
-    }
+    let principal = optional_principal(shared, &peer(extensions)?, headers).await;
+    principal.unwrap_or_else(|| Err(missing_token()))
 }
 
 /// Returns the bearer of a token, unless an agent started the process that sends it.
@@ -65,20 +62,18 @@ pub(crate) async fn authenticate_token(
     Ok(principal)
 }
 
+fn missing_token() -> Problem {
+    Problem::unauthorized(
+        "a token is needed: `Authorization: Bearer TOKEN`; `trunkline token new` makes one",
+    )
+}
+
 /// Returns the bearer token of a request.
-fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
-    let missing = || {
-        Problem::unauthorized(
-            "a token is needed: `Authorization: Bearer TOKEN`; `trunkline token new` makes one",
-        )
-    };
-    let value = single_header(headers, header::AUTHORIZATION).ok_or_else(missing)?;
-    let (scheme, token) = value.split_once(' ').ok_or_else(missing)?;
-    if scheme.eq_ignore_ascii_case("bearer") {
-        Ok(token.trim())
-    } else {
-        Err(missing())
-    }
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let (scheme, token) = single_header(headers, header::AUTHORIZATION)?.split_once(' ')?;
+    scheme
+        .eq_ignore_ascii_case("bearer")
+        .then_some(token.trim())
 }
 
 /// Returns the principal of a request that may have none.
@@ -92,8 +87,8 @@ pub(crate) async fn optional_principal(
         Peer::OtherHost(principal) => Some(Ok(principal.clone())),
         Peer::Network(..) if !headers.contains_key(header::AUTHORIZATION) => None,
         Peer::Network(..) => Some(match bearer(headers) {
-            Ok(token) => authenticate_token(shared, peer, token).await,
-            Err(problem) => Err(problem),
+            Some(token) => authenticate_token(shared, peer, token).await,
+            None => Err(missing_token()),
         }),
     }
 }

@@ -77,32 +77,32 @@ impl Principal {
         }))
     }
 
+    /// Returns the bearer of a token; `None` for the user.
+    fn bearer(&self) -> Option<&Bearer> {
+        match self {
+            Self::User => None,
+            Self::Bearer(bearer) => Some(bearer),
+        }
+    }
+
     /// Returns `true` for [`Self::unproven`].
     pub(crate) fn is_unproven(&self) -> bool {
-        matches!(self, Self::Bearer(bearer) if bearer.is_unproven)
+        self.bearer().is_some_and(|bearer| bearer.is_unproven)
     }
 
     pub(crate) fn scope(&self) -> Scope {
-        match self {
-            Self::User => Scope::Admin,
-            Self::Bearer(bearer) => bearer.token.scope,
-        }
+        self.bearer()
+            .map_or(Scope::Admin, |bearer| bearer.token.scope)
     }
 
     /// Returns `true` if the principal may answer permissions.
     pub(crate) fn may_approve(&self) -> bool {
-        match self {
-            Self::User => true,
-            Self::Bearer(bearer) => bearer.token.may_approve,
-        }
+        self.bearer().is_none_or(|bearer| bearer.token.may_approve)
     }
 
     /// Returns the sessions that it may see; `None` for all.
     pub(crate) fn visitor(&self) -> Option<Arc<Visitor>> {
-        match self {
-            Self::User => None,
-            Self::Bearer(bearer) => Some(bearer.visitor.clone()),
-        }
+        self.bearer().map(|bearer| bearer.visitor.clone())
     }
 
     /// Returns `true` if it sees the sessions of all users with every agent.
@@ -117,10 +117,7 @@ impl Principal {
 
     /// Returns the id of its token; `None` for the user.
     pub(crate) fn token_id(&self) -> Option<&str> {
-        match self {
-            Self::User => None,
-            Self::Bearer(bearer) => Some(&bearer.token.id),
-        }
+        self.bearer().map(|bearer| &*bearer.token.id)
     }
 
     /// Reserves a stream.

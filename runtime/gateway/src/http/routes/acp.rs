@@ -11,10 +11,9 @@ mod connection;
 mod host;
 mod streams;
 
-use std::{convert::Infallible, sync::Arc};
+use std::sync::Arc;
 
 use axum::{
-    body::Body,
     extract::{Request, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
@@ -29,15 +28,12 @@ use uuid::Uuid;
 use self::{connection::AcpConnection, streams::OpenStreamError};
 use super::{
     Query,
-    events::{self, BEGINNING, HEARTBEAT, OpenStream},
+    events::{HEARTBEAT, ReadEvents, answer_events},
     read,
     socket::{self, MessageFormat, SocketHandler, one_line},
 };
 use crate::{
-    auth::{
-        authentication::require_principal,
-        principal::{Principal, StreamPermit},
-    },
+    auth::{authentication::require_principal, principal::Principal},
     gateway::Shared,
     http::{
         cors,
@@ -98,7 +94,6 @@ pub(super) async fn open_stream(
         // The session need not be open yet: clients open its stream first.
         SessionClient::join(&shared.sessions_for(&principal), session).await?;
     }
-    let counted = principal.stream()?;
     let session = session.map(|session| session.as_str().to_owned());
     let wake = connection
         .streams()
@@ -109,20 +104,11 @@ pub(super) async fn open_stream(
         })?;
     connection.record_use();
     let stream = ClientStream {
-        _open: OpenStream::new(shared.metrics.streams.clone()),
-        _counted: counted,
         connection,
         session,
         wake,
-        has_begun: false,
     };
-    let body = futures_util::stream::unfold(stream, async |mut stream: ClientStream| {
-        stream
-            .next_events()
-            .await
-            .map(|chunk| (Ok::<_, Infallible>(chunk), stream))
-    });
-    Ok(events::sent(Body::from_stream(body)))
+    answer_events(RequestContext { shared, principal }, stream)
 }
 
 async fn upgrade(
@@ -294,17 +280,10 @@ struct ClientStream {
     connection: Arc<AcpConnection>,
     session: Option<String>,
     wake: Arc<Notify>,
-    has_begun: bool,
-    _open: OpenStream,
-    _counted: StreamPermit,
 }
 
-impl ClientStream {
-    /// Returns the next events, or `None` at the end.
-    async fn next_events(&mut self) -> Option<Bytes> {
-        if !std::mem::replace(&mut self.has_begun, true) {
-            return Some(BEGINNING.clone());
-        }
+impl ReadEvents for ClientStream {
+    async fn read_events(&mut self) -> Option<Bytes> {
         tokio::select! {
             biased;
             () = self.connection.wait_until_over() => None,

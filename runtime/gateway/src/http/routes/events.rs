@@ -33,7 +33,7 @@ const FEW: usize = 16;
 const PADDING: usize = 2048;
 
 /// First bytes of a stream: the time until a reconnect, and the padding.
-pub(super) static BEGINNING: LazyLock<Bytes> =
+static BEGINNING: LazyLock<Bytes> =
     LazyLock::new(|| format!("retry: 1000\n:{:1$}\n\n", "", PADDING).into());
 
 parameters! {
@@ -113,7 +113,7 @@ pub(super) fn answer_events(
 }
 
 /// Creates an answer with events.
-pub(super) fn sent(events: Body) -> Response {
+fn sent(events: Body) -> Response {
     let mut response = events.into_response();
     for (name, value) in [
         (header::CONTENT_TYPE, "text/event-stream; charset=utf-8"),
@@ -136,10 +136,10 @@ struct EntryReader {
 }
 
 /// Open stream, counted in the metrics.
-pub(super) struct OpenStream(IntGauge);
+struct OpenStream(IntGauge);
 
 impl OpenStream {
-    pub(super) fn new(streams: IntGauge) -> Self {
+    fn new(streams: IntGauge) -> Self {
         streams.inc();
         Self(streams)
     }
