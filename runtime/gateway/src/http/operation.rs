@@ -41,7 +41,7 @@ pub(crate) enum Access {
 }
 
 /// An operation of the API.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct Operation {
     pub(crate) method: MethodFilter,
     pub(crate) path: &'static str,
@@ -113,7 +113,7 @@ pub(crate) use tests::DescribedHandler;
 pub(crate) struct Routes {
     pub(crate) router: Router<Arc<Shared>>,
     #[cfg(test)]
-    described: Vec<(Operation, fn(&mut tests::OperationDescription<'_>))>,
+    described: Vec<(Operation, tests::DescribeHandler)>,
 }
 
 impl Routes {
