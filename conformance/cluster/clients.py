@@ -139,7 +139,7 @@ class Trial:
     async def drain(self, host, deadline):
         """Empties a host, as another one is asked to. What the command said, where it has not."""
         other = next(each for each in self.cluster.hosts.values() if each is not host)
-        code, out = await other.command("drain", "--host", host.name, "--deadline", f"{deadline}s")
+        code, out = await other.command("daemon", "drain", "--host", host.name, "--deadline", f"{deadline}s")
         return None if code == 0 else out.strip()
 
 

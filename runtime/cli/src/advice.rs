@@ -19,7 +19,7 @@ pub(crate) struct Wrapped {
     pub(crate) install: &'static str,
 }
 
-/// Every wrapped agent, in the order of `trunkline profiles`.
+/// Every wrapped agent, in the order of `trunkline agents profiles`.
 pub(crate) static ALL: LazyLock<Vec<Wrapped>> = LazyLock::new(|| {
     let wrapped = |profile: &Profile| {
         let agent = profile.wrapped()?;
@@ -46,7 +46,7 @@ pub(crate) fn next(agent: &AgentConfig, failure: &Failure) -> Option<String> {
         Category::NotInstalled => wrapped_by(agent).map(Wrapped::install),
         Category::Auth => wrapped_by(agent).map(|wrapped| {
             format!(
-                "log in with {login}, or by `trunkline login {id}`; `trunkline doctor {id}` checks the credentials",
+                "log in with {login}, or by `trunkline agents login {id}`; `trunkline doctor {id}` checks the credentials",
                 login = wrapped.login(),
                 id = agent.id
             )

@@ -24,6 +24,7 @@ mod config;
 mod connect;
 mod daemon;
 mod demo;
+mod dev;
 mod doctor;
 mod login;
 mod profiles;
@@ -47,33 +48,54 @@ pub(crate) use chat::{Speaker, Transcript};
 pub(crate) enum Command {
     Run(run::Run),
     Chat(chat::Chat),
-    Serve(serve::Serve),
-    Connect(connect::Connect),
-    Acp(acp::Acp),
+    Sessions(sessions::Sessions),
+    Agents(agents::Agents),
     Up(up::Up),
     Down(daemon::Down),
     Open(daemon::Open),
-    Token(token::Token),
-    Reload(daemon::Reload),
-    Cluster(cluster::Cluster),
-    Drain(cluster::Drain),
-    Sessions(sessions::Sessions),
-    Wire(wire::Wire),
     Top(top::Top),
-    Demo(demo::Demo),
-    Agents(agents::Agents),
-    Doctor(doctor::Doctor),
-    Login(login::Login),
+    Token(token::Token),
+    Daemon(daemon::Daemon),
     Config(config::Config),
-    Usage(usage::Usage),
-    Profiles(profiles::Profiles),
-    Skills(skills::Skills),
+    Doctor(doctor::Doctor),
+    Serve(serve::Serve),
+    Acp(acp::Acp),
+    Demo(demo::Demo),
+    Dev(dev::Dev),
+    #[command(hide = true)]
     Adapter(adapter::Adapter),
-    Schema(schema::Schema),
-    Version(version::Version),
+    #[command(hide = true)]
     Completions(completions::Completions),
+    #[command(hide = true)]
     Man(completions::Man),
+    #[command(hide = true)]
+    Version(version::Version),
 }
+
+/// Headings of the help, with the commands below each.
+pub(crate) const GROUPS: [(&str, &[&str]); 4] = [
+    ("Talk to agents", &["run", "chat", "sessions", "agents"]),
+    (
+        "Run the daemon",
+        &["up", "down", "open", "top", "token", "daemon"],
+    ),
+    ("Set up", &["config", "doctor"]),
+    ("Develop", &["serve", "acp", "demo", "dev"]),
+];
+
+/// Old names of commands, and the new ones. The old ones work until version 0.2.
+pub(crate) const RENAMED: [(&str, &str); 10] = [
+    ("cluster", "daemon"),
+    ("connect", "daemon connect"),
+    ("drain", "daemon drain"),
+    ("login", "agents login"),
+    ("profiles", "agents profiles"),
+    ("reload", "daemon reload"),
+    ("schema", "dev schema"),
+    ("skills", "agents skills"),
+    ("usage", "agents usage"),
+    ("wire", "dev wire"),
+];
 
 impl Command {
     /// Runs the command.
@@ -87,27 +109,19 @@ impl Command {
             Self::Run(command) => on_runtime(command.run(config))?,
             Self::Chat(command) => on_runtime(command.run(config))?,
             Self::Serve(command) => on_runtime(command.run(config))?,
-            Self::Connect(command) => on_runtime(command.run(config))?,
             Self::Acp(command) => on_runtime(command.run(config))?,
             Self::Up(command) => on_runtime(command.run(config))?,
             Self::Down(command) => on_runtime(command.run())?,
             Self::Open(command) => on_runtime(command.run())?,
-            Self::Reload(command) => on_runtime(command.run())?,
-            Self::Cluster(command) => on_runtime(command.run())?,
-            Self::Drain(command) => on_runtime(command.run())?,
+            Self::Daemon(command) => on_runtime(command.run(config))?,
             Self::Token(command) => command.run()?,
             Self::Demo(command) => on_runtime(command.run(config))?,
             Self::Top(command) => on_runtime(command.run(config))?,
             Self::Doctor(command) => on_runtime(command.run(config))?,
-            Self::Login(command) => on_runtime(command.run(config))?,
             Self::Agents(command) => on_runtime(command.run(config))?,
             Self::Config(command) => command.run(config)?,
-            Self::Usage(command) => command.run(config)?,
-            Self::Profiles(command) => on_runtime(command.run())?,
             Self::Sessions(command) => on_runtime(command.run(config))?,
-            Self::Wire(command) => command.run()?,
-            Self::Skills(command) => command.run()?,
-            Self::Schema(command) => command.run()?,
+            Self::Dev(command) => command.run()?,
             Self::Version(command) => command.run()?,
             Self::Completions(command) => command.run()?,
             Self::Man(command) => command.run()?,
@@ -117,7 +131,10 @@ impl Command {
 
     /// Returns true for commands that serve others, and so may send traces.
     pub(crate) fn serves(&self) -> bool {
-        matches!(self, Self::Up(_) | Self::Serve(_) | Self::Connect(_))
+        match self {
+            Self::Daemon(command) => command.serves(),
+            _ => matches!(self, Self::Up(_) | Self::Serve(_)),
+        }
     }
 
     /// Returns the audience of the command's log.

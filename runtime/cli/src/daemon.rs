@@ -80,6 +80,7 @@ impl Folder {
             CliError::usage(
                 anyhow!(error).context(format!("failed to use the folder {}", self.0.display())),
             )
+            .next("name another folder by --state FOLDER")
         };
         DirBuilder::new()
             .recursive(true)

@@ -107,6 +107,9 @@ impl CliError {
 
 impl From<io::Error> for CliError {
     fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::StorageFull {
+            return Self::failed(Error::from(error).context("failed to write the output"));
+        }
         Self::failed(error)
     }
 }
@@ -126,6 +129,16 @@ fn chain(error: &Error) -> String {
         } else if !text.contains(&part) {
             text = format!("{text}: {part}");
         }
+    }
+    without_error_numbers(text)
+}
+
+/// Removes the numbers of system errors, such as ` (os error 2)`, which mean nothing to a person.
+pub(crate) fn without_error_numbers(mut text: String) -> String {
+    while let Some(start) = text.find(" (os error ")
+        && let Some(length) = text[start..].find(')')
+    {
+        text.replace_range(start..=start + length, "");
     }
     text
 }

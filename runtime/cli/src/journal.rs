@@ -131,7 +131,9 @@ pub(crate) async fn connect(folder: &Path) -> Result<Option<Client>, CliError> {
         Err(error)
             if matches!(
                 error.kind(),
-                io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused
+                io::ErrorKind::NotFound
+                    | io::ErrorKind::NotADirectory
+                    | io::ErrorKind::ConnectionRefused
             ) =>
         {
             Ok(None)

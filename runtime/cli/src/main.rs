@@ -8,10 +8,13 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{
-    Parser,
+    CommandFactory,
     error::{ContextKind, ContextValue},
 };
-use trunkline_host::redact::{self, SecretInputs};
+use trunkline_host::{
+    config,
+    redact::{self, SecretInputs},
+};
 
 use crate::terminal::{columns, wrapped};
 
@@ -43,11 +46,11 @@ mod unread;
 
 fn main() -> ExitCode {
     trunkline_process::init::hook();
-    let args = match args::Args::try_parse() {
+    let args = match args::parse() {
         Ok(args) => args,
         // Help and the version.
         Err(said) if !said.use_stderr() => said.exit(),
-        Err(error) => return refuse(&error),
+        Err(error) => return refuse(error),
     };
     if let Err(fault) = log::start(&args.logs, args.command.reader(), args.command.serves()) {
         return fault.report();
@@ -62,7 +65,11 @@ fn main() -> ExitCode {
 
 /// Reports an error of the command line. A text with a secret is printed without colours, because
 /// colour codes could hide the secret from the redaction.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn refuse(mut error: clap::Error) -> ExitCode {
+    let next = next_step(&error);
+    if next.is_some() {
+        error.remove(ContextKind::SuggestedSubcommand);
+    }
     let text = error.render();
     let plain = text.to_string();
     let clean = without_secrets_of_arguments(&plain);
@@ -74,30 +81,59 @@ fn refuse(error: &clap::Error) -> ExitCode {
     let mut stderr = anstream::stderr();
     // A failed write to stderr cannot be reported.
     let _ = write!(stderr, "{}", wrapped(&shown, columns(), 0));
-    if let Some(next) = next_step(error) {
-        let _ = writeln!(stderr, " next: {next}");
+    if let Some(next) = next {
+        let _ = writeln!(stderr, " next: {}", wrapped(&next, columns(), 7));
     }
     u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from)
 }
 
 /// Returns the next step for an error whose text does not name one.
-fn next_step(error: &clap::Error) -> Option<&'static str> {
-    let text = |kind| match error.get(kind) {
-        Some(ContextValue::String(text)) => Some(text.as_str()),
-        _ => None,
+fn next_step(error: &clap::Error) -> Option<String> {
+    let Some(name) = args::invalid_subcommand(error) else {
+        let has = |command: &str| env::args_os().any(|argument| argument == *command);
+        return match error.get(ContextKind::InvalidArg) {
+            Some(ContextValue::String(more))
+                if !more.starts_with('-') && (has("run") || has("send")) =>
+            {
+                Some(
+                    "put a prompt of several words in quotes: `trunkline run 'hello world'`"
+                        .to_owned(),
+                )
+            }
+            _ => None,
+        };
     };
-    let has = |command: &str| env::args_os().any(|argument| argument == *command);
-    match (
-        text(ContextKind::InvalidSubcommand),
-        text(ContextKind::InvalidArg),
-    ) {
-        (Some("init"), _) => Some("`trunkline-conformance init` writes the skeleton of an adapter"),
-        (Some(_), _) if has("wire") => Some("`trunkline wire show FILE` shows a log"),
-        (_, Some(more)) if !more.starts_with('-') && (has("run") || has("send")) => {
-            Some("put a prompt of several words in quotes: trunkline run 'hello world'")
+    let root = args::Args::command();
+    let mut parent = &root;
+    let mut path = "trunkline".to_owned();
+    for word in env::args_os().skip(1) {
+        if let Some(command) = parent.find_subcommand(&word) {
+            path = format!("{path} {}", command.get_name());
+            parent = command;
         }
-        _ => None,
     }
+    if path.ends_with(" wire") || env::args_os().any(|word| word == "wire") {
+        return Some("`trunkline dev wire show FILE` shows a log".to_owned());
+    }
+    if name == "init" {
+        return Some(
+            "`trunkline config init` writes a configuration, `trunkline-conformance init` the \
+             skeleton of an adapter"
+                .to_owned(),
+        );
+    }
+    let mut groups = root.get_subcommands();
+    if let Some(group) = groups.find(|group| group.find_subcommand(name).is_some()) {
+        return Some(format!(
+            "did you mean `trunkline {} {name}`?",
+            group.get_name()
+        ));
+    }
+    let siblings: Vec<_> = parent
+        .get_subcommands()
+        .map(clap::Command::get_name)
+        .collect();
+    config::nearest(name, &siblings).map(|near| format!("did you mean `{path} {near}`?"))
 }
 
 /// Redacts the known secrets in a text, and each argument of the command line that looks like a

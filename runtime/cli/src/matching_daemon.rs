@@ -110,7 +110,10 @@ fn same(
     if running.configuration.as_ref() == Some(&effective) {
         Ok((agent, notices))
     } else {
-        Err("its configuration differs; `trunkline reload` makes it reload the file".to_owned())
+        Err(
+            "its configuration differs; `trunkline daemon reload` makes it reload the file"
+                .to_owned(),
+        )
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Overrides {
     system_prompt: Option<String>,
 
     /// Limit of model turns within one turn
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(long, value_name = "N", value_parser = crate::option_value::parse_count)]
     max_turns: Option<u64>,
 
     /// Working folder of the agent; relative paths of its command also start there
@@ -130,6 +130,9 @@ fn variable(text: &str) -> Result<(String, EnvValue), String> {
     };
     if name.is_empty() || text.contains('\0') {
         return Err("the name of the variable is missing".to_owned());
+    }
+    if value == EnvValue::FromEnv(name.to_owned()) && std::env::var_os(name).is_none() {
+        return Err(format!("it is not set here; `--env {name}=VALUE` sets it"));
     }
     Ok((name.to_owned(), value))
 }

@@ -16,8 +16,9 @@ use trunkline_host::{
 };
 
 use crate::{
+    error::without_error_numbers,
     paint,
-    terminal::{columns, shown, wrapped},
+    terminal::{columns, columns_variable, shown, wrapped},
 };
 
 mod aside;
@@ -254,6 +255,7 @@ impl Screen {
     /// Writes a line of the program with a mark.
     pub(crate) fn note(&mut self, mark: &str, style: Style, text: &str) {
         let dim = paint::DIM;
+        let text = without_error_numbers(text.to_owned());
         let mut lines = text.lines();
         let first = self.wrapped(lines.next().unwrap_or_default(), 4);
         let mut note = vec![format!("  {style}{mark}{style:#} {first}")];
@@ -261,9 +263,14 @@ impl Screen {
         self.lines(TextBlock::None, &note);
     }
 
-    /// Wraps the text between words if it goes to a terminal.
+    /// Wraps the text between words if the width is known.
     fn wrapped<'t>(&self, text: &'t str, indent: usize) -> Cow<'t, str> {
-        wrapped(text, self.aside_on_terminal.then(columns).flatten(), indent)
+        let columns = if self.aside_on_terminal {
+            columns()
+        } else {
+            columns_variable().map(usize::from)
+        };
+        wrapped(text, columns, indent)
     }
 
     /// Writes a note with the name of the agent and dimmed details.

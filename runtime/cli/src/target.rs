@@ -62,7 +62,7 @@ pub(crate) struct Target {
 
     /// Logs every line between the host and its adapters to a file, with secrets redacted
     ///
-    /// Includes stderr, and the start and end of processes. `trunkline wire show FILE` prints the
+    /// Includes stderr, and the start and end of processes. `trunkline dev wire show FILE` prints the
     /// log. An existing wire log is renamed to FILE.1, also when it reaches 64 MiB. See
     /// docs/wire-log.md.
     #[arg(long, value_name = "FILE")]
@@ -154,9 +154,11 @@ fn build_with(
             error @ BuildError::Policy(_) => {
                 CliError::usage(error).next("correct that file; no agent runs until then")
             }
-            error => {
-                CliError::failed(error).next("free disk space, or set TMPDIR to another folder")
-            }
+            error => CliError::failed(anyhow!(error).context(format!(
+                "failed to create private folders in {}",
+                std::env::temp_dir().display()
+            )))
+            .next("free disk space, or set TMPDIR to another folder"),
         })?;
     tell(host.notices());
     Ok(host)

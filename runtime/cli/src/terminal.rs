@@ -305,20 +305,24 @@ pub(crate) fn shown(text: &str) -> Cow<'_, str> {
         .collect()
 }
 
-/// Returns the width of the terminal that displays stderr. `None` if it goes elsewhere.
+/// Returns the width of stderr, as [`columns_of`].
 pub(crate) fn columns() -> Option<usize> {
-    let stderr = io::stderr();
-    let size = if stderr.is_terminal() {
-        tcgetwinsize(stderr).ok()?
-    } else {
-        return None;
-    };
-    Some(width(size.ws_col))
+    columns_of(io::stderr()).map(usize::from)
 }
 
-/// Returns the columns that a terminal reports; 0 means unknown.
-fn width(columns: u16) -> usize {
-    if columns == 0 { COLUMNS } else { columns }.into()
+/// Returns the width of the terminal of a stream, otherwise [`columns_variable`].
+pub(crate) fn columns_of(stream: impl AsFd + IsTerminal) -> Option<u16> {
+    if stream.is_terminal() {
+        let columns = tcgetwinsize(stream).ok()?.ws_col;
+        return Some(if columns == 0 { COLUMNS } else { columns });
+    }
+    columns_variable()
+}
+
+/// Returns the variable `COLUMNS`, which sets the width of output that goes to no terminal.
+pub(crate) fn columns_variable() -> Option<u16> {
+    let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
+    (columns > 0).then_some(columns)
 }
 
 /// Wraps a text between words, so that the terminal does not break words. Text between backticks
@@ -355,12 +359,15 @@ pub(crate) fn wrapped(text: &str, columns: Option<usize>, indent: usize) -> Cow<
     Cow::Owned(wrapped)
 }
 
-/// Returns the end of the first word, including its space; text between backticks is one word.
+/// Returns the end of the first word, including its space. Text between backticks is one word, and so
+/// is a number with its unit.
 fn end_of_word(text: &str) -> usize {
     let mut quoted = false;
     for (at, byte) in text.bytes().enumerate() {
         match byte {
             b'`' => quoted = !quoted,
+            // A number stays with its unit.
+            b' ' if !quoted && at > 0 && text[..at].bytes().all(|byte| byte.is_ascii_digit()) => {}
             b' ' | b'\n' if !quoted => return at + 1,
             b'\n' => break,
             _ => {}
@@ -460,11 +467,6 @@ mod tests {
     }
 
     #[test]
-    fn a_terminal_that_does_not_know_its_width_has_80_columns() {
-        assert_eq!((width(0), width(132)), (80, 132));
-    }
-
-    #[test]
     fn lines_are_broken_between_words_and_not_within_a_command() {
         let text = "one two three four five six\n  seven eight nine ten";
         assert_eq!(
@@ -473,6 +475,10 @@ mod tests {
         );
         assert_eq!(wrapped(text, None, 2), text);
         assert_eq!(wrapped(text, Some(10), 2), text, "too narrow");
+        assert_eq!(
+            wrapped("a timeout of 100 s was reached", Some(20), 0),
+            "a timeout of\n100 s was reached"
+        );
         let command = "install it: `npm install -g a-long-name`, then go on";
         assert_eq!(
             wrapped(command, Some(20), 0),

@@ -1,4 +1,4 @@
-//! Sessions for the hub of another system: the library of `trunkline connect`.
+//! Sessions for the hub of another system: the library of `trunkline daemon connect`.
 //!
 //! An Amurg hub has *runtimes*: programs that dial its WebSocket, declare their agents, and run the
 //! sessions that people open in the hub's page. [`connect`] is one of them. It has no agent itself:

@@ -115,6 +115,7 @@ impl Acp {
             let found = root.canonicalize();
             found.map_err(|error| {
                 CliError::usage(anyhow!(error).context(format!("failed to use {}", root.display())))
+                    .next("set --root to an existing folder")
             })
         });
         let root = root.transpose()?;
@@ -366,7 +367,7 @@ impl Host for Daemon {
             command.arg("--config").arg(config);
         }
         command
-            .args(["login", agent, "--logout"])
+            .args(["agents", "login", agent, "--logout"])
             .stdin(Stdio::null());
         let ended = command.output().await.map_err(|error| error.to_string())?;
         if ended.status.success() {

@@ -16,8 +16,8 @@ Examples:
   trunkline adapter echo --describe     prints its description as JSON
   trunkline adapter echo --diagnose     prints checks of its requirements as JSON
 
-ADAPTER_CONFIG names the JSON file of its configuration, if any.
-`trunkline profiles` lists the names.")]
+ADAPTER_CONFIG names the JSON file of its configuration, if any. \
+`trunkline agents profiles` lists the names.")]
 pub(crate) struct Adapter {
     /// Name of the adapter
     name: String,
@@ -54,6 +54,6 @@ fn unknown(name: &str, file: Option<&Path>) -> CliError {
             "{name} is an agent: start it by `trunkline run --agent {name}`"
         ))
     } else {
-        error.next("`trunkline profiles` describes them")
+        error.next("`trunkline agents profiles` describes them")
     }
 }

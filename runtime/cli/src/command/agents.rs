@@ -1,31 +1,58 @@
-//! `trunkline agents`: lists the configured agents.
+//! `trunkline agents`: lists the configured agents, and groups the commands about agents.
 
 use std::{io::Write, path::Path};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use serde_json::json;
 use trunkline_host::AgentStatus;
 
-use super::{print_json, table};
+use super::{login::Login, print_json, profiles::Profiles, skills::Skills, table, usage::Usage};
 use crate::{
     error::CommandResult,
     exit, paint,
     target::{self, command_line},
 };
 
-/// Lists the configured agents
+/// Lists agents, logs them in, and sums up their usage
+#[derive(Debug, Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
+Examples:
+  trunkline agents
+  trunkline agents login codex
+  trunkline agents usage --by agent --since 7d
+  trunkline agents profiles
+
+A configuration of one agent:
+  { \"agents\": [
+    { \"id\": \"mine\", \"profile\": \"external\",
+      \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }"
+)]
+pub(crate) struct Agents {
+    #[command(subcommand)]
+    action: Option<AgentAction>,
+
+    #[command(flatten)]
+    list: AgentList,
+}
+
+#[derive(Debug, Subcommand)]
+enum AgentAction {
+    List(AgentList),
+    Login(Login),
+    Usage(Usage),
+    Profiles(Profiles),
+    Skills(Skills),
+}
+
+/// Lists the configured agents, like `trunkline agents`
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline agents
-  trunkline agents --json
-  trunkline --config ./team.json agents
-
-A file of one agent:
-  { \"agents\": [
-    { \"id\": \"mine\", \"profile\": \"external\",
-      \"external\": { \"command\": \"./my-adapter\", \"args\": [\"--fast\"] } } ] }")]
-pub(crate) struct Agents {
+  trunkline agents list --json
+  trunkline --config ./team.json agents list")]
+struct AgentList {
     /// Prints one JSON array, with the capabilities of each built-in adapter and of each agent
     /// marked `sdk: true`
     #[arg(long)]
@@ -42,6 +69,19 @@ fn state(agent: &AgentStatus) -> String {
 
 impl Agents {
     pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
+        match self.action {
+            None => self.list.run(config).await,
+            Some(AgentAction::List(command)) => command.run(config).await,
+            Some(AgentAction::Login(command)) => command.run(config).await,
+            Some(AgentAction::Usage(command)) => command.run(config),
+            Some(AgentAction::Profiles(command)) => command.run().await,
+            Some(AgentAction::Skills(command)) => command.run(),
+        }
+    }
+}
+
+impl AgentList {
+    async fn run(self, config: Option<&Path>) -> CommandResult {
         let mut config = target::config(config)?;
         let named = target::variable(target::AGENT).filter(|id| config.agent(id).is_some());
         config.default_agent = named.or(config.default_agent);

@@ -42,13 +42,13 @@ Examples:
 trunkline chat --resume                         resume a session of the daemon
   trunkline chat --agent codex --native ID        resume a conversation stored by the agent
 
-While you type: arrow keys and Ctrl-R search your earlier inputs, Tab completes.
-While the agent works: Ctrl-C stops the turn, a second Ctrl-C leaves.
+While you type: arrow keys and Ctrl-R search your earlier inputs, Tab completes. \
+While the agent works: Ctrl-C stops the turn, a second Ctrl-C leaves. \
 /help lists the commands.
 
-If a daemon runs with the same configuration (`trunkline up`), it runs the session,
-which continues when you leave; -v logs which process runs it, and why. With --adapter,
---journal, --debug, --no-daemon, or an agent option other than --cwd, this process
+If a daemon runs with the same configuration (`trunkline up`), it runs the session, \
+which continues when you leave; -v logs which process runs it, and why. With --adapter, \
+--journal, --debug, --no-daemon, or an agent option other than --cwd, this process \
 runs the session.")]
 pub(crate) struct Chat {
     #[command(flatten)]

@@ -1,9 +1,9 @@
-//! `trunkline cluster` and `trunkline drain`: the daemons of a cluster.
+//! `trunkline daemon status` and `trunkline daemon drain`.
 
 use std::{io::Write, time::Duration};
 
 use anyhow::anyhow;
-use clap::{Args, Subcommand};
+use clap::Args;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
@@ -22,29 +22,13 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(300);
 /// Timeout for the end of stopped turns after the deadline.
 const END_TIMEOUT: Duration = Duration::from_secs(7);
 
-/// Shows the daemons of a cluster
+/// Shows the daemon, and all hosts of its cluster
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline cluster status
-  trunkline cluster status --json")]
-pub(crate) struct Cluster {
-    #[command(subcommand)]
-    command: Asked,
-}
-
-#[derive(Debug, Subcommand)]
-enum Asked {
-    Status(Status),
-}
-
-/// Lists the hosts known to this machine's daemon
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  trunkline cluster status
-  trunkline cluster status --json | jq -r '.hosts[].id'")]
-struct Status {
+  trunkline daemon status
+  trunkline daemon status --json | jq -r '.hosts[].id'")]
+pub(super) struct Status {
     #[command(flatten)]
     state: State,
 
@@ -61,13 +45,13 @@ struct Status {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline drain                              this machine's daemon
-  trunkline drain --host b --deadline 1m       another host of the cluster")]
-pub(crate) struct Drain {
+  trunkline daemon drain                          this machine's daemon
+  trunkline daemon drain --host b --deadline 1m   another host of the cluster")]
+pub(super) struct Drain {
     #[command(flatten)]
     state: State,
 
-    /// Name of the host, as in `trunkline cluster status` [default: this machine's daemon]
+    /// Name of the host, as in `trunkline daemon status` [default: this machine's daemon]
     #[arg(long, value_name = "NAME")]
     host: Option<String>,
 
@@ -76,17 +60,20 @@ pub(crate) struct Drain {
     deadline: Duration,
 }
 
-impl Cluster {
+impl Status {
     pub(super) async fn run(self) -> CommandResult {
-        let Asked::Status(status) = self.command;
-        let hosts = hosts(&status.state.folder()?).await?;
-        if status.json {
+        let folder = self.state.folder()?;
+        let hosts = hosts(&folder).await?;
+        if self.json {
             return print_json(&json!({ "hosts": hosts }));
         }
         if hosts.is_empty() {
+            let running = folder.running()?;
             writeln!(
                 anstream::stdout(),
-                "the daemon belongs to no cluster; `trunkline up --cluster nats://HOST:PORT` joins one"
+                "the daemon runs at {} (process {}); it belongs to no cluster",
+                running.http,
+                running.pid
             )?;
             return Ok(exit::OK);
         }
@@ -135,7 +122,7 @@ impl Drain {
         let deadline_ms = u64::try_from(self.deadline.as_millis()).unwrap_or(u64::MAX);
         let asked = json!({ "host": self.host, "deadline_ms": deadline_ms });
         let told = folder.tell(Method::POST, "/v1/drain", &asked).await;
-        told.map_err(|fault| fault.or_next("`trunkline cluster status` lists the hosts"))?;
+        told.map_err(|fault| fault.or_next("`trunkline daemon status` lists the hosts"))?;
         let until = Instant::now() + self.deadline + END_TIMEOUT;
         let mut told = None;
         loop {
@@ -156,7 +143,7 @@ impl Drain {
             }
             if Instant::now() >= until {
                 return Err(CliError::failed(anyhow!("the host still has sessions: {left}"))
-                    .next("their files exist only there, or no other host accepts them: `trunkline cluster status` lists the hosts"));
+                    .next("their files exist only there, or no other host accepts them: `trunkline daemon status` lists the hosts"));
             }
             sleep(CHECK_INTERVAL).await;
         }

@@ -219,11 +219,12 @@ fn whole(source: impl Read) -> io::Result<String> {
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let failed = |error: io::Error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
-            CliError::usage(anyhow!("{} is there already", path.display()))
+            CliError::usage(anyhow!("{} exists already", path.display()))
                 .next("name another file, or replace it by --force")
         }
         _ => {
             CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
+                .next("name a file in an existing folder by --output FILE")
         }
     };
     let create = |path: &Path| -> io::Result<()> {

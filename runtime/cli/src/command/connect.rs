@@ -1,4 +1,4 @@
-//! `trunkline connect`: serves the agents of this machine to the hub of another system.
+//! `trunkline daemon connect`: serves the agents of this machine to the hub of another system.
 
 mod register;
 
@@ -39,11 +39,11 @@ const PIPE_BYTES: usize = 256 * 1024;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline connect amurg --config amurg-runtime.json
-  trunkline connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
+  trunkline daemon connect amurg --config amurg-runtime.json
+  trunkline daemon connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
 
 See docs/amurg.md for the first steps, and for the mapping of messages.")]
-pub(crate) struct Connect {
+pub(super) struct Connect {
     #[command(subcommand)]
     system: HubSystem,
 }
@@ -62,10 +62,10 @@ enum HubSystem {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline connect amurg --config amurg-runtime.json
-  trunkline connect amurg --hub wss://hub.example.org --token-file token --init
-  trunkline connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
-  trunkline connect amurg --hub ws://127.0.0.1:8080 --runtime-id box-1 --token-file token --agents codex
+  trunkline daemon connect amurg --config amurg-runtime.json
+  trunkline daemon connect amurg --hub wss://hub.example.org --token-file token --init
+  trunkline daemon connect amurg --hub wss://hub.example.org --runtime-id box-1 --token-file token
+  trunkline daemon connect amurg --hub ws://127.0.0.1:8080 --runtime-id box-1 --token-file token --agents codex
 
 The token file must be private (chmod 600). A new token of the hub replaces it.")]
 struct Amurg {

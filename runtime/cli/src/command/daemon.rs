@@ -1,4 +1,4 @@
-//! `trunkline down`, `reload` and `open`: requests to the daemon.
+//! `trunkline down`, `open` and `daemon`: requests to the daemon.
 
 use std::{
     io::Write,
@@ -8,10 +8,14 @@ use std::{
 };
 
 use anyhow::anyhow;
-use clap::Args;
+use clap::{Args, Subcommand};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
+use super::{
+    cluster::{Drain, Status},
+    connect::Connect,
+};
 use crate::{
     daemon::{
         State,
@@ -81,19 +85,58 @@ impl Down {
     }
 }
 
+/// Shows, reloads, drains and connects the daemon
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline daemon status
+  trunkline daemon reload
+  trunkline daemon drain --deadline 1m
+  trunkline daemon connect amurg --config amurg-runtime.json
+
+`trunkline up` starts the daemon, and `trunkline down` ends it.")]
+pub(crate) struct Daemon {
+    #[command(subcommand)]
+    action: DaemonAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum DaemonAction {
+    Status(Status),
+    Reload(Reload),
+    Drain(Drain),
+    Connect(Connect),
+}
+
+impl Daemon {
+    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
+        match self.action {
+            DaemonAction::Status(command) => command.run().await,
+            DaemonAction::Reload(command) => command.run().await,
+            DaemonAction::Drain(command) => command.run().await,
+            DaemonAction::Connect(command) => command.run(config).await,
+        }
+    }
+
+    /// Returns true for a command that serves others.
+    pub(super) fn serves(&self) -> bool {
+        matches!(self.action, DaemonAction::Connect(_))
+    }
+}
+
 /// Reloads the daemon's configuration; an invalid one is rejected and changes nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline reload
-  trunkline reload --state /srv/trunkline")]
-pub(crate) struct Reload {
+  trunkline daemon reload
+  trunkline daemon reload --state /srv/trunkline")]
+struct Reload {
     #[command(flatten)]
     state: State,
 }
 
 impl Reload {
-    pub(super) async fn run(self) -> CommandResult {
+    async fn run(self) -> CommandResult {
         let told = self.state.folder()?.ask(Method::POST, "/v1/reload").await?;
         writeln!(
             anstream::stdout(),

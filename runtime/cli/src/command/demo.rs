@@ -44,6 +44,9 @@ const TURN_TIMEOUT: Duration = Duration::from_secs(60);
 /// Interval of progress updates on the terminal.
 const TICK: Duration = Duration::from_millis(100);
 
+/// Limit of sessions, and of turns per session.
+const MAX_LOAD: u32 = 100_000;
+
 /// Timeouts for the adapter's end.
 const LEAVING: StopSteps = StopSteps {
     close: Duration::from_secs(1),
@@ -60,27 +63,35 @@ Examples:
   trunkline demo --adapter 'python3 my_adapter.py' --sessions 50
   trunkline demo --json | tail -n 1 | jq .p99_us
 
-Every session sends its own text in every turn, all sessions at the same time.
-Some turns request a permission (/tool), and some are stopped (/sleep). Text of
-another session counts as cross-talk, a turn that does not end exactly once as
-unanswered, and a plain answer without the sent text as unchecked. Each of these
-makes the exit code 1. So --adapter needs an adapter that repeats its input, such
+Every session sends its own text in every turn, all sessions at the same time. \
+Some turns request a permission (/tool), and some are stopped (/sleep). Text of \
+another session counts as cross-talk, a turn that does not end exactly once as \
+unanswered, and a plain answer without the sent text as unchecked. Each of these \
+makes the exit code 1. So --adapter needs an adapter that repeats its input, such \
 as examples/python/echo.py; /tool and /sleep may be plain inputs for it.")]
 pub(crate) struct Demo {
     #[command(flatten)]
     target: Target,
 
     /// Number of sessions that are open at the same time
-    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = parse_load)]
     sessions: u32,
 
     /// Number of turns per session
-    #[arg(long, value_name = "M", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(long, value_name = "M", default_value_t = 100, value_parser = parse_load)]
     turns: u32,
 
     /// Prints the result as one JSON object on one line
     #[arg(long)]
     json: bool,
+}
+
+fn parse_load(text: &str) -> Result<u32, String> {
+    let number = text
+        .parse()
+        .ok()
+        .filter(|number| (1..=MAX_LOAD).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from 1 to {MAX_LOAD}"))
 }
 
 impl Demo {

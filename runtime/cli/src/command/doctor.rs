@@ -74,7 +74,7 @@ Examples:
   trunkline doctor --all          list the built-in agents on this machine
   trunkline doctor --codes
 
-Exit codes: 0 no errors, 1 an error was found (or a warning, with --strict), 2 the
+Exit codes: 0 no errors, 1 an error was found (or a warning, with --strict), 2 the \
 configuration cannot be read.")]
 pub(crate) struct Doctor {
     /// Agents to check, or built-in adapters by name [default: all agents]
@@ -328,7 +328,10 @@ fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
         return None;
     }
     let message = format!("there is no built-in adapter `{name}`");
-    Some(Check::new(CheckCode::ProfileUnknown, message).hint("`trunkline profiles` lists them"))
+    Some(
+        Check::new(CheckCode::ProfileUnknown, message)
+            .hint("`trunkline agents profiles` lists them"),
+    )
 }
 
 /// Returns the table of codes.

@@ -1,4 +1,4 @@
-//! `trunkline login`: logs an agent in, with the environment of its configuration entry.
+//! `trunkline agents login`: logs an agent in, with the environment of its configuration entry.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -57,15 +57,15 @@ const BROWSER_VARIABLES: [&str; 5] = [
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline login codex
-  trunkline login claude-code --check && trunkline run --agent claude-code 'hello'
-  trunkline login codex --auth-file /run/secrets/codex-auth.json
-  trunkline login codex --auth-variable CODEX_AUTH_JSON
-  trunkline login codex --logout
+  trunkline agents login codex
+  trunkline agents login claude-code --check && trunkline run --agent claude-code 'hello'
+  trunkline agents login codex --auth-file /run/secrets/codex-auth.json
+  trunkline agents login codex --auth-variable CODEX_AUTH_JSON
+  trunkline agents login codex --logout
 
-Exit codes: 0 the agent is logged in, 1 it is not logged in, 2 no login command is
+Exit codes: 0 the agent is logged in, 1 it is not logged in, 2 no login command is \
 known for it, 3 it is not installed.")]
-pub(crate) struct Login {
+pub(super) struct Login {
     /// Agent, by its id in the configuration, or a built-in adapter by its name
     #[arg(value_name = "AGENT")]
     agent: String,

@@ -1,4 +1,4 @@
-//! `trunkline profiles`: the built-in adapters.
+//! `trunkline agents profiles`: the built-in adapters.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -26,14 +26,14 @@ const MAX_CONCURRENT_QUERIES: usize = 4;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline profiles
-  trunkline profiles codex claude-code
-  trunkline profiles --json | jq '.[] | {name, key, use_when}'
+  trunkline agents profiles
+  trunkline agents profiles codex claude-code
+  trunkline agents profiles --json | jq '.[] | {name, key, use_when}'
 
-An agent of the configuration selects an adapter by `\"profile\": \"NAME\"`, and
-configures it in the object of its key. `trunkline adapter NAME` runs it by hand,
+An agent of the configuration selects an adapter by `\"profile\": \"NAME\"`, and \
+configures it in the object of its key. `trunkline adapter NAME` runs it by hand, \
 and `trunkline run --agent NAME` uses it with its defaults.")]
-pub(crate) struct Profiles {
+pub(super) struct Profiles {
     /// Names of the adapters [default: all]
     #[arg(value_name = "NAME")]
     names: Vec<String>,

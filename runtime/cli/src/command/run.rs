@@ -49,20 +49,20 @@ Examples:
   git diff | trunkline run --agent claude-code --file style.md -
   trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
 
-The answer goes to stdout; thinking, tools, plans and usage go to stderr.
-Ctrl-C stops the turn, a second Ctrl-C ends the program. Permission requests and
-questions appear on the terminal; without a terminal they are denied, with a
+The answer goes to stdout; thinking, tools, plans and usage go to stderr. \
+Ctrl-C stops the turn, a second Ctrl-C ends the program. Permission requests and \
+questions appear on the terminal; without a terminal they are denied, with a \
 notice on stderr.
 
-If a daemon runs with the same configuration (`trunkline up`), it runs the session,
-which is closed at the end; -v logs which process runs it, and why. With --adapter,
+If a daemon runs with the same configuration (`trunkline up`), it runs the session, \
+which is closed at the end; -v logs which process runs it, and why. With --adapter, \
 --no-daemon, or an agent option other than --cwd, this process runs the session.
 
---json prints one object per line: `type`, and the members of the protocol's
-message. The last line has the type `end` and always `cause`, `status`,
+--json prints one object per line: `type`, and the members of the protocol's \
+message. The last line has the type `end` and always `cause`, `status`, \
 `delivered`, `exit` and `usage`.
 
-Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the
+Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the \
 configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
 pub(crate) struct Run {
     #[command(flatten)]
@@ -173,6 +173,7 @@ fn next(
     let line = command_line(agent);
     if end.exit.as_ref().and_then(|exit| exit.code) == Some(i32::from(exit::USAGE))
         && agent.profile == Profile::External
+        && end.stderr_tail.is_none()
     {
         let correct = if is_ad_hoc {
             "set a key by -c config.KEY=VALUE"
@@ -183,11 +184,7 @@ fn next(
             "next: status 2 means a wrong configuration or argument: {correct}; on the SDK, `{line} --describe` has the keys"
         ));
     }
-    let is_missing = end
-        .error
-        .as_ref()
-        .is_some_and(|error| error.category == Some(Category::NotInstalled));
-    if is_ad_hoc && is_missing && end.cause == Cause::StartFailed {
+    if is_ad_hoc && end.cause == Cause::StartFailed && end.exit.is_none() {
         // The error already names the cause.
         let program = Path::new(&agent.command.command);
         let folder = &agent.command.work_dir;

@@ -1,4 +1,4 @@
-//! `trunkline schema`: the JSON Schemas of the protocol and of the configuration.
+//! `trunkline dev schema`: the JSON Schemas of the protocol and of the configuration.
 
 use std::io::Write;
 
@@ -14,13 +14,13 @@ use crate::{error::CommandResult, exit};
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline schema adapter-to-host > adapter-to-host.json
-  trunkline schema                  both directions, as one object with two schemas
-  trunkline schema config > trunkline.schema.json
+  trunkline dev schema adapter-to-host > adapter-to-host.json
+  trunkline dev schema                  both directions, as one object with two schemas
+  trunkline dev schema config > trunkline.schema.json
 
-Editors complete a configuration that starts with the key
+Editors complete a configuration that starts with the key \
 `\"$schema\": \"./trunkline.schema.json\"`.")]
-pub(crate) struct Schema {
+pub(super) struct Schema {
     /// Schema to print [default: both directions of the protocol]
     #[arg(value_name = "WHAT")]
     of: Option<Of>,

@@ -35,8 +35,8 @@ By hand; the pause keeps stdin open until the answer arrives:
   (printf '%s\\n' '{\"type\":\"session.start\",\"session_id\":\"a\"}' \\
     '{\"type\":\"user.input\",\"session_id\":\"a\",\"content\":\"hi\"}'; sleep 1) | trunkline serve
 
-A session selects its agent by `session.start.agent_id`. The end of stdin, SIGTERM
-and a broken stdout end the command and its adapters within 4 s. SIGHUP reloads the
+A session selects its agent by `session.start.agent_id`. The end of stdin, SIGTERM \
+and a broken stdout end the command and its adapters within 4 s. SIGHUP reloads the \
 configuration; open sessions keep their agents.")]
 pub(crate) struct Serve {
     #[command(flatten)]

@@ -55,7 +55,7 @@ Examples:
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct Sessions {
     /// The journal's folder [default: `journal` in `runtime` of the configuration, else that of `trunkline up`]
-    #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL")]
+    #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL", global = true)]
     journal: Option<PathBuf>,
 
     #[command(subcommand)]
@@ -83,7 +83,7 @@ enum Action {
         /// The session's id
         id: String,
         /// The number of the first entry
-        #[arg(long, value_name = "N", default_value_t = 1)]
+        #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::option_value::parse_count)]
         from: u64,
         /// How
         #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -145,7 +145,7 @@ Examples:
         /// The session's id
         id: String,
         /// The last entry of the copy; a turn that runs there ends in the copy [default: the last one]
-        #[arg(long, value_name = "ENTRY", value_parser = clap::value_parser!(u64).range(1..))]
+        #[arg(long, value_name = "ENTRY", value_parser = crate::option_value::parse_count)]
         at: Option<u64>,
     },
     /// Gives a session a title, which stays whatever its agent calls it later
@@ -477,6 +477,7 @@ fn not_removed(id: &str, removed: usize) -> CliError {
     CliError::usage(anyhow!(
         "the journal has no session {id:?}; {removed} were removed"
     ))
+    .next("`trunkline sessions` lists them")
 }
 
 fn id_of(id: &str) -> Result<SessionId, CliError> {

@@ -1,4 +1,4 @@
-//! `trunkline skills`: skills for agents that read them from their own folders.
+//! `trunkline agents skills`: skills for agents that read them from their own folders.
 
 use std::fmt;
 use std::fs;
@@ -19,12 +19,14 @@ use crate::{
 /// File that marks a folder as a skill.
 const SKILL_FILE: &str = "SKILL.md";
 
+const USE_SKILLS: &str = "use an existing folder with a subfolder for each skill";
+
 /// Manages the skills of agents
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Example:
-  trunkline skills sync /srv/skills --dry-run")]
-pub(crate) struct Skills {
+  trunkline agents skills sync /srv/skills --dry-run")]
+pub(super) struct Skills {
     #[command(subcommand)]
     action: Action,
 }
@@ -38,16 +40,16 @@ enum Action {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline skills sync /srv/skills --dry-run
-  trunkline skills sync /srv/skills --agent codex --agent pi
+  trunkline agents skills sync /srv/skills --dry-run
+  trunkline agents skills sync /srv/skills --agent codex --agent pi
 
 Agents read skills from these folders:
   claude-code  $CLAUDE_CONFIG_DIR/skills, or ~/.claude/skills
   codex        $CODEX_SKILLS_DIR, $CODEX_HOME/skills, or ~/.codex/skills
   pi           $PI_CODING_AGENT_DIR/skills, or ~/.pi/agent/skills
 
-An existing entry is preserved. Links into FOLDER whose skill does not exist are
-removed. Skills of single sessions need no links: see `skills` in the agent's
+An existing entry is preserved. Links into FOLDER whose skill does not exist are \
+removed. Skills of single sessions need no links: see `skills` in the agent's \
 configuration.")]
 struct Sync {
     /// Folder with the skills: one subfolder with a `SKILL.md` each
@@ -108,13 +110,10 @@ impl Sync {
     fn run(self) -> CommandResult {
         let source = fs::canonicalize(&self.folder)
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
-            .map_err(|error| {
-                CliError::usage(error)
-                    .next("use an existing folder with a subfolder for each skill")
-            })?;
+            .map_err(|error| CliError::usage(error).next(USE_SKILLS))?;
         let skills = skills(&source)
             .with_context(|| format!("failed to read the folder {}", source.display()))
-            .map_err(CliError::usage)?;
+            .map_err(|error| CliError::usage(error).next(USE_SKILLS))?;
         let mut plan = Vec::new();
         for owner in SkillOwner::value_variants() {
             let folder = owner.folder(|name| std::env::var_os(name).map(PathBuf::from));

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-use crate::terminal::COLUMNS;
+use crate::terminal::columns_of;
 
 /// Creates a table with these headings.
 pub(crate) fn with_headings(headings: &[&str]) -> Table {
@@ -101,8 +101,8 @@ pub(crate) fn plain() -> Table {
     table
         .load_style(presets::NOTHING)
         .set_content_arrangement(ContentArrangement::Dynamic);
-    if table.width() == Some(0) {
-        table.set_width(COLUMNS);
+    if let Some(columns) = columns_of(io::stdout()) {
+        table.set_width(columns);
     }
     table
 }

@@ -66,7 +66,7 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// HTTP listens only on this machine unless --listen adds an address, and every request needs a
 /// token (`trunkline token new`). The socket, host.sock in the journal's folder, is only for this
 /// user and needs no token. A ready daemon prints its address and its agents. SIGTERM and Ctrl-C
-/// end it within 10 s, which running turns may use to end. SIGHUP and `trunkline reload` reload the
+/// end it within 10 s, which running turns may use to end. SIGHUP and `trunkline daemon reload` reload the
 /// configuration.
 #[derive(Debug, Args)]
 #[command(after_help = "\

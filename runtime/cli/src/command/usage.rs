@@ -1,4 +1,4 @@
-//! `trunkline usage`: sums of the usage log.
+//! `trunkline agents usage`: sums of the usage log.
 
 use std::{
     io::Write,
@@ -36,13 +36,13 @@ mod sum;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline usage
-  trunkline usage --by agent --since 7d
-  trunkline usage --by session --since 1d
-  trunkline usage --by task
-  trunkline usage --by day,model --since 2026-03-01
-  trunkline usage --json | jq .total.cost_usd")]
-pub(crate) struct Usage {
+  trunkline agents usage
+  trunkline agents usage --by agent --since 7d
+  trunkline agents usage --by session --since 1d
+  trunkline agents usage --by task
+  trunkline agents usage --by day,model --since 2026-03-01
+  trunkline agents usage --json | jq .total.cost_usd")]
+pub(super) struct Usage {
     /// Grouping of the rows
     #[arg(
         long,

@@ -1,4 +1,4 @@
-//! `trunkline wire`: prints and replays wire logs.
+//! `trunkline dev wire`: prints and replays wire logs.
 
 use clap::{Args, Subcommand};
 
@@ -17,11 +17,11 @@ mod show;
 #[command(after_help = "\
 Examples:
   trunkline run --wire-log wire.log 'hello'
-  trunkline wire show wire.log
-  trunkline wire show wire.log --session s-1 --follow
-  trunkline wire show wire.log --json | jq .message.type
-  trunkline wire replay wire.log -- python3 my_adapter.py")]
-pub(crate) struct Wire {
+  trunkline dev wire show wire.log
+  trunkline dev wire show wire.log --session s-1 --follow
+  trunkline dev wire show wire.log --json | jq .message.type
+  trunkline dev wire replay wire.log -- python3 my_adapter.py")]
+pub(super) struct Wire {
     #[command(subcommand)]
     action: Action,
 }

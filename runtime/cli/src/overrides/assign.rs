@@ -129,7 +129,7 @@ fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> CliEr
     };
     let next = match (key, value.as_str()) {
         ("permission.default", Some("allow")) => "--allow '*' allows everything, for this run",
-        _ => "`trunkline schema config` lists all keys; a value is JSON, otherwise a string",
+        _ => "`trunkline dev schema config` lists all keys; a value is JSON, otherwise a string",
     };
     CliError::usage(anyhow!(
         "failed to set {key} by -c: {at}{}",

@@ -16,7 +16,7 @@ const AD_HOC: &str = "adapter";
 /// # Errors
 /// The quoting is invalid, or the command line is empty.
 pub(crate) fn ad_hoc(line: &str) -> Result<AgentConfig, CliError> {
-    let example = "quote it as one shell word: --adapter 'python3 my_adapter.py --mode jsonl'";
+    let example = "quote it as one shell word: `--adapter 'python3 my_adapter.py --mode jsonl'`";
     let words = shell_words::split(line).map_err(|_| {
         CliError::usage(anyhow!("a quote is not closed in --adapter {line:?}")).next(example)
     })?;
@@ -37,7 +37,7 @@ pub(super) fn beside(further: &str) -> Result<AgentConfig, CliError> {
             Ok(agent)
         }
         _ => Err(CliError::usage(anyhow!("--also {further:?} has no id"))
-            .next("quote it as one shell word: --also b='node b.js'")),
+            .next("quote it as one shell word: `--also b='node b.js'`")),
     }
 }
 

@@ -12,16 +12,16 @@ pub(crate) fn no_agent(asked: Option<&str>, config: &Config) -> CliError {
     let whence = &config.source;
     let next = match config.source {
         Source::BuiltIn => {
-            "`trunkline config init` creates a configuration; --adapter 'CMD ARGS' runs any adapter"
+            "`trunkline config init` creates a configuration; `--adapter 'CMD ARGS'` runs any adapter"
         }
-        _ => "`trunkline agents` lists them; --adapter 'CMD ARGS' runs any other adapter",
+        _ => "`trunkline agents` lists them; `--adapter 'CMD ARGS'` runs any other adapter",
     };
     match asked {
         Some(id) => {
             let profiles = profile_names();
             let near = did_you_mean(id, config);
             CliError::usage(anyhow!(
-                "unknown agent {id:?}; {near}agents ({whence}): {known}; built in: {profiles}"
+                "unknown agent {id:?}; {near}agents: {known}; also by name: {profiles}"
             ))
             .next(next)
         }

@@ -1,4 +1,4 @@
-//! `trunkline connect amurg` below a real hub, whose program `TRUNKLINE_AMURG_HUB` names.
+//! `trunkline daemon connect amurg` below a real hub, whose program `TRUNKLINE_AMURG_HUB` names.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -174,6 +174,7 @@ fn people_of_a_real_hub_talk_to_the_agents_of_this_machine() {
     std::fs::set_permissions(token, PermissionsExt::from_mode(0o600)).unwrap();
     let url = format!("ws://{address}");
     let mut command = home.command([
+        "daemon",
         "connect",
         "amurg",
         "--hub",

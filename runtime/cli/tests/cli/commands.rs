@@ -26,10 +26,13 @@ const ELSEWHERE: [(&str, &str); 53] = [
         "wants a NATS server; `runtime/cluster/tests` has one",
     ),
     (
-        "trunkline cluster status",
+        "trunkline daemon status",
         "wants a daemon that is one of several",
     ),
-    ("trunkline drain", "wants a daemon that is one of several"),
+    (
+        "trunkline daemon drain",
+        "wants a daemon that is one of several",
+    ),
     (
         "trunkline sessions attach ID --relocate",
         "wants a host that is gone; `conformance/cluster/run storage` has one",
@@ -52,13 +55,13 @@ const ELSEWHERE: [(&str, &str); 53] = [
     ("FUZZ_SECONDS", "fuzzing: minutes"),
     ("trunkline doctor codex", "wants an installed agent"),
     (
-        "trunkline login",
+        "trunkline agents login",
         "wants an installed agent; `cli::login` runs each",
     ),
     ("trunkline doctor goose", "wants an installed agent"),
     ("trunkline run --agent goose", "wants an installed agent"),
     (
-        "trunkline wire show wire.log --session s-1 --follow",
+        "trunkline dev wire show wire.log --session s-1 --follow",
         "goes on until Ctrl-C; `cli::wire` runs it",
     ),
     (
@@ -103,7 +106,7 @@ const ELSEWHERE: [(&str, &str); 53] = [
         "a daemon of the reader's; `cli::gateway` runs it",
     ),
     (
-        "trunkline connect amurg",
+        "trunkline daemon connect amurg",
         "a hub of the reader's; `cli::connect` runs it",
     ),
     (

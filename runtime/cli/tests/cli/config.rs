@@ -46,7 +46,7 @@ fn an_unknown_agent_is_code_2_and_names_those_there_are() {
         .run(["run", "--agent", "claude", "hello"])
         .must_end_with(2)
         .must_say("claude")
-        .must_say("agents (built in): echo; built in: claude-code, ");
+        .must_say("agents: echo; also by name: claude-code, ");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `trunkline connect amurg` below a hub of a few lines: with a daemon, and as a host itself.
+//! `trunkline daemon connect amurg` below a hub of a few lines: with a daemon, and as a host itself.
 
 #![allow(
     clippy::needless_pass_by_value,
@@ -120,6 +120,7 @@ impl Connector {
         let url = format!("ws://{}", listener.local_addr().unwrap());
         let arguments = [
             "-vvv",
+            "daemon",
             "connect",
             "amurg",
             "--hub",
@@ -322,6 +323,7 @@ fn a_file_of_amurgs_runtime_is_enough_and_its_agents_keep_their_ids() {
     let path = home.file("amurg.json", &file.to_string());
     let command = [
         "-vvv",
+        "daemon",
         "connect",
         "amurg",
         "--no-daemon",
@@ -392,18 +394,25 @@ fn what_no_option_and_no_file_has_is_named() {
     ] {
         let file = json!({ "hub": hub, "runtime": runtime, "agents": agents });
         home.file("amurg.json", &file.to_string());
-        let ran = home.run(["connect", "amurg", "--config", "amurg.json"]);
+        let ran = home.run(["daemon", "connect", "amurg", "--config", "amurg.json"]);
         ran.must_end_with(2).must_say(says);
     }
     // A file that no one named is no reason to dial.
     let file = json!({ "hub": { "url": "ws://127.0.0.1:9", "token": "t" }, "runtime": { "id": "b" }, "agents": agents });
     home.file("trunkline.json", &file.to_string());
-    home.run(["connect", "amurg"])
+    home.run(["daemon", "connect", "amurg"])
         .must_end_with(2)
         .must_say("the hub is missing");
-    home.run(["connect", "amurg", "--hub", "ws://127.0.0.1:9", "--init"])
-        .must_end_with(2)
-        .must_say("--token-file");
+    home.run([
+        "daemon",
+        "connect",
+        "amurg",
+        "--hub",
+        "ws://127.0.0.1:9",
+        "--init",
+    ])
+    .must_end_with(2)
+    .must_say("--token-file");
 }
 
 #[test]
@@ -413,6 +422,7 @@ fn what_would_show_the_token_is_refused_before_it_is_read() {
         home.run(
             [
                 &[
+                    "daemon",
                     "connect",
                     "amurg",
                     "--runtime-id",
@@ -466,6 +476,7 @@ fn a_token_is_asked_for_by_a_code_that_an_administrator_approves() {
         })
     });
     let ran = home.run([
+        "daemon",
         "connect",
         "amurg",
         "--hub",

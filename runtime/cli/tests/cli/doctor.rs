@@ -1069,5 +1069,5 @@ fn a_built_in_adapter_is_looked_at_by_its_name() {
     assert_eq!(report(&ran)["agents"][0]["agent"], "echo");
     home.run(["doctor", "ecko"])
         .must_end_with(2)
-        .must_say("built in: claude-code");
+        .must_say("also by name: claude-code");
 }

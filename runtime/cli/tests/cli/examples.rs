@@ -172,7 +172,7 @@ fn what_the_schema_refuses_is_refused_when_it_is_read() {
 fn the_schema_of_the_configuration_is_printed() {
     assert_eq!(
         Home::new()
-            .run(["schema", "config"])
+            .run(["dev", "schema", "config"])
             .must_end_with(0)
             .stdout,
         SCHEMA

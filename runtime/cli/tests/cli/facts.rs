@@ -125,7 +125,7 @@ fn a_name_that_is_nearly_an_agents_is_corrected() {
         &["chat", "--agent", "codx"],
         &["doctor", "codx"],
         &["adapter", "codx"],
-        &["profiles", "codx"],
+        &["agents", "profiles", "codx"],
     ] {
         home.run(arguments)
             .must_end_with(2)

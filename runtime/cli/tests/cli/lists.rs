@@ -42,7 +42,7 @@ fn agents_are_listed() {
 
 #[test]
 fn profiles_are_listed() {
-    let ran = Home::new().run(["profiles", "--json"]);
+    let ran = Home::new().run(["agents", "profiles", "--json"]);
     let profiles: Vec<Value> = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     for profile in &profiles {
         let name = profile["name"].as_str().unwrap();
@@ -68,7 +68,7 @@ fn profiles_are_listed() {
             .all(|text| echo[text].is_string()),
         "{echo}"
     );
-    let ran = Home::new().run(["profiles"]);
+    let ran = Home::new().run(["agents", "profiles"]);
     assert!(
         ran.must_end_with(0)
             .stdout
@@ -78,7 +78,7 @@ fn profiles_are_listed() {
         ran.stdout
     );
     Home::new()
-        .run(["profiles", "ecko"])
+        .run(["agents", "profiles", "ecko"])
         .must_end_with(2)
         .must_say("echo");
 }
@@ -99,7 +99,7 @@ fn each_profile_declares_its_capabilities() {
         ("generic-job", false, true, false, "run-to-completion"),
         ("generic-http", false, true, false, "request-response"),
     ];
-    let ran = Home::new().run(["profiles", "--json"]);
+    let ran = Home::new().run(["agents", "profiles", "--json"]);
     let profiles: Vec<Value> = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     let declared: Vec<_> = profiles
         .iter()
@@ -187,11 +187,11 @@ fn capabilities_are_listed_before_a_session_and_kept() {
 #[test]
 fn the_schema_is_json() {
     for direction in ["host-to-adapter", "adapter-to-host"] {
-        let ran = Home::new().run(["schema", direction]);
+        let ran = Home::new().run(["dev", "schema", direction]);
         let schema: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
         assert!(schema["oneOf"].as_array().unwrap().len() > 5);
     }
-    let both: Value = serde_json::from_str(&Home::new().run(["schema"]).stdout).unwrap();
+    let both: Value = serde_json::from_str(&Home::new().run(["dev", "schema"]).stdout).unwrap();
     assert!(
         both["host-to-adapter"]["oneOf"].is_array() && both["adapter-to-host"]["oneOf"].is_array()
     );
@@ -228,7 +228,7 @@ fn an_unknown_adapter_is_code_2() {
 #[test]
 fn a_reader_that_leaves_is_no_failure() {
     let home = Home::new();
-    let mut child = home.command(["schema"]).spawn().unwrap();
+    let mut child = home.command(["dev", "schema"]).spawn().unwrap();
     drop(child.stdout.take());
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }

@@ -44,7 +44,7 @@ fn run(home: &Home, path: &str, arguments: &[&str], set: &[(&str, &str)]) -> Ran
 fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
     let (home, path) = with_codex();
     let check = |arguments: &[&str]| run(&home, &path, arguments, &[]);
-    let ran = check(&["login", "work", "--check"]);
+    let ran = check(&["agents", "login", "work", "--check"]);
     let said = &ran.must_end_with(1).stdout;
     assert!(
         said.contains("work: not logged in (Not logged in)"),
@@ -56,7 +56,7 @@ fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
     );
 
     let keys = home.file("typed", "k-typed\n");
-    let mut command = home.command(["login", "work"]);
+    let mut command = home.command(["agents", "login", "work"]);
     command
         .env("PATH", &path)
         .env("PASSED", "1")
@@ -81,7 +81,7 @@ fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
     let login = std::fs::read_to_string(home.path().join("accounts/work/auth.json")).unwrap();
     assert_eq!(login.trim(), r#"{"key":"k-typed"}"#);
 
-    let report = &check(&["login", "work", "--check", "--json"])
+    let report = &check(&["agents", "login", "work", "--check", "--json"])
         .must_end_with(0)
         .json_lines()[0];
     assert_eq!(
@@ -92,12 +92,17 @@ fn an_agent_logs_in_on_this_terminal_with_the_variables_of_its_entry() {
     let ran = run(
         &home,
         &path,
-        &["login", "codex", "--check"],
+        &["agents", "login", "codex", "--check"],
         &[("CODEX_HOME", "/no/such")],
     );
     ran.must_end_with(1);
     let token = [("CODEX_ACCESS_TOKEN", "canary-0123456789")];
-    let said = run(&home, &path, &["login", "codex", "--check"], &token);
+    let said = run(
+        &home,
+        &path,
+        &["agents", "login", "codex", "--check"],
+        &token,
+    );
     let said = &said.must_end_with(0).stdout;
     assert!(
         said.contains("CODEX_ACCESS_TOKEN from the environment") && !said.contains("canary"),
@@ -122,19 +127,24 @@ fn a_login_is_ended_by_the_agents_command_and_by_acp() {
     let (home, path) = with_codex();
     std::fs::create_dir_all(home.path().join("accounts/work")).unwrap();
     let login = home.file("accounts/work/auth.json", "{}");
-    let ran = run(&home, &path, &["login", "work", "--logout"], &[]);
+    let ran = run(&home, &path, &["agents", "login", "work", "--logout"], &[]);
     assert_eq!(ran.must_end_with(0).stdout, "work: logged out\n");
     assert!(!login.exists());
-    run(&home, &path, &["login", "work", "--logout"], &[])
+    run(&home, &path, &["agents", "login", "work", "--logout"], &[])
         .must_end_with(1)
         .must_say("work did not log out");
     home.file("auth.json", "{}");
     let folder = home.path().to_string_lossy().into_owned();
     let set = [("CODEX_ACCESS_TOKEN", "t"), ("CODEX_HOME", &*folder)];
-    let ran = run(&home, &path, &["login", "codex", "--logout"], &set);
+    let ran = run(
+        &home,
+        &path,
+        &["agents", "login", "codex", "--logout"],
+        &set,
+    );
     let left = "CODEX_ACCESS_TOKEN from the environment still logs it in";
     assert!(ran.must_end_with(0).stdout.contains(left));
-    run(&home, &path, &["login", "mine", "--logout"], &[])
+    run(&home, &path, &["agents", "login", "mine", "--logout"], &[])
         .must_end_with(2)
         .must_say("no logout command is known for the agent mine");
 
@@ -147,14 +157,14 @@ fn a_login_is_ended_by_the_agents_command_and_by_acp() {
         &serde_json::json!({ "agents": agents }).to_string(),
     );
     let login = home.file("login", "");
-    run(&home, &path, &["login", "in", "--logout"], &[])
+    run(&home, &path, &["agents", "login", "in", "--logout"], &[])
         .must_end_with(1)
         .must_say("has no logout");
     assert!(login.exists());
-    let ran = run(&home, &path, &["login", "out", "--logout"], &[]);
+    let ran = run(&home, &path, &["agents", "login", "out", "--logout"], &[]);
     assert_eq!(ran.must_end_with(0).stdout, "out: logged out\n");
     assert!(!login.exists());
-    run(&home, &path, &["login", "out", "--logout"], &[])
+    run(&home, &path, &["agents", "login", "out", "--logout"], &[])
         .must_end_with(1)
         .must_say("nothing to end");
 }
@@ -163,33 +173,33 @@ fn a_login_is_ended_by_the_agents_command_and_by_acp() {
 fn a_login_that_fails_is_an_error_with_the_next_step() {
     let (home, path) = with_codex();
     for (arguments, code, said) in [
-        (&["login", "work"][..], 0, ""),
+        (&["agents", "login", "work"][..], 0, ""),
         (
-            &["login", "mine"],
+            &["agents", "login", "mine"],
             2,
             "no login command is known for the agent mine",
         ),
-        (&["login", "codx"], 2, "did you mean `codex`?"),
+        (&["agents", "login", "codx"], 2, "did you mean `codex`?"),
         (
-            &["login", "claude-code"],
+            &["agents", "login", "claude-code"],
             3,
             "npm install -g @anthropic-ai/claude-code",
         ),
         (
-            &["login", "claude-code", "--check"],
+            &["agents", "login", "claude-code", "--check"],
             3,
             "`claude` is not installed",
         ),
-        (&["login", "goose", "--check"], 1, ""),
-        (&["login", "work", "--json"], 2, "--check"),
-        (&["login", "work", "--replace"], 2, "--auth"),
+        (&["agents", "login", "goose", "--check"], 1, ""),
+        (&["agents", "login", "work", "--json"], 2, "--check"),
+        (&["agents", "login", "work", "--replace"], 2, "--auth"),
     ] {
         run(&home, &path, arguments, &[])
             .must_end_with(code)
             .must_say(said);
     }
     with_programs(&home, &[("codex", "exit 7")]);
-    run(&home, &path, &["login", "work"], &[])
+    run(&home, &path, &["agents", "login", "work"], &[])
         .must_end_with(1)
         .must_say("`codex login` ended with exit status: 7")
         .must_say("set CODEX_ACCESS_TOKEN");
@@ -199,7 +209,7 @@ fn a_login_that_fails_is_an_error_with_the_next_step() {
         ("exit 5", 1, "`goose configure` ended with exit status: 5"),
     ] {
         with_programs(&home, &[("goose", script)]);
-        let ran = run(&home, &path, &["login", "goose"], &[]);
+        let ran = run(&home, &path, &["agents", "login", "goose"], &[]);
         ran.must_end_with(code).must_say(said);
         assert!(
             ran.stdout.contains("goose: no login found"),
@@ -224,7 +234,12 @@ case "$*" in
     [ "$line" = /login ] && touch "$HOME/in";;
 esac"#;
     let path = with_programs(&home, &[("claude", claude)]);
-    let ran = run(&home, &path, &["login", "claude-code", "--check"], &[]);
+    let ran = run(
+        &home,
+        &path,
+        &["agents", "login", "claude-code", "--check"],
+        &[],
+    );
     assert!(
         ran.must_end_with(1).stdout.contains("not logged in"),
         "{}",
@@ -239,7 +254,12 @@ send("/login\n")
 expect("claude-code: logged in (me@example.com, claude.ai)")
 done()
 "#;
-    let mut person = Person::with(&home, &["login", "claude-code"], talk, &[("PATH", &path)]);
+    let mut person = Person::with(
+        &home,
+        &["agents", "login", "claude-code"],
+        talk,
+        &[("PATH", &path)],
+    );
     person.until_done().must_end_with(0);
 }
 
@@ -255,7 +275,7 @@ fn a_login_comes_from_a_file_or_a_variable_and_never_over_a_newer_one() {
     let login = home.path().join("accounts/work/auth.json");
     let written = || std::fs::read_to_string(&login).unwrap();
     let one = home.file("one.json", r#"{"tokens":"canary-one"}"#);
-    let from_file = ["login", "work", "--auth-file", "one.json"];
+    let from_file = ["agents", "login", "work", "--auth-file", "one.json"];
     run(&home, &path, &from_file, &[]).must_end_with(0);
     assert_eq!(written(), r#"{"tokens":"canary-one"}"#);
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
@@ -279,7 +299,7 @@ fn a_login_comes_from_a_file_or_a_variable_and_never_over_a_newer_one() {
     );
     assert_eq!(written(), r#"{"tokens":"canary-renewed"}"#);
     let variable = [("AUTH", r#"{"tokens":"canary-two"}"#)];
-    let from_variable = ["login", "work", "--auth-variable", "AUTH"];
+    let from_variable = ["agents", "login", "work", "--auth-variable", "AUTH"];
     run(&home, &path, &from_variable, &variable)
         .must_end_with(1)
         .must_say("add --replace");
@@ -295,23 +315,23 @@ fn a_login_comes_from_a_file_or_a_variable_and_never_over_a_newer_one() {
     home.file("list.json", "[\"canary\"]");
     for (arguments, said) in [
         (
-            &["login", "work", "--auth-file", "list.json"][..],
+            &["agents", "login", "work", "--auth-file", "list.json"][..],
             "list.json is not a JSON object",
         ),
         (
-            &["login", "work", "--auth-file", "none.json"],
+            &["agents", "login", "work", "--auth-file", "none.json"],
             "failed to read none.json",
         ),
         (
-            &["login", "work", "--auth-variable", "NOT_SET"],
+            &["agents", "login", "work", "--auth-variable", "NOT_SET"],
             "the variable NOT_SET is not set",
         ),
         (
-            &["login", "goose", "--auth-file", "one.json"],
+            &["agents", "login", "goose", "--auth-file", "one.json"],
             "goose does not store its login in a JSON file",
         ),
         (
-            &["login", "mistral-vibe", "--auth-file", "one.json"],
+            &["agents", "login", "mistral-vibe", "--auth-file", "one.json"],
             "does not store its login in a JSON file",
         ),
     ] {

@@ -57,7 +57,7 @@ fn a_message_about_a_secrets_name_keeps_its_reason() {
 
 #[test]
 fn help_on_stderr_keeps_its_examples() {
-    let ran = Home::new().run(["connect"]);
+    let ran = Home::new().run(["daemon", "connect"]);
     ran.must_end_with(2).must_say("--token-file token");
 }
 

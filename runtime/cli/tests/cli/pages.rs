@@ -29,7 +29,7 @@ fn docs() -> PathBuf {
 
 /// What every built-in adapter says of itself.
 pub(crate) fn described() -> Vec<Value> {
-    let ran = Home::new().run(["profiles", "--json"]);
+    let ran = Home::new().run(["agents", "profiles", "--json"]);
     serde_json::from_str(&ran.must_end_with(0).stdout).unwrap()
 }
 

@@ -233,7 +233,7 @@ fn a_daemon_that_is_asked_to_says_what_has_changed_or_why_nothing_has() {
         up.args(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]),
     );
     configured(&home, &[("a", "second"), ("b", "b")], &json!({}));
-    let reload = || home.run(["reload", "--state", "state"]);
+    let reload = || home.run(["daemon", "reload", "--state", "state"]);
     let said = reload();
     said.must_end_with(0);
     assert!(

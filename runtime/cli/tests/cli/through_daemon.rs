@@ -216,7 +216,8 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
         &config(&home).replace("no-such-adapter", "none-such"),
     );
     own(&[], "its configuration differs");
-    home.run(["reload", "--state", "state"]).must_end_with(0);
+    home.run(["daemon", "reload", "--state", "state"])
+        .must_end_with(0);
     runs(&home, &["run", "hello"])
         .must_end_with(0)
         .must_say(DAEMONS);
@@ -225,7 +226,8 @@ fn another_configuration_and_options_of_the_agent_have_a_host_of_their_own() {
     runs(&home, &["run", "hello"])
         .must_end_with(2)
         .must_say("trunkline.json");
-    home.run(["reload", "--state", "state"]).must_end_with(1);
+    home.run(["daemon", "reload", "--state", "state"])
+        .must_end_with(1);
     home.file(
         "trunkline.json",
         &config(&home).replace("no-such-adapter", "none-such"),

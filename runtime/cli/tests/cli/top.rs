@@ -209,7 +209,7 @@ fn an_agent_whose_turns_fail_is_not_fine() {
     assert_eq!(health["severity"], "error", "{health}");
     assert_eq!(
         health["verdict"],
-        "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline login mine`"
+        "failing: its last 3 turns failed with `auth`: Invalid API key; log in with `trunkline agents login mine`"
     );
     let ran = home.run(["doctor", "mine", "--json"]);
     let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();

@@ -21,8 +21,13 @@ fn a_turn_is_logged_and_summed_up() {
     let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 2, "{log}");
     assert!(!log.contains("hush"), "{log}");
-    let report: Value =
-        serde_json::from_str(&home.run(["usage", "--json"]).must_end_with(0).stdout).unwrap();
+    let report: Value = serde_json::from_str(
+        &home
+            .run(["agents", "usage", "--json"])
+            .must_end_with(0)
+            .stdout,
+    )
+    .unwrap();
     assert_eq!(
         (&report["total"]["turns"], &report["rows"][0]["agent"]),
         (&json!(2), &json!("echo"))
@@ -61,7 +66,7 @@ fn a_relays_turns_are_logged_and_a_demos_are_not() {
     .must_end_with(0);
     let log = std::fs::read_to_string(home.path().join(STATE).join("usage.jsonl")).unwrap();
     assert_eq!(log.lines().count(), 1, "{log}");
-    let ran = home.run(["usage", "--by", "task", "--json"]);
+    let ran = home.run(["agents", "usage", "--by", "task", "--json"]);
     let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     assert_eq!(
         (&report["rows"][0]["task"], &report["rows"][0]["turns"]),
@@ -82,7 +87,7 @@ fn the_cost_of_a_task_is_the_sum_of_its_turns() {
         turn("s-3", Value::Null, Value::Null, 4.0),
     ]);
     let costs = |by: &str| -> Vec<(Value, Value)> {
-        let ran = home.run(["usage", "--json", "--by", by]);
+        let ran = home.run(["agents", "usage", "--json", "--by", by]);
         let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
         let rows = report["rows"].as_array().unwrap();
         rows.iter()
@@ -104,7 +109,7 @@ fn the_cost_of_a_task_is_the_sum_of_its_turns() {
         expected(&[(none(), 4.0), (json!("1"), 2.5), (json!("2"), 0.25)])
     );
     assert_eq!(costs("user"), expected(&[(json!("u"), 6.75)]));
-    let table = home.run(["usage", "--by", "task,run"]).stdout;
+    let table = home.run(["agents", "usage", "--by", "task,run"]).stdout;
     let row: Vec<_> = table.lines().nth(2).unwrap().split_whitespace().collect();
     assert_eq!(row, ["t-1", "1", "1", "-", "-", "-", "$0.5000"], "{table}");
 }
@@ -117,7 +122,7 @@ fn a_configuration_turns_the_log_off_and_names_its_folder() {
         r#"{ "agents": [{ "id": "e", "profile": "echo" }], "runtime": { "usage_log": false, "state_dir": "here" } }"#,
     );
     home.run(["run", "x"]).must_end_with(0);
-    home.run(["usage"])
+    home.run(["agents", "usage"])
         .must_end_with(0)
         .must_say("no turn is logged in ");
     home.file(
@@ -127,7 +132,7 @@ fn a_configuration_turns_the_log_off_and_names_its_folder() {
     home.run(["run", "x"]).must_end_with(0);
     assert!(home.path().join("here/usage.jsonl").exists());
     assert!(
-        home.run(["usage", "--by", "agent"])
+        home.run(["agents", "usage", "--by", "agent"])
             .must_end_with(0)
             .stdout
             .contains("e ")
@@ -148,7 +153,7 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
         turn("2026-03-02T10:00:00Z", "big", 1.0),
         json!({ "time": "2026-03-02T11:00:00Z", "agent": "a", "session": "s", "model": "free" }),
     ]);
-    let ran = home.run(["usage", "--by", "model"]);
+    let ran = home.run(["agents", "usage", "--by", "model"]);
     ran.must_end_with(0)
         .must_say("1 lines of the usage log could not be read")
         .must_say("7 turns are missing");
@@ -163,7 +168,15 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
     assert_eq!(rows[4], ["total", "4", "30", "-", "6", "$1.7500+"]);
     assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
 
-    let ran = home.run(["usage", "--json", "--by", "day", "--since", "2026-03-02"]);
+    let ran = home.run([
+        "agents",
+        "usage",
+        "--json",
+        "--by",
+        "day",
+        "--since",
+        "2026-03-02",
+    ]);
     let report: Value = serde_json::from_str(&ran.must_end_with(0).stdout).unwrap();
     assert_eq!(report["rows"].as_array().unwrap().len(), 1);
     assert_eq!(
@@ -175,10 +188,11 @@ fn sums_are_by_the_keys_that_are_asked_for_and_bad_lines_are_told() {
         (&json!(1), &json!(7))
     );
 
-    home.run(["usage", "--since", "yesterday"])
+    home.run(["agents", "usage", "--since", "yesterday"])
         .must_end_with(2)
         .must_say("next:");
-    home.run(["usage", "--by", "colour"]).must_end_with(2);
+    home.run(["agents", "usage", "--by", "colour"])
+        .must_end_with(2);
 }
 
 #[test]
@@ -193,7 +207,7 @@ fn a_cost_is_estimated_by_built_in_prices_and_by_ones_own() {
         turn("s-2", "gpt-5"),
     ]);
     let costs = |expected: [&str; 3]| {
-        let ran = home.run(["usage", "--by", "session"]);
+        let ran = home.run(["agents", "usage", "--by", "session"]);
         let lines = ran.must_end_with(0).stdout.lines().skip(1);
         let costs: Vec<_> = lines
             .map(|line| line.split_whitespace().last().unwrap().to_owned())
@@ -209,7 +223,7 @@ fn a_cost_is_estimated_by_built_in_prices_and_by_ones_own() {
     );
     costs(["~$3.2500", "~$1.2500", "~$4.5000"]);
     home.file("prices.json", r#"{ "source": "us" }"#);
-    home.run(["usage"])
+    home.run(["agents", "usage"])
         .must_end_with(2)
         .must_say("prices.json")
         .must_say("missing field `date`");

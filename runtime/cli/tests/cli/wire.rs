@@ -152,14 +152,14 @@ fn the_log_has_both_directions_between_an_adapter_and_the_agent_that_it_wraps() 
     );
     let is_result = |line: &String| line.contains(r#""type":"result""#);
     assert!(from.iter().any(is_result), "{from:?}");
-    let shown = home.run(["wire", "show", "wire.log"]);
+    let shown = home.run(["dev", "wire", "show", "wire.log"]);
     let shown = &shown.must_end_with(0).stdout;
     assert!(
         shown.contains("⇒              agent process 1 {")
             && shown.contains("⇐              agent process 1 loading"),
         "{shown}"
     );
-    let json = home.run(["wire", "show", "wire.log", "--json"]);
+    let json = home.run(["dev", "wire", "show", "wire.log", "--json"]);
     let json = &json.must_end_with(0).stdout;
     assert!(json.contains(r#""ev":"from_agent""#), "{json}");
 }
@@ -349,7 +349,7 @@ fn show_prints_each_message_and_why_a_line_is_none() {
         "hello",
     ])
     .must_end_with(0);
-    let shown = home.run(["wire", "show", "wire.log"]);
+    let shown = home.run(["dev", "wire", "show", "wire.log"]);
     let text = &shown.must_end_with(0).stdout;
     for part in [
         "user.input \"hello\"",
@@ -367,7 +367,7 @@ fn show_prints_each_message_and_why_a_line_is_none() {
     );
 
     let printed = home
-        .run(["wire", "show", "wire.log", "--json"])
+        .run(["dev", "wire", "show", "wire.log", "--json"])
         .json_lines();
     let bogus = printed
         .iter()
@@ -380,9 +380,9 @@ fn show_prints_each_message_and_why_a_line_is_none() {
         .unwrap();
     assert!(input["time"].as_str().unwrap().ends_with('Z') && input["ev"] == "host");
     let session = input["session"].as_str().unwrap();
-    let of_session = home.run(["wire", "show", "wire.log", "--session", session]);
+    let of_session = home.run(["dev", "wire", "show", "wire.log", "--session", session]);
     assert!(of_session.stdout.contains("so be it") && !of_session.stdout.contains("loading"));
-    let of_none = home.run(["wire", "show", "wire.log", "--session", "other"]);
+    let of_none = home.run(["dev", "wire", "show", "wire.log", "--session", "other"]);
     assert!(!of_none.stdout.contains("so be it") && of_none.stdout.contains("exited"));
 }
 
@@ -404,7 +404,7 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     assert!(lines.any(|line| line.contains("turn.complete")));
     let path = home.path().join("wire.log");
     let mut follow = home
-        .command(["wire", "show", "wire.log", "--follow", "--json"])
+        .command(["dev", "wire", "show", "wire.log", "--follow", "--json"])
         .spawn()
         .unwrap();
     let mut followed = BufReader::new(follow.stdout.take().unwrap())
@@ -427,11 +427,11 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     follow.wait().unwrap();
 
     let killed = home.path().join("wire.log.1");
-    let shown = home.run(["wire", "show", "wire.log.1"]);
+    let shown = home.run(["dev", "wire", "show", "wire.log.1"]);
     assert!(shown.must_end_with(0).stdout.contains("second") && !shown.stdout.contains("exited"));
     let whole = fs::read(&killed).unwrap();
     fs::write(&killed, &whole[..whole.len() - 9]).unwrap();
-    let shown = home.run(["wire", "show", "wire.log.1"]);
+    let shown = home.run(["dev", "wire", "show", "wire.log.1"]);
     assert!(
         shown
             .must_end_with(0)
@@ -441,7 +441,7 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
         shown.stdout
     );
     assert!(path.exists());
-    home.run(["wire", "show", "nowhere"])
+    home.run(["dev", "wire", "show", "nowhere"])
         .must_end_with(2)
         .must_say("nowhere");
 }
@@ -480,7 +480,7 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
     assert_eq!(serve.wait().unwrap().code(), Some(0));
 
     let replay = |file: &str, more: &[&str], adapter: &[&str]| {
-        let arguments = ["wire", "replay", file]
+        let arguments = ["dev", "wire", "replay", file]
             .into_iter()
             .chain(more.iter().copied())
             .chain(["--"]);

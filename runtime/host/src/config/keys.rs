@@ -113,7 +113,7 @@ keys! {
         wire_log_content: ContentWord => wire_log_content,
         /// The size at which it becomes the older file.
         wire_log_bytes: Bytes => wire_log_bytes,
-        /// A file of prices, for `trunkline usage`.
+        /// A file of prices, for `trunkline agents usage`.
         prices: Location => prices,
         /// The folder of the journal that `serve`, `chat` and `sessions` use without `--journal`.
         journal: Location => journal,

@@ -122,7 +122,7 @@ fn failing(health: &AgentHealth) -> Option<Verdict> {
         None => String::new(),
     };
     let next = match failing.category {
-        Some(Category::Auth) => format!("log in with `trunkline login {}`", health.agent),
+        Some(Category::Auth) => format!("log in with `trunkline agents login {}`", health.agent),
         _ => "a turn that completes clears this".to_owned(),
     };
     error(format!(

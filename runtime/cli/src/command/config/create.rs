@@ -48,7 +48,7 @@ Examples:
   trunkline config add claude-code --id reviewer -c model=opus
   trunkline config add generic-job --id count -c command=wc")]
 pub(super) struct Add {
-    /// The built-in adapter; `trunkline profiles` lists them
+    /// The built-in adapter; `trunkline agents profiles` lists them
     #[arg(value_name = "AGENT")]
     profile: String,
 
@@ -110,7 +110,7 @@ impl Add {
                 "no built-in adapter is called {:?}",
                 self.profile
             ))
-            .next("`trunkline profiles` lists them"));
+            .next("`trunkline agents profiles` lists them"));
         }
         let no_list = || {
             CliError::usage(anyhow!("{} has no list `agents`", path.display()))
@@ -140,7 +140,7 @@ impl Add {
         }
         writeln!(
             anstream::stdout().lock(),
-            "added {id} to {}\n next: `trunkline doctor {id}` checks it, `trunkline reload` gives it to a daemon",
+            "added {id} to {}\n next: `trunkline doctor {id}` checks it, `trunkline daemon reload` gives it to a daemon",
             path.display()
         )?;
         Ok(exit::OK)

@@ -90,7 +90,7 @@ fn approved(hub: &ServerAddress, file: &TokenFile, polled: &RegistrationStatus) 
     let path = file.path().display().to_string();
     let path = shell_words::quote(&path);
     eprintln!(
-        "next: trunkline connect amurg --hub {hub} --runtime-id {runtime} --token-file {path}{org}"
+        "next: trunkline daemon connect amurg --hub {hub} --runtime-id {runtime} --token-file {path}{org}"
     );
     Ok(exit::OK)
 }

@@ -34,7 +34,7 @@ pub(super) struct InstalledAgent {
     next: Option<String>,
 }
 
-/// Returns the wrapped agents whose programs are found, in the order of `trunkline profiles`.
+/// Returns the wrapped agents whose programs are found, in the order of `trunkline agents profiles`.
 pub(crate) fn installed() -> Result<Vec<&'static str>, CliError> {
     let (host, agents) = host_of_all(Config::default())?;
     let is_installed = |agent: &AgentConfig| {

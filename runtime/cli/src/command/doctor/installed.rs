@@ -99,6 +99,9 @@ fn not_installed(agent: &AgentConfig, spec: &ChildSpec, program: &OsStr) -> CliE
     });
     match advice::wrapped_by(agent) {
         Some(wrapped) => fault.next(wrapped.install()),
+        None if program.as_bytes().contains(&b'/') => {
+            fault.next("correct the path; a relative path starts at the working directory")
+        }
         None => fault.next("install it, or use its full path"),
     }
 }

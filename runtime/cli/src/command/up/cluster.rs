@@ -19,7 +19,7 @@ pub(super) struct Cluster {
     #[arg(long, value_name = "NAME", requires = "cluster")]
     host_id: Option<String>,
 
-    /// What you call this host, as `trunkline cluster status` shows it; may be repeated
+    /// What you call this host, as `trunkline daemon status` shows it; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = pair)]
     label: Vec<(String, String)>,
 

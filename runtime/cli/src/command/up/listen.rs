@@ -19,7 +19,7 @@ pub(super) struct Listen {
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address)]
     listen: Option<SocketAddr>,
 
-    /// The certificate for --listen, with those above it, in PEM. `trunkline reload` reads it again
+    /// The certificate for --listen, with those above it, in PEM. `trunkline daemon reload` reads it again
     #[arg(
         long,
         value_name = "FILE",

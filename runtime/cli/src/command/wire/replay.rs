@@ -1,4 +1,4 @@
-//! `trunkline wire replay`.
+//! `trunkline dev wire replay`.
 
 use std::{collections::BTreeMap, path::PathBuf, time::Duration};
 
@@ -40,7 +40,7 @@ const MAX_STDERR_BYTES: usize = 4096;
 #[command(after_help = "\
 Examples:
   trunkline run --adapter 'python3 my_adapter.py' --wire-log wire.log 'hello'
-  trunkline wire replay wire.log -- python3 my_adapter.py")]
+  trunkline dev wire replay wire.log -- python3 my_adapter.py")]
 pub(super) struct Replay {
     /// Wire log
     file: PathBuf,

@@ -10,7 +10,7 @@ use anyhow::anyhow;
 use serde_json::{Map, Value};
 use trunkline_host::wirelog::{Entry, Reader, RecordEvent};
 
-use super::show::open;
+use super::show::{USE_WIRE_LOG, open};
 use crate::error::CliError;
 
 /// A JSON message.
@@ -189,7 +189,7 @@ impl ReplayScript {
         let chosen = process.or_else(|| runs.keys().next().copied());
         let (number, (mut script, mut missing)) = chosen
             .and_then(|number| runs.remove_entry(&number))
-            .ok_or_else(|| CliError::usage(nothing()))?;
+            .ok_or_else(|| CliError::usage(nothing()).next(USE_WIRE_LOG))?;
         let own = cut_sessions
             .into_iter()
             .filter(|open| open.process == number);

@@ -1,4 +1,4 @@
-//! `trunkline wire show`.
+//! `trunkline dev wire show`.
 
 use std::{
     fs::{self, File},
@@ -8,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use anstream::eprintln;
 use anyhow::anyhow;
 use clap::Args;
 use serde_json::{Map, Value, json};
@@ -15,13 +16,16 @@ use trunkline_host::wirelog::{Entry, Reader, Record, RecordEvent, Text, not_unde
 
 use super::line::Lines;
 use crate::{
-    error::{CliError, CommandResult},
+    error::{CliError, CommandResult, without_error_numbers},
     exit, paint,
     terminal::one_line,
 };
 
 /// Interval of checks for new records.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Next step for a file that is no wire log.
+pub(super) const USE_WIRE_LOG: &str = "use a file written by --wire-log FILE";
 
 /// Prints a wire log, one message per line: time, process, direction, session, type and summary
 ///
@@ -53,6 +57,8 @@ impl Show {
             show: self,
             lines: Lines::default(),
             out: anstream::stdout().lock(),
+            has_record: false,
+            has_line: false,
         };
         loop {
             let file = open(&self.file)?;
@@ -79,7 +85,7 @@ impl Show {
                 printer.print(&entry)?;
             }
             if !self.follow {
-                return Ok(exit::OK);
+                return printer.end();
             }
         }
     }
@@ -90,20 +96,44 @@ impl Show {
 /// # Errors
 /// The log cannot be read.
 pub(super) fn open(path: &Path) -> Result<File, CliError> {
-    File::open(path).map_err(|why| {
-        CliError::usage(anyhow!("failed to read {}: {why}", path.display()))
-            .next("use a file written by --wire-log FILE")
-    })
+    let unusable = |why: String| {
+        CliError::usage(anyhow!("failed to read {}: {why}", path.display())).next(USE_WIRE_LOG)
+    };
+    let file = File::open(path).map_err(|why| unusable(without_error_numbers(why.to_string())))?;
+    if file.metadata()?.is_dir() {
+        return Err(unusable("it is a folder".to_owned()));
+    }
+    Ok(file)
 }
 
 struct Printer<'a, W> {
     show: &'a Show,
     lines: Lines,
     out: W,
+    has_record: bool,
+    has_line: bool,
 }
 
 impl<W: Write> Printer<'_, W> {
+    /// Returns the result of the command, after the whole log.
+    fn end(mut self) -> CommandResult {
+        let file = self.show.file.display();
+        self.out.flush()?;
+        match (self.has_record, self.has_line) {
+            (false, true) => {
+                Err(CliError::usage(anyhow!("{file} is not a wire log")).next(USE_WIRE_LOG))
+            }
+            (false, false) => {
+                eprintln!(" note: {file} is empty");
+                Ok(exit::OK)
+            }
+            (true, _) => Ok(exit::OK),
+        }
+    }
+
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
+        self.has_line = true;
+        self.has_record |= matches!(entry, Entry::Record(_));
         match entry {
             Entry::Record(record) => {
                 // A header has the time of the following records, even if it is not shown.

@@ -206,10 +206,11 @@ fn each_agent_leaves_to_a_network_what_its_configuration_lists() {
 
     // What is listed later counts at once; what cannot be listed is an error in its place.
     write(json!({ "network_options": ["model"] }));
-    home.run(["reload", "--state", "state"]).must_end_with(0);
+    home.run(["daemon", "reload", "--state", "state"])
+        .must_end_with(0);
     client.post(&settings(&strict), &model).must_be(202);
     write(json!({ "network_options": ["model", "cwd"] }));
-    home.run(["reload", "--state", "state"])
+    home.run(["daemon", "reload", "--state", "state"])
         .must_say("agents[2].network_options[1]");
     daemon.down();
 }

@@ -190,11 +190,12 @@ fn others_come_in_by_tls_under_the_names_of_the_certificate() {
 
     // A certificate that changes is read again; one that is wrong changes nothing.
     std::fs::rename(home.path().join("other.pem"), home.path().join("host.pem")).unwrap();
-    home.run(["reload", "--state", "state"])
+    home.run(["daemon", "reload", "--state", "state"])
         .must_end_with(1)
         .must_say("cannot be used together");
     std::fs::rename(home.path().join("other.key"), home.path().join("host.key")).unwrap();
-    home.run(["reload", "--state", "state"]).must_end_with(0);
+    home.run(["daemon", "reload", "--state", "state"])
+        .must_end_with(0);
     assert_eq!(ask("host.pem", "other.test").0, 200);
     assert_eq!(ask("host.pem", "agents.test").0, 421);
     daemon.down();

@@ -41,7 +41,7 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
         {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} />)}
       </div>
       {loading && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
-      {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline reload.</p>}
+      {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline daemon reload.</p>}
     </main>
   );
 }

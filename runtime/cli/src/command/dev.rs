@@ -1,0 +1,35 @@
+//! `trunkline dev`: commands for authors of adapters and hosts.
+
+use clap::{Args, Subcommand};
+
+use super::{schema::Schema, wire::Wire};
+use crate::error::CommandResult;
+
+/// Shows and replays wire logs, and prints JSON Schemas
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  trunkline dev wire show wire.log
+  trunkline dev wire replay wire.log -- python3 my_adapter.py
+  trunkline dev schema config > trunkline.schema.json
+
+`trunkline adapter NAME` runs a built-in adapter on stdin and stdout, as a host does.")]
+pub(crate) struct Dev {
+    #[command(subcommand)]
+    action: DevAction,
+}
+
+#[derive(Debug, Subcommand)]
+enum DevAction {
+    Wire(Wire),
+    Schema(Schema),
+}
+
+impl Dev {
+    pub(super) fn run(self) -> CommandResult {
+        match self.action {
+            DevAction::Wire(command) => command.run(),
+            DevAction::Schema(command) => command.run(),
+        }
+    }
+}
