@@ -11,7 +11,7 @@ use std::{
 use clap::{
     CommandFactory, FromArgMatches, Parser,
     builder::styling::{AnsiColor, Styles},
-    error::{ContextKind, ContextValue, ErrorKind},
+    error::{ContextKind, ContextValue},
 };
 
 use crate::{
@@ -82,10 +82,8 @@ pub(crate) fn parse() -> Result<Args, clap::Error> {
     words.splice(place..=place, new.split(' ').map(OsString::from));
     let renamed = parse_words(&words);
     // The word was the name of no command, for example in `trunkline config reload`.
-    if let Err(error) = &renamed
-        && error.kind() == ErrorKind::InvalidSubcommand
-        && new.starts_with(invalid_subcommand(error).unwrap_or_default())
-    {
+    let invalid = renamed.as_ref().err().and_then(invalid_subcommand);
+    if invalid.is_some_and(|name| new.starts_with(name)) {
         return parsed;
     }
     if io::stderr().is_terminal() {

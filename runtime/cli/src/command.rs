@@ -133,7 +133,8 @@ impl Command {
     pub(crate) fn serves(&self) -> bool {
         match self {
             Self::Daemon(command) => command.serves(),
-            _ => matches!(self, Self::Up(_) | Self::Serve(_)),
+            Self::Up(_) | Self::Serve(_) => true,
+            _ => false,
         }
     }
 

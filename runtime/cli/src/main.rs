@@ -89,45 +89,38 @@ fn refuse(mut error: clap::Error) -> ExitCode {
 
 /// Returns the next step for an error whose text does not name one.
 fn next_step(error: &clap::Error) -> Option<String> {
+    let has = |command: &str| env::args_os().any(|word| word == command);
     let Some(name) = args::invalid_subcommand(error) else {
-        let has = |command: &str| env::args_os().any(|argument| argument == *command);
-        return match error.get(ContextKind::InvalidArg) {
-            Some(ContextValue::String(more))
-                if !more.starts_with('-') && (has("run") || has("send")) =>
-            {
-                Some(
-                    "put a prompt of several words in quotes: `trunkline run 'hello world'`"
-                        .to_owned(),
-                )
-            }
-            _ => None,
+        let Some(ContextValue::String(more)) = error.get(ContextKind::InvalidArg) else {
+            return None;
         };
+        let is_prompt = !more.starts_with('-') && (has("run") || has("send"));
+        let next = "put a prompt of several words in quotes: `trunkline run 'hello world'`";
+        return is_prompt.then(|| next.to_owned());
     };
-    let root = args::Args::command();
-    let mut parent = &root;
-    let mut path = "trunkline".to_owned();
-    for word in env::args_os().skip(1) {
-        if let Some(command) = parent.find_subcommand(&word) {
-            path = format!("{path} {}", command.get_name());
-            parent = command;
-        }
-    }
-    if path.ends_with(" wire") || env::args_os().any(|word| word == "wire") {
+    if has("wire") {
         return Some("`trunkline dev wire show FILE` shows a log".to_owned());
     }
     if name == "init" {
-        return Some(
-            "`trunkline config init` writes a configuration, `trunkline-conformance init` the \
-             skeleton of an adapter"
-                .to_owned(),
-        );
+        let next = "`trunkline config init` writes a configuration, `trunkline-conformance init` \
+                    the skeleton of an adapter";
+        return Some(next.to_owned());
     }
+    let root = args::Args::command();
     let mut groups = root.get_subcommands();
     if let Some(group) = groups.find(|group| group.find_subcommand(name).is_some()) {
         return Some(format!(
             "did you mean `trunkline {} {name}`?",
             group.get_name()
         ));
+    }
+    let mut parent = &root;
+    let mut path = "trunkline".to_owned();
+    for word in env::args_os() {
+        if let Some(command) = parent.find_subcommand(word) {
+            path = format!("{path} {}", command.get_name());
+            parent = command;
+        }
     }
     let siblings: Vec<_> = parent
         .get_subcommands()

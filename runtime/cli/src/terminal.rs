@@ -13,6 +13,7 @@ use std::{
 };
 
 use anstream::adapter::strip_str;
+use ratatui_core::text::Span;
 use rustix::{
     event::{PollFd, PollFlags, poll},
     termios::{
@@ -155,7 +156,7 @@ fn has_input(terminal: &OwnedFd, wait: Duration) -> rustix::io::Result<bool> {
 #[derive(Debug)]
 pub(crate) struct Settings {
     of: OwnedFd,
-    before: Option<Termios>,
+    before: Termios,
 }
 
 impl Settings {
@@ -197,36 +198,33 @@ impl Settings {
     fn of_terminal(terminal: &impl AsFd) -> Option<Self> {
         let foreground = tcgetpgrp(terminal).ok()? == rustix::process::getpgrp();
         let before = tcgetattr(terminal).ok().filter(|_| foreground)?;
-        Some(Self {
-            of: rustix::io::dup(terminal).ok()?,
-            before: Some(before),
-        })
+        let of = rustix::io::dup(terminal).ok()?;
+        Some(Self { of, before })
     }
 
     fn change(&self, change: impl FnOnce(&mut Termios)) {
-        let Some(mut settings) = self.before.clone() else {
-            return;
-        };
+        let mut settings = self.before.clone();
         change(&mut settings);
         // A terminal that rejects this displays typed characters.
         let _ = tcsetattr(&self.of, OptionalActions::Now, &settings);
     }
 }
 
-/// Keys of the terminal on stdin, one by one, including Ctrl-C. Dropping it restores the terminal.
+/// Reader of the keys of the terminal on stdin, one by one, including Ctrl-C.
 pub(crate) struct Keys {
-    settings: Settings,
+    input: OwnedFd,
     /// Bytes that were read and not yet returned.
     read: Vec<u8>,
 }
 
 impl Keys {
-    /// Returns the keys if this program is in the foreground of a terminal.
-    pub(crate) fn of_stdin() -> Option<Self> {
-        Some(Self {
-            settings: Settings::without(LocalModes::ISIG)?,
-            read: Vec::new(),
-        })
+    /// Returns the keys if this program is in the foreground of a terminal. Dropping the settings
+    /// restores the terminal.
+    pub(crate) fn of_stdin() -> Option<(Settings, Self)> {
+        let settings = Settings::without(LocalModes::ISIG)?;
+        let input = rustix::io::dup(rustix::stdio::stdin()).ok()?;
+        let read = Vec::new();
+        Some((settings, Self { input, read }))
     }
 
     /// Waits for the next key: a character, or a sequence that starts with Esc. `None` if the
@@ -239,7 +237,7 @@ impl Keys {
             if let Some(key) = first_key(&self.read) {
                 let is_alone = key == [0x1b] && self.read.len() == 1;
                 // The rest of a sequence follows at once.
-                if !is_alone || !has_input(&self.settings.of, CANCEL_CHECK_INTERVAL)? {
+                if !is_alone || !has_input(&self.input, CANCEL_CHECK_INTERVAL)? {
                     let bytes = key.len();
                     let key = String::from_utf8_lossy(key).into_owned();
                     self.read.drain(..bytes);
@@ -247,7 +245,7 @@ impl Keys {
                 }
             }
             let mut chunk = [0; 256];
-            match rustix::io::read(&self.settings.of, &mut chunk) {
+            match rustix::io::read(&self.input, &mut chunk) {
                 Ok(0) => return Ok(None),
                 Ok(read) => self.read.extend_from_slice(&chunk[..read]),
                 Err(rustix::io::Errno::INTR) => {}
@@ -258,7 +256,7 @@ impl Keys {
 }
 
 /// Returns the bytes of the first key, if they are complete.
-pub(crate) fn first_key(read: &[u8]) -> Option<&[u8]> {
+fn first_key(read: &[u8]) -> Option<&[u8]> {
     let bytes = match read.first()? {
         0x1b => match read.get(1) {
             Some(b'[') => {
@@ -280,10 +278,8 @@ pub(crate) fn first_key(read: &[u8]) -> Option<&[u8]> {
 
 impl Drop for Settings {
     fn drop(&mut self) {
-        if let Some(before) = self.before.take() {
-            // Ignored: the terminal is closed.
-            let _ = tcsetattr(&self.of, OptionalActions::Now, &before);
-        }
+        // Ignored: the terminal is closed.
+        let _ = tcsetattr(&self.of, OptionalActions::Now, &self.before);
     }
 }
 
@@ -323,6 +319,31 @@ pub(crate) fn columns_of(stream: impl AsFd + IsTerminal) -> Option<u16> {
 pub(crate) fn columns_variable() -> Option<u16> {
     let columns = std::env::var("COLUMNS").ok()?.parse().ok()?;
     (columns > 0).then_some(columns)
+}
+
+/// Returns the columns of a text.
+pub(crate) fn text_width(text: &str) -> usize {
+    Span::raw(text).width()
+}
+
+/// Returns the text, or its beginning with `…` if it has more columns.
+pub(crate) fn cut(text: &str, columns: usize) -> String {
+    if text_width(text) <= columns {
+        return text.to_owned();
+    }
+    let mut cut = String::new();
+    let mut used = 0;
+    for char in text.chars() {
+        used += text_width(char.encode_utf8(&mut [0; 4]));
+        if used >= columns {
+            break;
+        }
+        cut.push(char);
+    }
+    if columns > 0 {
+        cut.push('…');
+    }
+    cut
 }
 
 /// Wraps a text between words, so that the terminal does not break words. Text between backticks
@@ -476,8 +497,8 @@ mod tests {
         assert_eq!(wrapped(text, None, 2), text);
         assert_eq!(wrapped(text, Some(10), 2), text, "too narrow");
         assert_eq!(
-            wrapped("a timeout of 100 s was reached", Some(20), 0),
-            "a timeout of\n100 s was reached"
+            wrapped("a longer timeout 1 min ago", Some(20), 0),
+            "a longer timeout\n1 min ago"
         );
         let command = "install it: `npm install -g a-long-name`, then go on";
         assert_eq!(

@@ -6,7 +6,9 @@ use clap::{Args, Subcommand};
 use serde_json::json;
 use trunkline_host::AgentStatus;
 
-use super::{login::Login, print_json, profiles::Profiles, skills::Skills, table, usage::Usage};
+use super::{
+    login::Login, print_json, profiles::Profiles, skills::Skills, table::List, usage::Usage,
+};
 use crate::{
     error::CommandResult,
     exit, paint,
@@ -110,14 +112,15 @@ impl AgentList {
                 .collect();
             return print_json(&json!(agents));
         }
-        let mut list = table::with_headings(&["id", "name", "profile", "command", "state"]);
+        let headings = ["id", "name", "profile", "command", "state"];
+        let mut list = List::new(headings, &["name", "command"]);
         for agent in host.agents() {
             let mark = if first.as_ref() == Some(&agent.config.id) {
                 " *"
             } else {
                 ""
             };
-            list.add_row([
+            list.push([
                 format!("{}{mark}", agent.config.id),
                 agent.config.name.clone(),
                 agent.config.profile.name().to_owned(),
@@ -125,10 +128,12 @@ impl AgentList {
                 state(&agent),
             ]);
         }
-        let mut out = anstream::stdout().lock();
-        out.write_all(table::lines(&list).as_bytes())?;
+        list.print()?;
         let dim = paint::DIM;
-        writeln!(out, "{dim}* default agent · configuration: {source}{dim:#}")?;
+        writeln!(
+            anstream::stdout(),
+            "{dim}* default agent · configuration: {source}{dim:#}"
+        )?;
         Ok(exit::OK)
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use trunkline_gateway::Method;
 
-use super::{print_json, table};
+use super::{print_json, table::List};
 use crate::{
     daemon::{Folder, State},
     error::{CliError, CommandResult},
@@ -77,18 +77,17 @@ impl Status {
             )?;
             return Ok(exit::OK);
         }
-        let mut list = table::with_headings(&[
+        let headings = [
             "host", "state", "sessions", "agents", "storage", "labels", "heard",
-        ]);
+        ];
+        let mut list = List::new(headings, &["labels", "storage", "agents"]);
         for host in hosts {
-            let text = |key: &str| host[key].as_str().unwrap_or_default().to_owned();
             let words = |key: &str| {
-                let words = host[key]
-                    .as_array()
-                    .into_iter()
-                    .flatten()
-                    .filter_map(Value::as_str);
-                words.collect::<Vec<_>>().join(" ")
+                let words = host[key].as_array().into_iter().flatten();
+                words
+                    .filter_map(Value::as_str)
+                    .collect::<Vec<_>>()
+                    .join(" ")
             };
             let labels = host["labels"].as_object().into_iter().flatten();
             let labels: Vec<_> = labels
@@ -98,20 +97,17 @@ impl Status {
             let heard =
                 Duration::from_millis(host["heard_ms"].as_u64().unwrap_or_default() / 100 * 100);
             let row = [
-                format!("{}{mark}", text("id")),
-                text("state"),
-                host["sessions"]
-                    .as_u64()
-                    .map(|count| count.to_string())
-                    .unwrap_or_default(),
+                format!("{}{mark}", host["id"].as_str().unwrap_or_default()),
+                host["state"].as_str().unwrap_or_default().to_owned(),
+                host["sessions"].to_string(),
                 words("agents"),
                 words("storage"),
                 labels.join(" "),
                 format!("{} ago", humantime::format_duration(heard)),
             ];
-            list.add_row(row.map(|cell| one_line(&cell)));
+            list.push(row.map(|cell| one_line(&cell)));
         }
-        table::print(&list)?;
+        list.print()?;
         Ok(exit::OK)
     }
 }

@@ -151,7 +151,7 @@ impl Demo {
     async fn measure(&self, chosen: &Chosen) -> Result<DemoReport, CliError> {
         self.warm_up(chosen).await?;
         let before = system::resident_bytes();
-        let load = Arc::new(DemoLoad::new(self.sessions, self.turns, self.progress()));
+        let load = Arc::new(DemoLoad::new(self.turns, self.progress()));
         let mut sessions = Vec::with_capacity(self.sessions as usize);
         for number in 0..self.sessions {
             let options = SessionOptions {
@@ -163,9 +163,13 @@ impl Demo {
         let began = Instant::now();
         let mut running = JoinSet::new();
         for (number, session) in sessions {
-            running.spawn(load::session(load.clone(), number, session));
+            running.spawn(load::run_turns(load.clone(), number, session));
         }
-        load.all_done(&mut running).await;
+        // A session whose task failed is missing, and so are its results.
+        let mut finished = Vec::new();
+        while let Some(done) = running.join_next().await {
+            finished.extend(done);
+        }
         let took = began.elapsed();
         let processes = system::children();
         let after = system::resident_bytes();
@@ -174,9 +178,12 @@ impl Demo {
             .agent(&chosen.agent.id)
             .map(|agent| agent.counters)
             .unwrap_or_default();
-        load.close();
+        let mut closing = JoinSet::new();
+        for (session, checker) in finished {
+            closing.spawn(load::close(session, checker));
+        }
         let mut tally = DemoTally::default();
-        while let Some(done) = running.join_next().await {
+        while let Some(done) = closing.join_next().await {
             tally.add(done.unwrap_or_default());
         }
         load.progress.finish_and_clear();
@@ -241,33 +248,28 @@ impl Demo {
     }
 
     fn progress(&self) -> ProgressBar {
-        if !std::io::stderr().is_terminal() {
-            return ProgressBar::hidden();
-        }
-        let bar = ProgressBar::new(u64::from(self.sessions) * u64::from(self.turns));
+        let turns = u64::from(self.sessions) * u64::from(self.turns);
         let template = "  {bar:32.cyan/dim} {human_pos:>7} of {human_len} turns · {elapsed}";
-        match ProgressStyle::with_template(template) {
-            Ok(style) => {
-                let bar = bar.with_style(style.progress_chars("━━─"));
-                // Keeps the bar moving if a slow adapter ends no turn for long.
-                bar.enable_steady_tick(TICK);
-                bar
-            }
-            Err(_) => bar,
-        }
+        on_terminal(ProgressBar::new(turns), template)
     }
 }
 
 /// Shows a spinner with the elapsed time on a terminal.
 fn waiting(what: &'static str) -> ProgressBar {
+    let template = "  {spinner:.cyan.dim} {msg:.dim} · {elapsed}";
+    on_terminal(ProgressBar::new_spinner().with_message(what), template)
+}
+
+/// Shows a bar if stderr is a terminal. It keeps moving if a slow adapter ends no turn for long.
+fn on_terminal(bar: ProgressBar, template: &str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::new_spinner().with_message(what);
-    let bar = match ProgressStyle::with_template("  {spinner:.cyan.dim} {msg:.dim} · {elapsed}") {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    };
+    let style = ProgressStyle::with_template(template).map_or_else(
+        |_| ProgressStyle::default_bar(),
+        |style| style.progress_chars("━━─"),
+    );
+    let bar = bar.with_style(style);
     bar.enable_steady_tick(TICK);
     bar
 }

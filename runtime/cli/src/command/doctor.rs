@@ -19,7 +19,6 @@ use trunkline_host::{
     process::ChildSpec,
 };
 use trunkline_process::program_candidates;
-use trunkline_profiles::PROFILES;
 
 use self::isolation::MachineSupport;
 use self::program::ProgramSearch;
@@ -324,7 +323,7 @@ fn unknown_profile(agent: &AgentConfig) -> Option<Check> {
     let Profile::BuiltIn(name) = &agent.profile else {
         return None;
     };
-    if PROFILES.iter().any(|profile| profile.name == name) {
+    if target::is_built_in(name) {
         return None;
     }
     let message = format!("there is no built-in adapter `{name}`");

@@ -151,23 +151,23 @@ struct ProvidedLogin {
 impl ProvidedLogin {
     fn read(path: &Path) -> Result<Self, CliError> {
         let source = path.display().to_string();
-        let failed = |error: io::Error| {
-            CliError::usage(anyhow!("failed to read {source}: {error}"))
-                .next("use a file with the agent's login")
+        let read = || -> io::Result<_> {
+            let file = File::open(path)?;
+            let modified = file.metadata()?.modified()?;
+            let mut json = Vec::new();
+            file.take(MAX_AUTH_BYTES + 1).read_to_end(&mut json)?;
+            Ok((json, Some(modified)))
         };
-        let file = File::open(path).map_err(failed)?;
-        let modified = file.metadata().and_then(|facts| facts.modified());
-        let mut json = Vec::new();
-        file.take(MAX_AUTH_BYTES + 1)
-            .read_to_end(&mut json)
-            .map_err(failed)?;
-        let modified = Some(modified.map_err(failed)?);
-        Self {
+        let (json, modified) = read().map_err(|error| {
+            CliError::usage(anyhow!(error).context(format!("failed to read {source}")))
+                .next("use a file with the agent's login")
+        })?;
+        let auth = Self {
             json,
             source,
             modified,
-        }
-        .checked()
+        };
+        auth.checked()
     }
 
     fn of_variable(name: &str) -> Result<Self, CliError> {
@@ -267,24 +267,16 @@ impl LoginAgent {
         let is_own =
             advice::wrapped_by(&self.config).is_some_and(|wrapped| wrapped.program == program);
         let configured = installed::configured_program(&self.config).filter(|_| is_own);
-        let own_arguments = self
-            .config
-            .config
-            .as_ref()
-            .and_then(|config| config.get("args"));
-        let own_arguments = own_arguments.and_then(Value::as_array).filter(|_| is_own);
-        let own_arguments = own_arguments
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str);
+        let config = self.config.config.as_ref().filter(|_| is_own);
+        let own_arguments = config.and_then(|config| config["args"].as_array());
+        let own_arguments = own_arguments.into_iter().flatten();
+        let own_arguments = own_arguments.filter_map(Value::as_str).map(str::to_owned);
         let path = installed::locate(
             &self.config,
             &self.spec,
             OsStr::new(configured.unwrap_or(program)),
         )?;
-        let arguments = own_arguments
-            .map(str::to_owned)
-            .chain(arguments.iter().cloned());
+        let arguments = own_arguments.chain(arguments.iter().cloned());
         Ok((path, arguments.collect()))
     }
 

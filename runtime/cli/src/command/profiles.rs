@@ -5,7 +5,6 @@ use std::{path::PathBuf, time::Duration};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use serde_json::{Value, json};
-use tokio::task::JoinSet;
 use trunkline_host::config;
 use trunkline_host::process::{ChildSpec, query};
 use trunkline_profiles::PROFILES;
@@ -14,6 +13,7 @@ use super::{print_json, table};
 use crate::{
     error::{CliError, CommandResult},
     exit,
+    target::{did_you_mean, is_built_in, profile_names},
 };
 
 /// Timeout for a built-in adapter to describe itself.
@@ -46,13 +46,9 @@ pub(super) struct Profiles {
 
 impl Profiles {
     pub(super) async fn run(self) -> CommandResult {
-        if let Some(unknown) = self
-            .names
-            .iter()
-            .find(|name| PROFILES.iter().all(|profile| profile.name != *name))
-        {
-            let names = crate::target::profile_names();
-            let near = crate::target::did_you_mean(unknown, &config::Config::new(Vec::new()));
+        if let Some(unknown) = self.names.iter().find(|name| !is_built_in(name)) {
+            let names = profile_names();
+            let near = did_you_mean(unknown, &config::Config::new(Vec::new()));
             return Err(CliError::usage(anyhow!(
                 "unknown built-in adapter {unknown:?}; {near}built in: {names}"
             )));
@@ -64,8 +60,8 @@ impl Profiles {
             .filter(|profile| chosen(profile.name))
             .collect();
         if self.json {
-            let names = profiles.iter().map(|profile| profile.name).collect();
-            let described = describe(names).await?;
+            let names: Vec<_> = profiles.iter().map(|profile| profile.name).collect();
+            let described = describe(&names).await?;
             let list: Vec<_> = profiles
                 .iter()
                 .zip(described)
@@ -102,24 +98,18 @@ fn key(name: &str) -> Option<&'static str> {
 }
 
 /// Queries the descriptions, in the order of the names. Each adapter runs as a separate program.
-async fn describe(names: Vec<&'static str>) -> Result<Vec<Value>, CliError> {
+async fn describe(names: &[&'static str]) -> Result<Vec<Value>, CliError> {
     let own = std::env::current_exe().context("failed to find this program")?;
-    let mut described: Vec<Value> = names.iter().map(|_| Value::Null).collect();
-    let mut asking = JoinSet::new();
-    let mut left = names.into_iter().enumerate();
-    loop {
-        while asking.len() < MAX_CONCURRENT_QUERIES
-            && let Some((index, name)) = left.next()
-        {
-            let own = own.clone();
-            asking.spawn(async move { (index, describe_one(own, name).await) });
+    let mut described = Vec::new();
+    for names in names.chunks(MAX_CONCURRENT_QUERIES) {
+        let queries = names
+            .iter()
+            .map(|name| tokio::spawn(describe_one(own.clone(), name)));
+        for query in queries.collect::<Vec<_>>() {
+            described.push(query.await.context("failed to query an adapter")??);
         }
-        let Some(answered) = asking.join_next().await else {
-            return Ok(described);
-        };
-        let (index, answer) = answered.context("failed to query an adapter")?;
-        described[index] = answer?;
     }
+    Ok(described)
 }
 
 /// Queries the description of one adapter.

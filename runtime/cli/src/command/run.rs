@@ -173,7 +173,7 @@ fn next(
     let line = command_line(agent);
     if end.exit.as_ref().and_then(|exit| exit.code) == Some(i32::from(exit::USAGE))
         && agent.profile == Profile::External
-        && end.stderr_tail.is_none()
+        && end.stderr_lines().is_empty()
     {
         let correct = if is_ad_hoc {
             "set a key by -c config.KEY=VALUE"

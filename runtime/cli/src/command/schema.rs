@@ -2,9 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Context;
 use clap::{Args, ValueEnum};
-use serde_json::{Value, json};
 use trunkline_host::config;
 use trunkline_protocol::schema;
 
@@ -43,19 +41,13 @@ impl Schema {
             Some(Of::HostToAdapter) => stdout.write_all(schema::HOST_TO_ADAPTER.as_bytes())?,
             Some(Of::AdapterToHost) => stdout.write_all(schema::ADAPTER_TO_HOST.as_bytes())?,
             Some(Of::Config) => stdout.write_all(config::SCHEMA.as_bytes())?,
-            None => writeln!(stdout, "{}", both().context("failed to write the schema")?)?,
+            None => writeln!(
+                stdout,
+                "{{\n\"host-to-adapter\": {},\n\"adapter-to-host\": {}\n}}",
+                schema::HOST_TO_ADAPTER.trim_end(),
+                schema::ADAPTER_TO_HOST.trim_end()
+            )?,
         }
         Ok(exit::OK)
     }
-}
-
-fn both() -> serde_json::Result<String> {
-    let [host_to_adapter, adapter_to_host]: [Value; 2] = [
-        serde_json::from_str(schema::HOST_TO_ADAPTER)?,
-        serde_json::from_str(schema::ADAPTER_TO_HOST)?,
-    ];
-    serde_json::to_string_pretty(&json!({
-        "host-to-adapter": host_to_adapter,
-        "adapter-to-host": adapter_to_host,
-    }))
 }

@@ -1,16 +1,16 @@
 //! `trunkline agents skills`: skills for agents that read them from their own folders.
 
-use std::fmt;
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
-use serde_json::json;
+use serde::Serialize;
+use serde_json::{Value, json};
 
-use super::table;
+use super::{print_json, table::List};
 use crate::{
     error::{CliError, CommandResult},
     exit,
@@ -18,8 +18,6 @@ use crate::{
 
 /// File that marks a folder as a skill.
 const SKILL_FILE: &str = "SKILL.md";
-
-const USE_SKILLS: &str = "use an existing folder with a subfolder for each skill";
 
 /// Manages the skills of agents
 #[derive(Debug, Args)]
@@ -78,7 +76,8 @@ enum SkillOwner {
 }
 
 /// Action for an entry of an agent's folder.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 enum LinkAction {
     /// Create the link.
     Link,
@@ -108,12 +107,13 @@ impl Skills {
 
 impl Sync {
     fn run(self) -> CommandResult {
-        let source = fs::canonicalize(&self.folder)
+        let (skills, source) = fs::canonicalize(&self.folder)
+            .and_then(|source| Ok((skills(&source)?, source)))
             .with_context(|| format!("failed to read the folder {}", self.folder.display()))
-            .map_err(|error| CliError::usage(error).next(USE_SKILLS))?;
-        let skills = skills(&source)
-            .with_context(|| format!("failed to read the folder {}", source.display()))
-            .map_err(|error| CliError::usage(error).next(USE_SKILLS))?;
+            .map_err(|error| {
+                CliError::usage(error)
+                    .next("use an existing folder with a subfolder for each skill")
+            })?;
         let mut plan = Vec::new();
         for owner in SkillOwner::value_variants() {
             let folder = owner.folder(|name| std::env::var_os(name).map(PathBuf::from));
@@ -124,7 +124,8 @@ impl Sync {
                 }
                 None if is_asked => {
                     return Err(CliError::usage(anyhow!(
-                        "{owner} has no folder for skills: set HOME"
+                        "{} has no folder for skills: set HOME",
+                        owner.name()
                     )));
                 }
                 _ => {}
@@ -137,74 +138,58 @@ impl Sync {
                     .with_context(|| format!("failed to change {}", entry.path.display()))?;
             }
         }
-        self.print(&plan)?;
-        Ok(exit::OK)
+        self.print(&plan)
     }
 
-    fn print(&self, plan: &[SkillEntry]) -> io::Result<()> {
-        let mut stdout = anstream::stdout().lock();
+    fn print(&self, plan: &[SkillEntry]) -> CommandResult {
         if self.json {
             let entries = plan.iter().map(|entry| {
-                json!({ "agent": entry.owner.to_string(), "path": entry.path, "skill": entry.skill,
-                    "step": entry.step.name(), "done": !self.dry_run })
+                json!({ "agent": entry.owner.name(), "path": entry.path, "skill": entry.skill,
+                    "step": entry.step, "done": !self.dry_run })
             });
-            return writeln!(stdout, "{}", json!(entries.collect::<Vec<_>>()));
+            return print_json(&entries.collect::<Value>());
         }
-        let mut list = table::with_headings(&["agent", "entry", "what"]);
+        let mut list = List::new(["agent", "entry", "what"], &[]);
         for entry in plan {
+            let path = entry.path.display().to_string();
             let what = entry.step.describe(self.dry_run);
-            list.add_row([
-                entry.owner.to_string(),
-                entry.path.display().to_string(),
-                what.to_owned(),
-            ]);
+            list.push([entry.owner.name().to_owned(), path, what.to_owned()]);
         }
-        stdout.write_all(table::lines(&list).as_bytes())
+        list.print()?;
+        Ok(exit::OK)
     }
 }
 
 impl SkillOwner {
-    /// Returns the folder in which the agent searches for skills.
-    fn folder(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
-        let set = |name: &str| variable(name).filter(|path| path.is_absolute());
-        let home = |below: &str| Some(set("HOME")?.join(below));
+    fn name(self) -> &'static str {
         match self {
-            Self::ClaudeCode => Some(
-                set("CLAUDE_CONFIG_DIR")
-                    .or_else(|| home(".claude"))?
-                    .join("skills"),
-            ),
-            Self::Codex => set("CODEX_SKILLS_DIR")
-                .or_else(|| Some(set("CODEX_HOME").or_else(|| home(".codex"))?.join("skills"))),
-            Self::Pi => Some(
-                set("PI_CODING_AGENT_DIR")
-                    .or_else(|| home(".pi/agent"))?
-                    .join("skills"),
-            ),
-        }
-    }
-}
-
-impl fmt::Display for SkillOwner {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
             Self::ClaudeCode => "claude-code",
             Self::Codex => "codex",
             Self::Pi => "pi",
-        })
+        }
+    }
+
+    /// Returns the folder in which the agent searches for skills.
+    fn folder(self, variable: impl Fn(&str) -> Option<PathBuf>) -> Option<PathBuf> {
+        let (variables, below_home): (&[(&str, &str)], _) = match self {
+            Self::ClaudeCode => (&[("CLAUDE_CONFIG_DIR", "skills")], ".claude/skills"),
+            Self::Codex => (
+                &[("CODEX_SKILLS_DIR", ""), ("CODEX_HOME", "skills")],
+                ".codex/skills",
+            ),
+            Self::Pi => (&[("PI_CODING_AGENT_DIR", "skills")], ".pi/agent/skills"),
+        };
+        variables
+            .iter()
+            .chain(&[("HOME", below_home)])
+            .find_map(|(name, below)| {
+                let path = variable(name).filter(|path| path.is_absolute())?;
+                Some(path.join(below))
+            })
     }
 }
 
 impl LinkAction {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Link => "link",
-            Self::Current => "current",
-            Self::Stays => "stays",
-            Self::Remove => "remove",
-        }
-    }
-
     fn describe(self, dry_run: bool) -> &'static str {
         match (self, dry_run) {
             (Self::Link, true) => "would be linked",

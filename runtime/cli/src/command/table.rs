@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use comfy_table::{Attribute, Cell, ColumnConstraint, ContentArrangement, Row, Table, presets};
 
-use crate::terminal::columns_of;
+use crate::terminal::{columns_of, text_width};
 
 /// Creates a table with these headings.
 pub(crate) fn with_headings(headings: &[&str]) -> Table {
@@ -83,7 +83,7 @@ impl List {
 
     fn min_width(&self) -> usize {
         let width = |index: usize| {
-            let cells = self.rows.iter().map(|row| row[index].chars().count());
+            let cells = self.rows.iter().map(|row| text_width(&row[index]));
             cells
                 .chain([self.headings[index].len()])
                 .max()

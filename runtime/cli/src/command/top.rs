@@ -2,7 +2,6 @@
 
 use std::{
     collections::HashMap,
-    io::Write,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -23,13 +22,12 @@ use self::{
     state::{KeyAction, ScreenMode, State},
     transcript::{Transcript, TranscriptReader},
 };
-use super::{print_json, table};
+use super::print_json;
 use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
     journal, listing,
-    terminal::one_line,
 };
 
 mod draw;
@@ -110,7 +108,11 @@ impl Top {
                 .collect();
             return print_json(&json!({"agents": agents, "sessions": sessions}));
         }
-        print_text(agents, sessions, titles)
+        let mut state = State::default();
+        state.update(agents, sessions, None);
+        state.take_titles(titles);
+        draw::print_tables(&state)?;
+        Ok(exit::OK)
     }
 }
 
@@ -144,55 +146,6 @@ async fn answer(
     answered
         .await
         .map_err(|_| CliError::failed(anyhow!("the host does not answer")))?
-}
-
-/// Prints tables.
-fn print_text(
-    agents: Vec<AgentEntry>,
-    sessions: Vec<OpenSession>,
-    titles: HashMap<String, String>,
-) -> CommandResult {
-    use figures::{bytes, count, or_dash, time};
-    let mut state = State::default();
-    state.update(agents, sessions, None);
-    state.take_titles(titles);
-    let mut list = table::with_headings(&[
-        "agent", "life", "up", "sessions", "turns", "queue", "verdict",
-    ]);
-    for agent in &state.agents {
-        let health = agent.health.clone().unwrap_or_default();
-        list.add_row([
-            one_line(&agent.id),
-            health.liveness.map_or("-", |life| life.as_str()).to_owned(),
-            or_dash(health.age_ms, time),
-            or_dash(health.sessions, count),
-            or_dash(health.turns, count),
-            or_dash(health.queued_bytes, bytes),
-            one_line(health.verdict.as_deref().unwrap_or("-")),
-        ]);
-    }
-    table::print(&list)?;
-    if state.rows.is_empty() {
-        return Ok(exit::OK);
-    }
-    writeln!(anstream::stdout())?;
-    let mut list = table::with_headings(&[
-        "session", "agent", "state", "turn", "silent", "unread", "title",
-    ]);
-    for row in &state.rows {
-        let session = &row.session;
-        list.add_row([
-            one_line(&session.id),
-            one_line(&session.agent_id),
-            session.state.map_or("-", |state| state.as_str()).to_owned(),
-            or_dash(session.turn_ms, time),
-            or_dash(session.silent_ms, time),
-            or_dash(session.unread_bytes, bytes),
-            one_line(row.title.as_deref().unwrap_or("-")),
-        ]);
-    }
-    table::print(&list)?;
-    Ok(exit::OK)
 }
 
 fn no_host(folder: &Path) -> CliError {

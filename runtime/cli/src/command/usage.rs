@@ -1,7 +1,7 @@
 //! `trunkline agents usage`: sums of the usage log.
 
 use std::{
-    io::Write,
+    io,
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -14,7 +14,7 @@ use trunkline_host::{config, usage};
 use trunkline_prices::Prices;
 
 use self::sum::{UsageSums, UsageTotal};
-use super::table;
+use super::{print_json, table::List};
 use crate::{
     error::{CliError, CommandResult},
     exit, paint, target,
@@ -170,7 +170,6 @@ impl Usage {
         } = read(file, self.by.clone(), since)?;
         let bad = skipped.bad + sums.bad();
         let dropped = skipped.dropped;
-        let mut out = anstream::stdout().lock();
         if self.json {
             let mut report = sums.json();
             report["since"] = since
@@ -179,11 +178,10 @@ impl Usage {
             report["bad_lines"] = bad.into();
             report["dropped_turns"] = dropped.into();
             report["folder"] = folder.to_string_lossy().into();
-            writeln!(out, "{report}")?;
+            print_json(&report)?;
         } else {
-            out.write_all(self.text(&sums).as_bytes())?;
+            self.print(&sums)?;
         }
-        drop(out);
         let dim = paint::DIM;
         let note = |text: String| eprintln!("{dim} note: {text}{dim:#}");
         if sums.total().turns == 0 && !self.json {
@@ -204,19 +202,19 @@ impl Usage {
         Ok(exit::OK)
     }
 
-    fn text(&self, sums: &UsageSums) -> String {
+    fn print(&self, sums: &UsageSums) -> io::Result<()> {
         let keys: Vec<_> = self.by.iter().map(|key| key.name()).collect();
-        let mut list =
-            table::with_headings(&[&keys[..], &["turns", "in", "cached", "out", "cost"]].concat());
+        let headings = [&keys[..], &["turns", "in", "cached", "out", "cost"]].concat();
+        let mut list = List::new(headings, &["cached"]);
         for (names, total) in sums.rows() {
-            list.add_row(names.iter().map(|name| shown(name)).chain(cells(total)));
+            list.push(names.iter().map(|name| shown(name)).chain(cells(total)));
         }
         if sums.rows().count() != 1 {
             let names =
                 (0..keys.len()).map(|column| if column == 0 { "total" } else { "" }.to_owned());
-            list.add_row(names.chain(cells(sums.total())));
+            list.push(names.chain(cells(sums.total())));
         }
-        table::lines(&list)
+        list.print()
     }
 }
 

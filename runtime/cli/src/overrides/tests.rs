@@ -109,7 +109,7 @@ fn what_the_host_does_itself_is_added_to_the_entry() {
     let overrides = Overrides {
         allow: vec!["Read".parse().unwrap()],
         deny: vec!["Bash".parse().unwrap()],
-        env: vec![variable("A=b=c").unwrap(), variable("B").unwrap()],
+        env: vec![variable("A=b=c").unwrap(), variable("PATH").unwrap()],
         timeout: Some(Duration::ZERO),
         cwd: Some("/".into()),
         ..Overrides::default()
@@ -126,7 +126,10 @@ fn what_the_host_does_itself_is_added_to_the_entry() {
         (2, 2)
     );
     assert_eq!(agent.command.env["A"], EnvValue::Text("b=c".to_owned()));
-    assert_eq!(agent.command.env["B"], EnvValue::FromEnv("B".to_owned()));
+    assert_eq!(
+        agent.command.env["PATH"],
+        EnvValue::FromEnv("PATH".to_owned())
+    );
     assert_eq!(
         (agent.timeouts.turn, agent.command.work_dir),
         (None, "/".into())

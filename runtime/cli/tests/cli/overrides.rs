@@ -212,8 +212,8 @@ fn permissions_and_time_are_the_hosts() {
         "NO_SUCH_VARIABLE_HERE",
         "hi",
     ])
-    .must_end_with(3)
-    .must_say("NO_SUCH_VARIABLE_HERE");
+    .must_end_with(2)
+    .must_say("`--env NO_SUCH_VARIABLE_HERE=VALUE` sets it");
 }
 
 #[test]

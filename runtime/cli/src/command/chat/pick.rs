@@ -23,7 +23,7 @@ use crate::{
     journal, listing,
     overrides::Overrides,
     paint,
-    terminal::{COLUMNS, Keys, one_line},
+    terminal::{COLUMNS, Keys, cut, one_line, text_width},
 };
 
 /// Limit of listed sessions of the journal, the last active first.
@@ -87,7 +87,7 @@ pub(super) async fn pick(
         ))
         .next(list));
     }
-    let mut keys = Keys::of_stdin().ok_or_else(|| {
+    let (_settings, mut keys) = Keys::of_stdin().ok_or_else(|| {
         CliError::failed(anyhow!(
             "failed to read keys: this program is in the background"
         ))
@@ -354,49 +354,20 @@ impl<'a> ChoiceList<'a> {
         // Moves the cursor behind the typed filter.
         page.push_str(&format!(
             "\x1b[{lines}A\r\x1b[{}C",
-            9 + width(&cut(&self.filter, columns.saturating_sub(10)))
+            9 + text_width(&cut(&self.filter, columns.saturating_sub(10)))
         ));
         out.write_all(page.as_bytes())?;
         out.flush()
     }
 }
 
-/// Estimates the columns of a text, so that a drawn line does not wrap.
-fn width(text: &str) -> usize {
-    let of = |char| match char {
-        '\u{1100}'..='\u{115f}'
-        | '\u{2e80}'..='\u{d7ff}'
-        | '\u{f900}'..='\u{faff}'
-        | '\u{fe30}'..='\u{fe6f}'
-        | '\u{ff00}'..='\u{ff60}'
-        | '\u{1f300}'.. => 2,
-        _ => 1,
-    };
-    text.chars().map(of).sum()
-}
-
-fn cut(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    for char in text.chars() {
-        if width(&cut) + 3 > columns {
-            break;
-        }
-        cut.push(char);
-    }
-    cut.push('…');
-    cut
-}
-
 /// Cuts a path at its start, because its end names the folder.
 fn cut_start(text: &str, columns: usize) -> String {
-    if width(text) <= columns {
+    if text_width(text) <= columns {
         return text.to_owned();
     }
     let mut rest = text;
-    while width(rest) + 1 > columns {
+    while text_width(rest) + 1 > columns {
         let mut chars = rest.chars();
         if chars.next().is_none() {
             break;
@@ -408,7 +379,7 @@ fn cut_start(text: &str, columns: usize) -> String {
 
 fn padded(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
-    let spaces = columns.saturating_sub(width(&text));
+    let spaces = columns.saturating_sub(text_width(&text));
     text + &" ".repeat(spaces)
 }
 
@@ -517,7 +488,11 @@ mod tests {
             list.draw(&mut out, columns, rows).unwrap();
             let text = anstream::adapter::strip_str(std::str::from_utf8(&out).unwrap()).to_string();
             assert!(text.lines().count() < rows, "{text}");
-            assert!(text.lines().all(|line| width(line) < columns), "{text}");
+            assert!(
+                text.lines()
+                    .all(|line| text_width(line.trim_matches('\r')) < columns),
+                "{text}"
+            );
         }
     }
 }

@@ -1,19 +1,16 @@
 //! Turns of the demo's sessions, and their results.
 
 use std::{
+    collections::HashMap,
     hash::{BuildHasher, RandomState},
-    sync::atomic::{AtomicU32, Ordering},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use indicatif::ProgressBar;
-use tokio::{
-    sync::{Notify, watch},
-    task::JoinSet,
-};
 use trunkline_host::{Cause, Event, EventKind, Session, TurnNo, protocol::StopReason};
 
-use super::token::{SessionToken, SessionTokens};
+use super::token::SessionTokens;
 
 /// Time after which a long turn is stopped.
 const STOP_DELAY: Duration = Duration::from_millis(20);
@@ -27,10 +24,6 @@ pub(super) struct DemoLoad {
     turns: u32,
     tokens: SessionTokens,
     pub(super) progress: ProgressBar,
-    /// Number of sessions with remaining turns.
-    busy: AtomicU32,
-    done: Notify,
-    closing: watch::Sender<bool>,
 }
 
 /// Results of one session, or of all sessions.
@@ -74,7 +67,7 @@ impl TurnKind {
         }
     }
 
-    fn text(self, token: &SessionToken) -> String {
+    fn text(self, token: &str) -> String {
         match self {
             Self::Echo => format!("hello from {token}"),
             Self::Tool => format!("/tool {token}"),
@@ -84,35 +77,15 @@ impl TurnKind {
 }
 
 impl DemoLoad {
-    /// Creates a load of `turns` turns in each of `sessions` sessions.
-    pub(super) fn new(sessions: u32, turns: u32, progress: ProgressBar) -> Self {
+    /// Creates a load of `turns` turns in each session.
+    pub(super) fn new(turns: u32, progress: ProgressBar) -> Self {
         // The only source of randomness in the standard library, so that no two runs share tokens.
         let run = RandomState::new().hash_one(std::process::id());
         Self {
             turns,
             tokens: SessionTokens::new(run),
             progress,
-            busy: AtomicU32::new(sessions),
-            done: Notify::new(),
-            closing: watch::Sender::new(false),
         }
-    }
-
-    /// Waits until every session has finished its turns. Sessions stay open.
-    pub(super) async fn all_done(&self, running: &mut JoinSet<DemoTally>) {
-        while self.busy.load(Ordering::Acquire) > 0 && !running.is_empty() {
-            self.done.notified().await;
-        }
-    }
-
-    /// Lets the sessions close.
-    pub(super) fn close(&self) {
-        self.closing.send_replace(true);
-    }
-
-    fn one_done(&self) {
-        self.busy.fetch_sub(1, Ordering::AcqRel);
-        self.done.notify_one();
     }
 }
 
@@ -129,56 +102,58 @@ impl DemoTally {
     }
 }
 
-/// Runs one session of the demo: its turns in sequence, then its end. All of its events arrive in
-/// one stream, which would reveal an extra end, or text outside any turn.
-pub(super) async fn session(
-    load: std::sync::Arc<DemoLoad>,
+/// Runs the turns of one session, in sequence. All of its events arrive in one stream, which would
+/// reveal an extra end, or text outside any turn.
+pub(super) async fn run_turns(
+    load: Arc<DemoLoad>,
     number: u32,
     session: Session,
-) -> DemoTally {
-    let mut watcher = EventChecker {
-        tokens: &load.tokens,
+) -> (Session, EventChecker) {
+    let mut checker = EventChecker {
         token: load.tokens.for_session(number),
+        load,
         approve: number.is_multiple_of(2),
-        ends: Vec::new(),
+        ends: HashMap::new(),
         text: String::new(),
         tally: DemoTally::default(),
     };
-    for turn in 0..load.turns {
+    for turn in 0..checker.load.turns {
         let step = TurnKind::for_turn(number, turn);
-        if !watcher.turn(&session, step).await {
+        if !checker.turn(&session, step).await {
             break;
         }
-        load.progress.inc(1);
+        checker.load.progress.inc(1);
     }
-    load.one_done();
-    // An error means that the demo is over.
-    let _ = load.closing.subscribe().wait_for(|closing| *closing).await;
+    (session, checker)
+}
+
+/// Closes a session after its turns, and returns its results.
+pub(super) async fn close(session: Session, mut checker: EventChecker) -> DemoTally {
     session.close().await;
     while let Some(event) = session.next_event().await {
-        watcher.see(event);
+        checker.see(event);
     }
-    watcher.check();
-    let sent = u64::from(load.turns);
-    let answered = watcher.ends.iter().filter(|ends| **ends == 1).count() as u64;
-    watcher.tally.unanswered = sent.saturating_sub(answered);
-    watcher.tally
+    checker.check();
+    let sent = u64::from(checker.load.turns);
+    let answered = checker.ends.values().filter(|ends| **ends == 1).count() as u64;
+    checker.tally.unanswered = sent.saturating_sub(answered);
+    checker.tally
 }
 
 /// Checks the events of one session.
-struct EventChecker<'a> {
-    tokens: &'a SessionTokens,
-    token: SessionToken,
+pub(super) struct EventChecker {
+    load: Arc<DemoLoad>,
+    token: String,
     /// True if it allows permission requests. Half of the sessions do.
     approve: bool,
     /// Number of ends of each turn, by turn number.
-    ends: Vec<u32>,
+    ends: HashMap<TurnNo, u32>,
     /// Text since the last check.
     text: String,
     tally: DemoTally,
 }
 
-impl EventChecker<'_> {
+impl EventChecker {
     /// Runs one turn. Returns true if the session continues.
     async fn turn(&mut self, session: &Session, step: TurnKind) -> bool {
         let began = Instant::now();
@@ -244,19 +219,10 @@ impl EventChecker<'_> {
                 }
             }
             EventKind::End(end) => {
-                let at = usize::try_from(end.turn.get())
-                    .unwrap_or(usize::MAX)
-                    .saturating_sub(1);
-                if self.ends.len() <= at {
-                    self.ends.resize(at + 1, 0);
-                }
                 // An end by the host is not an answer; counting it twice marks the turn as
                 // unanswered.
-                self.ends[at] += if matches!(end.cause, Cause::Complete | Cause::StoppedUnsent) {
-                    1
-                } else {
-                    2
-                };
+                let is_answer = matches!(end.cause, Cause::Complete | Cause::StoppedUnsent);
+                *self.ends.entry(end.turn).or_default() += if is_answer { 1 } else { 2 };
                 return Some(end.turn);
             }
             _ => {}
@@ -272,7 +238,7 @@ impl EventChecker<'_> {
 
     /// Counts the tokens in the text. Returns true if the session's own token was found.
     fn check(&mut self) -> bool {
-        let (foreign, own) = self.tokens.foreign_and_own(&self.text, &self.token);
+        let (foreign, own) = self.load.tokens.foreign_and_own(&self.text, &self.token);
         self.tally.cross_talk += foreign;
         self.text.clear();
         own > 0

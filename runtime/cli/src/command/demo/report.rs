@@ -60,77 +60,65 @@ impl DemoReport {
     pub(super) fn text(&self) -> String {
         let bold = paint::STRONG;
         let unknown = || "unknown".to_owned();
-        let mut list = table::plain();
-        let mut row = |what: &str, value: String, remark: String| {
-            list.add_row([what.to_owned(), value, remark]);
-        };
-        row(
-            "sessions",
-            count(self.sessions.into()),
-            "open at the same time".to_owned(),
+        let tally = &self.tally;
+        let asked = format!(
+            "{} asked for permission, {} stopped",
+            count(tally.permissions),
+            count(tally.stops)
         );
-        row(
-            "processes",
-            self.processes
-                .map_or_else(unknown, |number| number.to_string()),
-            self.agent.clone(),
-        );
-        row(
-            "turns",
-            count(self.turns),
-            format!(
-                "{} asked for permission, {} stopped",
-                count(self.tally.permissions),
-                count(self.tally.stops)
+        let processes = self.processes.map(|number| number.to_string());
+        let memory = self.rss_per_session.map(bytes);
+        let [p50, p99] = [50, 99].map(|it| self.latency(it).map_or_else(unknown, duration));
+        let took = format!("in {}", duration(self.took));
+        let checked = format!("in {} checked plain answers", count(tally.checked));
+        let rows = [
+            (
+                "sessions",
+                count(self.sessions.into()),
+                "open at the same time",
             ),
-        );
-        row(
-            "turns per second",
-            count(self.turns_per_second() as u64),
-            format!("in {}", duration(self.took)),
-        );
-        row(
-            "turn latency p50",
-            self.latency(50).map_or_else(unknown, duration),
-            "of plain turns, under this load".to_owned(),
-        );
-        row(
-            "turn latency p99",
-            self.latency(99).map_or_else(unknown, duration),
-            String::new(),
-        );
-        row(
-            "bytes in",
-            bytes(self.counters.bytes_in),
-            "from the adapter".to_owned(),
-        );
-        row(
-            "bytes out",
-            bytes(self.counters.bytes_out),
-            "to the adapter".to_owned(),
-        );
-        row(
-            "memory per session",
-            self.rss_per_session.map_or_else(unknown, bytes),
-            "of this host".to_owned(),
-        );
-        row(
-            "cross-talk",
-            self.tally.cross_talk.to_string(),
-            format!("in {} checked plain answers", count(self.tally.checked)),
-        );
-        if self.tally.unchecked > 0 {
-            row(
+            ("processes", processes.unwrap_or_else(unknown), &self.agent),
+            ("turns", count(self.turns), &asked),
+            (
+                "turns per second",
+                count(self.turns_per_second() as u64),
+                &took,
+            ),
+            ("turn latency p50", p50, "of plain turns, under this load"),
+            ("turn latency p99", p99, ""),
+            (
+                "bytes in",
+                bytes(self.counters.bytes_in),
+                "from the adapter",
+            ),
+            (
+                "bytes out",
+                bytes(self.counters.bytes_out),
+                "to the adapter",
+            ),
+            (
+                "memory per session",
+                memory.unwrap_or_else(unknown),
+                "of this host",
+            ),
+            ("cross-talk", tally.cross_talk.to_string(), &checked),
+            (
                 "unchecked",
-                self.tally.unchecked.to_string(),
-                "plain answers without the sent text".to_owned(),
-            );
+                tally.unchecked.to_string(),
+                "plain answers without the sent text",
+            ),
+            (
+                "unanswered",
+                tally.unanswered.to_string(),
+                "turns that did not end exactly once",
+            ),
+        ];
+        let mut list = table::plain();
+        for (what, value, remark) in rows {
+            if what != "unchecked" || tally.unchecked > 0 {
+                list.add_row([what, &value, remark]);
+            }
         }
-        row(
-            "unanswered",
-            self.tally.unanswered.to_string(),
-            "turns that did not end exactly once".to_owned(),
-        );
         let mut text = String::from("\n");
         for line in table::lines(&list).lines() {
             let _ = writeln!(text, " {line}");

@@ -1,7 +1,5 @@
 //! Tokens that identify the text of one session.
 
-use std::fmt;
-
 /// Digits of the session number in a token.
 const DIGITS: usize = 6;
 
@@ -9,16 +7,6 @@ const DIGITS: usize = 6;
 #[derive(Debug, Clone)]
 pub(super) struct SessionTokens {
     prefix: String,
-}
-
-/// Token of one session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct SessionToken(String);
-
-impl fmt::Display for SessionToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
 }
 
 impl SessionTokens {
@@ -30,16 +18,16 @@ impl SessionTokens {
     }
 
     /// Returns the token of a session.
-    pub(super) fn for_session(&self, session: u32) -> SessionToken {
-        SessionToken(format!("{}{session:0DIGITS$}", self.prefix))
+    pub(super) fn for_session(&self, session: u32) -> String {
+        format!("{}{session:0DIGITS$}", self.prefix)
     }
 
     /// Counts the tokens in a text that differ from this one, and those that equal it.
-    pub(super) fn foreign_and_own(&self, text: &str, own: &SessionToken) -> (u64, u64) {
+    pub(super) fn foreign_and_own(&self, text: &str, own: &str) -> (u64, u64) {
         let mut counted = (0, 0);
         for (at, _) in text.match_indices(&self.prefix) {
             match text.get(at..at + self.prefix.len() + DIGITS) {
-                Some(token) if token == own.0 => counted.1 += 1,
+                Some(token) if token == own => counted.1 += 1,
                 Some(_) => counted.0 += 1,
                 // Truncated: the session is unknown.
                 None => {}
@@ -71,7 +59,7 @@ mod tests {
             (0, 0)
         );
         assert_eq!(
-            tokens.foreign_and_own(&SessionTokens::new(8).for_session(2).to_string(), &own),
+            tokens.foreign_and_own(&SessionTokens::new(8).for_session(2), &own),
             (0, 0)
         );
     }

@@ -113,19 +113,17 @@ async fn one(
 impl InstalledAgent {
     /// Stores the results of the adapter's own checks.
     fn ask(&mut self, wrapped: &Wrapped, checks: &[Check]) {
-        let of = |ends: &'static [&'static str]| {
-            checks.iter().filter(move |check| {
+        let find = |ends: &[&str], most: Level| {
+            let found = checks.iter().find(|check| {
                 let word = check.code.rsplit(['.', ':']).next().unwrap_or_default();
-                check.code.starts_with("adapter:") && ends.contains(&word)
-            })
+                check.code.starts_with("adapter:") && ends.contains(&word) && check.level <= most
+            });
+            found.map(|check| check.message.clone())
         };
-        let message = |check: &Check| check.message.clone();
-        self.version = of(&["version", "installed"])
-            .find(|check| check.level < Level::Error)
-            .map(message);
-        let mut credentials = of(&["credentials", "login", "auth"]);
-        let good = of(&["credentials", "login", "auth"]).find(|check| check.level == Level::Info);
-        self.credentials = good.or_else(|| credentials.next()).map(message);
+        let logins = ["credentials", "login", "auth"];
+        self.version = find(&["version", "installed"], Level::Warn);
+        let good = find(&logins, Level::Info);
+        self.credentials = good.clone().or_else(|| find(&logins, Level::Error));
         if good.is_none() {
             self.next = Some(format!("log in with {}", wrapped.login()));
         }

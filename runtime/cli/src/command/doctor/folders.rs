@@ -16,27 +16,28 @@ pub(super) fn of_host(config: &Config, spool: &Path) -> Vec<Check> {
         .state_dir
         .clone()
         .or_else(|| config::state_dir(|name| std::env::var_os(name)));
-    let state = match &state {
-        None => Check::new(
-            CheckCode::StateUnusable,
-            "neither XDG_STATE_HOME nor HOME names a folder",
-        )
-        .hint("set `runtime.state_dir`"),
-        Some(state) => match usable(state, MissingFolder::IsMade) {
-            Ok(how) => Check::new(CheckCode::StateUsable, how),
-            Err(why) => Check::new(CheckCode::StateUnusable, why)
-                .hint("set `runtime.state_dir` to a folder that you can write to"),
+    let check = |used: Result<String, String>, codes: [CheckCode; 2], hint: &str| match used {
+        Ok(how) => Check::new(codes[0], how),
+        Err(why) => Check::new(codes[1], why).hint(hint),
+    };
+    let state = check(
+        match &state {
+            None => Err("neither XDG_STATE_HOME nor HOME names a folder".to_owned()),
+            Some(state) => usable(state, MissingFolder::IsMade),
         },
-    };
-    let spool = match usable(spool, MissingFolder::IsWrong) {
-        Ok(how) => Check::new(CheckCode::SpoolUsable, how),
-        Err(why) => Check::new(CheckCode::SpoolUnusable, why)
-            .hint("set `runtime.spool_dir` to a folder on a large disk"),
-    };
-    let temp = match usable(&std::env::temp_dir(), MissingFolder::IsWrong) {
-        Ok(how) => Check::new(CheckCode::TempUsable, how),
-        Err(why) => Check::new(CheckCode::TempUnusable, why).hint("set TMPDIR to another folder"),
-    };
+        [CheckCode::StateUsable, CheckCode::StateUnusable],
+        "set `runtime.state_dir` to a folder that you can write to",
+    );
+    let spool = check(
+        usable(spool, MissingFolder::IsWrong),
+        [CheckCode::SpoolUsable, CheckCode::SpoolUnusable],
+        "set `runtime.spool_dir` to a folder on a large disk",
+    );
+    let temp = check(
+        usable(&std::env::temp_dir(), MissingFolder::IsWrong),
+        [CheckCode::TempUsable, CheckCode::TempUnusable],
+        "set TMPDIR to another folder",
+    );
     vec![temp, spool, state]
 }
 

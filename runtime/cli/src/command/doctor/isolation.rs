@@ -60,66 +60,40 @@ pub(super) fn containment(agent: &AgentConfig, support: &Support) -> Check {
 
 /// Checks the limits, and their enforcers.
 pub(super) fn limits(asked: &Resources, support: &LimitSupport) -> Vec<Check> {
+    let count = |limit: Option<u64>| limit.map(|limit| limit.to_string());
     let rows = [
-        (
-            "processes",
-            asked.processes,
-            asked.processes.map(|n| n.to_string()),
-            &support.processes,
-            LimitScope::Tree,
-        ),
-        (
-            "open files",
-            asked.open_files,
-            asked.open_files.map(|n| n.to_string()),
-            &support.open_files,
-            LimitScope::Process,
-        ),
-        (
-            "memory",
-            asked.memory,
-            asked.memory.map(shown_size),
-            &support.memory,
-            LimitScope::Tree,
-        ),
+        ("processes", count(asked.processes), &support.processes),
+        ("open files", count(asked.open_files), &support.open_files),
+        ("memory", asked.memory.map(shown_size), &support.memory),
     ];
     let mut parts = Vec::new();
     let mut checks = Vec::new();
-    for (what, limit, shown, enforcement, scope) in rows {
-        let Some(shown) = shown else {
+    for (what, limit, enforcement) in rows {
+        let Some(limit) = limit else {
             parts.push(format!("{what}: no limit"));
             continue;
         };
-        parts.push(format!("{what}: {shown} by {}", enforcement.by));
-        let is_default = what == "processes" && limit == Some(Resources::PROCESSES);
-        let problem = match (enforcement.by, scope) {
-            _ if is_default => None,
-            (Enforcer::Nothing, _) => Some("is not enforced here"),
-            (Enforcer::Rlimit, LimitScope::Tree) => {
-                Some("does not apply to all of its processes here")
+        parts.push(format!("{what}: {limit} by {}", enforcement.by));
+        let problem = match enforcement.by {
+            _ if what == "processes" && asked.processes == Some(Resources::PROCESSES) => continue,
+            Enforcer::Nothing => "is not enforced here",
+            // A limit of open files is one of each process.
+            Enforcer::Rlimit if what != "open files" => {
+                "does not apply to all of its processes here"
             }
-            _ => None,
+            _ => continue,
         };
-        if let Some(problem) = problem {
-            let check = Check::new(
-                CheckCode::LimitsWeaker,
-                format!("the limit of {what} {problem}"),
-            );
-            checks.push(match &enforcement.not_better {
-                Some(why) => check.detail(why),
-                None => check,
-            });
-        }
+        let check = Check::new(
+            CheckCode::LimitsWeaker,
+            format!("the limit of {what} {problem}"),
+        );
+        checks.push(match &enforcement.not_better {
+            Some(why) => check.detail(why),
+            None => check,
+        });
     }
     checks.insert(0, Check::new(CheckCode::LimitsEnforced, parts.join(", ")));
     checks
-}
-
-/// Scope of a limit.
-#[derive(Clone, Copy)]
-enum LimitScope {
-    Tree,
-    Process,
 }
 
 /// Returns the image of the agent's container.

@@ -1,10 +1,15 @@
 //! Layout of the screen: totals, agents with their verdicts, sessions, keys.
 
+use std::io;
+
+use anstream::println;
 use ratatui_core::{
     buffer::Buffer,
-    layout::Rect,
+    layout::{
+        HorizontalAlignment::{self, Left, Right},
+        Rect,
+    },
     style::{Color, Modifier, Style},
-    text::Span,
 };
 use trunkline_protocol::{AgentEntry, HealthEntry, Liveness, SessionActivity, Severity};
 
@@ -13,7 +18,10 @@ use super::{
     state::{ScreenMode, SessionRow, State, severity},
     transcript::Transcript,
 };
-use crate::terminal::{one_line, shown, wrapped};
+use crate::{
+    command::table::List,
+    terminal::{cut, one_line, shown, text_width, wrapped},
+};
 
 /// Width from which wide columns are shown, in columns.
 const WIDE: u16 = 120;
@@ -28,6 +36,9 @@ const TITLE: Style = Style::new()
     .add_modifier(Modifier::BOLD)
     .add_modifier(Modifier::REVERSED);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
+const CARE: Style = Style::new().fg(Color::Yellow);
+const GREEN: Style = Style::new().fg(Color::Green);
+const CYAN: Style = Style::new().fg(Color::Cyan);
 const HEAD: Style = DIM.add_modifier(Modifier::UNDERLINED);
 const SORTED_HEAD: Style = BOLD.add_modifier(Modifier::UNDERLINED);
 
@@ -48,66 +59,46 @@ const SHOWN_KEYS: usize = 7;
 const SORT: usize = 3;
 const FILTER: usize = 4;
 
-/// Column of a table, with its widths in a wide and in a narrow window. A width of 0 fills the rest
-/// of the line.
-struct TableColumn {
-    title: &'static str,
-    wide: u16,
-    /// `None` if only a wide window has the column.
-    narrow: Option<u16>,
-    is_right: bool,
-}
+/// Column of a table: title, widths in a wide and in a narrow window, alignment.
+type TableColumn = (&'static str, u16, u16, HorizontalAlignment);
 
-const fn left(title: &'static str, wide: u16, narrow: Option<u16>) -> TableColumn {
-    TableColumn {
-        title,
-        wide,
-        narrow,
-        is_right: false,
-    }
-}
-
-const fn right(title: &'static str, wide: u16, narrow: Option<u16>) -> TableColumn {
-    TableColumn {
-        is_right: true,
-        ..left(title, wide, narrow)
-    }
-}
+/// Width of a column that fills the rest of the line.
+const REST: u16 = u16::MAX;
 
 const AGENT_COLUMNS: [TableColumn; 17] = [
-    left("AGENT", 14, Some(12)),
-    left("LIFE", 11, Some(11)),
-    right("PID", 8, None),
-    right("UP", 7, Some(6)),
-    right("SILENT", 7, None),
-    right("SESS", 5, Some(5)),
-    right("TURNS", 5, Some(5)),
-    right("ASKS", 5, None),
-    right("LINES/S", 8, None),
-    right("IN/S", 6, Some(6)),
-    right("OUT/S", 6, Some(6)),
-    right("QUEUE", 6, Some(6)),
-    right("STARTS", 6, Some(6)),
-    right("NOISE", 5, Some(5)),
-    right("LATE", 5, None),
-    right("BAD", 5, None),
-    left("LAST END", 0, None),
+    ("AGENT", 14, 12, Left),
+    ("LIFE", 11, 11, Left),
+    ("PID", 8, 0, Right),
+    ("UP", 7, 6, Right),
+    ("SILENT", 7, 0, Right),
+    ("SESS", 5, 5, Right),
+    ("TURNS", 5, 5, Right),
+    ("ASKS", 5, 0, Right),
+    ("LINES/S", 8, 0, Right),
+    ("IN/S", 6, 6, Right),
+    ("OUT/S", 6, 6, Right),
+    ("QUEUE", 6, 6, Right),
+    ("STARTS", 6, 6, Right),
+    ("NOISE", 5, 5, Right),
+    ("LATE", 5, 0, Right),
+    ("BAD", 5, 0, Right),
+    ("LAST END", REST, 0, Left),
 ];
 
 const SESSION_COLUMNS: [TableColumn; 13] = [
-    left("SESSION", 36, Some(12)),
-    left("AGENT", 14, Some(8)),
-    left("STATE", 10, Some(9)),
-    right("AGE", 7, None),
-    right("TURN", 7, Some(6)),
-    right("SILENT", 7, Some(6)),
-    right("INPUTS", 6, None),
-    right("ASKS", 4, None),
-    right("UNREAD", 6, Some(6)),
-    right("IN/S", 6, Some(6)),
-    right("IN", 6, None),
-    right("OUT", 6, None),
-    left("TITLE", 0, Some(0)),
+    ("SESSION", 36, 12, Left),
+    ("AGENT", 14, 8, Left),
+    ("STATE", 10, 9, Left),
+    ("AGE", 7, 0, Right),
+    ("TURN", 7, 6, Right),
+    ("SILENT", 7, 6, Right),
+    ("INPUTS", 6, 0, Right),
+    ("ASKS", 4, 0, Right),
+    ("UNREAD", 6, 6, Right),
+    ("IN/S", 6, 6, Right),
+    ("IN", 6, 0, Right),
+    ("OUT", 6, 0, Right),
+    ("TITLE", REST, REST, Left),
 ];
 
 /// Draws the screen.
@@ -135,6 +126,45 @@ pub(super) fn draw(state: &mut State, area: Rect, buffer: &mut Buffer) {
     }
 }
 
+/// Prints the columns of a narrow window as tables, and the verdict on each agent.
+pub(super) fn print_tables(state: &State) -> io::Result<()> {
+    let mut list = table(&AGENT_COLUMNS, &["VERDICT"]);
+    for agent in &state.agents {
+        let verdict = agent.health.as_ref().and_then(|it| it.verdict.as_deref());
+        let cells = narrow(&AGENT_COLUMNS, agent_cells(agent)).map(|(text, _)| text);
+        list.push(cells.chain([one_line(verdict.unwrap_or("-"))]));
+    }
+    list.print()?;
+    if state.rows.is_empty() {
+        return Ok(());
+    }
+    println!();
+    let mut list = table(&SESSION_COLUMNS, &[]);
+    for row in &state.rows {
+        list.push(narrow(&SESSION_COLUMNS, session_cells(row)).map(|(text, _)| text));
+    }
+    list.print()
+}
+
+fn table<const N: usize>(columns: &[TableColumn; N], more: &[&'static str]) -> List {
+    let headings = narrow(columns, columns.map(|column| column.0));
+    let optional = &[
+        "NOISE", "STARTS", "IN/S", "OUT/S", "QUEUE", "UNREAD", "SILENT",
+    ];
+    List::new(
+        headings.chain(more.iter().copied()).collect::<Vec<_>>(),
+        optional,
+    )
+}
+
+/// Returns the items of the columns that a narrow window has.
+fn narrow<T, const N: usize>(columns: &[TableColumn; N], items: [T; N]) -> impl Iterator<Item = T> {
+    let columns = columns.iter().zip(items);
+    columns
+        .filter(|(column, _)| column.2 > 0)
+        .map(|(_, item)| item)
+}
+
 /// Returns one line of an area.
 fn line(area: Rect, at: u16) -> Rect {
     Rect {
@@ -159,10 +189,9 @@ fn header(state: &State, area: Rect, buffer: &mut Buffer) {
     let agents = state.agents.len() as u64;
     let right = if state.is_connected {
         format!(
-            "{} · {} · {} ",
+            "{} · {} · {turns} running ",
             number(agents, "agent"),
-            number(sessions, "session"),
-            running(turns)
+            number(sessions, "session")
         )
     } else {
         "NO HOST ".to_owned()
@@ -191,33 +220,14 @@ fn number(number: u64, what: &str) -> String {
     format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }
 
-fn running(turns: u64) -> String {
-    format!(
-        "{} run{}",
-        number(turns, "turn"),
-        if turns == 1 { "s" } else { "" }
-    )
-}
-
-/// Level of detail for each agent.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Detail {
-    /// The whole verdict and the end of stderr.
-    Full,
-    /// The verdict.
-    Some,
-    /// The verdict, if it reports a problem.
-    Least,
-}
-
-/// Returns the lines below the figures of an agent.
-fn below(agent: &AgentEntry, detail: Detail, columns: u16) -> Vec<(String, Style)> {
+/// Returns the lines below the figures of an agent, with one of three levels of detail: the verdict
+/// and the end of stderr; the verdict; the verdict if it reports a problem.
+fn below(agent: &AgentEntry, detail: usize, columns: u16) -> Vec<(String, Style)> {
     let mut lines = verdict(agent, usize::from(columns.saturating_sub(4)));
     match detail {
-        Detail::Full => lines.extend(stderr(agent.health.as_ref(), columns >= WIDE)),
-        Detail::Some => {}
-        Detail::Least if severity(agent) < Severity::Warning => lines.clear(),
-        Detail::Least => {}
+        0 => lines.extend(stderr(agent.health.as_ref(), columns >= WIDE)),
+        2 if severity(agent) < Severity::Warning => lines.clear(),
+        _ => {}
     }
     lines
 }
@@ -232,18 +242,12 @@ fn agents(state: &State, area: Rect, buffer: &mut Buffer) -> u16 {
     let most = (area.height * 2 / 5)
         .max(area.height.saturating_sub(rows))
         .max(3);
-    let lines_at = |detail| {
-        let lines = state
-            .agents
-            .iter()
-            .map(|agent| 1 + below(agent, detail, area.width).len());
-        lines.sum::<usize>() + 2
+    let fits = |detail: &usize| {
+        let agents = state.agents.iter();
+        let lines = agents.map(|agent| 1 + below(agent, *detail, area.width).len());
+        lines.sum::<usize>() + 2 <= usize::from(most)
     };
-    let fits = |detail: &Detail| lines_at(*detail) <= usize::from(most);
-    let detail = [Detail::Full, Detail::Some]
-        .into_iter()
-        .find(fits)
-        .unwrap_or(Detail::Least);
+    let detail = (0..2).find(fits).unwrap_or(2);
     let mut used = 1;
     for (place, agent) in state.agents.iter().enumerate() {
         let more = below(agent, detail, area.width);
@@ -306,16 +310,9 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
         None => ("-", DIM),
     };
     // Other counts than 0 are failures.
-    let fault = |name: &str| {
-        let faults = counted(name).unwrap_or(0);
-        (
-            if faults == 0 {
-                "·".to_owned()
-            } else {
-                count(faults)
-            },
-            if faults == 0 { DIM } else { care() },
-        )
+    let fault = |name: &str| match counted(name) {
+        None | Some(0) => ("·".to_owned(), DIM),
+        Some(faults) => (count(faults), CARE),
     };
     let waits = health.queued_bytes.unwrap_or(0);
     let has_started = health.pid.is_some() || health.last_end.is_some();
@@ -334,7 +331,7 @@ fn agent_cells(agent: &AgentEntry) -> [(String, Style); AGENT_COLUMNS.len()] {
         (flow(health.bytes_out_rate), PLAIN),
         (
             flow(Some(waits)),
-            if waits < 1 << 20 { PLAIN } else { care() },
+            if waits < 1 << 20 { PLAIN } else { CARE },
         ),
         (count(starts), PLAIN),
         fault("noise"),
@@ -355,8 +352,8 @@ fn verdict(agent: &AgentEntry, room: usize) -> Vec<(String, Style)> {
     };
     let (mark, style) = match severity(agent) {
         Severity::Ok => ("✓", DIM),
-        Severity::Note => ("•", Style::new().fg(Color::Cyan)),
-        Severity::Warning => ("!", care()),
+        Severity::Note => ("•", CYAN),
+        Severity::Warning => ("!", CARE),
         Severity::Error => (
             "✗",
             Style::new().fg(Color::Red).add_modifier(Modifier::BOLD),
@@ -382,15 +379,11 @@ fn stderr(health: Option<&HealthEntry>, is_wide: bool) -> Option<(String, Style)
     (!text.is_empty()).then(|| (format!("stderr: {}", text.join(" ⏎ ")), DIM))
 }
 
-fn care() -> Style {
-    Style::new().fg(Color::Yellow)
-}
-
 fn life_style(life: Liveness) -> Style {
     match life {
-        Liveness::Progressing => Style::new().fg(Color::Green),
-        Liveness::Answering => Style::new().fg(Color::Cyan),
-        Liveness::Suspected => care(),
+        Liveness::Progressing => GREEN,
+        Liveness::Answering => CYAN,
+        Liveness::Suspected => CARE,
         Liveness::Alive | Liveness::Starting => PLAIN,
         Liveness::Down => DIM,
     }
@@ -432,16 +425,16 @@ fn session_cells(row: &SessionRow) -> [(String, Style); SESSION_COLUMNS.len()] {
     let session = &row.session;
     let asks = session.requests.unwrap_or(0);
     let state = match session.state {
-        Some(SessionActivity::Running) if asks > 0 => ("asks", care()),
-        Some(SessionActivity::Running) => ("running", Style::new().fg(Color::Green)),
-        Some(SessionActivity::Stopping) => ("stopping", care()),
+        Some(SessionActivity::Running) if asks > 0 => ("asks", CARE),
+        Some(SessionActivity::Running) => ("running", GREEN),
+        Some(SessionActivity::Stopping) => ("stopping", CARE),
         Some(state) => (state.as_str(), DIM),
         None => ("-", DIM),
     };
     let unread = session.unread_bytes.unwrap_or(0);
-    let unread_style = if unread < 256 << 10 { PLAIN } else { care() };
+    let unread_style = if unread < 256 << 10 { PLAIN } else { CARE };
     let silent_style = if session.silent_ms.is_some_and(|ms| ms > 60_000) {
-        care()
+        CARE
     } else {
         PLAIN
     };
@@ -469,10 +462,10 @@ fn session_cells(row: &SessionRow) -> [(String, Style); SESSION_COLUMNS.len()] {
 fn head(columns: &[TableColumn], area: Rect, sorted_by: Option<&str>, buffer: &mut Buffer) {
     let cells: Vec<_> = columns
         .iter()
-        .map(|column| {
-            let is_sorted = sorted_by.is_some_and(|name| column.title.eq_ignore_ascii_case(name));
+        .map(|(title, ..)| {
+            let is_sorted = sorted_by.is_some_and(|name| title.eq_ignore_ascii_case(name));
             let style = if is_sorted { SORTED_HEAD } else { HEAD };
-            (column.title.to_owned(), style)
+            ((*title).to_owned(), style)
         })
         .collect();
     row(columns, &cells, area, HEAD, buffer);
@@ -492,22 +485,16 @@ fn row(
     buffer.set_style(area, base);
     let end = area.right().saturating_sub(1);
     let mut x = area.x + 1;
-    for (column, (text, style)) in columns.iter().zip(cells) {
-        let is_wide = area.width >= WIDE;
-        let Some(most) = (if is_wide {
-            Some(column.wide)
-        } else {
-            column.narrow
-        }) else {
+    for ((_, wide, narrow, alignment), (text, style)) in columns.iter().zip(cells) {
+        let most = if area.width >= WIDE { *wide } else { *narrow };
+        if most == 0 {
             continue;
-        };
-        let room = end.saturating_sub(x);
-        let room = if most == 0 { room } else { most.min(room) };
-        let text = cut(text, room);
-        let indent = if column.is_right {
-            room.saturating_sub(width(&text))
-        } else {
-            0
+        }
+        let room = most.min(end.saturating_sub(x));
+        let text = cut(text, room.into());
+        let indent = match alignment {
+            Right => room.saturating_sub(width(&text)),
+            _ => 0,
         };
         let style = if base == CHOSEN {
             base
@@ -527,11 +514,11 @@ fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
         )),
         ScreenMode::Confirm(id) => Some((
             format!("stop the running turn of {}?  y / n", one_line(id)),
-            care().add_modifier(Modifier::BOLD),
+            CARE.add_modifier(Modifier::BOLD),
         )),
         _ if !state.is_connected => Some((
             "the host has ended; waiting for another one   q quit".to_owned(),
-            care(),
+            CARE,
         )),
         _ => state.note.as_ref().map(|note| (one_line(note), PLAIN)),
     };
@@ -539,7 +526,10 @@ fn footer(state: &State, area: Rect, buffer: &mut Buffer) {
         Some((text, style)) => put(buffer, area, 1, &text, style),
         None => {
             let sort = format!("sort: {}", state.sort.name());
-            let filter = format!("filter: {}", cut(&one_line(&state.filter), area.width / 5));
+            let filter = format!(
+                "filter: {}",
+                cut(&one_line(&state.filter), usize::from(area.width / 5))
+            );
             let mut shown = [("", ""); SHOWN_KEYS];
             shown.copy_from_slice(&KEYS[..SHOWN_KEYS]);
             shown[SORT].1 = &sort;
@@ -638,7 +628,7 @@ fn pieces(line: &str, room: usize) -> Vec<String> {
     let mut used = 0;
     // A tab has no width in the buffer.
     for char in line.replace('\t', "    ").chars() {
-        let wide = usize::from(width(char.encode_utf8(&mut [0; 4])));
+        let wide = text_width(char.encode_utf8(&mut [0; 4]));
         if used + wide > room.max(1) {
             pieces.push(String::new());
             used = 0;
@@ -655,33 +645,18 @@ fn pieces(line: &str, room: usize) -> Vec<String> {
 fn put(buffer: &mut Buffer, area: Rect, at: u16, text: &str, style: Style) {
     let room = area.width.saturating_sub(at);
     if area.bottom() <= buffer.area.bottom() && room > 0 {
-        buffer.set_stringn(area.x + at, area.y, cut(text, room), room.into(), style);
+        buffer.set_stringn(
+            area.x + at,
+            area.y,
+            cut(text, room.into()),
+            room.into(),
+            style,
+        );
     }
 }
 
 fn width(text: &str) -> u16 {
-    u16::try_from(Span::raw(text).width()).unwrap_or(u16::MAX)
-}
-
-/// Returns the text, or its beginning with `…` if it is too long.
-fn cut(text: &str, room: u16) -> String {
-    if width(text) <= room {
-        return text.to_owned();
-    }
-    let mut cut = String::new();
-    let mut used = 0;
-    for char in text.chars() {
-        let wide = width(char.encode_utf8(&mut [0; 4]));
-        if used + wide + 1 > room {
-            break;
-        }
-        used += wide;
-        cut.push(char);
-    }
-    if room > 0 {
-        cut.push('…');
-    }
-    cut
+    u16::try_from(text_width(text)).unwrap_or(u16::MAX)
 }
 
 #[cfg(test)]

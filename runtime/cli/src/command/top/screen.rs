@@ -1,15 +1,15 @@
-//! Terminal in raw mode with the alternate screen. It is restored when [`Screen`] is dropped, and
-//! before the message of a panic.
+//! Terminal with the alternate screen, which is left when [`Screen`] is dropped and before the message
+//! of a panic.
 
 use std::{
-    collections::VecDeque,
     fmt::Write as _,
-    io::{self, IsTerminal, PipeWriter, Write},
-    os::fd::OwnedFd,
+    io::{self, IsTerminal, Write},
     panic,
-    sync::{Mutex, Once, PoisonError},
+    sync::{
+        Once,
+        atomic::{AtomicBool, Ordering},
+    },
     thread,
-    time::Duration,
 };
 
 use ratatui_core::{
@@ -19,35 +19,27 @@ use ratatui_core::{
     style::{Color, Modifier},
     terminal::Terminal,
 };
-use rustix::{
-    event::{PollFd, PollFlags, poll},
-    termios::{OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetwinsize, tcsetattr},
-};
-use tokio::{sync::mpsc, time::timeout};
+use rustix::termios::tcgetwinsize;
+use tokio::sync::mpsc;
 
-use super::keys::{Key, KeyParser};
+use super::keys::Key;
+use crate::terminal::{Keys, Settings};
 
 /// Alternate screen, hidden cursor, no line wrapping.
 const ENTER: &str = "\x1b[?1049h\x1b[?25l\x1b[?7l";
 const LEAVE: &str = "\x1b[?7h\x1b[?25h\x1b[?1049l";
 
-/// Capacity of the queue of terminal reads.
-const TYPED: usize = 16;
+/// Capacity of the queue of keys.
+const MAX_QUEUED_KEYS: usize = 16;
 
-/// Timeout for the rest of a key sequence, for slow connections.
-const SEQUENCE: Duration = Duration::from_millis(50);
+/// True while the alternate screen is shown.
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
-/// Original settings of the terminal during raw mode.
-static BEFORE: Mutex<Option<(OwnedFd, Termios)>> = Mutex::new(None);
-
-/// The terminal in raw mode.
+/// The terminal, whose keys are read one by one.
 pub(super) struct Screen {
     pub(super) terminal: Terminal<TerminalBackend>,
-    typed: mpsc::Receiver<Vec<u8>>,
-    keys: KeyParser,
-    waiting: VecDeque<Key>,
-    /// Ends the reading thread when dropped.
-    _open: PipeWriter,
+    keys: mpsc::Receiver<Key>,
+    _settings: Settings,
 }
 
 impl Screen {
@@ -56,39 +48,35 @@ impl Screen {
         io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
-    /// Switches the terminal on stdin and stdout to raw mode. Requires a tokio runtime.
+    /// Shows the alternate screen. A thread reads the keys until the program ends.
     ///
     /// # Errors
-    /// There is no terminal.
+    /// This program is not in the foreground of a terminal.
     pub(super) fn enter() -> io::Result<Self> {
-        let input = rustix::io::dup(rustix::stdio::stdin())?;
-        let before = tcgetattr(&input)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        // Reads return at once; another call waits for input.
-        raw.special_codes[SpecialCodeIndex::VMIN] = 0;
-        raw.special_codes[SpecialCodeIndex::VTIME] = 0;
-        let kept = rustix::io::dup(&input)?;
-        *BEFORE.lock().unwrap_or_else(PoisonError::into_inner) = Some((kept, before));
-        give_back_before_a_panic_speaks();
-        let taken = (|| {
-            tcsetattr(&input, OptionalActions::Now, &raw)?;
-            write_out(ENTER.as_bytes())?;
-            let terminal =
-                Terminal::new(TerminalBackend::new(std::env::var_os("NO_COLOR").is_none()))?;
-            let (typed, _open) = read(input)?;
-            Ok(Self {
-                terminal,
-                typed,
-                keys: KeyParser::default(),
-                waiting: VecDeque::new(),
-                _open,
-            })
-        })();
-        if taken.is_err() {
-            give_back();
-        }
-        taken
+        let (_settings, mut reader) = Keys::of_stdin().ok_or_else(|| {
+            io::Error::other("this program is not in the foreground of a terminal")
+        })?;
+        leave_before_panics();
+        IS_SHOWN.store(true, Ordering::Relaxed);
+        write_out(ENTER.as_bytes()).inspect_err(|_| leave())?;
+        let has_colours = std::env::var_os("NO_COLOR").is_none();
+        let (send, keys) = mpsc::channel(MAX_QUEUED_KEYS);
+        let screen = Self {
+            terminal: Terminal::new(TerminalBackend::new(has_colours)).inspect_err(|_| leave())?,
+            keys,
+            _settings,
+        };
+        let read = move || {
+            while let Ok(Some(text)) = reader.next() {
+                if let Some(key) = Key::parse(&text)
+                    && send.blocking_send(key).is_err()
+                {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("keys".to_owned()).spawn(read)?;
+        Ok(screen)
     }
 
     /// Waits for the next key. `None` when the terminal is closed.
@@ -96,84 +84,32 @@ impl Screen {
     /// # Cancel safety
     /// Loses no key.
     pub(super) async fn key(&mut self) -> Option<Key> {
-        loop {
-            if let Some(key) = self.waiting.pop_front() {
-                return Some(key);
-            }
-            let typed = if self.keys.is_in_sequence() {
-                timeout(SEQUENCE, self.typed.recv()).await
-            } else {
-                Ok(self.typed.recv().await)
-            };
-            match typed {
-                Ok(typed) => self.waiting.extend(self.keys.parse(&typed?)),
-                Err(_) => self.waiting.extend(self.keys.give_up()),
-            }
-        }
+        self.keys.recv().await
     }
-}
-
-/// Reads the terminal in its own thread, until the writer is dropped or the terminal is closed.
-fn read(input: OwnedFd) -> io::Result<(mpsc::Receiver<Vec<u8>>, PipeWriter)> {
-    let (closed, open) = io::pipe()?;
-    let (send, typed) = mpsc::channel(TYPED);
-    let reader = move || {
-        let mut chunk = [0; 256];
-        loop {
-            let mut ready = [
-                PollFd::new(&input, PollFlags::IN),
-                PollFd::new(&closed, PollFlags::IN),
-            ];
-            match poll(&mut ready, None) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(_) => return,
-            }
-            let is_gone = |flags: PollFlags| {
-                flags.intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL)
-            };
-            if !ready[1].revents().is_empty() || is_gone(ready[0].revents()) {
-                return;
-            }
-            match rustix::io::read(&input, &mut chunk) {
-                Ok(0) | Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-                Ok(bytes) => match send.blocking_send(chunk[..bytes].to_vec()) {
-                    Ok(()) => {}
-                    Err(_) => return,
-                },
-                Err(_) => return,
-            }
-        }
-    };
-    thread::Builder::new()
-        .name("keys".to_owned())
-        .spawn(reader)?;
-    Ok((typed, open))
 }
 
 impl Drop for Screen {
     fn drop(&mut self) {
-        give_back();
+        leave();
     }
 }
 
-/// Restores the terminal, once.
-fn give_back() {
-    let before = BEFORE.lock().unwrap_or_else(PoisonError::into_inner).take();
-    if let Some((terminal, before)) = before {
+/// Leaves the alternate screen, once.
+fn leave() {
+    if IS_SHOWN.swap(false, Ordering::Relaxed) {
         // Ignored: the terminal is closed.
         let _ = write_out(LEAVE.as_bytes());
-        let _ = tcsetattr(terminal, OptionalActions::Now, &before);
     }
 }
 
-/// Restores the terminal before a panic's message, which the alternate screen would hide.
-fn give_back_before_a_panic_speaks() {
+/// Leaves the alternate screen before a panic's message, which it would hide.
+fn leave_before_panics() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let speak = panic::take_hook();
+        let report = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
-            give_back();
-            speak(panic);
+            leave();
+            report(panic);
         }));
     });
 }

@@ -83,15 +83,17 @@ pub(super) enum KeyAction {
 }
 
 impl SessionOrder {
+    const ALL: [Self; 6] = [
+        Self::Turn,
+        Self::Silent,
+        Self::Unread,
+        Self::Rate,
+        Self::Agent,
+        Self::Id,
+    ];
+
     const fn next(self) -> Self {
-        match self {
-            Self::Turn => Self::Silent,
-            Self::Silent => Self::Unread,
-            Self::Unread => Self::Rate,
-            Self::Rate => Self::Agent,
-            Self::Agent => Self::Id,
-            Self::Id => Self::Turn,
-        }
+        Self::ALL[(self as usize + 1) % Self::ALL.len()]
     }
 
     /// Returns the name of the sort column.
@@ -213,34 +215,29 @@ impl State {
             .filter(|row| row.passes(&filter))
             .cloned()
             .collect();
-        let by_id = |row: &SessionRow| row.session.id.clone();
-        match self.sort {
-            SessionOrder::Turn => self.rows.sort_by_cached_key(|row| {
-                (
-                    !row.runs(),
-                    Reverse(row.session.turn_ms),
-                    row.session.age_ms,
-                    by_id(row),
-                )
-            }),
-            SessionOrder::Silent => self
-                .rows
-                .sort_by_cached_key(|row| (Reverse(row.session.silent_ms), by_id(row))),
-            SessionOrder::Unread => self
-                .rows
-                .sort_by_cached_key(|row| (Reverse(row.session.unread_bytes), by_id(row))),
-            SessionOrder::Rate => self
-                .rows
-                .sort_by_cached_key(|row| (Reverse(row.rate), by_id(row))),
-            SessionOrder::Agent => self
-                .rows
-                .sort_by_cached_key(|row| (row.session.agent_id.clone(), by_id(row))),
-            SessionOrder::Id => self.rows.sort_by_cached_key(by_id),
-        }
+        self.rows.sort_by_cached_key(|row| {
+            let session = &row.session;
+            let is_turn = self.sort == SessionOrder::Turn;
+            let figure = match self.sort {
+                SessionOrder::Turn => session.turn_ms,
+                SessionOrder::Silent => session.silent_ms,
+                SessionOrder::Unread => session.unread_bytes,
+                SessionOrder::Rate => row.rate,
+                SessionOrder::Agent | SessionOrder::Id => None,
+            };
+            let agent = (self.sort == SessionOrder::Agent).then(|| session.agent_id.clone());
+            let age = session.age_ms.filter(|_| is_turn);
+            (
+                is_turn && !row.runs(),
+                Reverse(figure),
+                age,
+                agent,
+                session.id.clone(),
+            )
+        });
         let is_there = |id: &String| self.rows.iter().any(|row| row.session.id == *id);
         if !self.selected.as_ref().is_some_and(is_there) {
-            let place = place.unwrap_or(0).min(self.rows.len().saturating_sub(1));
-            self.selected = self.rows.get(place).map(by_id);
+            self.select(place.unwrap_or(0));
         }
     }
 

@@ -176,24 +176,10 @@ impl UsageTotal {
     }
 
     fn add(&mut self, part: &ModelPart) {
-        let Tokens {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-        } = part.usage;
-        let tokens = &mut self.tokens;
-        for (sum, number) in [
-            (&mut tokens.input_tokens, input_tokens),
-            (&mut tokens.output_tokens, output_tokens),
-            (&mut tokens.total_tokens, total_tokens),
-            (&mut tokens.cache_read_tokens, cache_read_tokens),
-            (&mut tokens.cache_write_tokens, cache_write_tokens),
-            (&mut tokens.reasoning_tokens, reasoning_tokens),
-        ] {
-            if let Some(number) = number {
+        let mut tokens = part.usage;
+        let sums = numbers(&mut self.tokens).into_iter();
+        for ((_, sum), (_, number)) in sums.zip(numbers(&mut tokens)) {
+            if let Some(number) = *number {
                 *sum = Some(sum.unwrap_or_default().saturating_add(number));
             }
         }
@@ -203,28 +189,30 @@ impl UsageTotal {
     }
 
     fn json(&self) -> Value {
-        let Tokens {
-            input_tokens,
-            output_tokens,
-            total_tokens,
-            cache_read_tokens,
-            cache_write_tokens,
-            reasoning_tokens,
-        } = self.tokens;
-        json!({
+        let mut json = json!({
             "turns": self.turns,
             "unknown_turns": self.unknown_turns,
             "unpriced_turns": self.unpriced_turns,
-            "input_tokens": input_tokens,
-            "output_tokens": output_tokens,
-            "total_tokens": total_tokens,
-            "cache_read_tokens": cache_read_tokens,
-            "cache_write_tokens": cache_write_tokens,
-            "reasoning_tokens": reasoning_tokens,
             "cost_usd": self.cost_usd,
             "estimated": self.estimated,
-        })
+        });
+        for (name, number) in numbers(&mut { self.tokens }) {
+            json[name] = (*number).into();
+        }
+        json
     }
+}
+
+/// Returns the numbers of tokens with their names.
+fn numbers(tokens: &mut Tokens) -> [(&'static str, &mut Option<u64>); 6] {
+    [
+        ("input_tokens", &mut tokens.input_tokens),
+        ("output_tokens", &mut tokens.output_tokens),
+        ("total_tokens", &mut tokens.total_tokens),
+        ("cache_read_tokens", &mut tokens.cache_read_tokens),
+        ("cache_write_tokens", &mut tokens.cache_write_tokens),
+        ("reasoning_tokens", &mut tokens.reasoning_tokens),
+    ]
 }
 
 /// Estimates the cost of a turn without a cost from its tokens, for models with known prices.

@@ -57,8 +57,8 @@ impl Show {
             show: self,
             lines: Lines::default(),
             out: anstream::stdout().lock(),
-            has_record: false,
-            has_line: false,
+            records: 0,
+            unreadable: 0,
         };
         loop {
             let file = open(&self.file)?;
@@ -110,32 +110,28 @@ struct Printer<'a, W> {
     show: &'a Show,
     lines: Lines,
     out: W,
-    has_record: bool,
-    has_line: bool,
+    records: u64,
+    unreadable: u64,
 }
 
 impl<W: Write> Printer<'_, W> {
     /// Returns the result of the command, after the whole log.
     fn end(mut self) -> CommandResult {
-        let file = self.show.file.display();
         self.out.flush()?;
-        match (self.has_record, self.has_line) {
-            (false, true) => {
-                Err(CliError::usage(anyhow!("{file} is not a wire log")).next(USE_WIRE_LOG))
-            }
-            (false, false) => {
-                eprintln!(" note: {file} is empty");
-                Ok(exit::OK)
-            }
-            (true, _) => Ok(exit::OK),
+        let file = self.show.file.display();
+        if self.records == 0 && self.unreadable > 0 {
+            return Err(CliError::usage(anyhow!("{file} is not a wire log")).next(USE_WIRE_LOG));
         }
+        if self.records == 0 {
+            eprintln!(" note: {file} is empty");
+        }
+        Ok(exit::OK)
     }
 
     fn print(&mut self, entry: &Entry) -> io::Result<()> {
-        self.has_line = true;
-        self.has_record |= matches!(entry, Entry::Record(_));
         match entry {
             Entry::Record(record) => {
+                self.records += 1;
                 // A header has the time of the following records, even if it is not shown.
                 let time = self.lines.time(record);
                 match (self.is_wanted(record), self.show.json) {
@@ -144,12 +140,13 @@ impl<W: Write> Printer<'_, W> {
                     (true, false) => writeln!(self.out, "{}", self.lines.line(record)),
                 }
             }
-            Entry::Unreadable { line, reason, text } if self.show.json => {
-                let unreadable =
-                    json!({"ev": "unreadable", "line": line, "reason": reason, "text": text});
-                writeln!(self.out, "{unreadable}")
-            }
             Entry::Unreadable { line, reason, text } => {
+                self.unreadable += 1;
+                if self.show.json {
+                    let unreadable =
+                        json!({"ev": "unreadable", "line": line, "reason": reason, "text": text});
+                    return writeln!(self.out, "{unreadable}");
+                }
                 let bad = paint::BAD;
                 writeln!(
                     self.out,
@@ -190,11 +187,16 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
         RecordEvent::ToAgent {
             agent_process,
             text,
-        } => agent_line("to_agent", *agent_process, text),
-        RecordEvent::FromAgent {
+        }
+        | RecordEvent::FromAgent {
             agent_process,
             text,
-        } => agent_line("from_agent", *agent_process, text),
+        } => {
+            let is_to = matches!(record.event, RecordEvent::ToAgent { .. });
+            let mut members = line(if is_to { "to_agent" } else { "from_agent" }, text, None);
+            members["agent_process"] = (*agent_process).into();
+            members
+        }
         event => json!(event),
     };
     [head, members]
@@ -206,20 +208,12 @@ fn as_json(record: &Record, time: Option<&String>) -> Value {
         .collect()
 }
 
-/// Returns the members of a line between an adapter and an agent process.
-fn agent_line(kind: &str, agent_process: u32, text: &Text) -> Value {
-    let bytes = text.bytes();
-    let message = serde_json::from_slice::<Map<String, Value>>(&bytes).ok();
-    let said = message.is_none().then(|| String::from_utf8_lossy(&bytes));
-    let omitted = (text.omitted > 0).then_some(text.omitted);
-    json!({ "ev": kind, "agent_process": agent_process, "message": message, "text": said, "omitted": omitted })
-}
-
 /// Returns the members of a line; `from_host` is absent for lines outside the protocol.
 fn line(kind: &str, text: &Text, from_host: Option<bool>) -> Value {
     let bytes = text.bytes();
     let line = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-    let message = from_host.and_then(|_| serde_json::from_slice::<Map<String, Value>>(line).ok());
+    let parsed = serde_json::from_slice::<Map<String, Value>>(line).ok();
+    let message = parsed.filter(|_| kind != "stderr");
     let said = message.is_none().then(|| String::from_utf8_lossy(line));
     let is_whole = text.omitted == 0;
     let why = from_host
