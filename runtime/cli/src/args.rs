@@ -115,7 +115,7 @@ pub(crate) fn invalid_subcommand(error: &clap::Error) -> Option<&str> {
 fn with_groups(command: clap::Command) -> clap::Command {
     let bold = STYLES.get_header();
     let name_style = STYLES.get_literal();
-    let mut template = format!("{{about}}\n\n{{usage-heading}} {{usage}}\n");
+    let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
         let _ = writeln!(template, "\n{bold}{heading}:{bold:#}");
         for name in names {

@@ -22,7 +22,7 @@ Exit codes:
     2  the command line or the configuration is wrong
     3  the adapter could not be started, or its agent is not installed
   130  interrupted by Ctrl-C
-  143  told to end by a signal";
+  143  ended by SIGTERM or SIGHUP";
 
 #[cfg(test)]
 mod tests {

@@ -7,7 +7,7 @@ mod otel;
 use tracing_subscriber::{Layer, Registry};
 
 #[cfg(feature = "otel")]
-pub(crate) use self::otel::{adopt, end, start, tell};
+pub(crate) use self::otel::{adopt, end, start, warn_if_unused};
 
 /// Layer that exports spans as traces, beside the log.
 pub(crate) type Traces = Box<dyn Layer<Registry> + Send + Sync>;

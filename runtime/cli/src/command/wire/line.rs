@@ -74,8 +74,8 @@ impl Lines {
 
 /// Returns the mark of a record, and the text after the session.
 fn mark_and_text(event: &RecordEvent) -> (String, String) {
-    let (act, good, care, bad, dim) =
-        (paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM);
+    let [act, good, care, bad, dim] =
+        [paint::ACT, paint::GOOD, paint::CARE, paint::BAD, paint::DIM];
     let point = format!("{dim}·{dim:#}");
     match event {
         RecordEvent::Host { text } => (format!("{act}→{act:#}"), message(text, true)),

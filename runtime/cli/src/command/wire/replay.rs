@@ -158,7 +158,8 @@ impl AdapterDialogue {
     /// Sends the host's messages, in step with the answers. Returns the logged messages of the
     /// adapter.
     async fn play(&mut self, steps: &[ReplayStep]) -> Vec<Message> {
-        let (mut then, mut counts) = (Vec::new(), BTreeMap::<String, usize>::new());
+        let mut then = Vec::new();
+        let mut counts = BTreeMap::<String, usize>::new();
         for step in steps {
             match step {
                 ReplayStep::Adapter(message) => {
