@@ -111,7 +111,7 @@ pub use crate::system::ancestry::is_below_host;
 pub use crate::query::{QueryOutput, query};
 pub use crate::record::{FolderRecord, Swept, sweep};
 pub use crate::remove::remove_tree;
-pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates};
+pub use crate::search_path::{DEFAULT_PATH, candidates as program_candidates, is_executable};
 pub use crate::settle::settle;
 pub use crate::signal::Signal;
 pub use crate::spawn::spawn;

@@ -1,13 +1,12 @@
 //! The files of `/etc` that a bubblewrap has of its own: who the user is, and what `localhost` means.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
+use std::fs;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::SandboxError;
+use crate::wrap::write_new;
 
 /// The user's name inside.
 const NAME: &str = "agent";
@@ -48,18 +47,7 @@ pub(crate) fn write(private: &Path, user: (u32, u32), home: &OsStr) -> Result<Ow
         (&own.group, group(user.1).as_bytes()),
         (&own.hosts, HOSTS.as_bytes()),
     ] {
-        let write = || -> io::Result<()> {
-            OpenOptions::new()
-                .write(true)
-                .create_new(true)
-                .mode(0o644)
-                .open(path)?
-                .write_all(content)
-        };
-        write().map_err(|source| SandboxError::Write {
-            path: path.clone(),
-            source,
-        })?;
+        write_new(path, content, 0o644)?;
     }
     Ok(own)
 }

@@ -3,12 +3,10 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, accessat};
-
 use crate::grant::{Place, follow};
 use crate::view::View;
 use crate::{Inside, SandboxError};
-use trunkline_process::{DEFAULT_PATH, program_candidates};
+use trunkline_process::{DEFAULT_PATH, is_executable, program_candidates};
 
 /// Refuses a program that is not there inside, and names what has to be granted.
 ///
@@ -35,9 +33,7 @@ pub(crate) fn visible(view: &View, inside: &Inside<'_>) -> Result<(), SandboxErr
 /// Where a program is, if it is one that may be run.
 fn program(file: &Path) -> Option<Place> {
     let place = follow(file).ok()?;
-    let runs = place.real.is_file()
-        && accessat(CWD, &place.real, Access::EXEC_OK, AtFlags::EACCESS).is_ok();
-    runs.then_some(place)
+    is_executable(&place.real).then_some(place)
 }
 
 /// The folders that have to be granted so that the way to `file` exists inside.

@@ -145,20 +145,9 @@ fn probe(program: &Path) -> Result<Bubblewrap, SandboxError> {
             continue;
         }
         let mut args = isolation(disable_userns, &Network::None);
-        let view = [
-            "--uid",
-            "1000",
-            "--gid",
-            "1000",
-            "--ro-bind",
-            "/",
-            "/",
-            "--proc",
-            "/proc",
-            "--remount-ro",
-        ];
-        args.extend(view.map(OsString::from));
-        args.extend(["/proc", "--dev", "/dev", "--"].map(OsString::from));
+        let view =
+            "--uid 1000 --gid 1000 --ro-bind / / --proc /proc --remount-ro /proc --dev /dev --";
+        args.extend(view.split(' ').map(OsString::from));
         args.extend([program.as_os_str().to_owned(), "--version".into()]);
         match ask(program, &args) {
             Ok(_) => {

@@ -9,8 +9,9 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{Access, AtFlags, CWD, accessat};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+use trunkline_process::is_executable;
 
 use crate::SandboxError;
 
@@ -34,11 +35,7 @@ pub(crate) fn ask<A: AsRef<OsStr>>(program: &Path, args: &[A]) -> Result<String,
 /// The place of a tool, by the host's own `PATH`.
 pub(crate) fn find_tool(tool: &'static str) -> Result<PathBuf, SandboxError> {
     let path = env::var_os("PATH").unwrap_or_default();
-    let runs = |file: &PathBuf| {
-        file.is_absolute()
-            && file.is_file()
-            && accessat(CWD, file, Access::EXEC_OK, AtFlags::EACCESS).is_ok()
-    };
+    let runs = |file: &PathBuf| file.is_absolute() && is_executable(file);
     let found = env::split_paths(&path).map(|dir| dir.join(tool)).find(runs);
     found.ok_or(SandboxError::Tool { tool, path })
 }

@@ -1,7 +1,7 @@
 //! From a sandbox and what runs inside to one command line.
 
 use std::fs::OpenOptions;
-use std::io::{self, Write};
+use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -28,7 +28,7 @@ impl Isolation for Sandbox {
                     upstream: upstream(inside.label),
                     ..ProxyOptions::default()
                 };
-                let proxy = Proxy::start_with(&socket, allowed, inside.label, options)
+                let proxy = Proxy::start(&socket, allowed, inside.label, options)
                     .map_err(IsolationError::System)?;
                 (
                     Some(Outlet {
@@ -110,7 +110,11 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
         Backend::Podman { image, options } | Backend::Docker { image, options } => {
             let machine = container::Machine::read(sandbox.backend.program())?;
             if let Some(variables) = container::variables_file(inside)? {
-                write_secret(&container::variables_place(inside.private), &variables)?;
+                write_new(
+                    &container::variables_place(inside.private),
+                    &variables,
+                    0o600,
+                )?;
             }
             let run = container::Run {
                 backend: &sandbox.backend,
@@ -124,17 +128,14 @@ pub fn wrap(sandbox: &Sandbox, inside: &Inside<'_>) -> Result<CommandLine, Sandb
     }
 }
 
-/// Writes a file that only the host's user can read.
-fn write_secret(path: &Path, content: &[u8]) -> Result<(), SandboxError> {
-    let write = || -> io::Result<()> {
-        OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?
-            .write_all(content)
-    };
-    write().map_err(|source| SandboxError::Write {
+/// Creates a file with this mode.
+pub(crate) fn write_new(path: &Path, content: &[u8], mode: u32) -> Result<(), SandboxError> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true).mode(mode);
+    let written = options
+        .open(path)
+        .and_then(|mut file| file.write_all(content));
+    written.map_err(|source| SandboxError::Write {
         path: path.to_owned(),
         source,
     })

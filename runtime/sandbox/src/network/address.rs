@@ -1,83 +1,63 @@
-//! Ranges of addresses, and which addresses no one reaches by a name alone.
+//! Ranges of addresses, and the blocks of special-purpose addresses.
 
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::IpAddr;
+use std::sync::LazyLock;
+
+use ipnet::IpNet;
 
 use super::host::HostProblem;
 
-/// All addresses that share their first `length` bits with `first`; never an IPv4-mapped one.
+/// All addresses that share their first bits; never an IPv4-mapped range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Range {
-    first: IpAddr,
-    length: u8,
-}
+pub(crate) struct Range(IpNet);
 
 impl Range {
-    /// One address alone.
+    /// Creates the range of one address.
     pub(crate) fn of(address: IpAddr) -> Self {
-        let first = address.to_canonical();
-        Self {
-            first,
-            length: if first.is_ipv4() { 32 } else { 128 },
-        }
+        Self(address.to_canonical().into())
     }
 
-    /// Reads `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
-    ///
-    /// By hand: `ipnet` reads `010.0.0.0/8`, which is octal to others, and knows nothing of
-    /// IPv4-mapped ranges.
+    /// Parses `10.0.0.5`, `10.0.0.0/8` or `fd00::/8`.
     pub(crate) fn parse(text: &str) -> Result<Self, HostProblem> {
         let Some((address, length)) = text.split_once('/') else {
             return text.parse().map(Self::of).map_err(|_| HostProblem::Address);
         };
         let address: IpAddr = address.parse().map_err(|_| HostProblem::Address)?;
-        let all = if address.is_ipv4() { 32 } else { 128 };
-        let plain = length.len() <= 3 && length.bytes().all(|byte| byte.is_ascii_digit());
-        let length: u8 = plain
-            .then(|| length.parse().ok())
-            .flatten()
-            .ok_or(HostProblem::PrefixLength)?;
-        if length > all {
-            return Err(HostProblem::PrefixLength);
-        }
-        let range = match address {
-            IpAddr::V6(mapped) if length >= 96 && mapped.to_ipv4_mapped().is_some() => Self {
-                first: address.to_canonical(),
-                length: length - 96,
-            },
-            first => Self { first, length },
+        let plain = length.bytes().all(|byte| byte.is_ascii_digit());
+        let length: Option<u8> = plain.then(|| length.parse().ok()).flatten();
+        let length = length.ok_or(HostProblem::PrefixLength)?;
+        let range = match address.to_canonical() {
+            mapped @ IpAddr::V4(_) if address.is_ipv6() && length >= 96 => {
+                IpNet::new(mapped, length - 96)
+            }
+            _ => IpNet::new(address, length),
         };
-        if range.masked() == range.first {
-            Ok(range)
+        let range = range.map_err(|_| HostProblem::PrefixLength)?;
+        if range == range.trunc() {
+            Ok(Self(range))
         } else {
             Err(HostProblem::BitsBeyondPrefix)
         }
     }
 
-    /// Whether `address` (canonical) lies in it.
+    /// Returns true if it contains `address`, which is canonical.
     pub(crate) fn holds(self, address: IpAddr) -> bool {
-        self.first.is_ipv4() == address.is_ipv4()
-            && Self {
-                first: address,
-                ..self
-            }
-            .masked()
-                == self.first
+        self.0.contains(&address)
     }
 
-    /// Whether all of it lies in `other`.
+    /// Returns true if it is a part of `other`.
     pub(crate) fn is_within(self, other: Self) -> bool {
-        self.length >= other.length && other.holds(self.first)
+        other.0.contains(&self.0)
     }
 
-    /// Whether listing this range is meant to open `address`. A special-purpose address is opened
-    /// only by a range that lies wholly in its block: `0.0.0.0/0` is the public internet and not
-    /// the loopback.
+    /// Returns true if an entry with this range opens `address`. A special-purpose address is opened
+    /// only by a range within its block: `0.0.0.0/0` is the public internet and not the loopback.
     pub(crate) fn grants(self, address: IpAddr) -> bool {
         self.holds(address) && Block::of(address).is_none_or(|block| self.is_within(block.range))
     }
 
-    /// The range that grants what both grant.
+    /// Returns the range that grants what both grant.
     pub(crate) fn intersect(self, other: Self) -> Option<Self> {
         let (small, large) = if self.is_within(other) {
             (self, other)
@@ -92,33 +72,16 @@ impl Range {
     }
 
     pub(crate) fn is_ipv6(self) -> bool {
-        self.first.is_ipv6()
-    }
-
-    fn masked(self) -> IpAddr {
-        let cut = u32::from(self.length);
-        match self.first {
-            IpAddr::V4(address) => {
-                let mask = u32::MAX
-                    .checked_shl(32_u32.saturating_sub(cut))
-                    .unwrap_or(0);
-                Ipv4Addr::from_bits(address.to_bits() & mask).into()
-            }
-            IpAddr::V6(address) => {
-                let mask = u128::MAX
-                    .checked_shl(128_u32.saturating_sub(cut))
-                    .unwrap_or(0);
-                Ipv6Addr::from_bits(address.to_bits() & mask).into()
-            }
-        }
+        self.0.addr().is_ipv6()
     }
 }
 
 impl fmt::Display for Range {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (self.first, self.length) {
-            (IpAddr::V4(_), 32) | (IpAddr::V6(_), 128) => write!(f, "{}", self.first),
-            (first, length) => write!(f, "{first}/{length}"),
+        if self.0.prefix_len() == self.0.max_prefix_len() {
+            write!(f, "{}", self.0.addr())
+        } else {
+            write!(f, "{}", self.0)
         }
     }
 }
@@ -127,76 +90,63 @@ impl fmt::Display for Range {
 #[derive(Debug)]
 pub(crate) struct Block {
     range: Range,
-    /// What such an address is, as in "a loopback address".
+    /// Description of an address, as in "a loopback address".
     pub(crate) what: &'static str,
 }
 
 impl Block {
-    /// The block that `address` (canonical) lies in, the narrowest first; `None` for a public address.
+    /// Returns the narrowest block of `address`, which is canonical; `None` for a public address.
     pub(crate) fn of(address: IpAddr) -> Option<&'static Self> {
         SPECIAL.iter().find(|block| block.range.holds(address))
     }
 }
 
-const fn v4(a: u8, b: u8, c: u8, length: u8, what: &'static str) -> Block {
-    Block {
-        range: Range {
-            first: IpAddr::V4(Ipv4Addr::new(a, b, c, 0)),
-            length,
-        },
-        what,
-    }
-}
-
-const fn v6(first: [u16; 3], last: u16, length: u8, what: &'static str) -> Block {
-    let [a, b, c] = first;
-    Block {
-        range: Range {
-            first: IpAddr::V6(Ipv6Addr::new(a, b, c, 0, 0, 0, 0, last)),
-            length,
-        },
-        what,
-    }
-}
-
-/// Every block that is not public; of two that overlap, one lies in the other and comes first.
-static SPECIAL: [Block; 30] = [
-    v4(0, 0, 0, 8, "an unspecified address"),
-    v4(10, 0, 0, 8, "a private address"),
-    v4(100, 64, 0, 10, "a carrier's internal address"),
-    v4(127, 0, 0, 8, "a loopback address"),
-    v4(169, 254, 0, 16, "a link-local address"),
-    v4(172, 16, 0, 12, "a private address"),
-    v4(192, 0, 0, 24, "a protocol's own address"),
-    v4(192, 0, 2, 24, "an address for documentation"),
-    v4(192, 88, 99, 24, "a relay's address"),
-    v4(192, 168, 0, 16, "a private address"),
-    v4(198, 18, 0, 15, "an address for benchmarks"),
-    v4(198, 51, 100, 24, "an address for documentation"),
-    v4(203, 0, 113, 24, "an address for documentation"),
-    v4(224, 0, 0, 4, "a multicast address"),
-    v4(240, 0, 0, 4, "a reserved or broadcast address"),
-    v6([0, 0, 0], 0, 128, "an unspecified address"),
-    v6([0, 0, 0], 1, 128, "a loopback address"),
+/// Every block that is not public; of two that overlap, one is within the other and comes first.
+const SPECIAL_BLOCKS: [(&str, &str); 30] = [
+    ("0.0.0.0/8", "an unspecified address"),
+    ("10.0.0.0/8", "a private address"),
+    ("100.64.0.0/10", "a carrier's internal address"),
+    ("127.0.0.0/8", "a loopback address"),
+    ("169.254.0.0/16", "a link-local address"),
+    ("172.16.0.0/12", "a private address"),
+    ("192.0.0.0/24", "a protocol's own address"),
+    ("192.0.2.0/24", "an address for documentation"),
+    ("192.88.99.0/24", "a relay's address"),
+    ("192.168.0.0/16", "a private address"),
+    ("198.18.0.0/15", "an address for benchmarks"),
+    ("198.51.100.0/24", "an address for documentation"),
+    ("203.0.113.0/24", "an address for documentation"),
+    ("224.0.0.0/4", "a multicast address"),
+    ("240.0.0.0/4", "a reserved or broadcast address"),
+    ("::/128", "an unspecified address"),
+    ("::1/128", "a loopback address"),
     // These carry an IPv4 address, which a translator on the way would reach.
-    v6([0x64, 0xff9b, 0], 0, 96, "a translated address"),
-    v6([0x64, 0xff9b, 1], 0, 48, "a translated address"),
-    v6([0x2002, 0, 0], 0, 16, "a tunnelled address"),
-    v6([0x2001, 0, 0], 0, 23, "a protocol's own address"),
-    v6([0x2001, 0xdb8, 0], 0, 32, "an address for documentation"),
-    v6([0x3fff, 0, 0], 0, 20, "an address for documentation"),
-    v6([0xfc00, 0, 0], 0, 7, "a private address"),
-    v6([0xfe80, 0, 0], 0, 10, "a link-local address"),
-    v6([0xfec0, 0, 0], 0, 10, "a private address"),
-    v6([0xff00, 0, 0], 0, 8, "a multicast address"),
+    ("64:ff9b::/96", "a translated address"),
+    ("64:ff9b:1::/48", "a translated address"),
+    ("2002::/16", "a tunnelled address"),
+    ("2001::/23", "a protocol's own address"),
+    ("2001:db8::/32", "an address for documentation"),
+    ("3fff::/20", "an address for documentation"),
+    ("fc00::/7", "a private address"),
+    ("fe80::/10", "a link-local address"),
+    ("fec0::/10", "a private address"),
+    ("ff00::/8", "a multicast address"),
     // Public addresses are 2000::/3.
-    v6([0, 0, 0], 0, 3, "a reserved address"),
-    v6([0x4000, 0, 0], 0, 2, "a reserved address"),
-    v6([0x8000, 0, 0], 0, 1, "a reserved address"),
+    ("::/3", "a reserved address"),
+    ("4000::/2", "a reserved address"),
+    ("8000::/1", "a reserved address"),
 ];
+
+static SPECIAL: LazyLock<Vec<Block>> = LazyLock::new(|| {
+    let blocks = SPECIAL_BLOCKS.iter();
+    let parsed = blocks.map(|(range, what)| Range::parse(range).map(|range| Block { range, what }));
+    parsed.flatten().collect()
+});
 
 #[cfg(test)]
 mod tests {
+    use std::net::{Ipv4Addr, Ipv6Addr};
+
     use proptest::prelude::*;
 
     use super::*;
@@ -211,6 +161,7 @@ mod tests {
 
     #[test]
     fn what_is_not_public_is_told_from_what_is() {
+        assert_eq!(SPECIAL.len(), SPECIAL_BLOCKS.len());
         for special in [
             "0.0.0.0",
             "10.1.2.3",
@@ -313,12 +264,11 @@ mod tests {
                 } else {
                     IpAddr::from(Ipv4Addr::from_bits(bits))
                 };
-                let range = Range { first, length };
-                Range { first: range.masked(), length }
+                Range(IpNet::new(first, length).unwrap().trunc())
             };
             let (a, b) = (make(first, left), make(second & low | first & !low, right));
-            let probe = make(first ^ (low >> left.min(31)), 32).first;
-            for probe in [probe, a.first, b.first] {
+            let probe = make(first ^ (low >> left.min(31)), 32).0.addr();
+            for probe in [probe, a.0.addr(), b.0.addr()] {
                 let both = a.grants(probe) && b.grants(probe);
                 prop_assert_eq!(a.intersect(b).is_some_and(|range| range.grants(probe)), both);
             }

@@ -141,6 +141,24 @@ impl AllowList {
             .any(|entry| entry.ports.hold(target.port) && entry.pattern.matches(&target.host))
     }
 
+    /// Returns true if an entry names this address of the machine, by itself or as `localhost`, and
+    /// not only a range. `with_port` requires an entry that also names the port.
+    pub(crate) fn names(&self, address: IpAddr, port: u16, with_port: bool) -> bool {
+        let range = Range::of(address);
+        self.entries.iter().any(|entry| {
+            let names_address = match &entry.pattern {
+                Pattern::Range(named) => *named == range,
+                Pattern::Name(name) => name == LOCALHOST && address.is_loopback(),
+                Pattern::Below(_) => false,
+            };
+            let names_port = match entry.ports {
+                Ports::Web => !with_port && entry.ports.hold(port),
+                Ports::One(named) => named == port,
+            };
+            names_address && names_port
+        })
+    }
+
     /// Whether the operator opened this very address, special-purpose or not.
     pub(crate) fn grants(&self, address: IpAddr, port: u16) -> bool {
         self.allows(&Target {
@@ -303,13 +321,14 @@ impl fmt::Display for Entry {
     }
 }
 
-/// The entry that would allow `target`.
-pub(crate) fn entry_for(target: &Target) -> String {
+/// Returns the entry that allows `target`, with its port if `with_port` or if it is no port of the
+/// web.
+pub(crate) fn entry_for(target: &Target, with_port: bool) -> String {
     let pattern = match &target.host {
         Host::Name(name) => Pattern::Name(name.clone()),
         Host::Address(address) => Pattern::Range(Range::of(*address)),
     };
-    let ports = if WEB_PORTS.contains(&target.port) {
+    let ports = if !with_port && WEB_PORTS.contains(&target.port) {
         Ports::Web
     } else {
         Ports::One(target.port)

@@ -34,9 +34,13 @@ enum State {
 }
 
 impl ChunkedReader {
-    /// Takes the next bytes and appends what is to be passed on to `out`; says whether the body is
-    /// complete. What follows the body is not looked at.
-    pub(crate) fn push(&mut self, mut bytes: &[u8], out: &mut Vec<u8>) -> Result<bool, Malformed> {
+    /// Parses the next bytes, and appends the rewritten chunks to `out`. Returns the bytes after the
+    /// body when it is complete.
+    pub(crate) fn push<'a>(
+        &mut self,
+        mut bytes: &'a [u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<&'a [u8]>, Malformed> {
         while !bytes.is_empty() && self.state != State::Done {
             if let State::Data(left) = self.state {
                 let count = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
@@ -53,7 +57,7 @@ impl ChunkedReader {
                 bytes = self.push_line(bytes, out)?;
             }
         }
-        Ok(self.state == State::Done)
+        Ok((self.state == State::Done).then_some(bytes))
     }
 
     /// Takes bytes up to the end of the line at hand.
@@ -125,7 +129,7 @@ mod tests {
         let (mut reader, mut out) = (ChunkedReader::default(), Vec::new());
         let mut done = false;
         for part in parts {
-            done = reader.push(part, &mut out)?;
+            done = reader.push(part, &mut out)?.is_some();
         }
         Ok((out, done))
     }

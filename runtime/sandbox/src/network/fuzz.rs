@@ -23,7 +23,7 @@ pub fn whole_head(portions: &[&[u8]]) -> Result<Option<(Vec<u8>, usize)>, ()> {
 
 /// What a server gets of a plain request, if it is passed on.
 pub fn request(head: &[u8]) -> Option<Vec<u8>> {
-    match Request::parse(head).ok()? {
+    match Request::parse(head, None).ok()? {
         Request::Plain(plain) => Some(plain.rewritten),
         Request::Connect(_) => None,
     }
@@ -31,14 +31,14 @@ pub fn request(head: &[u8]) -> Option<Vec<u8>> {
 
 /// What a client gets of a response's head, if it is passed on.
 pub fn response(head: &[u8], to_head: bool) -> Option<Vec<u8>> {
-    Some(Response::parse(head, to_head).ok()?.rewritten)
+    Some(Response::parse(head, to_head, false).ok()?.rewritten)
 }
 
 /// Whether a chunked body is complete, and how it is written anew; nothing where it is refused.
 pub fn chunked(portions: &[&[u8]]) -> Option<(bool, Vec<u8>)> {
     let (mut reader, mut out, mut done) = (ChunkedReader::default(), Vec::new(), false);
     for portion in portions {
-        done = reader.push(portion, &mut out).ok()?;
+        done = reader.push(portion, &mut out).ok()?.is_some();
     }
     Some((done, out))
 }

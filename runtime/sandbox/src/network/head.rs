@@ -82,7 +82,9 @@ pub(crate) struct PlainRequest {
     pub(crate) body: Framing,
     /// The request had the method HEAD: its response has no body.
     pub(crate) is_head: bool,
-    /// The head as the server gets it: origin-form, one `Host`, no hop-by-hop headers, `Connection: close`.
+    /// True if the client may send another request on the connection afterwards.
+    pub(crate) keeps_open: bool,
+    /// The head for the server: origin-form, one `Host`, no hop-by-hop headers, `Connection: close`.
     pub(crate) rewritten: Vec<u8>,
 }
 
@@ -92,7 +94,9 @@ pub(crate) struct Response {
     /// Another response follows (1xx).
     pub(crate) is_interim: bool,
     pub(crate) body: Framing,
-    /// The head as the client gets it: no hop-by-hop headers, `Connection: close`.
+    /// True if the connection stays open for the client's next request.
+    pub(crate) keeps_open: bool,
+    /// The head for the client: no hop-by-hop headers, and `Connection: close` if it closes.
     pub(crate) rewritten: Vec<u8>,
 }
 
@@ -181,18 +185,9 @@ impl Version {
 }
 
 impl Request {
-    /// Reads a whole head, its empty line included.
-    pub(crate) fn parse(head: &[u8]) -> Result<Self, HeadProblem> {
-        Self::parse_in(head, None)
-    }
-
-    /// Reads a head that came through a tunnel to this target: a plain request, in origin-form, for
-    /// that target.
-    pub(crate) fn parse_in_tunnel(head: &[u8], target: &Target) -> Result<Self, HeadProblem> {
-        Self::parse_in(head, Some(target))
-    }
-
-    fn parse_in(head: &[u8], tunnel: Option<&Target>) -> Result<Self, HeadProblem> {
+    /// Parses a whole head, with its empty line. In a tunnel, only a plain request in origin-form
+    /// for the tunnel's target is accepted.
+    pub(crate) fn parse(head: &[u8], tunnel: Option<&Target>) -> Result<Self, HeadProblem> {
         let (line, headers) = split(head)?;
         let line = std::str::from_utf8(line).map_err(|_| HeadProblem::NotHttp)?;
         let mut words = line.split(' ');
@@ -241,8 +236,9 @@ impl Request {
             rewritten.extend(format!(":{}", target.port).bytes());
         }
         rewritten.extend(b"\r\n");
-        write_headers(&mut rewritten, &headers, body);
+        write_headers(&mut rewritten, &headers, body, false);
         Ok(Self::Plain(PlainRequest {
+            keeps_open: version == Version::Http11 && !asks_to_close(&headers),
             target,
             body,
             is_head: method == "HEAD",
@@ -266,8 +262,13 @@ pub(crate) fn target_of(head: &[u8]) -> Option<Target> {
 }
 
 impl Response {
-    /// Reads a whole head; `to_head`: it answers a HEAD request.
-    pub(crate) fn parse(head: &[u8], to_head: bool) -> Result<Self, HeadProblem> {
+    /// Parses a whole head. `to_head` is true for the response to a HEAD request, `may_keep_open`
+    /// if the connection can serve another request.
+    pub(crate) fn parse(
+        head: &[u8],
+        to_head: bool,
+        may_keep_open: bool,
+    ) -> Result<Self, HeadProblem> {
         let (line, headers) = split(head)?;
         let mut words = line.splitn(3, |byte| *byte == b' ');
         let mut word = || words.next().and_then(|word| std::str::from_utf8(word).ok());
@@ -287,15 +288,14 @@ impl Response {
         } else {
             framed.unwrap_or(Framing::UntilClose)
         };
-        let mut rewritten = line.to_vec();
-        debug_assert!(
-            rewritten.starts_with(version.text().as_bytes()),
-            "the line is passed on as it was"
-        );
-        rewritten.extend(b"\r\n");
-        write_headers(&mut rewritten, &headers, framed.unwrap_or(body));
+        let has_end = body != Framing::UntilClose;
+        let keeps_open = may_keep_open && has_end && version == Version::Http11;
+        let mut rewritten = [line, b"\r\n"].concat();
+        let framing = framed.unwrap_or(body);
+        write_headers(&mut rewritten, &headers, framing, keeps_open);
         Ok(Self {
             is_interim,
+            keeps_open,
             body,
             rewritten,
         })
@@ -437,14 +437,24 @@ fn framing(headers: &[Header<'_>], version: Version) -> Result<Option<Framing>, 
     }
 }
 
-/// Writes the headers that are not for this hop alone, the framing as it was understood, and the
-/// end of the head.
-fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
-    let named = headers
+/// Returns the members of the `Connection` headers, or of another list of that name.
+fn members<'a>(headers: &'a [Header<'_>], name: &'static str) -> impl Iterator<Item = &'a str> {
+    headers
         .iter()
-        .filter(|header| header.is("connection"))
+        .filter(move |header| header.is(name))
         .filter_map(Header::text)
-        .flat_map(|value| value.split(',').map(str::trim));
+        .flat_map(|value| value.split(',').map(str::trim))
+}
+
+fn asks_to_close(headers: &[Header<'_>]) -> bool {
+    members(headers, "connection")
+        .chain(members(headers, "proxy-connection"))
+        .any(|member| member.eq_ignore_ascii_case("close"))
+}
+
+/// Writes the end-to-end headers, the framing as it was understood, and the end of the head.
+fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing, keeps_open: bool) {
+    let named = members(headers, "connection");
     let dropped: Vec<&str> = HOP_BY_HOP
         .into_iter()
         .chain(WRITTEN_ANEW)
@@ -469,7 +479,10 @@ fn write_headers(head: &mut Vec<u8>, headers: &[Header<'_>], framing: Framing) {
         Framing::Chunked => head.extend(b"Transfer-Encoding: chunked\r\n"),
         Framing::Length(_) | Framing::UntilClose => {}
     }
-    head.extend(b"Connection: close\r\n\r\n");
+    if !keeps_open {
+        head.extend(b"Connection: close\r\n");
+    }
+    head.extend(b"\r\n");
 }
 
 #[cfg(test)]

@@ -30,26 +30,26 @@ pub use self::limits::ProxyLimits;
 use self::connection::Connection;
 use self::counters::Counters;
 
-/// How long the proxy accepts nothing after the system was short of descriptors or memory.
+/// Pause after a failed accept, because descriptors or memory may be short.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A running proxy. Dropping it ends every connection and removes the socket.
 #[derive(Debug)]
 pub struct Proxy {
     shared: Arc<Shared>,
-    /// Holds the one task, which holds all others.
+    /// The task that accepts, and owns the tasks of connections.
     _task: JoinSet<()>,
     _file: SocketFile,
 }
 
-/// How a proxy works, where the defaults do not fit.
+/// Options of a proxy.
 #[derive(Debug, Clone)]
 pub struct ProxyOptions {
-    /// Bounds and deadlines.
+    /// Limits and deadlines.
     pub limits: ProxyLimits,
-    /// Who looks names up.
+    /// Resolver of names.
     pub resolver: Arc<dyn Resolve>,
-    /// The operator's own proxy, if connections go through one.
+    /// The operator's own proxy, if there is one.
     pub upstream: Option<UpstreamProxy>,
 }
 
@@ -63,14 +63,12 @@ impl Default for ProxyOptions {
     }
 }
 
-/// What all connections of a proxy share.
+/// State that the connections of a proxy share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     allow: AllowList,
     label: String,
-    limits: ProxyLimits,
-    resolver: Arc<dyn Resolve>,
-    upstream: Option<UpstreamProxy>,
+    options: ProxyOptions,
     counters: Counters,
 }
 
@@ -84,16 +82,7 @@ impl Proxy {
     /// # Errors
     ///
     /// The socket cannot be made, or this is not called on a tokio runtime that has I/O.
-    pub fn start(socket_path: impl AsRef<Path>, allow: AllowList, label: &str) -> io::Result<Self> {
-        Self::start_with(socket_path, allow, label, ProxyOptions::default())
-    }
-
-    /// [`Proxy::start`] with other bounds, or another way to look names up.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Proxy::start`].
-    pub fn start_with(
+    pub fn start(
         socket_path: impl AsRef<Path>,
         allow: AllowList,
         label: &str,
@@ -112,17 +101,10 @@ impl Proxy {
         let (listener, file) = SocketFile::bind(path).map_err(told)?;
         listener.set_nonblocking(true).map_err(told)?;
         let listener = UnixListener::from_std(listener).map_err(told)?;
-        let ProxyOptions {
-            limits,
-            resolver,
-            upstream,
-        } = options;
         let shared = Arc::new(Shared {
             allow,
             label: label.to_owned(),
-            limits,
-            resolver,
-            upstream,
+            options,
             counters: Counters::default(),
         });
         let mut task = JoinSet::new();
@@ -134,7 +116,7 @@ impl Proxy {
         })
     }
 
-    /// What was counted until now.
+    /// Returns the counts since the start.
     pub fn counters(&self) -> ProxyCounters {
         self.shared.counters.read()
     }
@@ -144,21 +126,21 @@ impl Proxy {
 async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     let mut connections = JoinSet::new();
     loop {
-        // What has ended makes room first.
+        // Ended connections make room first.
         tokio::select! {
             biased;
             Some(_ended) = connections.join_next() => {}
             accepted = listener.accept() => match accepted {
-                Ok((client, _)) if connections.len() < shared.limits.connections => {
-                    shared.counters.accepted();
+                Ok((client, _)) if connections.len() < shared.options.limits.connections => {
+                    shared.counters.accepted.increment();
                     connections.spawn(Connection::new(client, Arc::clone(&shared)).run());
                 }
                 Ok((client, _)) => {
-                    shared.counters.crowded();
+                    shared.counters.crowded.increment();
                     tracing::warn!(
                         target: "trunkline::network",
                         agent = shared.label,
-                        limit = shared.limits.connections,
+                        limit = shared.options.limits.connections,
                         "too many connections at once"
                     );
                     refuse(client);
@@ -172,10 +154,10 @@ async fn accept(listener: UnixListener, shared: Arc<Shared>) {
     }
 }
 
-/// Answers without waiting: a new socket has room for it.
+/// Refuses a connection without waiting: a new socket has room for the response.
 fn refuse(client: UnixStream) {
     if let Ok(mut client) = client.into_std() {
-        // A client that has gone already misses nothing.
+        // Fails if the client has closed the connection.
         let _ = client.write(&crowded());
     }
 }

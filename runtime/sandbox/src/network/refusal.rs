@@ -38,6 +38,10 @@ pub(crate) enum Reason {
     NotListed,
     /// The name leads to special-purpose addresses only, and none of them is on the list.
     SpecialAddress(IpAddr, &'static Block),
+    /// The address is this machine's own.
+    OwnAddress(IpAddr),
+    /// The daemon listens on that port of this machine.
+    OwnPort(IpAddr),
     /// TLS names another server than CONNECT did.
     ServerName,
     /// TLS names no server.
@@ -83,6 +87,8 @@ impl Reason {
         match self {
             Self::NotListed => "not-listed",
             Self::SpecialAddress(..) => "special-address",
+            Self::OwnAddress(_) => "own-address",
+            Self::OwnPort(_) => "own-port",
             Self::ServerName => "server-name",
             Self::NoServerName => "no-server-name",
             Self::EncryptedServerName => "encrypted-server-name",
@@ -119,19 +125,33 @@ impl Reason {
     }
 
     fn explanation(&self, target: Option<&Target>) -> String {
-        let entry = target.map(entry_for).unwrap_or_default();
+        let entry = target
+            .map(|target| entry_for(target, false))
+            .unwrap_or_default();
+        let port = target.map_or(0, |target| target.port);
+        let entry_of = |address: &IpAddr, with_port| {
+            let host = Host::Address(*address);
+            entry_for(&Target { host, port }, with_port)
+        };
         match self {
             Self::NotListed => {
                 format!("it is not on the network list. To allow it, add \"{entry}\" to `network.allow` of the agent's sandbox.")
             }
             Self::SpecialAddress(address, block) => {
-                let port = target.map_or(0, |target| target.port);
-                let entry = entry_for(&Target { host: Host::Address(*address), port });
                 format!(
-                    "the name leads to {address}, {}. To allow it, add \"{entry}\" to `network.allow` of the agent's sandbox as well.",
-                    block.what
+                    "the name leads to {address}, {}. To allow it, add \"{}\" to `network.allow` of the agent's sandbox as well.",
+                    block.what,
+                    entry_of(address, false)
                 )
             }
+            Self::OwnAddress(address) => format!(
+                "{address} is an address of this machine. To allow it, add \"{}\" to `network.allow` of the agent's sandbox.",
+                entry_of(address, false)
+            ),
+            Self::OwnPort(address) => format!(
+                "trunkline's daemon listens on port {port} of this machine. To allow it, add \"{}\" to `network.allow` of the agent's sandbox.",
+                entry_of(address, true)
+            ),
             Self::ServerName => "TLS names another server than CONNECT did. Both must be the same.".into(),
             Self::NoServerName => {
                 "TLS names no server. Use a client that sends the name (SNI), or CONNECT to an address on the list.".into()

@@ -3,7 +3,7 @@ use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::UnixStream as StdStream;
 
 use tokio::io::AsyncReadExt;
-use trunkline_sandbox::network::{AllowList, Proxy};
+use trunkline_sandbox::network::{AllowList, Proxy, ProxyOptions};
 
 use super::server::echo;
 use super::world::{within, world};
@@ -38,7 +38,7 @@ async fn a_path_longer_than_a_socket_address_works_and_is_cleaned_up() {
     let deep = folder.path().join("d".repeat(120)).join("e".repeat(120));
     fs::create_dir_all(&deep).unwrap();
     let socket = deep.join("proxy.sock");
-    let proxy = Proxy::start(&socket, nothing(), "x").unwrap();
+    let proxy = Proxy::start(&socket, nothing(), "x", ProxyOptions::default()).unwrap();
     assert!(
         fs::symlink_metadata(&socket)
             .unwrap()
@@ -68,12 +68,12 @@ async fn a_path_longer_than_a_socket_address_works_and_is_cleaned_up() {
 async fn what_took_the_place_of_the_socket_is_left_alone() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("proxy.sock");
-    let proxy = Proxy::start(&socket, nothing(), "x").unwrap();
+    let proxy = Proxy::start(&socket, nothing(), "x", ProxyOptions::default()).unwrap();
     fs::remove_file(&socket).unwrap();
     fs::write(&socket, "mine").unwrap();
     drop(proxy);
     assert_eq!(fs::read_to_string(&socket).unwrap(), "mine");
-    let error = Proxy::start(&socket, nothing(), "x")
+    let error = Proxy::start(&socket, nothing(), "x", ProxyOptions::default())
         .unwrap_err()
         .to_string();
     assert!(
@@ -89,7 +89,7 @@ async fn who_may_connect_follows_from_the_folder() {
     for (mode, expected) in [(0o700, 0o666), (0o755, 0o600), (0o710, 0o600)] {
         fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
         let socket = folder.path().join("proxy.sock");
-        let _proxy = Proxy::start(&socket, nothing(), "x").unwrap();
+        let _proxy = Proxy::start(&socket, nothing(), "x", ProxyOptions::default()).unwrap();
         assert_eq!(
             fs::metadata(&socket).unwrap().permissions().mode() & 0o777,
             expected,
@@ -102,6 +102,14 @@ async fn who_may_connect_follows_from_the_folder() {
 #[test]
 fn without_a_runtime_starting_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(Proxy::start(folder.path().join("s"), nothing(), "x").is_err());
+    assert!(
+        Proxy::start(
+            folder.path().join("s"),
+            nothing(),
+            "x",
+            ProxyOptions::default()
+        )
+        .is_err()
+    );
     assert!(fs::read_dir(folder.path()).unwrap().next().is_none());
 }

@@ -125,8 +125,7 @@ async fn a_lookup_without_end_is_given_up() {
         upstream: None,
     };
     let allow = trunkline_sandbox::network::AllowList::parse(["a.test"]).unwrap();
-    let _proxy =
-        trunkline_sandbox::network::Proxy::start_with(&socket, allow, "x", options).unwrap();
+    let _proxy = trunkline_sandbox::network::Proxy::start(&socket, allow, "x", options).unwrap();
     let mut client = tokio::net::UnixStream::connect(&socket).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut client, get("a.test", 80).as_bytes())
         .await
@@ -143,7 +142,13 @@ async fn the_system_is_asked_by_default() {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("s");
     let allow = trunkline_sandbox::network::AllowList::parse(["no-such-name.invalid"]).unwrap();
-    let proxy = trunkline_sandbox::network::Proxy::start(&socket, allow, "x").unwrap();
+    let proxy = trunkline_sandbox::network::Proxy::start(
+        &socket,
+        allow,
+        "x",
+        trunkline_sandbox::network::ProxyOptions::default(),
+    )
+    .unwrap();
     let mut client = tokio::net::UnixStream::connect(&socket).await.unwrap();
     tokio::io::AsyncWriteExt::write_all(&mut client, get("no-such-name.invalid", 80).as_bytes())
         .await

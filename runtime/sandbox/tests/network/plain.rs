@@ -15,7 +15,7 @@ async fn an_allowed_request_is_passed_on_in_origin_form() {
         .await;
     assert_eq!(
         answer,
-        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\n/path?q=1"
+        "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n/path?q=1"
     );
     let seen = format!(
         "GET /path?q=1 HTTP/1.1\r\nHost: allowed.test:{port}\r\nX: y\r\nConnection: close\r\n\r\n"
@@ -107,22 +107,141 @@ async fn a_client_that_closes_its_half_gets_the_answer() {
     assert!(read_all(&mut client).await.ends_with("\r\n\r\n/x"));
 }
 
+/// Requests of one connection, one after the other, sent at once and in single bytes.
 #[tokio::test]
-async fn a_second_request_of_the_connection_reaches_no_one() {
+async fn each_request_of_a_connection_is_judged() {
     let server = http().await;
     let world = world(&server, &USUAL);
-    let request = |path: &str| {
-        format!(
-            "POST http://allowed.test:{0}{path} HTTP/1.1\r\nHost: allowed.test:{0}\r\nContent-Length: 2\r\n\r\nok",
-            server.port
-        )
+    let to = format!("allowed.test:{}", server.port);
+    for (is_tunnel, prefix) in [(false, format!("http://{to}")), (true, String::new())] {
+        let request = |path: &str, headers: &str, body: &str| {
+            format!("POST {prefix}{path} HTTP/1.1\r\nHost: {to}\r\n{headers}\r\n{body}")
+        };
+        let length = |path: &str| request(path, "Content-Length: 2\r\n", "ok");
+        let chunks = |path: &str| {
+            request(
+                path,
+                "Transfer-Encoding: chunked\r\n",
+                "2\r\nok\r\n0\r\n\r\n",
+            )
+        };
+        let good = length("/one") + &chunks("/chunked") + &length("/echo") + &length("/big");
+        let close = request("/last", "Content-Length: 2\r\nConnection: close\r\n", "ok");
+        let other = format!("GET {prefix}/secret HTTP/1.1\r\nHost: other.test\r\n\r\n");
+        let both = "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n";
+        for (last, served, refusal) in [
+            (String::new(), 4, None),
+            (close.clone() + &length("/after"), 5, None),
+            (other.clone(), 4, Some("host-mismatch")),
+            (
+                request("/", "Upgrade: websocket\r\n", ""),
+                4,
+                Some("upgrade"),
+            ),
+            (request("/", both, "0\r\n\r\n"), 4, Some("ambiguous-body")),
+            (
+                request("/", "Content-Length: 1, 1\r\n", "x"),
+                4,
+                Some("ambiguous-body"),
+            ),
+            ("0\r\n\r\n".to_owned(), 4, Some("malformed-head")),
+            // The first request's body has what looks like another one.
+            (
+                request(
+                    "/x",
+                    &format!("Content-Length: {}\r\n", other.len()),
+                    &other,
+                ),
+                5,
+                None,
+            ),
+        ] {
+            for dribbles in [false, true] {
+                let before = server.heads().len();
+                let mut client = match is_tunnel {
+                    true => world.tunnel(&to).await,
+                    false => world.connect().await,
+                };
+                let all = good.clone() + &last;
+                if dribbles {
+                    for byte in all.as_bytes().chunks(7) {
+                        // The proxy may have closed the connection.
+                        let _ = client.write_all(byte).await;
+                        tokio::task::yield_now().await;
+                    }
+                } else {
+                    let _ = client.write_all(all.as_bytes()).await;
+                }
+                let _ = client.shutdown().await;
+                let answer = read_all(&mut client).await;
+                assert_eq!(
+                    answer.matches("HTTP/1.1 200 OK").count(),
+                    served,
+                    "{last}: {answer:.900}"
+                );
+                let heads = server.heads().split_off(before);
+                assert_eq!(heads.len(), served, "{last}");
+                assert!(
+                    heads
+                        .iter()
+                        .all(|head| head.contains(&format!("Host: {to}\r\n")))
+                );
+                assert!(
+                    !heads
+                        .iter()
+                        .any(|head| head.contains("secret") || head.contains("after"))
+                );
+                let refused = answer
+                    .contains("X-Trunkline-Denied")
+                    .then(|| reason(&answer));
+                assert_eq!(refused, refusal, "{last}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_connection_closes_after_a_body_without_an_end_or_an_early_response() {
+    let server = http().await;
+    let world = world(&server, &USUAL);
+    let to = format!("allowed.test:{}", server.port);
+    let request = |path: &str, headers: &str| {
+        format!("GET http://{to}{path} HTTP/1.1\r\nHost: {to}\r\n{headers}\r\n")
     };
-    let answer = world
-        .ask(request("/one") + &request("/two") + "GET http://evil.test/ HTTP/1.1\r\n\r\n")
-        .await;
-    assert_eq!(answer.matches("HTTP/1.1 200").count(), 1);
-    assert!(answer.ends_with("/one"), "{answer}");
-    assert_eq!(server.heads().len(), 1);
+    for first in [
+        request("/endless", ""),
+        request("/early", "Content-Length: 3000000\r\n") + "x",
+    ] {
+        let mut client = world.connect().await;
+        client
+            .write_all((first.clone() + &request("/second", "")).as_bytes())
+            .await
+            .unwrap();
+        let answer = read_all(&mut client).await;
+        assert!(answer.contains("Connection: close\r\n"), "{answer}");
+        assert_eq!(answer.matches("HTTP/1.1").count(), 1, "{first}: {answer}");
+    }
+    assert!(server.heads().iter().all(|head| !head.contains("second")));
+}
+
+#[tokio::test]
+async fn a_port_of_the_daemon_needs_an_entry_that_names_it() {
+    let server = http().await;
+    trunkline_sandbox::network::guard_port(server.port);
+    let to = |host: &str| format!("{host}:{}", server.port);
+    let get = |to: &str| format!("GET http://{to}/own HTTP/1.1\r\nHost: {to}\r\n\r\n");
+    let around = world(&server, &["allowed.test:{}", "127.0.0.0/8:{}"]);
+    for host in ["127.0.0.2", "allowed.test"] {
+        let answer = around.ask(get(&to(host))).await;
+        assert_eq!(reason(&answer), "own-port", "{answer}");
+        let entry = format!("add \"127.0.0.2:{}\"", server.port);
+        assert!(answer.contains(&entry), "{answer}");
+        let tunnel = format!("CONNECT {} HTTP/1.1\r\n\r\n", to(host));
+        assert_eq!(reason(&around.ask(tunnel).await), "own-port");
+    }
+    assert!(server.heads().is_empty());
+    let named = world(&server, &USUAL);
+    assert!(named.ask(get(&to("allowed.test"))).await.ends_with("/own"));
 }
 
 #[tokio::test]

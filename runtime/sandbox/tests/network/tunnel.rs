@@ -57,6 +57,7 @@ where
 async fn say(world: &World, to: &str, bytes: &[u8]) -> Vec<u8> {
     let mut tunnel = world.tunnel(to).await;
     let _ = tunnel.write_all(bytes).await;
+    let _ = tunnel.shutdown().await;
     let mut got = Vec::new();
     let _ = within("the end", tunnel.read_to_end(&mut got)).await;
     got
@@ -173,14 +174,6 @@ async fn plain_http_in_a_tunnel_is_judged_as_outside_of_one() {
         answer.starts_with("HTTP/1.1 200") && answer.ends_with("/inside"),
         "{answer}"
     );
-    let twice = get(&to) + &get("other.test");
-    let answer = say(&world, &to, twice.as_bytes()).await;
-    assert_eq!(
-        String::from_utf8_lossy(&answer).matches("HTTP/1.1").count(),
-        1,
-        "one request of each tunnel is served"
-    );
-    assert_eq!(server.heads().len(), 2);
     for (request, why) in [
         (get("other.test"), "host-mismatch"),
         (get("allowed.test"), "host-mismatch"),
@@ -206,7 +199,7 @@ async fn plain_http_in_a_tunnel_is_judged_as_outside_of_one() {
         let answer = say(&world, &to, request.as_bytes()).await;
         assert_eq!(reason(&String::from_utf8_lossy(&answer)), why, "{request}");
     }
-    assert_eq!(server.heads().len(), 2, "nothing more was sent");
+    assert_eq!(server.heads().len(), 1, "nothing more was sent");
 }
 
 #[tokio::test]

@@ -111,7 +111,7 @@ pub(crate) fn world_behind(
         resolver: Arc::<Names>::clone(&names),
         upstream,
     };
-    let proxy = Proxy::start_with(
+    let proxy = Proxy::start(
         &socket,
         AllowList::parse(entries).unwrap(),
         "tester",
@@ -139,11 +139,12 @@ impl World {
         .unwrap()
     }
 
-    /// Says `request` and reads to the end.
+    /// Sends `request`, closes that half, and reads to the end.
     pub(crate) async fn ask(&self, request: impl AsRef<[u8]>) -> String {
         let mut client = self.connect().await;
-        // The proxy may have heard enough before the request is whole.
+        // The proxy may refuse before the request is whole.
         let _ = client.write_all(request.as_ref()).await;
+        let _ = client.shutdown().await;
         read_all(&mut client).await
     }
 

@@ -60,8 +60,7 @@ pub(crate) fn allow(ground: &mut Ground, entries: &[String]) -> (Proxy, Runtime)
         upstream: None,
     };
     let entered = runtime.enter();
-    let proxy =
-        Proxy::start_with(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
+    let proxy = Proxy::start(&socket, AllowList::parse(entries).unwrap(), "test", options).unwrap();
     drop(entered);
     ground.outlet = Some(Outlet { port: 3128, socket });
     (proxy, runtime)

@@ -129,7 +129,7 @@ fn the_entry_to_add_allows_the_target() {
     ] {
         let target = Target::parse(target, None).unwrap();
         assert!(
-            AllowList::parse([entry_for(&target)])
+            AllowList::parse([entry_for(&target, false)])
                 .unwrap()
                 .allows(&target),
             "{target}"

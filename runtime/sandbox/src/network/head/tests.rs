@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn plain(head: &str) -> Result<PlainRequest, HeadProblem> {
-    match Request::parse(head.as_bytes())? {
+    match Request::parse(head.as_bytes(), None)? {
         Request::Plain(request) => Ok(request),
         Request::Connect(target) => panic!("a tunnel to {target}"),
     }
@@ -24,8 +24,12 @@ fn a_request_is_rewritten_for_its_server() {
 
 #[test]
 fn a_tunnel_names_its_port() {
-    let connect =
-        |line: &str| Request::parse(format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes());
+    let connect = |line: &str| {
+        Request::parse(
+            format!("{line} HTTP/1.1\r\nHost: x\r\n\r\n").as_bytes(),
+            None,
+        )
+    };
     let target = Target::parse("a.test:443", None).unwrap();
     assert_eq!(connect("CONNECT A.test:443"), Ok(Request::Connect(target)));
     assert_eq!(connect("CONNECT a.test"), Err(HostProblem::NoPort.into()));
@@ -160,7 +164,8 @@ fn what_is_ambiguous_is_refused() {
 
 #[test]
 fn a_response_says_how_it_ends() {
-    let parse = |head: &str| Response::parse(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), false);
+    let parse =
+        |head: &str| Response::parse(format!("HTTP/1.1 {head}\r\n\r\n").as_bytes(), false, false);
     for (head, body) in [
         ("200 OK\r\nContent-Length: 5", Framing::Length(5)),
         ("200 OK\r\nTransfer-Encoding: Chunked", Framing::Chunked),
@@ -178,7 +183,7 @@ fn a_response_says_how_it_ends() {
     );
 
     let head = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\nKeep-Alive: x\r\nConnection: keep-alive\r\nSet-Cookie: a\r\n\r\n";
-    let response = Response::parse(head, true).unwrap();
+    let response = Response::parse(head, true, false).unwrap();
     assert_eq!(response.body, Framing::Length(0));
     let rewritten =
         b"HTTP/1.1 200 OK\r\nSet-Cookie: a\r\nContent-Length: 7\r\nConnection: close\r\n\r\n";
@@ -274,9 +279,9 @@ proptest! {
     ) {
         let begin = if start { "GET http://a.test/ HTTP/1.1\r\nHost: a.test\r\n" } else { "" };
         let head = [begin.as_bytes(), parts.concat().as_bytes(), &noise, b"\r\n\r\n"].concat();
-        let _ = Response::parse(&head, false);
+        let _ = Response::parse(&head, false, false);
         // Whatever is passed on is read again as the same request, once.
-        if let Ok(Request::Plain(request)) = Request::parse(&head) {
+        if let Ok(Request::Plain(request)) = Request::parse(&head, None) {
             let text = String::from_utf8_lossy(&request.rewritten).into_owned();
             prop_assert_eq!(text.matches("\r\n\r\n").count(), 1);
             let hosts = text.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:")).count();

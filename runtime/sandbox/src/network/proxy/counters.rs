@@ -1,59 +1,52 @@
-//! What a proxy counts.
+//! Counters of a proxy.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a proxy has counted since its start.
+/// Counts since the start of a proxy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ProxyCounters {
-    /// Connections that were taken.
+    /// Accepted connections.
     pub accepted: u64,
     /// Requests and tunnels that were allowed and reached their target.
     pub allowed: u64,
     /// Requests and tunnels that were refused by the rules; each is one event.
     pub denied: u64,
-    /// Those that failed otherwise: no address, no connection, too slow, cut off.
+    /// Requests and tunnels that failed otherwise: no address, no connection, too slow, cut off.
     pub failed: u64,
-    /// Connections beyond the bound, refused at once.
+    /// Connections beyond the limit, refused at once.
     pub crowded: u64,
 }
 
 #[derive(Debug, Default)]
+pub(crate) struct Counter(AtomicU64);
+
+impl Counter {
+    pub(crate) fn increment(&self) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+#[derive(Debug, Default)]
 pub(crate) struct Counters {
-    accepted: AtomicU64,
-    allowed: AtomicU64,
-    denied: AtomicU64,
-    failed: AtomicU64,
-    crowded: AtomicU64,
+    pub(crate) accepted: Counter,
+    pub(crate) allowed: Counter,
+    pub(crate) denied: Counter,
+    pub(crate) failed: Counter,
+    pub(crate) crowded: Counter,
 }
 
 impl Counters {
-    pub(crate) fn accepted(&self) {
-        self.accepted.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn allowed(&self) {
-        self.allowed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn denied(&self) {
-        self.denied.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn failed(&self) {
-        self.failed.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn crowded(&self) {
-        self.crowded.fetch_add(1, Ordering::Relaxed);
-    }
-
     pub(crate) fn read(&self) -> ProxyCounters {
         ProxyCounters {
-            accepted: self.accepted.load(Ordering::Relaxed),
-            allowed: self.allowed.load(Ordering::Relaxed),
-            denied: self.denied.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-            crowded: self.crowded.load(Ordering::Relaxed),
+            accepted: self.accepted.read(),
+            allowed: self.allowed.read(),
+            denied: self.denied.read(),
+            failed: self.failed.read(),
+            crowded: self.crowded.read(),
         }
     }
 }

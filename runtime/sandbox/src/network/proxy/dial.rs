@@ -1,7 +1,7 @@
 //! From a target that is asked for to a connection: the list, the name's addresses, the address.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use tokio::net::TcpStream;
@@ -9,6 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::network::address::Block;
 use crate::network::allow_list::{AllowList, LOCALHOST};
+use crate::network::guarded_ports::is_guarded;
 use crate::network::host::{Host, Target};
 use crate::network::refusal::{Denial, Failure, Reason, Stop};
 
@@ -30,10 +31,18 @@ impl Shared {
                 target: Some(target.clone()),
             }));
         }
-        if let Some(upstream) = self.upstream.as_ref().filter(|it| it.serves(target)) {
-            let stream = upstream.connect(target, self.limits.connect).await;
+        if let Host::Address(address) = target.host {
+            self.without_own(vec![address], target)?;
+        }
+        if let Some(upstream) = self
+            .options
+            .upstream
+            .as_ref()
+            .filter(|it| it.serves(target))
+        {
+            let stream = upstream.connect(target, self.options.limits.connect).await;
             let stream = stream.map_err(Stop::Failed)?;
-            self.counters.allowed();
+            self.counters.allowed.increment();
             return Ok(stream);
         }
         let addresses = match &target.host {
@@ -43,15 +52,46 @@ impl Shared {
             }
             Host::Name(name) => self.look_up(name, target).await?,
         };
-        let stream = connect(&interleaved(addresses), target, self.limits.connect)
+        let addresses = self.without_own(addresses, target)?;
+        let stream = connect(&interleaved(addresses), target, self.options.limits.connect)
             .await
             .map_err(Stop::Failed)?;
-        self.counters.allowed();
+        self.counters.allowed.increment();
         Ok(stream)
     }
 
+    /// Removes the addresses of this machine that the list does not name.
+    ///
+    /// # Errors
+    /// The reason for the first, if none is left.
+    fn without_own(
+        &self,
+        mut addresses: Vec<IpAddr>,
+        target: &Target,
+    ) -> Result<Vec<IpAddr>, Stop> {
+        let mut refused = None;
+        addresses.retain(|address| {
+            let reason = own_address(&self.allow, *address, target.port, is_own, is_guarded);
+            let is_open = reason.is_none();
+            refused = refused.take().or(reason);
+            is_open
+        });
+        match refused {
+            Some(reason) if addresses.is_empty() => Err(Stop::Denied(Denial {
+                reason,
+                target: Some(target.clone()),
+            })),
+            _ => Ok(addresses),
+        }
+    }
+
     async fn look_up(&self, name: &str, target: &Target) -> Result<Vec<IpAddr>, Stop> {
-        let Ok(found) = timeout(self.limits.lookup, self.resolver.resolve(name)).await else {
+        let Ok(found) = timeout(
+            self.options.limits.lookup,
+            self.options.resolver.resolve(name),
+        )
+        .await
+        else {
             return Err(Stop::Failed(Failure::Late(target.clone())));
         };
         let found = found.map_err(|error| Stop::Failed(Failure::Lookup(target.clone(), error)))?;
@@ -88,6 +128,31 @@ fn judge(allow: &AllowList, port: u16, found: &[IpAddr]) -> Result<Vec<IpAddr>, 
         Some(reason) if open.is_empty() => Err(reason),
         Some(_) | None => Ok(open),
     }
+}
+
+/// Returns true if this machine itself has an address.
+fn is_own(address: IpAddr) -> bool {
+    // Only a local address can be bound.
+    address.is_loopback() || address.is_unspecified() || UdpSocket::bind((address, 0)).is_ok()
+}
+
+/// Returns the reason why an address of this machine must not be reached. A range does not open it,
+/// except one of loopback addresses, and a guarded port needs an entry that names it.
+fn own_address(
+    allow: &AllowList,
+    address: IpAddr,
+    port: u16,
+    is_own: impl Fn(IpAddr) -> bool,
+    is_guarded: impl Fn(u16) -> bool,
+) -> Option<Reason> {
+    if !is_own(address) {
+        return None;
+    }
+    if is_guarded(port) {
+        return (!allow.names(address, port, true)).then_some(Reason::OwnPort(address));
+    }
+    let is_open = address.is_loopback() || allow.names(address, port, false);
+    (!is_open).then_some(Reason::OwnAddress(address))
 }
 
 /// Puts a second family of addresses between those of the first: where one is not routed, the other
@@ -191,6 +256,40 @@ mod tests {
             Err("SpecialAddress(127.0.0.1".into())
         );
         assert_eq!(judged(&[], &[]), open(&[]));
+    }
+
+    #[test]
+    fn an_own_address_and_a_guarded_port_must_be_named() {
+        let refused = |entry: &str, address: &str, port: u16| {
+            let allow = AllowList::parse([entry]).unwrap();
+            let is_own = |address: IpAddr| address != IpAddr::from([192, 0, 2, 1]);
+            let reason = own_address(&allow, address.parse().unwrap(), port, is_own, |it| {
+                it == 443
+            });
+            reason.as_ref().map(Reason::code)
+        };
+        for (entry, address, port, code) in [
+            ("10.0.0.0/8:80", "192.0.2.1", 80, None),
+            ("10.0.0.0/8:80", "10.0.0.5", 80, Some("own-address")),
+            ("0.0.0.0/0", "8.8.8.8", 80, Some("own-address")),
+            ("10.0.0.5", "10.0.0.5", 80, None),
+            ("10.0.0.5:81", "10.0.0.5", 80, Some("own-address")),
+            ("127.0.0.0/8", "127.0.0.1", 80, None),
+            ("127.0.0.0/8:443", "127.0.0.1", 443, Some("own-port")),
+            ("localhost", "127.0.0.1", 443, Some("own-port")),
+            ("localhost:443", "127.0.0.1", 443, None),
+            ("10.0.0.5", "10.0.0.5", 443, Some("own-port")),
+            ("10.0.0.5:443", "10.0.0.5", 443, None),
+            ("a.test:443", "10.0.0.5", 443, Some("own-port")),
+        ] {
+            assert_eq!(
+                refused(entry, address, port),
+                code,
+                "{entry} {address}:{port}"
+            );
+        }
+        assert!(is_own(Ipv4Addr::LOCALHOST.into()) && is_own(Ipv4Addr::UNSPECIFIED.into()));
+        assert!(!is_own(IpAddr::from([192, 0, 2, 1])));
     }
 
     #[test]

@@ -1,231 +1,200 @@
-//! One plain HTTP request and its response; then the connection ends.
+//! Plain HTTP requests and their responses.
 
-use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::tcp::WriteHalf;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::network::chunked::ChunkedReader;
-use crate::network::head::{Framing, HeadBuffer, PlainRequest, Response, Whole};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
+use tokio::time::timeout;
+
+use crate::network::head::{PlainRequest, Request, Response, target_of};
 use crate::network::host::Target;
 use crate::network::refusal::{Denial, Failure, Reason, Stop};
 
-use super::connection::{Connection, READ};
-use super::copy::{Activity, Broke, copy, write};
+use super::connection::Connection;
+use super::copy::{Activity, CopyError, HeadError, Rest, write};
 
 impl Connection {
-    /// Passes the request on and its response back. Both sides learn that the connection closes, and whatever
-    /// the client sends after its one request is not read.
-    pub(super) async fn forward(
+    /// Serves plain requests until the client ends, and checks each of them. Returns the target of a
+    /// tunnel, and the bytes that follow, if the client asks for one.
+    ///
+    /// In a tunnel, every request must be for its target.
+    pub(super) async fn serve_requests(
+        &mut self,
+        tunnel: Option<&Target>,
+        mut held: Vec<u8>,
+    ) -> Result<Option<(Target, Vec<u8>)>, Stop> {
+        let mut is_first = true;
+        loop {
+            // An earlier response does not answer this request.
+            self.answered = false;
+            match self.read_request(tunnel, held, is_first).await? {
+                None => return Ok(None),
+                Some((Request::Connect(target), rest)) => return Ok(Some((target, rest))),
+                Some((Request::Plain(request), rest)) => match self.forward(request, rest).await? {
+                    None => return Ok(None),
+                    Some(rest) => held = rest,
+                },
+            }
+            is_first = false;
+        }
+    }
+
+    /// Reads a request, whose beginning is `held`, and the bytes that came with it. Returns `None`
+    /// if the client ended without one.
+    async fn read_request(
+        &mut self,
+        tunnel: Option<&Target>,
+        held: Vec<u8>,
+        is_first: bool,
+    ) -> Result<Option<(Request, Vec<u8>)>, Stop> {
+        let denied = |problem, target: Option<Target>| {
+            Stop::Denied(Denial {
+                reason: Reason::Head(problem),
+                target: target.or_else(|| tunnel.cloned()),
+            })
+        };
+        let is_idle = !is_first && held.is_empty();
+        let mut rest = Rest {
+            held,
+            from: &mut self.client,
+        };
+        let activity = Activity::new();
+        let read = timeout(self.shared.options.limits.head, rest.read_head(&activity)).await;
+        let head = match read {
+            Ok(Ok(head)) => head,
+            Ok(Err(HeadError::Missing(_))) => return Ok(None),
+            Ok(Err(HeadError::Cut(_))) => return Err(Stop::Failed(Failure::ClientGone)),
+            Ok(Err(HeadError::Problem(problem))) => return Err(denied(problem, None)),
+            // An open connection without a further request is not an error.
+            Err(_) if is_idle && !activity.is_noted() => return Ok(None),
+            Err(_) => return Err(Stop::Failed(Failure::Slow)),
+        };
+        let request = Request::parse(&head, tunnel);
+        let request = request.map_err(|problem| {
+            denied(
+                problem,
+                tunnel.is_none().then(|| target_of(&head)).flatten(),
+            )
+        })?;
+        Ok(Some((request, rest.held)))
+    }
+
+    /// Forwards a request and its response. Returns the bytes after the request if the connection
+    /// stays open for another one.
+    ///
+    /// The server's connection serves only this request. A response that comes before the request
+    /// was sent whole ends the client's connection.
+    async fn forward(
         &mut self,
         request: PlainRequest,
         held: Vec<u8>,
-    ) -> Result<(), Stop> {
+    ) -> Result<Option<Vec<u8>>, Stop> {
         let target = &request.target;
         let mut upstream = self.shared.dial(target).await?;
         let activity = Activity::new();
-        let idle = self.shared.limits.idle;
+        let idle = self.shared.options.limits.idle;
         let (from_upstream, to_upstream) = upstream.split();
         let (from_client, to_client) = self.client.split();
-        let upload = upload(
-            Body {
-                held,
-                from: from_client,
-            },
-            to_upstream,
-            &request,
-            &activity,
-        );
-        let download = download(
-            from_upstream,
-            to_client,
-            &request,
-            &activity,
-            &mut self.answered,
-        );
-        tokio::pin!(upload, download);
-        let mut uploading = true;
-        loop {
-            // The response ends the exchange, even one that came before the request was whole.
-            tokio::select! {
-                biased;
-                ended = &mut download => return ended,
-                // Kept, not dropped: the request's half stays open until the response has ended.
-                sent = &mut upload, if uploading => { sent?; uploading = false; }
-                () = activity.ceases(idle) => return Err(Stop::Failed(Failure::Idle(target.clone()))),
+        let mut body = Rest {
+            held,
+            from: from_client,
+        };
+        let is_sent = AtomicBool::new(false);
+        let ended = {
+            let upload = upload(&mut body, to_upstream, &request, &activity, &is_sent);
+            let answered = &mut self.answered;
+            let download = download(
+                from_upstream,
+                to_client,
+                &request,
+                &activity,
+                &is_sent,
+                answered,
+            );
+            tokio::pin!(upload, download);
+            let mut is_uploading = true;
+            loop {
+                tokio::select! {
+                    biased;
+                    ended = &mut download => break ended,
+                    // Not dropped: its end of the connection stays open until the response has ended.
+                    sent = &mut upload, if is_uploading => { sent?; is_uploading = false; }
+                    () = activity.ceases(idle) => break Err(Stop::Failed(Failure::Idle(target.clone()))),
+                }
             }
-        }
+        };
+        Ok(ended?.then_some(body.held))
     }
 }
 
-/// What a client has sent and will send.
-struct Body<R> {
-    held: Vec<u8>,
-    from: R,
-}
-
-/// Sends head and body. A server that stops reading may still answer, so that is not the end.
+/// Sends the request. An error of the server's end is ignored, because it may still respond.
 async fn upload(
-    mut body: Body<impl AsyncRead + Unpin>,
-    mut to: WriteHalf<'_>,
-    request: &PlainRequest,
-    activity: &Activity,
-) -> Result<(), Stop> {
-    let gone = || Stop::Failed(Failure::ClientGone);
-    if write(&mut to, &request.rewritten, activity).await.is_err() {
-        return Ok(());
-    }
-    match request.body {
-        Framing::Length(length) => {
-            let held = body
-                .held
-                .len()
-                .min(usize::try_from(length).unwrap_or(usize::MAX));
-            if write(&mut to, body.held.get(..held).unwrap_or_default(), activity)
-                .await
-                .is_err()
-            {
-                return Ok(());
-            }
-            let left = length - held as u64;
-            match copy(&mut body.from, &mut to, left, activity).await {
-                Ok(copied) if copied < left => Err(gone()),
-                Err(Broke::Reading(_)) => Err(gone()),
-                Ok(_) | Err(Broke::Writing(_)) => Ok(()),
-            }
-        }
-        Framing::Chunked => match copy_chunked(&mut body, &mut to, activity).await {
-            Ok(()) | Err(ChunkedEnd::Writing) => Ok(()),
-            Err(ChunkedEnd::Reading) => Err(gone()),
-            Err(ChunkedEnd::Malformed) => Err(Stop::Denied(Denial {
-                reason: Reason::Body,
-                target: Some(request.target.clone()),
-            })),
-        },
-        Framing::UntilClose => Ok(()),
-    }
-}
-
-/// Passes responses back: interim ones, and the one that counts.
-async fn download(
-    mut from: impl AsyncRead + Unpin,
+    body: &mut Rest<impl AsyncRead + Unpin>,
     mut to: impl AsyncWrite + Unpin,
     request: &PlainRequest,
     activity: &Activity,
-    answered: &mut bool,
+    is_sent: &AtomicBool,
 ) -> Result<(), Stop> {
+    if write(&mut to, &request.rewritten, activity).await.is_err() {
+        return Ok(());
+    }
+    match body.copy_body(request.body, &mut to, activity).await {
+        Ok(()) => is_sent.store(true, Ordering::Relaxed),
+        Err(CopyError::Write(_)) => {}
+        Err(CopyError::Read(_)) => return Err(Stop::Failed(Failure::ClientGone)),
+        Err(CopyError::Malformed) => {
+            return Err(Stop::Denied(Denial {
+                reason: Reason::Body,
+                target: Some(request.target.clone()),
+            }));
+        }
+    }
+    Ok(())
+}
+
+/// Passes interim responses and the final one to the client. Returns true if its connection stays
+/// open.
+async fn download(
+    from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    request: &PlainRequest,
+    activity: &Activity,
+    is_sent: &AtomicBool,
+    answered: &mut bool,
+) -> Result<bool, Stop> {
     let target = &request.target;
-    let mut held = Vec::new();
+    let gone = |_| Stop::Failed(Failure::ClientGone);
+    let cut = |error| Stop::Failed(Failure::Broken(target.clone(), error));
+    let bad = |problem| Stop::Failed(Failure::BadResponse(target.clone(), problem));
+    let mut rest = Rest {
+        held: Vec::new(),
+        from,
+    };
     let response = loop {
-        let Whole { head, rest } = read_head(&mut from, held, target, activity).await?;
-        let response = Response::parse(&head, request.is_head)
-            .map_err(|problem| Stop::Failed(Failure::BadResponse(target.clone(), problem)))?;
-        held = rest;
+        let head = rest
+            .read_head(activity)
+            .await
+            .map_err(|error| match error {
+                HeadError::Problem(problem) => bad(problem),
+                HeadError::Missing(error) | HeadError::Cut(error) => cut(error),
+            })?;
+        let may_keep_open = request.keeps_open && is_sent.load(Ordering::Relaxed);
+        let response = Response::parse(&head, request.is_head, may_keep_open).map_err(bad)?;
         *answered |= !response.is_interim;
         write(&mut to, &response.rewritten, activity)
             .await
-            .map_err(|_| Stop::Failed(Failure::ClientGone))?;
+            .map_err(gone)?;
         if !response.is_interim {
             break response;
         }
     };
-    let cut = |error| Stop::Failed(Failure::Broken(target.clone(), error));
-    let mut body = Body { held, from };
-    match response.body {
-        Framing::Chunked => match copy_chunked(&mut body, &mut to, activity).await {
-            Ok(()) => {}
-            Err(ChunkedEnd::Writing) => return Err(Stop::Failed(Failure::ClientGone)),
-            Err(ChunkedEnd::Reading | ChunkedEnd::Malformed) => {
-                return Err(cut(std::io::ErrorKind::UnexpectedEof.into()));
-            }
-        },
-        Framing::Length(_) | Framing::UntilClose => {
-            let limit = match response.body {
-                Framing::Length(length) => length,
-                Framing::Chunked | Framing::UntilClose => u64::MAX,
-            };
-            let held = body
-                .held
-                .len()
-                .min(usize::try_from(limit).unwrap_or(usize::MAX));
-            let gone = |_| Stop::Failed(Failure::ClientGone);
-            write(&mut to, body.held.get(..held).unwrap_or_default(), activity)
-                .await
-                .map_err(gone)?;
-            match copy(&mut body.from, &mut to, limit - held as u64, activity).await {
-                Ok(copied) if limit != u64::MAX && copied < limit - held as u64 => {
-                    return Err(cut(std::io::ErrorKind::UnexpectedEof.into()));
-                }
-                Ok(_) => {}
-                Err(Broke::Reading(error)) => return Err(cut(error)),
-                Err(Broke::Writing(_)) => return Err(Stop::Failed(Failure::ClientGone)),
-            }
-        }
+    match rest.copy_body(response.body, &mut to, activity).await {
+        Ok(()) => {}
+        Err(CopyError::Write(error)) => return Err(gone(error)),
+        Err(error) => return Err(cut(error.into())),
     }
-    // A client that has gone has had all of it.
-    let _ = to.shutdown().await;
-    Ok(())
-}
-
-async fn read_head(
-    from: &mut (impl AsyncRead + Unpin),
-    held: Vec<u8>,
-    target: &Target,
-    activity: &Activity,
-) -> Result<Whole, Stop> {
-    let bad = |problem| Stop::Failed(Failure::BadResponse(target.clone(), problem));
-    let broken = |error| Stop::Failed(Failure::Broken(target.clone(), error));
-    let mut head = HeadBuffer::default();
-    let mut buffer = vec![0; READ];
-    let mut whole = head.push(&held).map_err(bad)?;
-    loop {
-        if let Some(whole) = whole {
-            return Ok(whole);
-        }
-        match from.read(&mut buffer).await.map_err(broken)? {
-            0 => return Err(broken(std::io::ErrorKind::UnexpectedEof.into())),
-            count => {
-                activity.note();
-                whole = head
-                    .push(buffer.get(..count).unwrap_or_default())
-                    .map_err(bad)?;
-            }
-        }
+    if !response.keeps_open {
+        // Fails if the client has closed the connection.
+        let _ = to.shutdown().await;
     }
-}
-
-enum ChunkedEnd {
-    Reading,
-    Writing,
-    Malformed,
-}
-
-async fn copy_chunked(
-    body: &mut Body<impl AsyncRead + Unpin>,
-    to: &mut (impl AsyncWrite + Unpin),
-    activity: &Activity,
-) -> Result<(), ChunkedEnd> {
-    let mut reader = ChunkedReader::default();
-    let mut out = Vec::new();
-    let mut done = reader
-        .push(&body.held, &mut out)
-        .map_err(|_| ChunkedEnd::Malformed)?;
-    let mut buffer = vec![0; READ];
-    loop {
-        write(to, &out, activity)
-            .await
-            .map_err(|_| ChunkedEnd::Writing)?;
-        if done {
-            return Ok(());
-        }
-        out.clear();
-        match body.from.read(&mut buffer).await {
-            Ok(0) | Err(_) => return Err(ChunkedEnd::Reading),
-            Ok(count) => {
-                activity.note();
-                let bytes = buffer.get(..count).unwrap_or_default();
-                done = reader
-                    .push(bytes, &mut out)
-                    .map_err(|_| ChunkedEnd::Malformed)?;
-            }
-        }
-    }
+    Ok(response.keeps_open)
 }

@@ -1,6 +1,7 @@
-//! A tunnel (CONNECT): opaque bytes, once TLS has named the server that was asked for, or one plain
-//! HTTP request to it.
+//! A tunnel (CONNECT): opaque bytes after TLS has named the requested server, or plain HTTP requests
+//! to it.
 
+use std::io;
 use std::pin::pin;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,20 +14,19 @@ use crate::network::refusal::{Denial, Failure, Reason, Stop, TLS_ALERT};
 use crate::network::server_hello::{Answer, AnswerReader};
 
 use super::connection::{Connection, READ};
-use super::copy::{Activity, Broke, copy, write};
+use super::copy::{Activity, CopyError, copy, write};
 
-/// The most bytes that a ClientHello may take with the headers of all its records.
+/// Limit of a ClientHello with the headers of its records, in bytes.
 const MAX_FRAMED_HELLO: usize = 64 * 1024;
 
 impl Connection {
     /// Opens the tunnel, checks the ClientHello, and copies both directions until both have ended.
     ///
-    /// A target that is an address was listed as such, and its operator vouches for whatever is
-    /// spoken there. A name is vouched for only as long as TLS names the same server: behind one
-    /// address there may be many.
+    /// A target that is an address was listed as such, so any protocol is allowed. A name is allowed
+    /// only if TLS or each request names the same server, because an address may serve many.
     pub(super) async fn tunnel(&mut self, target: Target, mut held: Vec<u8>) -> Result<(), Stop> {
         let mut upstream = self.shared.dial(&target).await?;
-        let limits = self.shared.limits;
+        let limits = self.shared.options.limits;
         let activity = Activity::new();
 
         self.answered = true;
@@ -35,37 +35,37 @@ impl Connection {
         if !matches!(answered, Ok(Ok(()))) {
             return Err(Stop::Failed(Failure::ClientGone));
         }
-        // What was read of each side and not passed on yet.
+        // Bytes that were read of each side and not passed on yet.
         let mut greeting = Vec::new();
         if let Host::Name(name) = &target.host {
             let mut handshake = Handshake {
                 upstream: &mut upstream,
+                target: &target,
                 name,
                 held: &mut held,
                 greeting: &mut greeting,
+                activity: &activity,
             };
             let checked = tokio::select! {
                 biased;
-                checked = self.check(&mut handshake, &target, &activity) => checked?,
-                () = activity.ceases(limits.idle) => return Err(Stop::Failed(Failure::Idle(target))),
+                checked = self.check(&mut handshake) => checked,
+                () = activity.ceases(limits.idle) => Err(Stop::Failed(Failure::Idle(target.clone()))),
             };
-            if matches!(checked, Err(Reason::NotTls)) && begins_http(&held) {
-                drop(upstream);
-                return self.forward_in_tunnel(&target, &held).await;
-            }
-            if let Err(reason) = checked {
-                let denial = Denial {
-                    reason,
-                    target: Some(target),
+            if let Err(Stop::Denied(denial)) = &checked {
+                let is_tls = !matches!(denial.reason, Reason::NotTls);
+                if !is_tls && begins_http(&held) {
+                    drop(upstream);
+                    return self.serve_requests(Some(&target), held).await.map(drop);
+                }
+                let answer = if is_tls {
+                    TLS_ALERT.to_vec()
+                } else {
+                    denial.response()
                 };
-                let words = match denial.reason {
-                    Reason::NotTls => denial.response(),
-                    _ => TLS_ALERT.to_vec(),
-                };
-                // The denial counts whether or not the client waits to hear of it.
-                let _ = timeout(limits.linger, self.client.write_all(&words)).await;
-                return Err(Stop::Denied(denial));
+                // The denial counts whether or not the client reads it.
+                let _ = timeout(limits.linger, self.client.write_all(&answer)).await;
             }
+            checked?;
         }
 
         let (mut from_client, mut to_client) = self.client.split();
@@ -73,98 +73,85 @@ impl Connection {
         let up = async {
             write(&mut to_upstream, &held, &activity)
                 .await
-                .map_err(Broke::Writing)?;
+                .map_err(CopyError::Write)?;
             copy(&mut from_client, &mut to_upstream, u64::MAX, &activity).await?;
-            to_upstream.shutdown().await.map_err(Broke::Writing)
+            to_upstream.shutdown().await.map_err(CopyError::Write)
         };
         let down = async {
             write(&mut to_client, &greeting, &activity)
                 .await
-                .map_err(Broke::Writing)?;
+                .map_err(CopyError::Write)?;
             copy(&mut from_upstream, &mut to_client, u64::MAX, &activity).await?;
-            to_client.shutdown().await.map_err(Broke::Writing)
+            to_client.shutdown().await.map_err(CopyError::Write)
         };
         let both = pin!(async { tokio::try_join!(up, down) });
-        // A tunnel that moves on goes before its deadline.
+        // Progress takes precedence over the deadline.
         tokio::select! {
             biased;
             ended = both => match ended {
                 Ok(_) => Ok(()),
-                Err(Broke::Reading(error) | Broke::Writing(error)) => Err(Stop::Failed(Failure::Broken(target, error))),
+                Err(error) => Err(Stop::Failed(Failure::Broken(target, error.into()))),
             },
             () = activity.ceases(limits.idle) => Err(Stop::Failed(Failure::Idle(target))),
         }
     }
 
-    /// Judges the ClientHello, passes it on, and judges a second one if the server asks for it: the
-    /// second is in the clear too, and might name another server. Nothing that follows a
-    /// ClientHello is passed on before the server has answered.
-    async fn check(
-        &mut self,
-        handshake: &mut Handshake<'_>,
-        target: &Target,
-        activity: &Activity,
-    ) -> Result<Result<(), Reason>, Stop> {
-        let broken = |error| Stop::Failed(Failure::Broken(target.clone(), error));
-        if let Err(reason) = self
-            .pass_hello(HelloReader::default(), handshake, target, activity)
-            .await?
-        {
-            return Ok(Err(reason));
-        }
+    /// Checks the ClientHello and passes it on, and also a second one if the server asks for it: it is
+    /// not encrypted either, and could name another server. The bytes after a ClientHello are held
+    /// until the server has answered.
+    async fn check(&mut self, handshake: &mut Handshake<'_>) -> Result<(), Stop> {
+        self.pass_hello(HelloReader::default(), handshake).await?;
         let mut answer = AnswerReader::default();
         let mut buffer = vec![0; READ];
         loop {
-            let count = handshake.upstream.read(&mut buffer).await.map_err(broken)?;
+            let read = handshake.upstream.read(&mut buffer).await;
+            let count = read.map_err(|error| handshake.broken(error))?;
             let bytes = buffer.get(..count).unwrap_or_default();
-            activity.note();
+            handshake.activity.note();
             handshake.greeting.extend_from_slice(bytes);
             match answer.push(bytes) {
                 None if count > 0 => {}
-                None | Some(Answer::Other) => return Ok(Ok(())),
+                None | Some(Answer::Other) => return Ok(()),
                 Some(Answer::Retry) => break,
             }
         }
         let greeting = std::mem::take(handshake.greeting);
-        write(&mut self.client, &greeting, activity)
+        write(&mut self.client, &greeting, handshake.activity)
             .await
             .map_err(|_| Stop::Failed(Failure::ClientGone))?;
-        self.pass_hello(HelloReader::after_retry(), handshake, target, activity)
-            .await
+        self.pass_hello(HelloReader::after_retry(), handshake).await
     }
 
-    /// Reads a ClientHello, judges it by the tunnel's name, and passes it on; what follows it stays held.
+    /// Reads and checks a ClientHello, and passes it on. The bytes after it stay held.
     async fn pass_hello(
         &mut self,
         reader: HelloReader,
         handshake: &mut Handshake<'_>,
-        target: &Target,
-        activity: &Activity,
-    ) -> Result<Result<(), Reason>, Stop> {
-        let Ok(read) = timeout(
-            self.shared.limits.hello,
+    ) -> Result<(), Stop> {
+        let read = timeout(
+            self.shared.options.limits.hello,
             self.read_hello(reader, handshake.held),
-        )
-        .await
-        else {
+        );
+        let Ok(read) = read.await else {
             return Err(Stop::Failed(Failure::Slow));
         };
-        activity.note();
-        let (hello, end) = match read? {
-            Ok(read) => read,
-            Err(reason) => return Ok(Err(reason)),
-        };
-        if let Err(reason) = judge(&hello, handshake.name) {
-            return Ok(Err(reason));
-        }
+        handshake.activity.note();
+        let checked =
+            read?.and_then(|(hello, end)| check_name(&hello, handshake.name).map(|()| end));
+        let end = checked.map_err(|reason| {
+            Stop::Denied(Denial {
+                reason,
+                target: Some(handshake.target.clone()),
+            })
+        })?;
         let rest = handshake.held.split_off(end.min(handshake.held.len()));
         let hello = std::mem::replace(handshake.held, rest);
-        let sent = write(handshake.upstream, &hello, activity).await;
-        sent.map_err(|error| Stop::Failed(Failure::Broken(target.clone(), error)))?;
-        Ok(Ok(()))
+        let sent = write(handshake.upstream, &hello, handshake.activity).await;
+        sent.map_err(|error| handshake.broken(error))
     }
 
-    /// Reads a ClientHello into `held`, which has what came before; gives it, and where in `held` it ends.
+    /// Reads a ClientHello into `held`, which contains the bytes so far. Returns it, and its end in
+    /// `held`.
     async fn read_hello(
         &mut self,
         mut reader: HelloReader,
@@ -193,7 +180,7 @@ impl Connection {
     }
 }
 
-/// Whether these first bytes may be those of a plain HTTP request.
+/// Returns true if these may be the first bytes of a plain HTTP request.
 fn begins_http(held: &[u8]) -> bool {
     const METHODS: [&[u8]; 7] = [
         b"GET ",
@@ -209,19 +196,27 @@ fn begins_http(held: &[u8]) -> bool {
         .any(|method| held.starts_with(method) || method.starts_with(held))
 }
 
-/// A tunnel whose server was not named yet.
+/// A tunnel before TLS has named its server.
 struct Handshake<'a> {
     upstream: &'a mut TcpStream,
-    /// The name that CONNECT gave.
+    target: &'a Target,
+    /// The name of the target.
     name: &'a str,
-    /// Read from the client and not passed on.
+    /// Bytes of the client that were not passed on.
     held: &'a mut Vec<u8>,
-    /// Read from the server and not passed on.
+    /// Bytes of the server that were not passed on.
     greeting: &'a mut Vec<u8>,
+    activity: &'a Activity,
 }
 
-/// Whether TLS names the server that CONNECT named.
-fn judge(hello: &ClientHello, name: &str) -> Result<(), Reason> {
+impl Handshake<'_> {
+    fn broken(&self, error: io::Error) -> Stop {
+        Stop::Failed(Failure::Broken(self.target.clone(), error))
+    }
+}
+
+/// Checks that TLS names the same server as CONNECT.
+fn check_name(hello: &ClientHello, name: &str) -> Result<(), Reason> {
     if hello.encrypted {
         return Err(Reason::EncryptedServerName);
     }
