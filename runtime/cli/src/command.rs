@@ -42,6 +42,7 @@ mod version;
 mod wire;
 
 pub(crate) use chat::{Speaker, Transcript};
+pub(crate) use doctor::installed_agents;
 
 /// A command of the program.
 #[derive(Debug, Subcommand)]

@@ -15,7 +15,25 @@ use tempfile::NamedTempFile;
 /// # Errors
 /// The folder or the file cannot be written. An earlier file stays unchanged.
 pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("/"));
+    prepare(path, bytes)?.persist(path)?;
+    Ok(())
+}
+
+/// Creates a file as [`write_private`] does.
+///
+/// # Errors
+/// As for [`write_private`], and if the file exists.
+pub(crate) fn create_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    prepare(path, bytes)?.persist_noclobber(path)?;
+    Ok(())
+}
+
+/// Writes a temporary file beside `path`.
+fn prepare(path: &Path, bytes: &[u8]) -> io::Result<NamedTempFile> {
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new("."));
     DirBuilder::new()
         .recursive(true)
         .mode(0o700)
@@ -23,6 +41,5 @@ pub(crate) fn write_private(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let mut file = NamedTempFile::new_in(folder)?;
     file.write_all(bytes)?;
     file.as_file().sync_all()?;
-    file.persist(path)?;
-    Ok(())
+    Ok(file)
 }

@@ -1,9 +1,8 @@
 //! `trunkline config`: creates, changes and checks configuration files.
 
 use std::{
-    fs::{File, OpenOptions},
+    fs::File,
     io::{self, Read, Write},
-    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -14,7 +13,9 @@ use trunkline_host::{config, redact};
 
 use crate::{
     error::{CliError, CommandResult},
-    exit, paint, target,
+    exit, paint,
+    private_file::{create_private, write_private},
+    target,
 };
 
 mod create;
@@ -22,8 +23,8 @@ mod import;
 mod manifest;
 mod yaml;
 
-/// The largest file that is imported, in bytes.
-const MOST: u64 = 4 * 1024 * 1024;
+/// Size limit of a manifest and of a file that it names, in bytes.
+const MAX_FILE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Creates, changes and checks a configuration
 #[derive(Debug, Args)]
@@ -31,52 +32,52 @@ const MOST: u64 = 4 * 1024 * 1024;
     arg_required_else_help = true,
     after_help = "\
 Examples:
-  trunkline config init                        writes ./trunkline.json with the installed agents
-  trunkline config add codex                   adds one agent
-  trunkline config check                       the configuration that would be used
-  trunkline config check team.json             this one
+  trunkline config init                        ./trunkline.json with the installed agents
+  trunkline config add codex                   one more agent
+  trunkline config check                       the configuration in use
+  trunkline config check team.json             another one
   trunkline config check --json                as JSON: agents, the default, the journal, notices
-  trunkline config import wave.yaml            a configuration of a Wave manifest, on stdout
+  trunkline config import wave.yaml            prints the configuration of a Wave manifest
   trunkline config import wave.yaml --output trunkline.json
 
-An Amurg runtime file needs no import: name it by --config FILE."
+An Amurg runtime file needs no import: use it by --config FILE."
 )]
 pub(crate) struct Config {
     #[command(subcommand)]
-    command: What,
+    action: Action,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Action {
     Init(create::Init),
     Add(create::Add),
     Check(Check),
     Import(Import),
 }
 
-/// Reads a configuration and tells what of it has no effect; ends with 2 when it cannot be used
+/// Checks a configuration and reports keys without effect; exit code 2 means that it is invalid
 ///
-/// What belongs to a built-in adapter is checked, too. Programs, folders and variables are not looked at: `trunkline
-/// doctor` does that.
+/// Includes the keys of built-in adapters. Programs, folders and variables are checked by `trunkline
+/// doctor`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline config check
   trunkline config check team.json && trunkline --config team.json serve")]
 struct Check {
-    /// The file [default: the one that would be used]
+    /// File [default: the configuration in use]
     file: Option<PathBuf>,
 
-    /// As one JSON object
+    /// Prints one JSON object
     #[arg(long)]
     json: bool,
 }
 
-/// Makes a configuration of a Wave manifest: each persona becomes an agent
+/// Converts a Wave manifest to a configuration, with an agent for each persona
 ///
-/// A persona's adapter is found by its name, whatever its case; one that is not built in becomes a job that runs its
-/// binary for each input. The tools that a manifest allows are approved without asking, any other is denied. What has
-/// no place in a configuration is reported on stderr.
+/// A persona's adapter is found by its name in any case. An adapter that is not built in becomes a
+/// job that runs its binary for each input. Tools that the manifest allows are approved without
+/// asking, and all others are denied. Keys without an equivalent are reported on stderr.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -84,25 +85,25 @@ Examples:
   trunkline config import wave.yaml --output trunkline.json
   trunkline config import - < wave.yaml")]
 struct Import {
-    /// The manifest, YAML or JSON; `-` is stdin
+    /// Manifest, in YAML or JSON; `-` reads stdin
     file: PathBuf,
 
-    /// Where the configuration is written [default: stdout]
+    /// File to write [default: stdout]
     #[arg(long, short, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Replaces the file that --output names
+    /// Replaces an existing file
     #[arg(long, requires = "output")]
     force: bool,
 }
 
 impl Config {
     pub(super) fn run(self, file: Option<&Path>) -> CommandResult {
-        match self.command {
-            What::Init(init) => init.run(),
-            What::Add(add) => add.run(file),
-            What::Check(check) => check.run(file),
-            What::Import(import) => import.run(),
+        match self.action {
+            Action::Init(init) => init.run(),
+            Action::Add(add) => add.run(file),
+            Action::Check(check) => check.run(file),
+            Action::Import(import) => import.run(),
         }
     }
 }
@@ -136,14 +137,10 @@ impl Check {
             .unwrap_or_default();
         writeln!(
             anstream::stdout().lock(),
-            "{}: {} {}: {names}; the default is {first}",
+            "{}: {} agent{}: {names}; the default is {first}",
             config.source,
             config.agents.len(),
-            if config.agents.len() == 1 {
-                "agent"
-            } else {
-                "agents"
-            },
+            if config.agents.len() == 1 { "" } else { "s" },
         )?;
         Ok(exit::OK)
     }
@@ -151,103 +148,75 @@ impl Check {
 
 impl Import {
     fn run(self) -> CommandResult {
-        let text =
-            read(&self.file).with_context(|| format!("failed to read {}", self.file.display()));
+        let text = read_manifest(&self.file)
+            .with_context(|| format!("failed to read {}", self.file.display()));
         let text = text.map_err(|error| {
-            CliError::from(error).next("name the manifest by its path from here")
+            CliError::from(error).next("use the path of a manifest, or `-` for stdin")
         })?;
         let folder = self.file.parent().unwrap_or(Path::new("")).to_owned();
-        let prompt = |path: &Path| prompt(&folder.join(path));
-        let imported = import::import(&text, &prompt).map_err(|error| {
+        let prompt = |path: &Path| read_prompt(&folder.join(path));
+        let (config, notes) = import::import(&text, &prompt).map_err(|error| {
             CliError::usage(anyhow!("failed to import {}: {error}", self.file.display()))
-                .next("correct the manifest, or write a configuration by hand; `trunkline agents --help` has an example")
+                .next("correct the manifest, or write a configuration: `trunkline config init`")
         })?;
-        let loaded =
-            config::Config::parse_checked(imported.text.as_bytes(), &folder, &target::check)
-                .map_err(|error| {
-                    CliError::usage(anyhow!(
-                        "what {} comes to is not a configuration: {error}",
-                        self.file.display()
-                    ))
-                })?;
+        let text = create::to_text(&config)?;
+        let loaded = config::Config::parse_checked(text.as_bytes(), &folder, &target::check)
+            .map_err(|error| {
+                CliError::usage(anyhow!(
+                    "the manifest {} leads to an invalid configuration: {error}",
+                    self.file.display()
+                ))
+            })?;
         match &self.output {
-            None => anstream::stdout()
-                .lock()
-                .write_all(imported.text.as_bytes())?,
-            Some(path) => write(path, &imported.text, self.force)?,
+            None => anstream::stdout().lock().write_all(text.as_bytes())?,
+            Some(path) => write(path, &text, self.force)?,
         }
         let dim = paint::DIM;
-        for note in imported.notes.iter().chain(&loaded.notices) {
+        for note in notes.iter().chain(&loaded.notices) {
             eprintln!("{dim} note: {}{dim:#}", redact::message(note));
         }
         Ok(exit::OK)
     }
 }
 
-fn read(path: &Path) -> io::Result<String> {
+fn read_manifest(path: &Path) -> io::Result<String> {
     if path == Path::new("-") {
-        whole(io::stdin().lock())
+        read_limited(io::stdin().lock())
     } else {
-        whole(File::open(path)?)
+        read_limited(File::open(path)?)
     }
 }
 
-/// Reads a file that a manifest names: none that waits for somebody, such as stdin or a pipe.
-fn prompt(path: &Path) -> io::Result<String> {
+/// Reads a file that a manifest names. A pipe is rejected, because it could block.
+fn read_prompt(path: &Path) -> io::Result<String> {
     if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidInput,
-            "it is not a regular file",
-        ));
+        return Err(io::Error::other("it is not a regular file"));
     }
-    whole(File::open(path)?)
+    read_limited(File::open(path)?)
 }
 
-fn whole(source: impl Read) -> io::Result<String> {
+fn read_limited(source: impl Read) -> io::Result<String> {
     let mut text = String::new();
-    source.take(MOST + 1).read_to_string(&mut text)?;
-    if text.len() as u64 > MOST {
-        return Err(io::Error::new(
-            io::ErrorKind::FileTooLarge,
-            format!("it is larger than {MOST} bytes"),
-        ));
+    source.take(MAX_FILE_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_FILE_BYTES {
+        let error = format!("it is larger than {MAX_FILE_BYTES} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, error));
     }
     Ok(text)
 }
 
-/// Writes a new file; one that is there stays, unless it is to be replaced, and then as a whole.
+/// Writes a configuration with mode 0600, because it may contain secrets. An existing file is only
+/// replaced with `force`.
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
-    let failed = |error: io::Error| match error.kind() {
+    let store = if force { write_private } else { create_private };
+    store(path, text.as_bytes()).map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             CliError::usage(anyhow!("{} exists already", path.display()))
-                .next("name another file, or replace it by --force")
+                .next("use another file, or replace it by --force")
         }
         _ => {
             CliError::failed(anyhow!(error).context(format!("failed to write {}", path.display())))
                 .next("name a file in an existing folder by --output FILE")
         }
-    };
-    let create = |path: &Path| -> io::Result<()> {
-        // A configuration may hold secrets.
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(path)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    };
-    if !force {
-        return create(path).map_err(failed);
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}", std::process::id()));
-    let beside = path.with_file_name(name);
-    create(&beside)
-        .and_then(|()| std::fs::rename(&beside, path))
-        .map_err(|error| {
-            // What is left of it is of no use.
-            let _ = std::fs::remove_file(&beside);
-            failed(error)
-        })
+    })
 }

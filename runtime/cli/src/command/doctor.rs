@@ -34,6 +34,8 @@ mod choice;
 mod environment;
 mod folders;
 pub(super) mod installed;
+
+pub(crate) use all::installed as installed_agents;
 mod isolation;
 mod policy;
 mod program;

@@ -19,8 +19,8 @@ fn a_manifest_becomes_a_configuration_that_loads() {
     home.file("wave.yaml", MANIFEST);
     let ran = home.run(["config", "import", "wave.yaml"]);
     ran.must_end_with(0)
-        .must_say("persona reviewer: `temperature` has no home")
-        .must_say("persona worker: `MINE` is not an adapter");
+        .must_say("persona reviewer: `temperature` is omitted")
+        .must_say("persona worker: `MINE` is not a built-in adapter");
     let config: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
         (&config["agents"][0]["id"], &config["agents"][1]["id"]),
@@ -123,7 +123,7 @@ fn what_is_no_manifest_is_code_2() {
         .must_say("none.yaml");
     home.run(["config", "import", "nowhere.yaml"])
         .must_end_with(1)
-        .must_say("next: name the manifest");
+        .must_say("next: use the path of a manifest");
     home.run(["--config", "nowhere.json", "config", "check"])
         .must_end_with(2)
         .must_say("next: set --config to an existing, readable file");
@@ -142,7 +142,7 @@ fn a_check_tells_what_has_no_effect_and_what_is_wrong() {
         .must_say("runtime.org_id");
     home.run(["config", "import", sample])
         .must_end_with(0)
-        .must_say("a configuration already");
+        .must_say("already a configuration");
     let bad = home.file(
         "bad.json",
         r#"{ "agents": [{ "id": "a", "profile": "clod" }] }"#,

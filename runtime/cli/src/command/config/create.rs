@@ -1,4 +1,4 @@
-//! `trunkline config init` and `config add`: write a configuration file that works.
+//! `trunkline config init` and `config add`: write a valid configuration file.
 
 use std::{
     io::Write,
@@ -12,35 +12,36 @@ use trunkline_host::config::{Document, Profile};
 
 use super::write;
 use crate::{
-    command::doctor::all,
+    command::installed_agents,
     error::{CliError, CommandResult},
     exit,
     overrides::{Assignment, assign, assignment},
     target,
 };
 
-/// The file that is written if no other one is named.
-const FILE: &str = "trunkline.json";
+/// File of a new configuration.
+const FILE_NAME: &str = "trunkline.json";
 
-/// Writes a configuration with the agents that are installed
+/// Writes a configuration with the installed agents
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline config init
   trunkline config init --output team.json && trunkline --config team.json up")]
 pub(super) struct Init {
-    /// The file to write
-    #[arg(long, short, value_name = "FILE", default_value = FILE)]
+    /// File to write
+    #[arg(long, short, value_name = "FILE", default_value = FILE_NAME)]
     output: PathBuf,
 
-    /// Replaces a file that exists
+    /// Replaces an existing file
     #[arg(long)]
     force: bool,
 }
 
 /// Adds an agent to the configuration, or creates one with it
 ///
-/// The file is --config FILE, else the one that `trunkline config check` names, else ./trunkline.json.
+/// Changes --config FILE, otherwise the file that `trunkline config check` reports, otherwise
+/// ./trunkline.json.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -48,22 +49,22 @@ Examples:
   trunkline config add claude-code --id reviewer -c model=opus
   trunkline config add generic-job --id count -c command=wc")]
 pub(super) struct Add {
-    /// The built-in adapter; `trunkline agents profiles` lists them
+    /// Built-in adapter, as in `trunkline agents profiles`
     #[arg(value_name = "AGENT")]
     profile: String,
 
-    /// The agent's id [default: the adapter's name]
+    /// Id of the agent [default: the name of the adapter]
     #[arg(long)]
     id: Option<String>,
 
-    /// A key of the entry or of its profile's object; may be repeated
+    /// Key of the entry or of its profile's object; may be repeated
     #[arg(short = 'c', value_name = "KEY=VALUE", value_parser = assignment)]
     set: Vec<Assignment>,
 }
 
 impl Init {
     pub(super) fn run(self) -> CommandResult {
-        let mut agents = all::installed()?;
+        let mut agents = installed_agents()?;
         let found = agents.len();
         if agents.is_empty() {
             agents.push("echo");
@@ -74,7 +75,7 @@ impl Init {
             .collect();
         write(
             &self.output,
-            &text(&json!({ "agents": entries }))?,
+            &to_text(&json!({ "agents": entries }))?,
             self.force,
         )?;
         let mut out = anstream::stdout().lock();
@@ -103,7 +104,11 @@ impl Add {
         let found = target::discover(file)?;
         let exists = found.is_some();
         let mut document = found.unwrap_or_else(|| Document::new(json!({ "agents": [] }), "."));
-        let path = document.source.path().unwrap_or(Path::new(FILE)).to_owned();
+        let path = document
+            .source
+            .path()
+            .unwrap_or(Path::new(FILE_NAME))
+            .to_owned();
         let id = self.id.unwrap_or_else(|| self.profile.clone());
         if !target::is_built_in(&self.profile) {
             return Err(CliError::usage(anyhow!(
@@ -134,7 +139,7 @@ impl Add {
             &self.set,
         )?;
         let permissions = path.metadata().ok().map(|found| found.permissions());
-        write(&path, &text(&document.value)?, exists)?;
+        write(&path, &to_text(&document.value)?, exists)?;
         if let Some(permissions) = permissions {
             std::fs::set_permissions(&path, permissions)?;
         }
@@ -147,7 +152,7 @@ impl Add {
     }
 }
 
-fn text(configuration: &Value) -> Result<String, CliError> {
+pub(super) fn to_text(configuration: &Value) -> Result<String, CliError> {
     let text = serde_json::to_string_pretty(configuration).map_err(CliError::failed)?;
     Ok(text + "\n")
 }

@@ -1,24 +1,15 @@
-//! From a manifest to the text of a configuration.
+//! Conversion of a manifest to a configuration.
 
 use std::{collections::BTreeMap, io, path::Path};
 
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use trunkline_host::{config::Profile, policy::Pattern};
 
 use super::manifest::{Adapter, Manifest, Persona, Sandbox};
 use super::yaml;
 use crate::advice::{self, Wrapped};
 
-/// What a manifest came to.
-#[derive(Debug)]
-pub(super) struct Imported {
-    /// The configuration, as the text of a file.
-    pub(super) text: String,
-    /// What has no home in it, or may surprise, one sentence each.
-    pub(super) notes: Vec<String>,
-}
-
-/// Further names of profiles in manifests, besides their own and their programs' names.
+/// Names of profiles in manifests, besides the names of profiles and programs.
 const ALIASES: [(&str, &str); 5] = [
     ("claudecode", "claude-code"),
     ("openai-codex", "codex"),
@@ -27,25 +18,21 @@ const ALIASES: [(&str, &str); 5] = [
     ("hermes", "hermes-agent"),
 ];
 
-/// Makes a configuration of a manifest; `prompt` reads a file that it names. A runtime file, which
-/// is a configuration already, stays as it is.
+/// Converts a manifest to a configuration, and returns notes about keys without an equivalent, as
+/// sentences. `prompt` reads a file that it names. A configuration is returned unchanged.
 ///
 /// # Errors
-/// What is wrong with the manifest.
+/// The manifest is invalid.
 pub(super) fn import(
     text: &str,
     prompt: &dyn Fn(&Path) -> io::Result<String>,
-) -> Result<Imported, String> {
-    let value = read(text)?;
+) -> Result<(Value, Vec<String>), String> {
+    let value = yaml::read(text.trim_start_matches('\u{feff}'))?;
     if value.get("agents").is_some_and(Value::is_array) {
         let notes = vec![
-            "this is a configuration already, and stays as it is: name it by --config".to_owned(),
+            "this is already a configuration, and is unchanged: use it by --config".to_owned(),
         ];
-        let text = serde_json::to_string_pretty(&value).unwrap_or_default();
-        return Ok(Imported {
-            text: format!("{text}\n"),
-            notes,
-        });
+        return Ok((value, notes));
     }
     let mut notes = Vec::new();
     let Manifest {
@@ -56,7 +43,7 @@ pub(super) fn import(
     } = Manifest::read(&value, &mut notes)?;
     if personas.is_empty() {
         notes.push("the manifest has no personas: each adapter becomes an agent".to_owned());
-        let alone = |name: &String| {
+        let of_adapter = |name: &String| {
             (
                 name.clone(),
                 Persona {
@@ -65,12 +52,12 @@ pub(super) fn import(
                 },
             )
         };
-        personas = adapters.keys().map(alone).collect();
+        personas = adapters.keys().map(of_adapter).collect();
     }
     if personas.is_empty() {
         return Err("it has neither `personas` nor `adapters`".to_owned());
     }
-    let sandbox = confined(&of_manifest.sandbox, &mut notes);
+    let sandbox = sandbox_of(&of_manifest.sandbox, &mut notes);
     let passed = &of_manifest.sandbox.env_passthrough;
     let mut agents = Vec::new();
     for (name, persona) in &personas {
@@ -78,8 +65,7 @@ pub(super) fn import(
         match &persona.sandbox.allowed_domains {
             Some(domains) if sandbox.is_some() => agent["allowed_domains"] = json!(domains),
             Some(_) => notes.push(format!(
-                "persona {name}: `allowed_domains` has no home without a sandbox: nothing bounds what it reaches; add a \
-                 `sandbox` and the domains by hand"
+                "persona {name}: `allowed_domains` has no effect without a sandbox: add a `sandbox` and the domains"
             )),
             None => {}
         }
@@ -98,32 +84,17 @@ pub(super) fn import(
     match &of_manifest.stall_timeout {
         Some(Value::String(silence)) => config["runtime"]["inactivity_timeout"] = json!(silence),
         Some(other) => notes.push(format!(
-            "`runtime.stall_timeout` {other} has no unit: set `inactivity_timeout` by hand"
+            "`runtime.stall_timeout` {other} has no unit: set `inactivity_timeout`"
         )),
         None => {}
     }
     if let Some(sandbox) = sandbox {
         config["runtime"]["sandbox"] = sandbox;
     }
-    let text = serde_json::to_string_pretty(&config).unwrap_or_default();
-    Ok(Imported {
-        text: format!("{text}\n"),
-        notes,
-    })
+    Ok((config, notes))
 }
 
-/// Reads YAML, of which JSON is a part.
-fn read(text: &str) -> Result<Value, String> {
-    let text = text.trim_start_matches('\u{feff}');
-    if text.trim_start().starts_with('{')
-        && let Ok(value) = serde_json::from_str(text)
-    {
-        return Ok(value);
-    }
-    yaml::read(text)
-}
-
-/// One persona as an agent.
+/// Converts a persona to an agent.
 fn agent(
     name: &str,
     persona: &Persona,
@@ -140,12 +111,12 @@ fn agent(
         .unwrap_or_default();
     if named.is_none() && !adapters.is_empty() {
         note(format!(
-            "the manifest has no adapter `{}`; it is taken for a program's name",
+            "the manifest has no adapter `{}`; it is used as the name of a program",
             persona.adapter
         ));
     }
     let binary = adapter.binary.as_deref().unwrap_or(&persona.adapter);
-    let known = known(&persona.adapter).or_else(|| known(file_name(binary)));
+    let known = find_wrapped(&persona.adapter).or_else(|| find_wrapped(file_name(binary)));
     let allow = persona
         .permissions
         .allow
@@ -161,52 +132,56 @@ fn agent(
 
     let model = persona.model.as_ref().or(adapter.default_model.as_ref());
     let model = model.filter(|model| !model.is_empty());
-    let mut own = Map::new();
+    let mut own = json!({});
     let profile = match known {
         Some(known) => {
             if binary != known.program {
-                own.insert("command".to_owned(), json!(binary));
+                own["command"] = json!(binary);
             }
             if let Some(model) = model {
-                own.insert("model".to_owned(), json!(model));
+                own["model"] = json!(model);
             }
             if let Some(file) = &persona.system_prompt_file {
                 match prompt(Path::new(file)) {
-                    Ok(text) => drop(own.insert("system_prompt".to_owned(), json!(text))),
+                    Ok(text) => own["system_prompt"] = json!(text),
                     Err(error) => note(format!(
                         "`system_prompt_file` {file} cannot be read: {error}"
                     )),
                 }
             }
             if let Some((allowed, denied)) = tool_lists(known.profile) {
-                own.extend(allow.map(|tools| (allowed.to_owned(), json!(tools))));
-                own.extend((!deny.is_empty()).then(|| (denied.to_owned(), json!(deny))));
+                if let Some(tools) = allow {
+                    own[allowed] = json!(tools);
+                }
+                if !deny.is_empty() {
+                    own[denied] = json!(deny);
+                }
             } else if allow.is_some() || !deny.is_empty() {
                 note(format!(
-                    "its tools are judged when {} asks for one, by the names that it gives them",
+                    "{} names its tools itself, and each request is checked by these names",
                     known.profile
                 ));
             }
             known.profile
         }
         None => {
-            own.insert("command".to_owned(), json!(binary));
+            own["command"] = json!(binary);
             note(format!(
-                "`{}` is not an adapter that is built in: `{binary}` is run for each input, which it finds on its stdin; if it \
-                 speaks the adapter protocol, make it an agent of profile `external`",
+                "`{}` is not a built-in adapter: `{binary}` runs for each input, with the input on stdin; if it uses \
+                 the adapter protocol, change the profile to `external`",
                 persona.adapter
             ));
             if model.is_some() {
-                note("`model` has no home: a job has none".to_owned());
+                note("`model` is omitted: a job has none".to_owned());
             }
             if persona.system_prompt_file.is_some() {
-                note("`system_prompt_file` has no home: a job has no system prompt".to_owned());
+                note("`system_prompt_file` is omitted: a job has no system prompt".to_owned());
             }
             "generic-job"
         }
     };
     if persona.temperature.is_some() {
-        note("`temperature` has no home: a session may ask for one".to_owned());
+        note("`temperature` is omitted: a session sets it".to_owned());
     }
 
     let key = Profile::of_name(profile)
@@ -217,8 +192,8 @@ fn agent(
         agent["description"] = json!(text);
     }
     agent["profile"] = json!(profile);
-    if !own.is_empty() {
-        agent[key] = Value::Object(own);
+    if own != json!({}) {
+        agent[key] = own;
     }
     if let Some(permission) = permission(name, allow, &deny)? {
         agent["permission"] = permission;
@@ -226,8 +201,7 @@ fn agent(
     Ok(agent)
 }
 
-/// What is approved and denied without asking. Where a manifest has a list of allowed tools, any
-/// other is denied.
+/// Returns the policy for tools. If the manifest allows some tools, all others are denied.
 fn permission(
     name: &str,
     allow: Option<&Vec<String>>,
@@ -238,19 +212,19 @@ fn permission(
             .parse::<Pattern>()
             .map_err(|error| format!("personas.{name}: failed to {error}"))?;
     }
-    let mut permission = Map::new();
+    let mut permission = json!({});
     if let Some(allow) = allow.filter(|allow| !allow.is_empty()) {
-        permission.insert("default".to_owned(), json!("deny"));
-        permission.insert("allow".to_owned(), json!(allow));
+        permission["default"] = json!("deny");
+        permission["allow"] = json!(allow);
     }
     if !deny.is_empty() {
-        permission.insert("deny".to_owned(), json!(deny));
+        permission["deny"] = json!(deny);
     }
-    Ok((!permission.is_empty()).then_some(Value::Object(permission)))
+    Ok(Some(permission).filter(|permission| *permission != json!({})))
 }
 
-/// The sandbox of every agent.
-fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
+/// Returns the sandbox of all agents.
+fn sandbox_of(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
     if sandbox.enabled != Some(true) {
         return None;
     }
@@ -265,21 +239,22 @@ fn confined(sandbox: &Sandbox, notes: &mut Vec<String>) -> Option<Value> {
         Some("docker") => {
             let image = sandbox.docker_image.as_deref().unwrap_or("ubuntu:24.04");
             notes.push(format!(
-                "the sandbox is docker's: the image {image} must have the agents' programs and trunkline"
+                "the image {image} of the docker sandbox must contain the agents' programs and trunkline"
             ));
             Some(json!({ "backend": "docker", "image": image, "network": network }))
         }
         None | Some("none") => None,
         Some(other) => {
             notes.push(format!(
-                "`runtime.sandbox.backend` {other} has no home: no sandbox is set"
+                "`runtime.sandbox.backend` {other} is unknown: no sandbox is set"
             ));
             None
         }
     }
 }
 
-fn known(name: &str) -> Option<&'static Wrapped> {
+/// Finds a wrapped agent by the name of its adapter or program.
+fn find_wrapped(name: &str) -> Option<&'static Wrapped> {
     let is_it = |known: &str| known.eq_ignore_ascii_case(name);
     let alias = ALIASES.iter().find(|(alias, _)| is_it(alias));
     advice::ALL.iter().find(|wrapped| {
@@ -289,7 +264,7 @@ fn known(name: &str) -> Option<&'static Wrapped> {
     })
 }
 
-/// The keys of the tools that a profile's program allows and denies by itself, if it has such lists.
+/// Returns the keys of a profile for allowed and denied tools, if it has them.
 fn tool_lists(profile: &str) -> Option<(&'static str, &'static str)> {
     match profile {
         "claude-code" => Some(("allowed_tools", "disallowed_tools")),

@@ -1,4 +1,4 @@
-//! Wave's manifest, as far as a configuration has a home for it. `null` equals absent.
+//! Keys of a Wave manifest that have an equivalent in a configuration. `null` equals absent.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 use trunkline_host::config;
 
-/// What has no home. It is reported, not refused: another program reads it.
+/// Keys without an equivalent, which are reported.
 type Rest = Map<String, Value>;
 
-/// A manifest.
+/// A Wave manifest.
 #[derive(Debug, Deserialize)]
 pub(super) struct Manifest {
     #[serde(default, deserialize_with = "or_default")]
@@ -22,7 +22,7 @@ pub(super) struct Manifest {
     rest: Rest,
 }
 
-/// One of `adapters`.
+/// Entry of `adapters`.
 #[derive(Debug, Default, Clone, Deserialize)]
 pub(super) struct Adapter {
     pub(super) binary: Option<String>,
@@ -35,8 +35,7 @@ pub(super) struct Adapter {
     rest: Rest,
 }
 
-/// One of `personas`. Its permissions stand over those of its adapter: an allow list replaces,
-/// denials add up.
+/// Entry of `personas`. Its list of allowed tools replaces the adapter's; denied tools add up.
 #[derive(Debug, Default, Deserialize)]
 pub(super) struct Persona {
     pub(super) adapter: String,
@@ -52,7 +51,7 @@ pub(super) struct Persona {
     pub(super) rest: Rest,
 }
 
-/// What is allowed and denied.
+/// Allowed and denied tools.
 #[derive(Debug, Default, Clone, Deserialize)]
 pub(super) struct Permissions {
     #[serde(rename = "allowed_tools")]
@@ -104,44 +103,44 @@ fn or_default<'de, D: Deserializer<'de>, T: Deserialize<'de> + Default>(
 }
 
 impl Manifest {
-    /// Reads a manifest; `notes` has what was passed over.
+    /// Parses a manifest, and adds a note for each key without an equivalent.
     ///
     /// # Errors
-    /// What is of another type than it must be.
+    /// A value has the wrong type.
     pub(super) fn read(value: &Value, notes: &mut Vec<String>) -> Result<Self, String> {
         let read: Result<Self, _> = serde_path_to_error::deserialize(value);
         let manifest = read.map_err(|refused| config::said(&refused))?;
-        let mut tell = |at: String, rest: &Rest| {
-            // These say which manifest this is, and nothing of how it is run.
-            let told = rest.keys().filter(|key| {
+        let mut note_rest = |at: String, rest: &Rest| {
+            // These identify the manifest.
+            let noted = rest.keys().filter(|key| {
                 !["apiVersion", "kind", "metadata"].contains(&key.as_str()) || !at.is_empty()
             });
-            notes.extend(told.map(|key| format!("`{at}{key}` has no home")));
+            notes.extend(noted.map(|key| format!("`{at}{key}` has no equivalent")));
         };
         for (name, adapter) in &manifest.adapters {
             let at = format!("adapters.{name}.");
-            tell(
+            note_rest(
                 format!("{at}default_permissions."),
                 &adapter.default_permissions.rest,
             );
-            tell(at, &adapter.rest);
+            note_rest(at, &adapter.rest);
         }
         for (name, persona) in &manifest.personas {
             let at = format!("personas.{name}.");
             if persona.adapter.trim().is_empty() {
                 return Err(format!("{at}adapter: it is missing"));
             }
-            tell(format!("{at}permissions."), &persona.permissions.rest);
-            tell(format!("{at}sandbox."), &persona.sandbox.rest);
-            tell(at, &persona.rest);
+            note_rest(format!("{at}permissions."), &persona.permissions.rest);
+            note_rest(format!("{at}sandbox."), &persona.sandbox.rest);
+            note_rest(at, &persona.rest);
         }
-        tell(
+        note_rest(
             "runtime.sandbox.".to_owned(),
             &manifest.runtime.sandbox.rest,
         );
-        tell("runtime.".to_owned(), &manifest.runtime.rest);
-        tell(String::new(), &manifest.rest);
-        // How a built-in adapter drives its program is its own.
+        note_rest("runtime.".to_owned(), &manifest.runtime.rest);
+        note_rest(String::new(), &manifest.rest);
+        // A built-in adapter decides on these itself.
         for (name, adapter) in &manifest.adapters {
             for (key, value, usual) in [
                 ("mode", &adapter.mode, "headless"),
@@ -149,7 +148,7 @@ impl Manifest {
             ] {
                 if let Some(other) = value.as_ref().filter(|value| *value != usual) {
                     notes.push(format!(
-                        "`adapters.{name}.{key}` has no home: {other} is taken for {usual}"
+                        "`adapters.{name}.{key}` is ignored: {other} is replaced by {usual}"
                     ));
                 }
             }

@@ -1,4 +1,4 @@
-//! Where a daemon listens for other machines, and how.
+//! The daemon's listener for other machines.
 
 use std::{
     net::SocketAddr,
@@ -12,14 +12,14 @@ use trunkline_gateway::{HostName, Listener, Tls};
 
 use crate::error::CliError;
 
-/// A further address, which other machines can reach.
+/// Listener for other machines.
 #[derive(Debug, Args)]
 pub(super) struct Listen {
-    /// Where it listens for other machines, too: an address and a port. Needs TLS, or --insecure
+    /// Also listens for other machines on this address and port; needs TLS or --insecure
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = crate::option_value::parse_address)]
     listen: Option<SocketAddr>,
 
-    /// The certificate for --listen, with those above it, in PEM. `trunkline daemon reload` reads it again
+    /// Certificate chain for --listen, in PEM; `trunkline daemon reload` reads it again
     #[arg(
         long,
         value_name = "FILE",
@@ -29,29 +29,29 @@ pub(super) struct Listen {
     )]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key, in PEM: no one but its owner and group may read it
+    /// Private key of the certificate, in PEM, readable only by its owner and group
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// A name by which others call this machine, beside those of the certificate; may be repeated
+    /// Further host name of this machine, besides those of the certificate; may be repeated
     #[arg(long, value_name = "NAME", requires = "listen")]
     host_name: Vec<String>,
 
-    /// Has --listen go without TLS: who is on the way reads all, tokens too
+    /// Uses --listen without TLS: anyone on the way can read everything, also the tokens
     #[arg(long, requires = "listen")]
     insecure: bool,
 }
 
 impl Listen {
-    /// The file of the private key, which no agent is to see.
+    /// Returns the file of the private key, which must be hidden from agents.
     pub(super) fn key(&self) -> Option<&Path> {
         self.tls_key.as_deref()
     }
 
-    /// Listens there. Gives the way in, and its address for people.
+    /// Opens the listener. Returns it with its address for people.
     ///
     /// # Errors
-    /// Why it does not: without TLS it must be wanted, and some name must lead here.
+    /// TLS is neither configured nor declined, no host name is known, or the address is unavailable.
     pub(super) async fn open(&self) -> Result<Option<(Listener, String)>, CliError> {
         let Some(at) = self.listen else {
             return Ok(None);
@@ -62,8 +62,10 @@ impl Listen {
             }
             _ if self.insecure => None,
             _ => {
-                return Err(CliError::usage(anyhow!("--listen lets other machines in, and has no TLS"))
-                    .next("give it a certificate by --tls-cert FILE and --tls-key FILE; or say --insecure"));
+                return Err(CliError::usage(anyhow!(
+                    "--listen admits other machines, but has no TLS"
+                ))
+                .next("add --tls-cert FILE and --tls-key FILE, or --insecure"));
             }
         };
         let mut names: Vec<_> = self
@@ -73,26 +75,26 @@ impl Listen {
             .map(HostName::AnyPort)
             .collect();
         if !at.ip().is_unspecified() {
-            names.push(HostName::AnyPort(bare(at)));
+            names.push(HostName::AnyPort(host_name(at)));
         } else if tls.is_none() && names.is_empty() {
             return Err(CliError::usage(anyhow!(
-                "no name is known by which others call this machine"
+                "--listen {at}: the host name of this machine is unknown"
             ))
-            .next("name it by --host-name NAME, or its address by --listen ADDRESS:PORT"));
+            .next("add --host-name NAME, or use its address: --listen ADDRESS:PORT"));
         }
         let listener = TcpListener::bind(at).await.map_err(|error| {
             CliError::failed(anyhow!(error).context(format!("failed to listen on {at}")))
-                .next("name another address or port by --listen ADDRESS:PORT")
+                .next("use another address or port: --listen ADDRESS:PORT")
         })?;
         let at = listener.local_addr()?;
         if tls.is_none() {
             let mut err = anstream::stderr();
-            // In vain where no one reads it.
+            // A failure means that stderr is closed.
             let _ = std::io::Write::write_fmt(
                 &mut err,
                 format_args!(
-                    "warning: {at} has no TLS: who is between a client and this machine reads all that is said, \
-                     tokens too, and can use them\n"
+                    "warning: {at} has no TLS: anyone between a client and this machine can read everything, \
+                     also the tokens, and use them\n"
                 ),
             );
         }
@@ -108,10 +110,9 @@ impl Listen {
     }
 }
 
-/// An address as a request names it as its host.
-fn bare(at: SocketAddr) -> String {
-    match at {
-        SocketAddr::V4(at) => at.ip().to_string(),
-        SocketAddr::V6(at) => format!("[{}]", at.ip()),
-    }
+/// Formats an address as the host name of a request.
+fn host_name(at: SocketAddr) -> String {
+    let host = at.to_string();
+    host.rsplit_once(':')
+        .map_or(host.clone(), |(host, _)| host.to_owned())
 }

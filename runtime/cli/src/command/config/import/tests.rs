@@ -13,11 +13,8 @@ fn imported(text: &str) -> (Value, Vec<String>) {
         _ => Err(io::Error::from(io::ErrorKind::NotFound)),
     };
     let imported = import(text, &prompt).unwrap();
-    config::Config::parse(imported.text.as_bytes(), Path::new("/conf")).unwrap();
-    (
-        serde_json::from_str(&imported.text).unwrap(),
-        imported.notes,
-    )
+    config::Config::parse(imported.0.to_string().as_bytes(), Path::new("/conf")).unwrap();
+    imported
 }
 
 #[track_caller]
@@ -73,9 +70,9 @@ personas:
             "{text}: {notes:?}"
         )
     };
-    told("persona plain: `ownllm` is not an adapter that is built in");
-    told("persona plain: `model` has no home");
-    told("persona writer: `temperature` has no home");
+    told("persona plain: `ownllm` is not a built-in adapter");
+    told("persona plain: `model` is omitted");
+    told("persona writer: `temperature` is omitted");
     assert_eq!(notes.len(), 3, "{notes:?}");
 }
 
@@ -165,8 +162,7 @@ fn domains_that_no_sandbox_would_hold_are_told_and_not_written() {
             "personas:\n  p: {{ adapter: claude, sandbox: {{ allowed_domains: [example.org] }} }}\n{runtime}"
         ));
         assert_eq!(config["agents"][0].get("allowed_domains"), None);
-        let told = "persona p: `allowed_domains` has no home without a sandbox: nothing bounds what it reaches; add a \
-                    `sandbox` and the domains by hand";
+        let told = "persona p: `allowed_domains` has no effect without a sandbox: add a `sandbox` and the domains";
         assert!(notes.iter().any(|note| note == told), "{notes:?}");
     }
 }
@@ -197,9 +193,9 @@ fn what_else_has_a_home_finds_it_and_the_rest_is_told() {
         json!({ "turn_timeout": "20m", "sandbox": sandbox })
     );
     for expected in [
-        "`skill_mounts` has no home",
-        "`personas.navigator.hooks` has no home",
-        "`runtime.workspace_root` has no home",
+        "`skill_mounts` has no equivalent",
+        "`personas.navigator.hooks` has no equivalent",
+        "`runtime.workspace_root` has no equivalent",
         "persona lost: `system_prompt_file` nowhere.md cannot be read: entity not found",
     ] {
         assert!(
