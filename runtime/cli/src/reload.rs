@@ -19,7 +19,7 @@ use trunkline_host::{
 use crate::{
     daemon::{Folder, Running, launch::DaemonLaunch},
     error::CliError,
-    target::{self, Chosen, MODEL, Processes, Target, is_set},
+    target::{self, Chosen, HostUse, MODEL, Target, is_set},
 };
 
 /// Inputs of a reload, and the host to change.
@@ -28,11 +28,13 @@ pub(crate) struct Reload {
     target: Target,
     also: Vec<String>,
     may: SessionMay,
-    processes: Processes,
+    host_use: HostUse,
     file: Option<PathBuf>,
     host: Host,
     /// Configuration of the host at its start.
     began_with: Config,
+    /// Agents that a configuration or the command line names; `None` for all.
+    named: Option<Vec<String>>,
     /// Text that is equal for equal configurations, of the configuration in force. Locked during a
     /// reload, so that the last reload is the one in force.
     effective: Mutex<Option<String>>,
@@ -54,20 +56,21 @@ impl Reload {
         file: Option<&Path>,
         also: &[String],
         may: SessionMay,
-        processes: Processes,
+        host_use: HostUse,
         deadline: Option<Deadline>,
     ) -> Result<(Chosen, Arc<Self>), CliError> {
-        let (config, agent, effective) = target.config_beside(file, also, &may, processes)?;
-        let chosen = target.host_of(config.clone(), agent, deadline)?;
+        let begun = target.config_beside(file, also, &may, host_use)?;
+        let chosen = target.host_of(begun.config.clone(), begun.agent, deadline)?;
         let reload = Self {
             target: target.clone(),
             also: also.to_owned(),
             may,
-            processes,
+            host_use,
             file: file.map(Path::to_owned),
             host: chosen.host.clone(),
-            began_with: config,
-            effective: Mutex::new(effective),
+            began_with: begun.config,
+            named: begun.named,
+            effective: Mutex::new(begun.effective),
             note: OnceLock::new(),
             tls: OnceLock::new(),
             webhooks: OnceLock::new(),
@@ -106,6 +109,12 @@ impl Reload {
     /// Returns the source of the configuration.
     pub(crate) fn source(&self) -> &Source {
         &self.began_with.source
+    }
+
+    /// Returns the agents that a configuration or the command line names; `None` for all. It is the
+    /// same after each reload, because a configuration from another source needs a restart.
+    pub(crate) fn named_agents(&self) -> Option<&Vec<String>> {
+        self.named.as_ref()
     }
 
     /// Returns the configuration file if only a variable or the user's folder leads to it.
@@ -171,12 +180,12 @@ impl Reload {
             .map_or(Ok(()), Tls::reload)
             .map_err(CliError::usage)?;
         self.check_file()?;
-        let (config, _, effective) = self.target.config_beside(
-            self.file.as_deref(),
-            &self.also,
-            &self.may,
-            self.processes,
-        )?;
+        let file = self.file.as_deref();
+        let target::HostConfig {
+            config, effective, ..
+        } = self
+            .target
+            .config_beside(file, &self.also, &self.may, self.host_use)?;
         if config.source != self.began_with.source {
             let before = &self.began_with.source;
             let now = &config.source;
@@ -294,31 +303,20 @@ fn note_variables(folder: &Folder, variables: Vec<String>) -> io::Result<()> {
 
 /// Returns the changed keys of `runtime` that a host reads only at its start.
 fn fixed(before: &Config, now: &Config) -> Vec<&'static str> {
-    let keys = [
-        ("state_dir", before.state_dir != now.state_dir),
-        ("spool_dir", before.spool_dir != now.spool_dir),
-        ("usage_log", before.usage_log != now.usage_log),
-        ("wire_log", before.wire_log != now.wire_log),
-        (
-            "wire_log_content",
-            before.wire_log_content != now.wire_log_content,
-        ),
-        (
-            "wire_log_bytes",
-            before.wire_log_bytes != now.wire_log_bytes,
-        ),
-        ("journal", before.journal != now.journal),
-        ("journal_sync", before.journal_sync != now.journal_sync),
-        (
-            "journal_max_age, journal_max_bytes, journal_max_sessions",
-            before.journal_limits != now.journal_limits,
-        ),
-        (
-            "mailbox, mailboxes, backlog, spool, spools, session_files, host_files",
-            before.buffers != now.buffers,
-        ),
+    macro_rules! differing {
+        ($($key:ident)*) => { [$((stringify!($key), before.$key != now.$key)),*] };
+    }
+    let limits = "journal_max_age, journal_max_bytes, journal_max_sessions";
+    let buffers = "mailbox, mailboxes, backlog, spool, spools, session_files, host_files";
+    let keys = differing!(
+        state_dir spool_dir usage_log wire_log wire_log_content wire_log_bytes journal journal_sync
+    );
+    let groups = [
+        (limits, before.journal_limits != now.journal_limits),
+        (buffers, before.buffers != now.buffers),
     ];
     keys.into_iter()
+        .chain(groups)
         .filter(|(_, differs)| *differs)
         .map(|(key, _)| key)
         .collect()

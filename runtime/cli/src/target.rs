@@ -25,6 +25,7 @@ use trunkline_profiles::{PROFILES, Profile};
 use trunkline_relay::RelayOptions;
 
 use crate::{
+    command::installed_agents,
     error::CliError,
     journal::{self, Holder},
     overrides::{Overrides, assign, check_defaults, knows},
@@ -212,13 +213,46 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
         .extend(model.into_iter().map(str::to_owned));
 }
 
-/// Number of processes for an agent whose adapter does not report support for `cwd`.
+/// Clients of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Processes {
-    /// One: its sessions name no folder.
-    One,
-    /// One for each folder that its sessions name.
-    PerFolder,
+pub(crate) enum HostUse {
+    /// One hub, whose sessions name no folder.
+    Pipe,
+    /// A user with many clients, whose sessions name folders: an adapter that does not support `cwd`
+    /// gets one process per folder. Without a configuration, all installed agents are offered.
+    Daemon,
+}
+
+/// The configuration of a host of many clients.
+#[derive(Debug)]
+pub(crate) struct HostConfig {
+    pub(crate) config: Config,
+    /// The selected agent.
+    pub(crate) agent: AgentConfig,
+    /// Text as for [`Target::effective`].
+    pub(crate) effective: Option<String>,
+    /// Agents that a configuration or the command line names; `None` for all. The others are offered
+    /// because they are installed.
+    pub(crate) named: Option<Vec<String>>,
+}
+
+/// Adds the installed agents to a configuration that does not name them.
+fn offer_installed(config: &mut Config) -> Result<(), CliError> {
+    let needs_cwd = is_no_work_dir(&std::env::current_dir()?);
+    let named = config.agents.len();
+    for id in installed_agents()? {
+        add_built_in(config, id);
+    }
+    for agent in &mut config.agents[named..] {
+        agent.needs_cwd = needs_cwd;
+    }
+    Ok(())
+}
+
+/// Returns true for the root and the home folder: an agent works there only if its session names it.
+fn is_no_work_dir(folder: &Path) -> bool {
+    let home = std::env::home_dir().and_then(|home| home.canonicalize().ok());
+    folder.parent().is_none() || home.is_some_and(|home| home == folder)
 }
 
 /// Returns true if an agent's adapter is known to work in any folder that a session names.
@@ -271,14 +305,14 @@ pub(crate) fn tell(notices: &[String]) {
 /// # Errors
 /// The file is invalid.
 pub(crate) fn read(file: Option<&Path>, check: CheckProfile<'_>) -> Result<Config, CliError> {
-    let config = Config::discover(file, |name| std::env::var_os(name), check);
-    config
-        .map_err(|error| wrong_file(&error))
-        .and_then(with_good_webhooks)
+    match discover(file)? {
+        Some(document) => parse(&document, check),
+        None => Ok(Config::default()),
+    }
 }
 
-fn parse(document: &Document) -> Result<Config, CliError> {
-    let config = document.config(&check);
+fn parse(document: &Document, check: CheckProfile<'_>) -> Result<Config, CliError> {
+    let config = document.config(check);
     config
         .map_err(|error| wrong_file(&error))
         .and_then(with_good_webhooks)
@@ -300,7 +334,8 @@ pub(crate) fn discover(file: Option<&Path>) -> Result<Option<Document>, CliError
     Document::discover(file, |name| std::env::var_os(name)).map_err(|error| wrong_file(&error))
 }
 
-fn wrong_file(error: &ConfigError) -> CliError {
+/// Returns the error for an invalid file.
+pub(crate) fn wrong_file(error: &ConfigError) -> CliError {
     CliError::usage(anyhow!("failed to {error}")).next(match error.problem() {
         Problem::Unreadable(_) => "set --config to an existing, readable file",
         _ => "correct that file, or use another one by --config FILE",
@@ -380,9 +415,9 @@ impl Target {
     fn unknown(&self, config: &Config) -> CliError {
         let fault = no_agent(self.agent.as_deref(), config);
         match self.environment.agent {
-            Some(_) => fault.next(format!(
-                "unset {AGENT}, or set it to an agent of `trunkline agents`"
-            )),
+            Some(_) => CliError::usage(anyhow!("failed to use {AGENT}: {}", fault.text())).next(
+                format!("unset {AGENT}, or set it to an agent of `trunkline agents`"),
+            ),
             None => fault,
         }
     }
@@ -394,8 +429,8 @@ impl Target {
         overrides: &Overrides,
     ) -> Result<Config, CliError> {
         let mut document = self.document(file)?;
-        let config = parse(&document)?;
-        tell(&config.notices);
+        // The command line may complete the part of a built-in adapter, so it is checked afterwards.
+        let config = parse(&document, UNCHECKED)?;
         let index = self.position(&config).or_else(|| {
             let id = self.agent.as_ref().filter(|id| is_built_in(id))?;
             let agents = document.value["agents"].as_array_mut()?;
@@ -405,11 +440,13 @@ impl Target {
         let Some(index) = index else {
             return Err(self.unknown(&config));
         };
-        let config = document
-            .config(UNCHECKED)
-            .map_err(|error| wrong_file(&error))?;
-        let profile = config.agents[index].profile.clone();
-        assign(&mut document, index, &profile, &overrides.set)
+        let profile = config.agents.get(index).map_or_else(
+            || config::Profile::BuiltIn(self.agent.clone().unwrap_or_default()),
+            |agent| agent.profile.clone(),
+        );
+        let config = assign(&mut document, index, &profile, &overrides.set)?;
+        tell(&config.notices);
+        with_good_webhooks(config)
     }
 
     /// Reports that a named file has no effect on an adapter of the command line.
@@ -456,8 +493,8 @@ impl Target {
         file: Option<&Path>,
         also: &[String],
         may: &SessionMay,
-        processes: Processes,
-    ) -> Result<(Config, AgentConfig, Option<String>), CliError> {
+        host_use: HostUse,
+    ) -> Result<HostConfig, CliError> {
         let target = self.by_environment();
         let (mut config, document) = target.config_and_document(file)?;
         target
@@ -476,11 +513,21 @@ impl Target {
         }
         let (mut config, mut agent) = target.meant(config, |_| Ok(()))?;
         let effective = document.and_then(|document| effective::digest(&document, &config));
+        let mut named = None;
+        if host_use == HostUse::Daemon && config.source == Source::BuiltIn {
+            named = Some(config.agents.iter().map(|agent| agent.id.clone()).collect());
+            offer_installed(&mut config)?;
+        }
         for agent in config.agents.iter_mut().chain([&mut agent]) {
             agent.session_may = std::mem::take(&mut agent.session_may).union(may);
-            agent.process_per_folder = processes == Processes::PerFolder && !knows_folders(agent);
+            agent.process_per_folder = host_use == HostUse::Daemon && !knows_folders(agent);
         }
-        Ok((config, agent, effective))
+        Ok(HostConfig {
+            config,
+            agent,
+            effective,
+            named,
+        })
     }
 
     /// Returns the selected agent without changes by the command line, and a text that is equal for
@@ -636,7 +683,7 @@ impl Target {
             return Ok((self.config(file)?, None));
         }
         let document = self.document(file)?;
-        let config = parse(&document)?;
+        let config = parse(&document, &check)?;
         tell(&self.notices(&config));
         Ok((config, Some(document)))
     }

@@ -100,6 +100,9 @@ pub struct Options {
     pub peers: Option<Arc<dyn Peers>>,
     /// Addresses that get the changes of sessions while the gateway serves.
     pub webhooks: Webhooks,
+    /// Agents for tokens without a list of agents; `None` for all. The others are for this user, the
+    /// user's page, and tokens that list them.
+    pub token_agents: Option<Vec<String>>,
 }
 
 /// State that all requests share.
@@ -150,7 +153,7 @@ impl Gateway {
         let tokens = TokenFile::in_folder(&options.state);
         let (end, ending) = watch::channel(false);
         let shared = Shared {
-            known_tokens: KnownTokens::new(tokens.clone()),
+            known_tokens: KnownTokens::new(tokens.clone(), options.token_agents.clone()),
             tokens,
             rules: LastingRules::open(&options.state, &host)?,
             codes: HandoverCodes::default(),

@@ -167,6 +167,7 @@ impl Daemon {
             version: "0".to_owned(),
             origins: Vec::new(),
             webhooks: Default::default(),
+            token_agents: None,
             traced: None,
             peers: None,
         };

@@ -149,6 +149,15 @@ pub enum OpenError {
         /// The option.
         option: SessionOption,
     },
+    /// The agent has `needs_cwd`, and the session names none.
+    #[error(
+        "agent {agent:?}: the session names no folder, and the folder of this host is the home folder or `/`, in which \
+         an agent does not work by default; name a folder by the option `cwd`, or start the host in the folder of a project"
+    )]
+    NeedsFolder {
+        /// The agent.
+        agent: String,
+    },
     /// `resume.fork` was asked for, and the agent has not declared `forks_sessions`: its adapter
     /// would continue the conversation itself.
     #[error(

@@ -509,6 +509,11 @@ impl Host {
                     option,
                 }
             })?;
+            if shared.config.needs_cwd && cwd.is_none() {
+                return Err(OpenError::NeedsFolder {
+                    agent: shared.id.to_string(),
+                });
+            }
             let agent = self.placed(agent.clone(), cwd.as_ref())?;
             self.link(&agent)?;
             let shared = &agent.shared;
@@ -887,6 +892,12 @@ impl Host {
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         covered.insert(absolute(path.into()));
+    }
+
+    /// Keeps what starts in a sandbox from a port of this machine, in all hosts of this process. An
+    /// entry of a sandbox's network list that names the address and the port opens it.
+    pub fn hide_port(&self, port: u16) {
+        trunkline_sandbox::network::guard_port(port);
     }
 
     /// Ends every session, then every process, in four timed steps while it still reads and answers

@@ -29,7 +29,7 @@ use crate::{
     journal,
     matching_daemon::{self, DaemonChoice},
     reload::Reload,
-    target::{Processes, Target, UNCHECKED, read, tell},
+    target::{HostUse, Target, UNCHECKED, read, tell},
 };
 
 /// Size of the pipe between this process and its own host, in bytes.
@@ -252,7 +252,7 @@ impl Amurg {
             config,
             &[],
             SessionMay::default(),
-            Processes::One,
+            HostUse::Pipe,
             None,
         )?;
         chosen.any_may_run()?;

@@ -17,7 +17,7 @@ use crate::{
     exit,
     journal::{self, SOCKET},
     reload::Reload,
-    target::{Processes, Target},
+    target::{HostUse, Target},
 };
 
 /// Serves the configured agents over stdin and stdout to a hub in any language
@@ -114,7 +114,7 @@ impl Serve {
         let may = SessionMay::from_names(names)
             .map_err(|error| CliError::usage(error).next("correct --session-may"))?;
         let (chosen, reload) =
-            Reload::begin(&self.target, config, &self.also, may, Processes::One, None)?;
+            Reload::begin(&self.target, config, &self.also, may, HostUse::Pipe, None)?;
         chosen.any_may_run()?;
         let tools = if self.tools_as_output {
             ToolsAsOutput::Yes

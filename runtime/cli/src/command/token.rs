@@ -2,7 +2,10 @@
 
 use std::{io::Write, path::PathBuf, time::Duration};
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{
+    Args, Subcommand,
+    builder::{PossibleValue, PossibleValuesParser, TypedValueParser},
+};
 use trunkline_gateway::{NewToken, Scope, Token as Known, TokenError, TokenFile};
 
 use super::{print_json, table};
@@ -57,15 +60,16 @@ enum Action {
 #[derive(Debug, Args)]
 struct New {
     /// Access level
-    #[arg(long, value_enum)]
-    scope: Which,
+    #[arg(long, value_parser = scope())]
+    scope: Scope,
     /// Allows answers to permission requests, which no scope includes
     #[arg(long)]
     approve: bool,
     /// Name for lists and for `by` in its decisions: letters, digits, `.`, `_`, `@` and `-`
     #[arg(long)]
     name: Option<String>,
-    /// Ids of the agents that the token may use, separated by commas [default: all]
+    /// Ids of the agents that the token may use, separated by commas [default: all that the
+    /// configuration names; without one, those of the command line and echo]
     #[arg(long, value_name = "IDS", value_delimiter = ',')]
     agents: Option<Vec<String>>,
     /// Lifetime, such as 30d or 12h [default: valid until it is revoked]
@@ -81,14 +85,19 @@ struct New {
     state: State,
 }
 
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Which {
-    /// Read sessions
-    Observe,
-    /// Also open sessions and send input
-    Control,
-    /// Also create tokens and end the daemon
-    Admin,
+fn scope() -> impl TypedValueParser<Value = Scope> {
+    let all = [
+        (Scope::Observe, "Read sessions"),
+        (Scope::Control, "Also open sessions and send input"),
+        (Scope::Admin, "Also create tokens and end the daemon"),
+    ];
+    let values = all.map(|(scope, help)| PossibleValue::new(scope.as_str()).help(help));
+    let find = move |name: String| {
+        all.into_iter()
+            .map(|it| it.0)
+            .find(|it| it.as_str() == name)
+    };
+    PossibleValuesParser::new(values).try_map(move |name| find(name).ok_or("unknown scope"))
 }
 
 impl Token {
@@ -123,19 +132,12 @@ fn wrong(error: TokenError) -> CliError {
 
 impl New {
     fn run(self) -> CommandResult {
-        let scope = match self.scope {
-            Which::Observe => Scope::Observe,
-            Which::Control => Scope::Control,
-            Which::Admin => Scope::Admin,
-        };
-        let new = NewToken {
-            name: self.name,
-            may_approve: self.approve,
-            agents: self.agents,
-            all_sessions: self.all_sessions,
-            expires: self.expires,
-            ..NewToken::with_scope(scope)
-        };
+        let mut new = NewToken::with_scope(self.scope);
+        new.name = self.name;
+        new.may_approve = self.approve;
+        new.agents = self.agents;
+        new.all_sessions = self.all_sessions;
+        new.expires = self.expires;
         let tokens = file(&self.state)?;
         let (token, text) = tokens.add(new).map_err(wrong)?;
         let Some(output) = self.output else {

@@ -48,7 +48,7 @@ use crate::{
     interrupt::stop_signal,
     journal,
     reload::Reload,
-    target::{Processes, Target, is_set},
+    target::{HostUse, Target, is_set},
     traces,
 };
 
@@ -65,17 +65,18 @@ const DRAIN_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 ///
 /// HTTP listens only on this machine unless --listen adds an address, and every request needs a
 /// token (`trunkline token new`). The socket, host.sock in the journal's folder, is only for this
-/// user and needs no token. A ready daemon prints its address and its agents. SIGTERM and Ctrl-C
-/// end it within 10 s, which running turns may use to end. SIGHUP and `trunkline daemon reload` reload the
-/// configuration.
+/// user and needs no token. Without a configuration, it offers every installed agent to this user
+/// and the page, but to a token only if its --agents name them. A ready daemon prints its address
+/// and its agents. SIGTERM and Ctrl-C end it within 10 s, which running turns may use to end. SIGHUP
+/// and `trunkline daemon reload` reload the configuration, and find agents installed since.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  trunkline up                                 every configured agent
+  trunkline up                                 every configured agent, or every installed one
   trunkline up --adapter 'python3 adapter.py'  only that adapter
   trunkline up --listen 0.0.0.0:7458 --tls-cert host.pem --tls-key host.key
   trunkline up --http 127.0.0.1:0 --json       any free port, reported as JSON
-trunkline open                               open the page in a browser
+  trunkline open                               open the page in a browser
   trunkline token new --scope control          a token for curl")]
 pub(crate) struct Up {
     #[command(flatten)]
@@ -140,15 +141,14 @@ impl Up {
             SessionOption::AddDirs,
             SessionOption::McpServers,
         ]);
-        let wanted = self.cluster.wanted()?;
         // No process starts before this host has its lease.
-        let deadline = wanted.is_some().then(Deadline::default);
+        let deadline = self.cluster.is_wanted()?.then(Deadline::default);
         let (chosen, reload) = Reload::begin(
             &self.target,
             config,
             &[],
             may,
-            Processes::PerFolder,
+            HostUse::Daemon,
             deadline.clone(),
         )?;
         chosen.any_may_run()?;
@@ -157,9 +157,9 @@ impl Up {
         // The folder has the tokens: an agent that could add one would be a client.
         host.hide(&folder.0);
         self.listen.key().into_iter().for_each(|key| host.hide(key));
-        let joined = match wanted.zip(deadline) {
-            Some((wanted, deadline)) => {
-                Some(Joined::join(wanted, &host, &reload, deadline, &folder.0).await?)
+        let joined = match deadline {
+            Some(deadline) => {
+                Some(Joined::join(&self.cluster, &host, &reload, deadline, &folder.0).await?)
             }
             None => None,
         };
@@ -190,6 +190,10 @@ impl Up {
         let socket =
             PrivateSocket::open(&folder.socket()).context("failed to open the daemon's socket")?;
         let at = network.local_addr()?;
+        host.hide_port(at.port());
+        if let Some(entrance) = &further {
+            host.hide_port(entrance.listener.local_addr()?.port());
+        }
         let running = Running {
             http: format!("http://{at}"),
             socket: folder.socket(),
@@ -211,6 +215,7 @@ impl Up {
             traced: traces::adopt(),
             peers: joined.as_ref().map(Joined::peers),
             webhooks,
+            token_agents: reload.named_agents().cloned(),
         };
         if let Some(joined) = &joined {
             // Before the first request is authorized: a token may have been revoked while this
@@ -231,7 +236,7 @@ impl Up {
         note_launch(&folder, &reload, at, is_supervised)?;
         reload.note(folder.clone(), running.clone())?;
         host.stand_by();
-        self.print_ready(&running, listen.as_deref(), &host, reload.source())?;
+        self.print_ready(&running, listen.as_deref(), &host, &reload)?;
         supervisor(NotifyState::Ready);
 
         let stop = async {
@@ -274,7 +279,7 @@ impl Up {
         running: &Running,
         listen: Option<&str>,
         host: &Host,
-        source: &Source,
+        reload: &Reload,
     ) -> Result<(), CliError> {
         let Running {
             http, socket, pid, ..
@@ -290,16 +295,24 @@ impl Up {
             let further = listen
                 .map(|listen| format!(" and {listen}"))
                 .unwrap_or_default();
-            let agents: Vec<_> = host
-                .agents()
-                .into_iter()
-                .map(|agent| agent.config.id)
-                .collect();
+            let agents = host.agents().into_iter().map(|agent| agent.config.id);
+            let named = reload.named_agents();
+            let is_named = |id: &String| named.is_none_or(|named| named.contains(id));
+            let (named, installed): (Vec<_>, Vec<_>) = agents.partition(is_named);
+            let named = named.join(", ");
+            let source = match (reload.source(), installed.join(", ")) {
+                (Source::BuiltIn, none) if none.is_empty() => {
+                    "no other is installed, see `trunkline doctor --all`".to_owned()
+                }
+                (Source::BuiltIn, installed) => {
+                    format!("installed: {installed} · no configuration")
+                }
+                (source, _) => format!("configuration: {source}"),
+            };
             // One write, because a reader of the first line may close its end then.
             let ready = format!(
                 "trunkline is up at {http}{further}; `trunkline open` opens its page, `trunkline down` ends it\n\
-                 agents: {} · configuration: {source}\n",
-                agents.join(", ")
+                 agents: {named} · {source}\n"
             );
             out.write_all(ready.as_bytes())?;
         }

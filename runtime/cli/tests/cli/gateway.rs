@@ -19,6 +19,7 @@ mod container;
 mod contract;
 mod find;
 mod hostile;
+mod installed;
 mod interface;
 mod life;
 mod may;

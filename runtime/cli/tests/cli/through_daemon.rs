@@ -273,7 +273,7 @@ fn a_host_that_only_has_the_folder_is_no_daemon() {
 #[test]
 fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
     let home = home();
-    let folder = home.path().join("long".repeat(40));
+    let folder = home.path().join("long".repeat(50));
     let with_folder = |arguments: &[&str]| {
         let mut command = at(&home, arguments);
         command.env("TRUNKLINE_STATE", &folder);
@@ -296,8 +296,35 @@ fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
     ran(&["run", "hello"]).must_end_with(0).must_say(DAEMONS);
     ran(&["sessions", "list"]).must_end_with(0);
     ran(&["top", "--once"]).must_end_with(0);
+    ran(&["reload"]).must_end_with(0);
+    let opened = ran(&["open", "--print"]);
+    let page = std::fs::read_to_string(opened.must_end_with(0).stdout.trim()).unwrap();
+    assert!(page.contains("name=\"code\" value=\""), "{page}");
     ran(&["down"]).must_end_with(0);
     assert!(daemon.wait().unwrap().success());
+
+    // The sockets of a relay, in its journal and where it is told to listen.
+    let socket = format!("unix:{}", folder.join("hubs.sock").display());
+    let journal = folder.join("journal");
+    let journal = journal.to_str().unwrap();
+    let mut serving = super::journal::Serving::of(&mut home.command([
+        "serve",
+        "--journal",
+        journal,
+        "--listen",
+        &socket,
+    ]));
+    serving.say(&super::journal::start("s"));
+    serving.until("host.fact");
+    assert!(folder.join("hubs.sock").exists());
+    ran(&["sessions", "--journal", journal]).must_end_with(0);
+    serving.input = None;
+    rustix::process::kill_process(
+        rustix::process::Pid::from_child(&serving.child),
+        rustix::process::Signal::TERM,
+    )
+    .unwrap();
+    serving.end();
 }
 
 /// A `run` whose turn has begun.

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use trunkline_host::{Host, config::NetworkOptions};
+use trunkline_host::{AgentStatus, Host};
 use trunkline_protocol::{
     HostBody, HostMessage, HubBody, HubKind, HubMessage, Resume, SessionAttach, SessionId,
     SessionStart, SessionUpdate,
@@ -41,6 +41,8 @@ pub(crate) struct PrincipalAuthorizer {
     folders: FolderRule,
     /// True if the client sees the sessions of other clients.
     sees_all: bool,
+    /// Agents whose folder the client must not choose; `None` for all.
+    agents_with_folder: Option<Vec<String>>,
 }
 
 /// Rule for folders that a session names.
@@ -67,6 +69,7 @@ impl PrincipalAuthorizer {
                 host: host.clone(),
                 folders,
                 sees_all: principal.visitor().is_none_or(|visitor| visitor.sees_all),
+                agents_with_folder: principal.agents_with_folder().map(<[_]>::to_vec),
             }),
         }
     }
@@ -122,10 +125,14 @@ impl PrincipalAuthorizer {
 
     /// Returns the options of an agent's sessions that may be set now; none for an unknown agent.
     fn settings(&self, agent: Option<&str>) -> ListedOptions {
-        let listed = agent
-            .and_then(|id| self.host.agent(id))
-            .map(|agent| agent.config.network_options.clone());
-        ListedOptions(listed.unwrap_or_else(|| NetworkOptions::listed([])))
+        let agent = agent.and_then(|id| self.host.agent(id));
+        let Some(AgentStatus { config, .. }) = agent else {
+            return ListedOptions(Vec::new());
+        };
+        let others = self.agents_with_folder.as_ref();
+        let has_choice = others.is_some_and(|others| !others.contains(&config.id));
+        let listed = config.network_options.names();
+        ListedOptions(listed.chain(has_choice.then_some("cwd")).collect())
     }
 }
 
@@ -236,13 +243,12 @@ impl PrincipalAuthorizer {
 
 /// Refuses what an attach or a fork may have, and a network may not set.
 fn refuse_secrets(env: bool, mcp_servers: bool) -> Result<(), String> {
-    let none = ListedOptions(NetworkOptions::listed([]));
-    none.refuse([("env", env), ("mcp_servers", mcp_servers)])
+    ListedOptions(Vec::new()).refuse([("env", env), ("mcp_servers", mcp_servers)])
 }
 
 /// Options of a session that may be set. Each field is named, so that a new one of the protocol is
 /// decided here; it is refused unless it can be listed.
-struct ListedOptions(NetworkOptions);
+struct ListedOptions(Vec<&'static str>);
 
 /// Refuses the options of a message that are set and not listed. The fields in brackets are free.
 macro_rules! refuse_unlisted {
@@ -276,12 +282,11 @@ impl ListedOptions {
     fn refuse<const N: usize>(&self, options: [(&str, bool); N]) -> Result<(), String> {
         let Some((name, _)) = options
             .into_iter()
-            .find(|(name, is_set)| *is_set && !self.0.has(name))
+            .find(|(name, is_set)| *is_set && !self.0.contains(name))
         else {
             return Ok(());
         };
-        let listed: Vec<_> = self.0.names().collect();
-        Err(match listed.split_last() {
+        Err(match self.0.split_last() {
             None => format!("{name} may not be set from a network"),
             Some((last, [])) => format!("{name} may not be set from a network; {last} may"),
             Some((last, others)) => {
@@ -296,7 +301,7 @@ impl ListedOptions {
 
 #[cfg(test)]
 mod tests {
-    use trunkline_host::config::{AgentConfig, NetworkOption};
+    use trunkline_host::config::{AgentConfig, NetworkOption, NetworkOptions};
 
     use super::*;
 
@@ -314,6 +319,7 @@ mod tests {
             host: host.build().unwrap(),
             folders: FolderRule::Refused,
             sees_all: true,
+            agents_with_folder: None,
         }
     }
 
@@ -543,6 +549,7 @@ mod tests {
             host,
             folders: FolderRule::Allowed,
             sees_all: false,
+            agents_with_folder: None,
         };
         let says = |table: &PrincipalAuthorizer, agent, name: &str, value: serde_json::Value| {
             let line = serde_json::json!({"type": "session.start", "session_id": "s", name: value})

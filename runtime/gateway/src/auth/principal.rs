@@ -41,6 +41,8 @@ pub(crate) enum Principal {
 pub(crate) struct Bearer {
     pub(crate) token: Token,
     visitor: Arc<Visitor>,
+    /// Agents of a token without a list of agents; `None` for all.
+    token_agents: Option<Vec<String>>,
     streams: Arc<AtomicUsize>,
     /// Set if the process that sent the token was not found.
     is_unproven: bool,
@@ -50,12 +52,15 @@ pub(crate) struct Bearer {
 
 impl Principal {
     /// Creates the principal of a request that another host authenticated and forwards.
-    pub(crate) fn of_other_host(who: ForwardedPrincipal) -> Self {
+    pub(crate) fn of_other_host(
+        who: ForwardedPrincipal,
+        token_agents: Option<Vec<String>>,
+    ) -> Self {
         match who {
             ForwardedPrincipal::User => Self::User,
             ForwardedPrincipal::Bearer(token) => Self::Bearer(Arc::new(Bearer {
                 is_of_other_host: true,
-                ..Bearer::new(token.without_secret())
+                ..Bearer::new(token.without_secret(), token_agents)
             })),
         }
     }
@@ -68,12 +73,13 @@ impl Principal {
         let token = Token {
             scope: bearer.token.scope.min(Scope::Control),
             may_approve: false,
+            is_page: false,
             ..bearer.token.clone()
         };
         Self::Bearer(Arc::new(Bearer {
             streams: bearer.streams.clone(),
             is_unproven: true,
-            ..Bearer::new(token)
+            ..Bearer::new(token, bearer.token_agents.clone())
         }))
     }
 
@@ -105,10 +111,21 @@ impl Principal {
         self.bearer().map(|bearer| bearer.visitor.clone())
     }
 
-    /// Returns `true` if it sees the sessions of all users with every agent.
+    /// Returns `true` if it may see figures of all sessions with every agent.
     pub(crate) fn sees_all(&self) -> bool {
-        self.visitor()
-            .is_none_or(|visitor| visitor.sees_all && visitor.agents.is_none())
+        match self {
+            Self::User => true,
+            Self::Bearer(bearer) => bearer.token.all_sessions && bearer.token.agents.is_none(),
+        }
+    }
+
+    /// Returns the agents whose folder this user's page must not choose; `None` for all. The others
+    /// are offered without a configuration, which would name a folder.
+    pub(crate) fn agents_with_folder(&self) -> Option<&[String]> {
+        match self {
+            Self::Bearer(bearer) if bearer.token.is_page => bearer.token_agents.as_deref(),
+            _ => None,
+        }
     }
 
     pub(crate) fn may_have(&self, agent: &str) -> bool {
@@ -154,6 +171,8 @@ type TokensById = Arc<HashMap<String, Arc<Bearer>>>;
 #[derive(Debug)]
 pub(crate) struct KnownTokens {
     file: TokenFile,
+    /// Agents of a token without a list of agents; `None` for all.
+    token_agents: Option<Vec<String>>,
     known: watch::Sender<TokensById>,
     /// Version of the file that was read last. The lock is held during a read, so that a caller
     /// that finds the file unchanged also finds its tokens.
@@ -163,9 +182,10 @@ pub(crate) struct KnownTokens {
 type FileMark = Option<(u64, i64, u32, u64)>;
 
 impl KnownTokens {
-    pub(crate) fn new(file: TokenFile) -> Self {
+    pub(crate) fn new(file: TokenFile, token_agents: Option<Vec<String>>) -> Self {
         let known_tokens = Self {
             file,
+            token_agents,
             known: watch::Sender::default(),
             read: Mutex::default(),
         };
@@ -242,9 +262,8 @@ impl KnownTokens {
         self.known.send_modify(|known| {
             let kept = |token: Token| {
                 let before = known.get(&token.id).filter(|bearer| bearer.token == token);
-                let bearer = before
-                    .cloned()
-                    .unwrap_or_else(|| Arc::new(Bearer::new(token)));
+                let new = || Arc::new(Bearer::new(token.clone(), self.token_agents.clone()));
+                let bearer = before.cloned().unwrap_or_else(new);
                 (bearer.token.id.clone(), bearer)
             };
             *known = Arc::new(tokens.into_iter().map(kept).collect());
@@ -253,8 +272,10 @@ impl KnownTokens {
 }
 
 impl Bearer {
-    fn new(token: Token) -> Self {
+    fn new(token: Token, token_agents: Option<Vec<String>>) -> Self {
         let name = format!("t-{}", token.id);
+        let others = token_agents.as_ref().filter(|_| !token.is_page);
+        let agents = token.agents.as_ref().or(others).cloned();
         let author = token.name.as_ref().map(|own| format!("{own}/{name}"));
         let visitor = Visitor {
             author: author.unwrap_or_else(|| name.clone()),
@@ -262,10 +283,11 @@ impl Bearer {
             sees_all: token.all_sessions,
             may_speak: token.scope >= Scope::Control,
             may_approve: token.may_approve,
-            agents: token.agents.clone(),
+            agents,
         };
         Self {
             token,
+            token_agents,
             visitor: Arc::new(visitor),
             streams: Arc::default(),
             is_unproven: false,
@@ -283,7 +305,7 @@ mod tests {
     async fn a_token_is_known_at_once_and_revoked_within_a_second() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());
-        let known_tokens = Arc::new(KnownTokens::new(file.clone()));
+        let known_tokens = Arc::new(KnownTokens::new(file.clone(), None));
         let new = NewToken::with_scope(Scope::Observe);
         let (token, text) = file.add(new).unwrap();
         let principal = known_tokens.find(&text).expect("it is looked for on disk");
@@ -313,7 +335,7 @@ mod tests {
         let file = TokenFile::in_folder(folder.path());
         let new = NewToken::with_scope(Scope::Observe);
         let text = file.add(new).unwrap().1;
-        let principal = KnownTokens::new(file).find(&text).unwrap();
+        let principal = KnownTokens::new(file, None).find(&text).unwrap();
         let mut open: Vec<_> = (0..MAX_STREAMS)
             .map(|_| principal.stream().unwrap())
             .collect();

@@ -67,7 +67,10 @@ pub struct Token {
     /// True if it answers permissions. No scope implies it.
     #[serde(default)]
     pub may_approve: bool,
-    /// Agents that it may use; all if absent.
+    /// True for the token of this user's own page, which may use all agents.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) is_page: bool,
+    /// Agents that it may use; if absent, all that a configuration or the command line names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents: Option<Vec<String>>,
     /// True if it sees the sessions of other tokens.
@@ -116,8 +119,10 @@ pub struct NewToken {
     pub scope: Scope,
     /// True if it answers permissions, for which it also needs the scope `control`.
     pub may_approve: bool,
-    /// Agents that it may use; `None` for all.
+    /// Agents that it may use; `None` for all that a configuration or the command line names.
     pub agents: Option<Vec<String>>,
+    /// True for this user's own page, which may use all agents.
+    pub(crate) is_page: bool,
     /// True if it sees the sessions of other tokens.
     pub all_sessions: bool,
     /// Lifetime; `None` for no expiry.
@@ -136,6 +141,7 @@ impl NewToken {
             scope,
             may_approve: false,
             agents: None,
+            is_page: false,
             all_sessions: false,
             expires: None,
             parent: None,
@@ -170,6 +176,7 @@ impl Token {
             name: new.name,
             scope: new.scope,
             may_approve: new.may_approve,
+            is_page: new.is_page,
             agents: new.agents,
             all_sessions: new.all_sessions,
             created: now,

@@ -258,7 +258,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());
         let text = file.add(NewToken::with_scope(Scope::Admin)).unwrap().1;
-        let proven = KnownTokens::new(file).find(&text).unwrap();
+        let proven = KnownTokens::new(file, None).find(&text).unwrap();
         let store = AnswerStore::default();
         let slot = |principal| store.slot(AnswerOwner::from_principal(principal), key(0));
         assert!(Arc::ptr_eq(&slot(&proven), &slot(&proven)));

@@ -43,7 +43,7 @@ pub(crate) async fn serve(
             "too many connections from other hosts are open; the new one is closed"
         );
     };
-    let principal = Principal::of_other_host(who);
+    let principal = Principal::of_other_host(who, shared.options.token_agents.clone());
     let (mut input, output) = tokio::io::split(stream);
     let mut first = [0];
     let read = tokio::select! {

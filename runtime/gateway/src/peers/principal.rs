@@ -44,7 +44,7 @@ mod tests {
             parent: Some("0a1b2c3e".to_owned()),
             digest: "a digest".to_owned(),
         };
-        let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token));
+        let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token), None);
         let bearer = ForwardedPrincipal::from_principal(&principal);
         for who in [ForwardedPrincipal::User, bearer] {
             let sent = serde_json::to_string(&who).unwrap();
@@ -53,7 +53,7 @@ mod tests {
             let received: ForwardedPrincipal = serde_json::from_str(&sent).unwrap();
             assert_eq!(received, who);
             assert_eq!(
-                ForwardedPrincipal::from_principal(&Principal::of_other_host(received)),
+                ForwardedPrincipal::from_principal(&Principal::of_other_host(received, None)),
                 who
             );
         }

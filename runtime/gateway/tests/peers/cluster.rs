@@ -334,6 +334,7 @@ impl Daemon {
             version: "0".to_owned(),
             origins: Vec::new(),
             webhooks: webhooks.clone(),
+            token_agents: None,
             traced: None,
             peers: Some(Arc::new(PeersView {
                 known: known.clone(),

@@ -85,6 +85,8 @@ pub struct AgentConfig {
     /// that the adapter need not know it. Nothing of this in a sandbox, whose folders are fixed,
     /// and over streams.
     pub process_per_folder: bool,
+    /// True if a session must name its `cwd`: the host's own folder is no place to work in.
+    pub needs_cwd: bool,
     /// The reaction to a session's restriction that the adapter does not report as applied
     /// ([ext.7]).
     pub unenforced: Unenforced,
@@ -181,6 +183,7 @@ impl AgentConfig {
             allowed_dirs: Vec::new(),
             allowed_domains: None,
             process_per_folder: false,
+            needs_cwd: false,
             unenforced: Unenforced::default(),
             session_may: SessionMay::NONE,
             network_options: NetworkOptions::default(),

@@ -5,8 +5,8 @@ use std::io::Read;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, accessat};
-use trunkline_process::{ChildSpec, program_candidates};
+use rustix::fs::{Mode, OFlags};
+use trunkline_process::{ChildSpec, is_executable, program_candidates};
 
 use super::report::{Check, CheckCode};
 
@@ -41,7 +41,7 @@ pub(super) fn find(program: &OsStr, path: &OsStr, work_dir: &Path) -> ProgramSea
         if !candidate.is_file() {
             continue;
         }
-        if accessat(CWD, &candidate, Access::EXEC_OK, AtFlags::EACCESS).is_err() {
+        if !is_executable(&candidate) {
             forbidden.get_or_insert(candidate);
             continue;
         }
@@ -74,7 +74,7 @@ fn missing_interpreter(script: &Path, path: &OsStr, work_dir: &Path) -> Option<O
     let runnable = |program: &OsStr| {
         program_candidates(program, path, work_dir)
             .iter()
-            .any(|at| at.is_file() && accessat(CWD, at, Access::EXEC_OK, AtFlags::EACCESS).is_ok())
+            .any(|at| is_executable(at))
     };
     if !runnable(interpreter) {
         return Some(interpreter.to_owned());

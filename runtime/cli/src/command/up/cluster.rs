@@ -1,104 +1,70 @@
-//! `trunkline up --cluster`: this daemon is one of several, whose sessions outlive each of them.
+//! `trunkline up --cluster`: one of several daemons, whose sessions outlive each of them.
 
-use std::{collections::BTreeMap, path::PathBuf, time::Duration};
+use std::{path::PathBuf, time::Duration};
 
+use anyhow::anyhow;
 use clap::Args;
 
 use crate::error::CliError;
 
-/// A cluster of daemons, over NATS.
+/// Options of a cluster of daemons over NATS.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Cluster")]
 pub(super) struct Cluster {
-    /// Joins the daemons at a NATS server with JetStream: any of them then reaches any session, and the others go on with
-    /// those of one that ends. Several servers with commas; tls:// encrypts
+    /// Joins the daemons at a NATS server with JetStream, which share their sessions: when one ends,
+    /// the others continue its sessions. Commas separate servers; tls:// encrypts
     #[arg(long, value_name = "nats://HOST:PORT")]
     cluster: Option<String>,
 
-    /// The name of this host among the others, the same after each start [default: the machine's name]
+    /// Unique name of this host, the same after each start [default: the machine's name]
     #[arg(long, value_name = "NAME", requires = "cluster")]
     host_id: Option<String>,
 
-    /// What you call this host, as `trunkline daemon status` shows it; may be repeated
+    /// Label of this host, shown by `trunkline daemon status`; may be repeated
     #[arg(long, value_name = "KEY=VALUE", requires = "cluster", value_parser = pair)]
     label: Vec<(String, String)>,
 
-    /// The files of this host's sessions are at PATH, which other hosts name by the same ID where they have it, too; may be
-    /// repeated. A session then goes only where its files are. Without it a session may go on at any host
+    /// Folder with the files of sessions; other hosts that share it use the same ID; may be repeated.
+    /// A session then moves only to hosts with its files. Without it, a session may move to any host
     #[arg(long, value_name = "ID=PATH", requires = "cluster", value_parser = pair)]
     storage: Vec<(String, String)>,
 
-    /// A credentials file for the server, or one with the seed of an NKey
+    /// Credentials file for the server, or a file with the seed of an NKey
     #[arg(long, value_name = "FILE", requires = "cluster")]
     creds: Option<PathBuf>,
 
-    /// The certificates, in PEM, of the authority that the server's certificate is of [default: those of this machine]
+    /// Certificates of the server's authority, in PEM [default: the certificates of this machine]
     #[arg(long, value_name = "FILE", requires = "cluster")]
     cluster_ca: Option<PathBuf>,
 
-    /// How long the others wait for this host when it is silent. With several servers 30s; they choose a leader meanwhile
+    /// Time after which other hosts take over the sessions of this silent host; 30s with several
+    /// servers, which choose a leader meanwhile
     #[arg(long, value_name = "TIME", requires = "cluster", default_value = "30s", value_parser = crate::option_value::parse_time)]
     lease_ttl: Duration,
 }
 
 fn pair(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("it has no `=`")?;
-    match key.is_empty() || value.is_empty() {
-        true => Err("one side of the `=` is empty".to_owned()),
-        false => Ok((key.to_owned(), value.to_owned())),
+    if key.is_empty() || value.is_empty() {
+        return Err("one side of the `=` is empty".to_owned());
     }
-}
-
-/// What a daemon is in a cluster before it joins.
-#[derive(Debug)]
-#[cfg_attr(
-    not(feature = "cluster"),
-    expect(dead_code, reason = "nothing joins a cluster without it")
-)]
-pub(super) struct Wanted {
-    servers: String,
-    host: String,
-    labels: BTreeMap<String, String>,
-    storage: Vec<String>,
-    creds: Option<PathBuf>,
-    ca: Option<PathBuf>,
-    ttl: Duration,
+    Ok((key.to_owned(), value.to_owned()))
 }
 
 impl Cluster {
-    /// What is wanted; `None`: no cluster.
+    /// Returns true if the daemon must join a cluster.
     ///
     /// # Errors
-    /// What is wrong with it.
-    pub(super) fn wanted(&self) -> Result<Option<Wanted>, CliError> {
-        let Some(servers) = self.cluster.clone() else {
-            return Ok(None);
-        };
-        for (id, path) in &self.storage {
-            if !std::path::Path::new(path).is_dir() {
-                return Err(CliError::usage(anyhow::anyhow!(
-                    "--storage {id}={path}: there is no folder {path}"
-                )));
-            }
+    /// A folder of --storage does not exist.
+    pub(super) fn is_wanted(&self) -> Result<bool, CliError> {
+        let missing = |path: &String| !std::path::Path::new(path).is_dir();
+        match self.storage.iter().find(|(_, path)| missing(path)) {
+            Some((id, path)) if self.cluster.is_some() => Err(CliError::usage(anyhow!(
+                "--storage {id}={path}: no such folder"
+            ))),
+            _ => Ok(self.cluster.is_some()),
         }
-        let host = self.host_id.clone().unwrap_or_else(machine);
-        Ok(Some(Wanted {
-            servers,
-            host,
-            labels: self.label.iter().cloned().collect(),
-            storage: self.storage.iter().map(|(id, _)| id.clone()).collect(),
-            creds: self.creds.clone(),
-            ca: self.cluster_ca.clone(),
-            ttl: self.lease_ttl,
-        }))
     }
-}
-
-/// The machine's name, up to its first dot.
-fn machine() -> String {
-    let name = rustix::system::uname();
-    let name = name.nodename().to_string_lossy();
-    name.split('.').next().unwrap_or_default().to_owned()
 }
 
 #[cfg(feature = "cluster")]
@@ -125,45 +91,44 @@ mod joined {
     use trunkline_journal::{OpenError, Options as JournalOptions};
     use trunkline_sessions::Sessions;
 
-    use super::Wanted;
+    use super::Cluster;
     use crate::{error::CliError, journal, reload::Reload};
 
-    /// A daemon that is one of several.
+    /// Membership of this daemon in a cluster.
     #[derive(Debug)]
     pub(crate) struct Joined {
         node: Node,
     }
 
+    /// Returns the machine's name up to its first dot.
+    fn machine_name() -> String {
+        let name = rustix::system::uname();
+        let name = name.nodename().to_string_lossy();
+        name.split('.').next().unwrap_or_default().to_owned()
+    }
+
     impl Joined {
-        /// Joins the cluster. The deadline is put off with each renewal of the lease.
+        /// Joins the cluster. Each renewal of the lease extends the deadline.
         ///
         /// # Errors
-        /// Why it does not.
-        pub(crate) async fn join(
-            wanted: Wanted,
+        /// The cluster is not reached, or refuses this host.
+        pub(in super::super) async fn join(
+            cluster: &Cluster,
             host: &Host,
             reload: &Reload,
             deadline: Deadline,
             state: &Path,
         ) -> Result<Self, CliError> {
-            let Wanted {
-                servers,
-                host: name,
-                labels,
-                storage,
-                creds,
-                ca,
-                ttl,
-            } = wanted;
+            let name = cluster.host_id.clone().unwrap_or_else(machine_name);
             let file = state.join("cluster.json");
             let marks = Marks::of(&file).map_err(|error| {
                 CliError::usage(anyhow!("failed to read {}: {error}", file.display()))
                     .next("start with an empty state folder: the cluster has the sessions")
             })?;
             let options = NatsOptions {
-                servers,
-                creds,
-                ca,
+                servers: cluster.cluster.clone().unwrap_or_default(),
+                creds: cluster.creds.clone(),
+                ca: cluster.cluster_ca.clone(),
                 prefix: "trunkline".to_owned(),
                 host: name.clone(),
                 marks: marks.clone(),
@@ -176,9 +141,9 @@ mod joined {
             let nats = Arc::new(nats);
             let options = Options {
                 host: name,
-                labels,
-                storage,
-                ttl,
+                labels: cluster.label.iter().cloned().collect(),
+                storage: cluster.storage.iter().map(|(id, _)| id.clone()).collect(),
+                ttl: cluster.lease_ttl,
                 agents: host
                     .agents()
                     .into_iter()
@@ -194,7 +159,7 @@ mod joined {
                 let had_passed = deadline.until().has_passed_by(BootInstant::now());
                 deadline.extend(until);
                 if had_passed {
-                    // What was to start meanwhile waits.
+                    // Starts that were due meanwhile are waiting.
                     host.agents()
                         .iter()
                         .for_each(|agent| host.retry(&agent.config.id));
@@ -206,8 +171,8 @@ mod joined {
                     JoinError::Taken(_) => {
                         "give this host a name of its own by --host-id NAME, or end the other daemon by `trunkline down`"
                     }
-                    JoinError::Silent(_) => "look whether the server runs and has room, and start the daemon again",
-                    _ => "`trunkline up --help` says what these may be",
+                    JoinError::Silent(_) => "check that the server runs and has room, and start the daemon again",
+                    _ => "`trunkline up --help` describes the options of a cluster",
                 };
                 CliError::usage(error).next(next)
             })?;
@@ -217,7 +182,7 @@ mod joined {
         /// Opens this machine's copy of the cluster's sessions.
         ///
         /// # Errors
-        /// Why it was not opened.
+        /// The journal was not opened.
         pub(crate) async fn open(
             &self,
             host: Host,
@@ -231,35 +196,35 @@ mod joined {
             Arc::new(self.node.clone())
         }
 
-        /// Shares the tokens of this daemon's folder, which from then on has those of all hosts.
+        /// Shares the tokens of this daemon's folder, which then contains the tokens of all hosts.
         ///
         /// # Errors
-        /// When they cannot be compared.
+        /// The tokens cannot be compared.
         pub(crate) async fn share_tokens(&self, state: &Path) -> Result<(), CliError> {
             let shared = self.node.share_tokens(TokenFile::in_folder(state)).await;
             shared.map_err(|why| CliError::failed(anyhow!(why)))
         }
 
-        /// Serves the sessions that this host has, and takes the connections of the other hosts.
+        /// Serves this host's sessions, and accepts connections from the other hosts.
         ///
         /// # Errors
-        /// When the cluster does not answer.
+        /// The cluster does not answer.
         pub(crate) async fn serve(
             &self,
             sessions: Sessions,
             gateway: Arc<Gateway>,
         ) -> Result<(), CliError> {
-            let door = Box::new(move |stream, who| {
+            let forward = Box::new(move |stream, who| {
                 let served = gateway.serve_peer(Box::new(stream), who);
                 Box::pin(served) as futures_util::future::BoxFuture<'static, ()>
             });
             self.node
-                .serve(sessions, door)
+                .serve(sessions, forward)
                 .await
                 .map_err(|why| CliError::failed(anyhow!(why)))
         }
 
-        /// Hands its sessions to others as far as that can be done in time.
+        /// Hands sessions over to other hosts until the deadline.
         pub(crate) async fn drain(&self, deadline: Duration) {
             let drained = self.node.drain(deadline).await;
             tracing::info!(?drained, "sessions were handed over");
@@ -282,25 +247,25 @@ mod absent {
     use trunkline_journal::{OpenError, Options};
     use trunkline_sessions::Sessions;
 
-    use super::Wanted;
+    use super::Cluster;
     use crate::{error::CliError, reload::Reload};
 
-    /// There is none: this program was built without clusters.
+    /// Uninhabited, because this program was built without clusters.
     #[derive(Debug)]
     pub(crate) enum Joined {}
 
     impl Joined {
-        pub(crate) async fn join(
-            wanted: Wanted,
+        pub(in super::super) async fn join(
+            cluster: &Cluster,
             _: &Host,
             _: &Reload,
             _: Deadline,
             _: &Path,
         ) -> Result<Self, CliError> {
-            let Wanted { servers, .. } = wanted;
+            let servers = cluster.cluster.as_deref().unwrap_or_default();
             Err(CliError::usage(anyhow!("this program was built without clusters, and cannot join {servers}"))
                 .next(
-                    "take a release, or build it with `cargo install --path runtime/cli --features cluster`",
+                    "use a release, or build it with `cargo install --path runtime/cli --features cluster`",
                 ))
         }
 

@@ -153,9 +153,10 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
         .json();
     let found = owner.get("/v1/sessions?text=a%20name").must_be(200).json();
     assert_eq!(found["sessions"][0]["session_id"], titled["id"]);
+    // Without a configuration, whether an agent is installed is not for a token.
     owner
         .post("/v1/sessions", &json!({ "agent": "none" }))
-        .must_be(422);
+        .must_be(403);
     owner
         .post("/v1/sessions", &json!({ "unknown": 1 }))
         .must_be(400);

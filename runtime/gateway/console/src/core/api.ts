@@ -94,9 +94,10 @@ export class Api {
     return { scope: str(it.scope), may_approve: it.may_approve === true, version: str(it.version), name: str(it.name) };
   }
 
-  async agents(): Promise<{ agents: Obj[]; first: string }> {
+  /** The agents, the default one, and the ids of agents whose sessions may name a folder. */
+  async agents(): Promise<{ agents: Obj[]; first: string; withFolder: string[] }> {
     const it = await this.json("GET", "/v1/agents");
-    return { agents: list(it.agents).map(obj), first: str(it.default) };
+    return { agents: list(it.agents).map(obj), first: str(it.default), withFolder: list(it.takes_cwd).map(str) };
   }
 
   async sessions(filter: Filter): Promise<Page> {

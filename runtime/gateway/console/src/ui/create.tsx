@@ -15,6 +15,8 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
   const [agents, list] = useState<Obj[]>([]);
   const [agent, pick] = useState("");
   const [first, setFirst] = useState("");
+  const [withFolder, setWithFolder] = useState<string[]>([]);
+  const [folder, setFolder] = useState("");
   const [title, name] = useState("");
   const [model, setModel] = useState("");
   const [mode, setMode] = useState("");
@@ -31,6 +33,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
       (found) => {
         list(found.agents);
         setFirst(found.first);
+        setWithFolder(found.withFolder);
       },
       (error: unknown) => fail(error instanceof Error ? error.message : "not loaded"),
     );
@@ -45,6 +48,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
     fail("");
     const options: { [name: string]: string } = {};
     if (title.trim() !== "") options.title = title.trim();
+    if (folder.trim() !== "" && withFolder.includes(named)) options.cwd = folder.trim();
     if (model !== "") options.model = model;
     if (mode !== "") options.mode = mode;
     if (effort !== "") options.reasoning_effort = effort;
@@ -76,6 +80,12 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
           empty={first === "" ? "the default" : `the default (${first})`}
         />
         {chosen && str(chosen.description) !== "" && <p class="dim">{visible(str(chosen.description))}</p>}
+        {withFolder.includes(named) && (
+          <label class="field">
+            <span>Folder</span>
+            <input type="text" value={folder} placeholder="the folder of the daemon" onInput={(event) => setFolder(event.currentTarget.value)} />
+          </label>
+        )}
         <label class="field">
           <span>Title</span>
           <input type="text" value={title} maxLength={200} placeholder="the first message" onInput={(event) => name(event.currentTarget.value)} />

@@ -27,6 +27,9 @@ answers! {
         /// Folder of each agent, by its id. Only for this user's own requests.
         #[serde(skip_serializing_if = "Option::is_none")]
         work_dirs: Option<BTreeMap<String, String>>,
+        /// Agents whose `cwd` this user's page may choose, because no configuration names a folder.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        takes_cwd: Option<Vec<String>>,
     }
 }
 
@@ -38,7 +41,12 @@ pub(super) async fn list(RequestContext { shared, principal }: RequestContext) -
         .default_agent()
         .filter(|id| principal.may_have(id));
     let is_user = matches!(principal, Principal::User);
+    let takes_cwd = principal.agents_with_folder().map(|others| {
+        let ids = agents.iter().map(|agent| agent.id.clone());
+        ids.filter(|id| !others.contains(id)).collect()
+    });
     Json(AgentList {
+        takes_cwd,
         agents,
         default,
         work_dirs: is_user.then(|| work_dirs(&shared, &principal)),

@@ -270,6 +270,7 @@ pub(super) async fn open(State(shared): State<Arc<Shared>>, request: Request) ->
     let new = NewToken {
         may_approve: true,
         all_sessions: true,
+        is_page: true,
         expires: Some(CONSOLE),
         ..NewToken::with_scope(Scope::Admin)
     };

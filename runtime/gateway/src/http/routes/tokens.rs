@@ -94,6 +94,7 @@ pub(super) async fn make(
         scope: wanted.scope,
         may_approve: wanted.may_approve,
         agents,
+        is_page: false,
         all_sessions: wanted.all_sessions,
         expires,
         parent: principal.token_id().map(str::to_owned),
