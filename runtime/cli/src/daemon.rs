@@ -77,10 +77,11 @@ impl Folder {
     /// The folder cannot be used.
     pub(crate) fn make(&self) -> Result<(), CliError> {
         let named = |error: io::Error| {
-            CliError::usage(
-                anyhow!(error).context(format!("failed to use the folder {}", self.0.display())),
-            )
-            .next("name another folder by --state FOLDER")
+            CliError::usage(anyhow!(error).context(format!(
+                "failed to use the daemon's folder {}",
+                self.0.display()
+            )))
+            .next("use another folder: --state FOLDER, or the variable TRUNKLINE_STATE")
         };
         DirBuilder::new()
             .recursive(true)

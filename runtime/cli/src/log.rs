@@ -106,6 +106,9 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
     let lines = match (logs.log_format, is_file) {
         (Form::Json, _) => lines.event_format(JsonLine).boxed(),
         (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
+        (Form::Text, false) if reader == Reader::Person && logs.verbose == 0 => {
+            lines.event_format(NoteLine).boxed()
+        }
         (Form::Text, false) => lines.compact().without_time().boxed(),
     };
     let traces = serves.then(traces::start).flatten();
@@ -178,6 +181,40 @@ impl FormatTime for Now {
 
 fn now() -> humantime::Rfc3339Timestamp {
     humantime::format_rfc3339_millis(SystemTime::now())
+}
+
+/// Format of an event as a note for a user, without level and target.
+struct NoteLine;
+
+impl<S, N> FormatEvent<S, N> for NoteLine
+where
+    S: Subscriber + for<'a> LookupSpan<'a>,
+    N: for<'a> FormatFields<'a> + 'static,
+{
+    fn format_event(
+        &self,
+        _: &FmtContext<'_, S, N>,
+        mut line: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
+        let mut fields = Fields::default();
+        event.record(&mut fields);
+        let text = |value: Value| {
+            value
+                .as_str()
+                .map_or_else(|| value.to_string(), str::to_owned)
+        };
+        let message = fields
+            .0
+            .shift_remove("message")
+            .map(text)
+            .unwrap_or_default();
+        let others = fields.0.into_iter();
+        let others: String = others
+            .map(|(name, value)| format!("; {name}: {}", text(value)))
+            .collect();
+        writeln!(line, " note: {message}{others}")
+    }
 }
 
 /// Format of an event as a JSON object.

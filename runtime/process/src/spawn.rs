@@ -338,7 +338,7 @@ fn record(
     match written {
         Ok(record) => Some(record),
         Err(error) => {
-            tracing::warn!(?dir, %error, "a child is not recorded: what a power cut leaves of it stays");
+            tracing::warn!(folder = %dir.display(), %error, "a child was not recorded, so a process that a power cut leaves behind is not found again");
             None
         }
     }

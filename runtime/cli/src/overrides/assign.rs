@@ -33,9 +33,18 @@ pub(crate) fn assign(
         });
         set.map_err(|refused| fault(key, value, index, &refused))?;
     }
-    read(document).map_err(|refused| match refused.problem() {
-        Problem::Missing => missing_key(profile.name(), in_entry(&refused, index)),
-        _ => CliError::usage(refused),
+    read(document).map_err(|refused| {
+        let Some(at) = own_place(&refused, index) else {
+            return target::wrong_file(&refused);
+        };
+        if matches!(refused.problem(), Problem::Missing) {
+            return missing_key(profile.name(), at);
+        }
+        let is_it = |key: &str| at == key || at.ends_with(&format!(".{key}"));
+        match set.iter().rfind(|set| is_it(&set.key)) {
+            Some(Assignment { key, value }) => fault(key, value, index, &refused),
+            None => target::wrong_file(&refused),
+        }
     })
 }
 
@@ -68,7 +77,8 @@ fn read(document: &Document) -> Result<Config, ConfigError> {
     document.config(&target::check)
 }
 
-/// Sets the value, and removes it again if it is rejected. A later key may complete the entry.
+/// Sets the value, and removes it again if it makes the entry invalid. A later key may complete the
+/// entry, and errors of the file are reported afterwards.
 fn try_set(
     document: &mut Document,
     index: usize,
@@ -76,6 +86,7 @@ fn try_set(
     value: &Value,
 ) -> Result<(), ConfigError> {
     let before = document.value["agents"][index].clone();
+    let known = read(document).err().map(|refused| refused.to_string());
     let mut place = &mut document.value["agents"][index];
     for key in path {
         if !place.is_object() {
@@ -85,7 +96,11 @@ fn try_set(
     }
     *place = value.clone();
     match read(document) {
-        Err(refused) if !matches!(refused.problem(), Problem::Missing) => {
+        Err(refused)
+            if !matches!(refused.problem(), Problem::Missing)
+                && own_place(&refused, index).is_some()
+                && known != Some(refused.to_string()) =>
+        {
             document.value["agents"][index] = before;
             Err(refused)
         }
@@ -101,10 +116,14 @@ fn has_hint(refused: &ConfigError) -> bool {
     matches!(refused.problem(), Problem::UnknownKey { hint: Some(_) })
 }
 
-/// Returns the place of an error within the entry.
+/// Returns the place of an error within the entry; `None` if it is elsewhere.
+fn own_place(refused: &ConfigError, index: usize) -> Option<&str> {
+    let place = refused.at().strip_prefix(&format!("agents[{index}]"))?;
+    Some(place.strip_prefix('.').unwrap_or(place))
+}
+
 fn in_entry(refused: &ConfigError, index: usize) -> &str {
-    let at = refused.at();
-    at.strip_prefix(&format!("agents[{index}].")).unwrap_or(at)
+    own_place(refused, index).unwrap_or(refused.at())
 }
 
 fn fault(key: &str, value: &Value, index: usize, refused: &ConfigError) -> CliError {
@@ -173,6 +192,31 @@ mod tests {
         );
         assert_eq!(agent.timeouts.turn.unwrap().as_secs(), 300);
         assert_eq!(agent.permission.allow().len(), 1);
+    }
+
+    #[test]
+    fn an_error_of_the_file_is_not_attributed_to_the_command_line() {
+        let mut document = Document::new(
+            json!({ "agents": [{ "id": "a", "profile": "generic-job" }, { "id": "b", "codex": { "modle": 1 } }] }),
+            "/",
+        );
+        let profile = Profile::BuiltIn("generic-job".to_owned());
+        let set = [super::super::assignment("command=wc").unwrap()];
+        let error = assign(&mut document, 0, &profile, &set).unwrap_err().text();
+        assert!(
+            error.contains("agents[1].codex.modle") && !error.contains("-c"),
+            "{error}"
+        );
+        document.value["agents"][1]["codex"] = json!({});
+        let config = assign(&mut document, 0, &profile, &set).unwrap();
+        assert_eq!(config.agents[0].config, Some(json!({ "command": "wc" })));
+
+        // The missing command hides the unknown key until it is set.
+        let entry = json!({ "id": "a", "profile": "generic-job" });
+        let mut document = Document::new(json!({ "agents": [entry] }), "/");
+        let set = ["bogus=1", "command=wc"].map(|text| super::super::assignment(text).unwrap());
+        let error = assign(&mut document, 0, &profile, &set).unwrap_err().text();
+        assert!(error.contains("failed to set bogus by -c"), "{error}");
     }
 
     #[test]

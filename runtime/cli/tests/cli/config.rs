@@ -301,3 +301,74 @@ fn a_configuration_is_created_with_what_is_installed_and_extended() {
     let ran = home.run(["config", "check"]);
     assert!(ran.must_end_with(0).stdout.contains("codex, count"));
 }
+
+/// A wrong value and each source of it, and the part of the message that names the source.
+#[test]
+fn a_wrong_value_names_its_source() {
+    let home = Home::new();
+    home.file(
+        "bad.json",
+        r#"{ "agents": [{ "id": "a", "profile": "codex", "codex": { "modle": "m" } }] }"#,
+    );
+    home.file("broken.json", "{");
+    home.file(
+        "job.json",
+        r#"{ "agents": [{ "id": "a", "profile": "generic-job" }] }"#,
+    );
+    let from = |variable: &str, value: &str, arguments: &[&str], named: &str| {
+        let mut command = home.command(arguments);
+        command.env(variable, value);
+        super::Ran::of(command.output().unwrap())
+            .must_end_with(2)
+            .must_say(named);
+    };
+    for (file, cause) in [
+        ("bad.json", "agents[0].codex.modle"),
+        ("broken.json", "line 1"),
+        ("none.json", "No such file"),
+    ] {
+        let source = format!("{file} (from TRUNKLINE_CONFIG): ");
+        from("TRUNKLINE_CONFIG", file, &["run", "hi"], &source);
+        from("TRUNKLINE_CONFIG", file, &["run", "hi"], cause);
+        home.run(["--config", file, "run", "hi"])
+            .must_end_with(2)
+            .must_say(&format!("{file}: "));
+    }
+    from(
+        "TRUNKLINE_AGENT",
+        "no",
+        &["run", "hi"],
+        "failed to use TRUNKLINE_AGENT: ",
+    );
+    from(
+        "TRUNKLINE_STATE",
+        "/dev/null/x",
+        &["token", "list"],
+        "TRUNKLINE_STATE",
+    );
+    let run = |file: &str, key: &str| home.run(["--config", file, "run", "-c", key, "hi"]);
+    run("job.json", "bogus=1")
+        .must_end_with(2)
+        .must_say("failed to set bogus by -c");
+    run("job.json", "args=1")
+        .must_end_with(2)
+        .must_say("args by -c");
+    run("bad.json", "turn_timeout=1s")
+        .must_end_with(2)
+        .must_say("bad.json: agents[0].codex.modle");
+    // The command line completes an entry of the file.
+    let ran = run("job.json", "command=cat");
+    assert_eq!(ran.must_end_with(0).stdout.trim(), "hi");
+}
+
+#[test]
+fn a_warning_is_a_note_for_a_user() {
+    let home = Home::new();
+    let mut command = home.command(["run", "hi"]);
+    command.env("XDG_STATE_HOME", "/proc/none");
+    let ran = super::Ran::of(command.output().unwrap());
+    ran.must_end_with(0)
+        .must_say(" note: a child was not recorded")
+        .must_say("folder: /proc/none");
+    assert!(!ran.stderr.contains("WARN"), "{}", ran.stderr);
+}

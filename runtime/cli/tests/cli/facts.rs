@@ -482,7 +482,7 @@ fn the_environment_names_the_agent_where_the_command_line_does_not() {
         &["run", "hi"],
     );
     ran.must_end_with(2)
-        .must_say("no-such-agent")
+        .must_say("failed to use TRUNKLINE_AGENT: unknown agent \"no-such-agent\"")
         .must_say("unset TRUNKLINE_AGENT");
     let (_, ran) = asked(config, &[("TRUNKLINE_AGENT", "c")], &["agents"]);
     assert!(

@@ -56,7 +56,7 @@ impl Document {
             {
                 if !found.is_file() {
                     let error = io::Error::other("it is not a regular file");
-                    return Err(ConfigError::new("", Problem::Unreadable(error)).in_file(&path));
+                    return Err(ConfigError::new("", Problem::Unreadable(error)).in_source(&source));
                 }
                 if found.len() == 0 {
                     continue;
@@ -72,7 +72,7 @@ impl Document {
     }
 
     pub(super) fn read(source: Source, path: &Path) -> Result<Self, ConfigError> {
-        let fail = |problem| ConfigError::new("", problem).in_file(path);
+        let fail = |problem| ConfigError::new("", problem).in_source(&source);
         let mut bytes = Vec::new();
         File::open(path)
             .and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes))
@@ -83,7 +83,7 @@ impl Document {
         let absolute =
             std::path::absolute(path).map_err(|error| fail(Problem::Unreadable(error)))?;
         let folder = absolute.parent().unwrap_or(&absolute).to_owned();
-        let value = json::read(&bytes).map_err(|error| error.in_file(path))?;
+        let value = json::read(&bytes).map_err(|error| error.in_source(&source))?;
         Ok(Self {
             value,
             source,
@@ -98,10 +98,7 @@ impl Document {
     /// The first thing that is wrong with it, with its place.
     pub fn config(&self, check: CheckProfile<'_>) -> Result<Config, ConfigError> {
         let config = read_file::config_of(&self.value, &self.folder, check);
-        let config = config.map_err(|error| match self.source.path() {
-            Some(path) => error.in_file(path),
-            None => error,
-        })?;
+        let config = config.map_err(|error| error.in_source(&self.source))?;
         Ok(Config {
             source: self.source.clone(),
             ..config

@@ -5,6 +5,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::lookup::{FILE_VARIABLE, Source};
+
 /// A configuration that cannot be used; the text reads after "failed to". It shows file, place and
 /// problem, and what to write instead where that is known; it never shows a value that could be a
 /// secret.
@@ -13,6 +15,8 @@ pub struct ConfigError {
     /// Kind of the file.
     what: &'static str,
     file: Option<PathBuf>,
+    /// The variable that names the file.
+    variable: Option<&'static str>,
     at: String,
     problem: Problem,
 }
@@ -67,6 +71,7 @@ impl ConfigError {
         Self {
             what: "configuration",
             file: None,
+            variable: None,
             at: at.into(),
             problem,
         }
@@ -89,6 +94,17 @@ impl ConfigError {
     pub(super) fn in_file(mut self, file: &Path) -> Self {
         self.file = Some(file.to_owned());
         self
+    }
+
+    /// Adds the file of a source, and the variable that names it.
+    pub(super) fn in_source(self, source: &Source) -> Self {
+        let Some(path) = source.path() else {
+            return self;
+        };
+        Self {
+            variable: matches!(source, Source::Environment(_)).then_some(FILE_VARIABLE),
+            ..self.in_file(path)
+        }
     }
 
     pub(super) fn in_policy(self, file: &Path) -> Self {
@@ -119,6 +135,9 @@ impl fmt::Display for ConfigError {
         write!(f, "read the {}", self.what)?;
         if let Some(file) = &self.file {
             write!(f, " {}", file.display())?;
+        }
+        if let Some(variable) = self.variable {
+            write!(f, " (from {variable})")?;
         }
         if let Problem::Syntax { line, column, .. } = &self.problem {
             write!(f, ": line {line}, column {column}")?;
