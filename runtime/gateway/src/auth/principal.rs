@@ -330,6 +330,49 @@ mod tests {
     }
 
     #[test]
+    fn agents_without_a_configuration_are_for_the_page_and_tokens_that_list_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let with = |agents: Option<&[&str]>, is_page| {
+            let agents =
+                agents.map(|agents| agents.iter().map(|&agent| agent.to_owned()).collect());
+            let new = NewToken {
+                agents,
+                is_page,
+                all_sessions: true,
+                ..NewToken::with_scope(Scope::Admin)
+            };
+            let known = KnownTokens::new(file.clone(), Some(vec!["echo".to_owned()]));
+            known.find(&file.add(new).unwrap().1).unwrap()
+        };
+        let may_have = |principal: &Principal| {
+            let agents = ["echo", "codex", "other"];
+            agents.map(|agent| principal.may_have(agent))
+        };
+        let plain = with(None, false);
+        let page = with(None, true);
+        assert_eq!(may_have(&plain), [true, false, false]);
+        assert_eq!(
+            may_have(&with(Some(&["codex"]), false)),
+            [false, true, false]
+        );
+        assert_eq!(may_have(&page), [true; 3]);
+        assert!(plain.sees_all() && page.agents_with_folder().is_some());
+        assert!(plain.agents_with_folder().is_none());
+        // Another process of this machine that sends the token of the page, and another host.
+        let unproven = page.unproven();
+        assert_eq!(may_have(&unproven), [true, false, false]);
+        assert!(unproven.agents_with_folder().is_none());
+        let forwarded = || ForwardedPrincipal::from_principal(&page);
+        let there = Principal::of_other_host(forwarded(), Some(vec!["echo".to_owned()]));
+        assert_eq!(may_have(&there), [true, false, false]);
+        assert_eq!(
+            may_have(&Principal::of_other_host(forwarded(), None)),
+            [true; 3]
+        );
+    }
+
+    #[test]
     fn the_streams_of_a_token_are_counted() {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());

@@ -113,6 +113,5 @@ impl Listen {
 /// Formats an address as the host name of a request.
 fn host_name(at: SocketAddr) -> String {
     let host = at.to_string();
-    host.rsplit_once(':')
-        .map_or(host.clone(), |(host, _)| host.to_owned())
+    host.rsplit_once(':').unwrap_or_default().0.to_owned()
 }

@@ -118,8 +118,9 @@ fn each_path_has_one_status_for_each_state_of_a_session() {
     delete(&closed, "").must_be(404);
     delete("never", "").must_be(404);
 
+    // Without a configuration, whether an agent is installed is not for a token.
     let unknown = json!({ "agent": "never" });
-    client.post("/v1/sessions", &unknown).must_be(422);
+    client.post("/v1/sessions", &unknown).must_be(403);
     let narrow = daemon.token(&["control", "--agents", "another"]);
     narrow
         .post("/v1/sessions", &json!({ "agent": "echo" }))
