@@ -122,7 +122,7 @@ pub struct NewToken {
     /// Agents that it may use; `None` for all that a configuration or the command line names.
     pub agents: Option<Vec<String>>,
     /// True for this user's own page, which may use all agents.
-    pub(crate) is_page: bool,
+    pub is_page: bool,
     /// True if it sees the sessions of other tokens.
     pub all_sessions: bool,
     /// Lifetime; `None` for no expiry.

@@ -15,8 +15,8 @@ pub struct ConfigError {
     /// Kind of the file.
     what: &'static str,
     file: Option<PathBuf>,
-    /// The variable that names the file.
-    variable: Option<&'static str>,
+    /// True if [`FILE_VARIABLE`] names the file.
+    is_from_variable: bool,
     at: String,
     problem: Problem,
 }
@@ -71,7 +71,7 @@ impl ConfigError {
         Self {
             what: "configuration",
             file: None,
-            variable: None,
+            is_from_variable: false,
             at: at.into(),
             problem,
         }
@@ -96,13 +96,13 @@ impl ConfigError {
         self
     }
 
-    /// Adds the file of a source, and the variable that names it.
+    /// Adds the file of a source.
     pub(super) fn in_source(self, source: &Source) -> Self {
         let Some(path) = source.path() else {
             return self;
         };
         Self {
-            variable: matches!(source, Source::Environment(_)).then_some(FILE_VARIABLE),
+            is_from_variable: matches!(source, Source::Environment(_)),
             ..self.in_file(path)
         }
     }
@@ -136,8 +136,8 @@ impl fmt::Display for ConfigError {
         if let Some(file) = &self.file {
             write!(f, " {}", file.display())?;
         }
-        if let Some(variable) = self.variable {
-            write!(f, " (from {variable})")?;
+        if self.is_from_variable {
+            write!(f, " (from {FILE_VARIABLE})")?;
         }
         if let Problem::Syntax { line, column, .. } = &self.problem {
             write!(f, ": line {line}, column {column}")?;
