@@ -901,6 +901,8 @@ export interface SessionDetachMessage {
   session_id: string;
   type: "session.detach";
   _meta?: { [name: string]: unknown };
+  /** True to close the session at its agent when nothing is open in it and no hub is attached; the next input opens it again ([journal.6]). */
+  release?: boolean;
   turn_id?: string;
 }
 
@@ -1748,7 +1750,7 @@ export const FIELDS: ReadonlyMap<string, readonly string[]> = new Map([
   ["session.attached", ["_meta","agent_id","archived","copied","cwd","epoch","first_seq","last_seq","listener","queued","requests","role","session_id","state","title","turn_id","type"]],
   ["session.close", ["_meta","session_id","turn_id","type"]],
   ["session.closed", ["_meta","cause","error","reason","session_id","turn_id","type"]],
-  ["session.detach", ["_meta","session_id","turn_id","type"]],
+  ["session.detach", ["_meta","release","session_id","turn_id","type"]],
   ["session.edit", ["_meta","archived","request_id","session_id","title","turn_id","type"]],
   ["session.edit.result", ["_meta","error","request_id","session_id","turn_id","type"]],
   ["session.edited", ["_meta","archived","by","session_id","title","turn_id","type"]],

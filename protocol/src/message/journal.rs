@@ -33,7 +33,11 @@ objects! {
 
     /// Leaves the session on this pipe; the session continues ([journal.6]).
     #[derive(Default)]
-    pub struct SessionDetach {}
+    pub struct SessionDetach {
+        /// True to close the session at its agent when nothing is open in it and no hub is attached; the next input
+        /// opens it again ([journal.6]).
+        pub release: Option<bool>,
+    }
 
     /// Asks for entries of a session that need not be attached ([journal.8]).
     pub struct SessionHistory {

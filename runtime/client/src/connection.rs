@@ -472,7 +472,7 @@ impl ConnectionTask {
 
     fn end_sessions(&mut self, cause: &ClientError) {
         for (_, mut session) in self.sessions.drain() {
-            session.hang_up(&mut self.out);
+            session.hang_up(false, &mut self.out);
             session.end(cause);
         }
     }

@@ -418,9 +418,27 @@ impl Session {
     /// # Cancel safety
     /// Cancelling may leave the session detached.
     pub async fn detach(&self) -> Result<(), ClientError> {
-        let (reply, left) = oneshot::channel();
-        self.command(SessionCommand::Detach(reply)).await?;
-        left.await.map_err(|_| self.cause())
+        self.leave(false).await
+    }
+
+    /// Leaves the session as [`Self::detach`] does, and releases it at its agent: as soon as nothing is
+    /// open in it and no client is attached, the host closes the agent's session, and the next input
+    /// resumes it ([journal.6]).
+    ///
+    /// # Errors
+    /// The cause if the session ended before.
+    ///
+    /// # Cancel safety
+    /// Cancelling may leave the session released.
+    pub async fn release(&self) -> Result<(), ClientError> {
+        self.leave(true).await
+    }
+
+    async fn leave(&self, releases: bool) -> Result<(), ClientError> {
+        let (left, is_left) = oneshot::channel();
+        let leave = SessionCommand::Detach { releases, left };
+        self.command(leave).await?;
+        is_left.await.map_err(|_| self.cause())
     }
 
     /// The longest line that the host reads in this session, in bytes.

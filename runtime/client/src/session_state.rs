@@ -151,7 +151,10 @@ pub(crate) enum SessionCommand {
         reply: oneshot::Sender<Result<(), ClientError>>,
     },
     Close(oneshot::Sender<()>),
-    Detach(oneshot::Sender<()>),
+    Detach {
+        releases: bool,
+        left: oneshot::Sender<()>,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -376,22 +379,26 @@ impl SessionState {
         let is_written = is_idle || self.phase == SessionPhase::Live;
         let is_accepted = self.turns.iter().all(PendingTurn::is_accepted);
         if self.is_leaving && !self.is_ended && is_written && is_accepted {
-            self.leave(out);
+            self.leave(false, out);
         }
     }
 
     /// Leaves the session: it continues at a host with a journal, and is closed otherwise.
-    fn leave(&mut self, out: &mut Vec<u8>) {
-        self.hang_up(out);
+    fn leave(&mut self, releases: bool, out: &mut Vec<u8>) {
+        self.hang_up(releases, out);
         self.end(&ClientError::Detached);
     }
 
     /// Writes that this client has no further part in the session.
-    pub(crate) fn hang_up(&self, out: &mut Vec<u8>) {
+    pub(crate) fn hang_up(&self, releases: bool, out: &mut Vec<u8>) {
         match (self.phase, self.has_journal) {
             (SessionPhase::Offline, _) => {}
             (_, Some(false)) => self.write(None, SessionClose {}, out),
-            _ => write(&HubMessage::new(self.id.clone(), SessionDetach {}), out),
+            _ => {
+                let release = releases.then_some(true);
+                let detach = HubMessage::new(self.id.clone(), SessionDetach { release });
+                write(&detach, out);
+            }
         }
     }
 
@@ -486,8 +493,8 @@ impl SessionState {
                     self.write_close(out);
                 }
             }
-            SessionCommand::Detach(left) => {
-                self.leave(out);
+            SessionCommand::Detach { releases, left } => {
+                self.leave(releases, out);
                 reply(left, ());
             }
         }

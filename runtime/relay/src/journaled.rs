@@ -68,7 +68,10 @@ enum ToListener {
     /// An edit that the hub has sent.
     Edit(SessionEdit),
     /// Ends the task, which confirms when it has written its last line.
-    Leave(oneshot::Sender<()>),
+    Leave {
+        releases: bool,
+        done: oneshot::Sender<()>,
+    },
 }
 
 impl JournalSessions {
@@ -132,9 +135,9 @@ impl JournalSessions {
         let id = message.session_id;
         match message.body {
             HubBody::SessionAttach(attach) => self.attach_session(id, attach).await,
-            HubBody::SessionDetach(_) => {
+            HubBody::SessionDetach(detach) => {
                 if let Some(link) = self.links.remove(&id) {
-                    link.leave().await;
+                    link.leave(detach.release == Some(true)).await;
                     link.outlet.purge();
                 }
             }
@@ -158,7 +161,7 @@ impl JournalSessions {
         // A listener whose task has ended is closed.
         let _ = link.inbox.send(ToListener::Said(Box::new(message))).await;
         if closes && let Some(link) = self.links.remove(&id) {
-            link.leave().await;
+            link.leave(false).await;
             // Nothing more of this session is sent on this pipe ([session.4]).
             link.outlet.purge();
         }
@@ -169,7 +172,7 @@ impl JournalSessions {
     async fn new_outlet(&mut self, id: &SessionId) -> Arc<Outlet> {
         match self.links.remove(id) {
             Some(link) => {
-                link.leave().await;
+                link.leave(false).await;
                 link.outlet.purge();
                 link.outlet
             }
@@ -351,9 +354,10 @@ fn of_pipe(result: SessionsListResult) -> Vec<u8> {
 
 impl ListenerLink {
     /// Ends the listener's task and waits for it.
-    async fn leave(&self) {
+    async fn leave(&self, releases: bool) {
         let (done, left) = oneshot::channel();
-        if self.inbox.send(ToListener::Leave(done)).await.is_ok() {
+        let leave = ToListener::Leave { releases, done };
+        if self.inbox.send(leave).await.is_ok() {
             // An error means that the task has ended.
             let _ = left.await;
         }
@@ -410,8 +414,12 @@ async fn listen(
                     _ => drop(sender.send(*message).await),
                 },
                 Some(ToListener::Edit(edit)) => drop(sender.edit(edit).await),
-                Some(ToListener::Leave(done)) => {
-                    drop(listener);
+                Some(ToListener::Leave { releases, done }) => {
+                    if releases {
+                        listener.release();
+                    } else {
+                        drop(listener);
+                    }
                     // The receiver may have given up waiting.
                     let _ = done.send(());
                     return;

@@ -120,6 +120,8 @@ pub(crate) enum SessionCommand {
     Joined(ListenerNo, JoinRequest),
     /// A listener has left.
     Left(ListenerNo),
+    /// Closes the agent's session once nothing is open and no listener is left.
+    Release,
     /// A listener sends a message, in a span.
     Message(ListenerNo, HostMessage, Span),
     /// A listener sends an input with its files, in a span.
@@ -276,6 +278,8 @@ pub(crate) struct SessionActor {
     facts_due: Option<Instant>,
     /// Time at which a stored session became idle: without work and without listeners.
     idle_since: Option<Instant>,
+    /// True if the agent's session is closed as soon as the session is idle.
+    is_released: bool,
     ending: Vec<oneshot::Sender<()>>,
 }
 
@@ -392,6 +396,7 @@ impl SessionActor {
             unstored_ends: VecDeque::new(),
             facts_due: None,
             idle_since: None,
+            is_released: false,
             ending: Vec::new(),
         }
     }
@@ -518,7 +523,11 @@ impl SessionActor {
     /// events.
     async fn next_step(&mut self, inbox: Option<&mut CommandReceiver>) -> ActorStep {
         let look = self.stall.look(!self.log.is_idle());
-        let linger = if self.session.is_some() { PARK } else { LINGER };
+        let linger = match self.session {
+            Some(_) if self.is_released => Duration::ZERO,
+            Some(_) => PARK,
+            None => LINGER,
+        };
         let Self {
             log,
             placing,

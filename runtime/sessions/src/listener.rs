@@ -102,6 +102,13 @@ impl Listener {
         }
     }
 
+    /// Leaves the session. As soon as nothing is open in it and no listener is left, its session at
+    /// the agent is closed; the next input opens it again ([journal.6]).
+    pub fn release(self) {
+        // If its inbox is full, the session is in use.
+        let _ = self.commands.try_send(Box::new(SessionCommand::Release));
+    }
+
     /// Turns this into a listener that gets entries with their contents.
     #[must_use]
     pub fn into_entries(self) -> EntryListener {

@@ -722,6 +722,7 @@ class SessionDetach(TypedDict):
     session_id: str
     type: Literal["session.detach"]
     _meta: NotRequired[dict[str, Any]]
+    release: NotRequired[bool]
     turn_id: NotRequired[str]
 
 
@@ -1217,7 +1218,7 @@ FIELDS: dict[str, frozenset[str]] = {
     "session.attached": frozenset(["_meta", "agent_id", "archived", "copied", "cwd", "epoch", "first_seq", "last_seq", "listener", "queued", "requests", "role", "session_id", "state", "title", "turn_id", "type"]),
     "session.close": frozenset(["_meta", "session_id", "turn_id", "type"]),
     "session.closed": frozenset(["_meta", "cause", "error", "reason", "session_id", "turn_id", "type"]),
-    "session.detach": frozenset(["_meta", "session_id", "turn_id", "type"]),
+    "session.detach": frozenset(["_meta", "release", "session_id", "turn_id", "type"]),
     "session.edit": frozenset(["_meta", "archived", "request_id", "session_id", "title", "turn_id", "type"]),
     "session.edit.result": frozenset(["_meta", "error", "request_id", "session_id", "turn_id", "type"]),
     "session.edited": frozenset(["_meta", "archived", "by", "session_id", "title", "turn_id", "type"]),

@@ -420,6 +420,23 @@ async fn dropped_handles_leave_a_session_when_its_inputs_are_accepted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_session_is_left_with_and_without_a_release() {
+    for is_released in [false, true] {
+        let (_client, mut host, session, mut events) =
+            attached(&json!({}), SessionAttach::default()).await;
+        let left = if is_released {
+            session.release().await
+        } else {
+            session.detach().await
+        };
+        left.unwrap();
+        let detach = host.expect("session.detach").await;
+        assert_eq!(detach.get("release").is_some(), is_released);
+        assert_eq!(events.next().await, Ok(None));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_session_without_a_journal_is_closed_when_it_is_left() {
     let (scripts, mut hosts) = Scripts::new();
     let client = Client::connect(scripts).await.unwrap();

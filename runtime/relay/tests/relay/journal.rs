@@ -654,6 +654,45 @@ async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
     world.kill().await;
 }
 
+/// Leaves the session and releases it, and waits until the relay has done so.
+async fn release(world: &mut World) {
+    for message in [
+        json!({"type": "session.detach", "session_id": "s", "release": true}),
+        // Its answer comes after the detach.
+        json!({"type": "session.history", "session_id": "s", "request_id": "h"}),
+    ] {
+        world.hub.say(message).await;
+    }
+    world.hub.until("session.history.result").await;
+}
+
+#[tokio::test]
+async fn a_released_session_is_closed_at_its_agent_when_nothing_is_open_in_it() {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let mut adapter = open(&mut world, "s").await;
+    world.hub.input("s", "a", "hello").await;
+    let turn = adapter.turn().await;
+    release(&mut world).await;
+    // An attach undoes the release.
+    let attached = attach(&mut world.hub, "s", 0).await;
+    assert_eq!(attached["state"], "running");
+    adapter.complete("s", &turn).await;
+    world.hub.until("turn.complete").await;
+    let last = whole_turn(&mut world, &mut adapter, "b").await;
+    world.hub.input("s", "c", "hello").await;
+    let turn = adapter.turn().await;
+    release(&mut world).await;
+    adapter.complete("s", &turn).await;
+    while adapter.hear().await["type"] != "session.close" {}
+    let attached = attach(&mut world.hub, "s", last).await;
+    assert_eq!(attached["state"], "detached");
+    world.hub.until("turn.complete").await;
+    world.hub.input("s", "d", "hello").await;
+    while adapter.hear().await["type"] != "session.start" {}
+    world.kill().await;
+}
+
 /// Runs a turn from its input to its end, and returns the number of the end.
 async fn whole_turn(world: &mut World, adapter: &mut Adapter, name: &str) -> u64 {
     world.hub.input("s", name, "hello").await;

@@ -59,9 +59,11 @@ impl SessionActor {
                         unstored: 0,
                     },
                 );
+                self.is_released = false;
                 // Fails only if the listener has already left.
                 let _ = joined.send(self.snapshot());
             }
+            SessionCommand::Release => self.is_released = true,
             SessionCommand::Left(listener) => {
                 self.listeners.remove(&listener);
                 for file in &mut self.unannounced {
