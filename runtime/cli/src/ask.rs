@@ -78,11 +78,8 @@ impl Asker {
 
     /// Takes the text typed before the questions so far.
     pub(crate) fn take_early(&self) -> String {
-        let early = self
-            .early
-            .iter()
-            .map(|early| std::mem::take(&mut *lock(early)));
-        early.collect()
+        let early = self.early.as_ref();
+        early.map_or_else(String::new, |early| std::mem::take(&mut lock(early)))
     }
 
     /// Shows a request. Returns its result at once if there is no terminal.
@@ -121,10 +118,11 @@ impl Request {
         }
     }
 
-    /// Returns the result of a request without a terminal, and the next step.
-    pub(crate) fn without_terminal(&self) -> (&'static str, String) {
+    /// Returns the result of a request without a terminal, and the next step. `takes_allow` is true
+    /// if the command has an option `--allow` with an effect.
+    pub(crate) fn without_terminal(&self, takes_allow: bool) -> (&'static str, String) {
         match self {
-            Self::Permission(permission) => {
+            Self::Permission(permission) if takes_allow => {
                 let tool = one_line(&permission.tool);
                 let allow = shell_words::quote(&tool);
                 (
@@ -132,6 +130,11 @@ impl Request {
                     format!("--allow {allow}, or `permission` in the configuration, can allow it"),
                 )
             }
+            Self::Permission(_) => (
+                "denied",
+                "run it on a terminal, or allow it by `permission` in the configuration of its host"
+                    .to_owned(),
+            ),
             Self::Question(_) => (
                 "not answered",
                 "run it on a terminal, or answer it by a program through `trunkline serve`"

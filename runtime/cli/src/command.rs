@@ -41,8 +41,10 @@ mod usage;
 mod version;
 mod wire;
 
-pub(crate) use chat::{Speaker, Transcript};
-pub(crate) use doctor::installed_agents;
+pub(crate) use self::{
+    chat::{Speaker, Transcript},
+    doctor::{installed::must_be_here, installed_agents},
+};
 
 /// A command of the program.
 #[derive(Debug, Subcommand)]

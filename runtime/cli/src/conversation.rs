@@ -45,6 +45,8 @@ pub(crate) struct Conversation {
     pub(crate) save: Option<PathBuf>,
     /// True if a file could not be saved.
     pub(crate) lost_files: bool,
+    /// True if `--allow` of this command can allow a tool of the session.
+    pub(crate) takes_allow: bool,
     /// Models, modes and commands that the session reported.
     pub(crate) learned: SessionInfo,
     /// Text of the conversation, if it can be exported.
@@ -89,6 +91,7 @@ impl Conversation {
             asker: Asker::new(),
             save: None,
             lost_files: false,
+            takes_allow: true,
             learned: SessionInfo::default(),
             transcript: None,
         }
@@ -209,20 +212,20 @@ impl Conversation {
         }
     }
 
-    /// Shows an event, or asks about a request. Returns the turn's end.
+    /// Shows an event, or asks about a request. Returns the end of the turn or of the session.
     fn handle(
         &mut self,
         shown: DisplayEvent,
         turn: TurnNo,
         asking: &mut Option<Asking>,
-    ) -> io::Result<Option<Box<Ended>>> {
+    ) -> io::Result<Option<Outcome>> {
         self.show(&shown)?;
         let request = match shown {
             DisplayEvent::Request(request) => *request,
             DisplayEvent::Event(event) => {
                 return Ok(match event.kind {
-                    EventKind::End(end) if end.turn == turn => Some(Box::new(Ended::Turn(end))),
-                    EventKind::Closed(end) => Some(Box::new(Ended::Session(end))),
+                    EventKind::End(end) if end.turn == turn => Some(Outcome::Ended(end)),
+                    EventKind::Closed(end) => Some(Outcome::Closed(None, end)),
                     _ => None,
                 });
             }
@@ -230,34 +233,33 @@ impl Conversation {
         };
         self.screen.pause();
         let headline = request.request.headline();
-        let (settled_as, next) = request.request.without_terminal();
+        let (settled_as, next) = request.request.without_terminal(self.takes_allow);
         match self.asker.ask(request) {
             Ok(begun) => *asking = Some(begun),
             Err(settled) => {
-                self.screen
-                    .note("✗", paint::CARE, &format!("{settled_as}: {headline}"));
-                self.screen
-                    .remark(&format!("  no terminal for the question; {next}"));
+                let text = format!("{settled_as}: {headline}");
+                self.screen.note("✗", paint::CARE, &text);
+                let hint = format!("  no terminal for the question; {next}");
+                self.screen.remark(&hint);
                 self.settled(&settled)?;
             }
         }
         Ok(None)
     }
 
-    /// Returns whether the session continues after the turn's end.
+    /// Adds the session's end to the turn's, if the session has ended too.
     async fn after(
         &mut self,
         session: &mut SessionBackend,
-        ended: Box<Ended>,
+        outcome: Outcome,
     ) -> io::Result<Outcome> {
-        match *ended {
-            Ended::Session(end) => Ok(Outcome::Closed(None, end)),
-            Ended::Turn(turn) if session.is_closed() => Ok(match self.catch_up(session).await? {
+        Ok(match outcome {
+            Outcome::Ended(turn) if session.is_closed() => match self.catch_up(session).await? {
                 Some(end) => Outcome::Closed(Some(turn), end),
                 None => Outcome::Ended(turn),
-            }),
-            Ended::Turn(turn) => Ok(Outcome::Ended(turn)),
-        }
+            },
+            outcome => outcome,
+        })
     }
 
     /// Shows an event.
@@ -312,22 +314,11 @@ impl Conversation {
 
     fn learn(&mut self, info: &SessionInfo) {
         let learned = &mut self.learned;
-        let text = |known: &mut Option<String>, new: &Option<String>| {
-            if new.is_some() {
-                known.clone_from(new);
-            }
-        };
-        text(&mut learned.model, &info.model);
-        text(&mut learned.mode, &info.mode);
-        if info.models.is_some() {
-            learned.models.clone_from(&info.models);
-        }
-        if info.modes.is_some() {
-            learned.modes.clone_from(&info.modes);
-        }
-        if info.commands.is_some() {
-            learned.commands.clone_from(&info.commands);
-        }
+        replace_known(&mut learned.model, &info.model);
+        replace_known(&mut learned.mode, &info.mode);
+        replace_known(&mut learned.models, &info.models);
+        replace_known(&mut learned.modes, &info.modes);
+        replace_known(&mut learned.commands, &info.commands);
     }
 
     fn show_event(&mut self, event: &Event) -> io::Result<()> {
@@ -358,10 +349,10 @@ impl Conversation {
     }
 }
 
-/// The end of a turn or of a session.
-enum Ended {
-    Turn(Box<TurnEnd>),
-    Session(Box<SessionEnd>),
+fn replace_known<T: Clone>(known: &mut Option<T>, new: &Option<T>) {
+    if new.is_some() {
+        known.clone_from(new);
+    }
 }
 
 /// Returns true if an event settles the displayed request.

@@ -20,7 +20,13 @@ use trunkline_journal::{Damaged, OpenError, Options, SyncMode};
 use trunkline_relay::{RelayOptions, RelayReport, serve_beside_sockets};
 use trunkline_sessions::{Archive, Sessions};
 
-use crate::{daemon, error::CliError, interrupt::Interrupts, target};
+use crate::{
+    daemon,
+    error::CliError,
+    interrupt::Interrupts,
+    matching_daemon::DaemonChoice,
+    target::{self, Target},
+};
 
 /// Name of the socket in the folder of a journal.
 pub(crate) const SOCKET: &str = "host.sock";
@@ -46,6 +52,47 @@ pub(crate) fn folder(
         Some(folder) => Ok(Some(folder.to_owned())),
         None => Ok(target::read(config, target::UNCHECKED)?.journal),
     }
+}
+
+/// Returns the folder of [`folder`] for an agent that `--adapter` may name; no configuration file
+/// applies to such an agent.
+///
+/// # Errors
+/// The configuration is invalid.
+pub(crate) fn of_target(
+    given: Option<&Path>,
+    config: Option<&Path>,
+    target: &Target,
+) -> Result<Option<PathBuf>, CliError> {
+    match (given, &target.adapter) {
+        (None, Some(_)) => Ok(None),
+        _ => folder(given, config),
+    }
+}
+
+/// Returns the journal of a conversation to continue: the folder of [`of_target`], otherwise the
+/// daemon's, unless the command line requires a host in this process.
+///
+/// # Errors
+/// There is no journal, or the configuration is invalid.
+pub(crate) fn to_continue(
+    given: Option<&Path>,
+    config: Option<&Path>,
+    target: &Target,
+    choice: DaemonChoice,
+) -> Result<PathBuf, CliError> {
+    let takes_daemon = !choice.no_daemon && target.adapter.is_none();
+    of_target(given, config, target)?
+        .or_else(|| daemon::journal().filter(|_| takes_daemon))
+        .ok_or_else(none_named)
+}
+
+/// Returns the error for a session that the journal does not have.
+pub(crate) fn no_session(id: &str, folder: &Path) -> CliError {
+    CliError::usage(anyhow!("the journal has no session {id:?}")).next(format!(
+        "`trunkline sessions --journal {}` lists its sessions",
+        folder.display()
+    ))
 }
 
 /// Returns the journal options of a configuration.

@@ -17,8 +17,10 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct EventWriter<W: Write = io::Stdout> {
     out: BufWriter<W>,
-    /// The latest usage that the adapter reported of the running turn.
+    /// Latest usage that the adapter reported in the running turn.
     usage: Option<Value>,
+    /// Id of the session, if it is stored.
+    pub(crate) session_id: Option<String>,
 }
 
 impl EventWriter {
@@ -33,6 +35,7 @@ impl<W: Write> EventWriter<W> {
         Self {
             out: BufWriter::new(out),
             usage: None,
+            session_id: None,
         }
     }
 
@@ -51,6 +54,7 @@ impl<W: Write> EventWriter<W> {
                 if let Some(usage) = earlier {
                     members["usage"] = usage;
                 }
+                members["session_id"] = json!(self.session_id);
             }
             _ => {}
         }

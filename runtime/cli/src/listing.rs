@@ -1,5 +1,5 @@
-//! The sessions of a journal, as its host lists them, or its folder if it has no host; and the
-//! conversations that agents themselves keep.
+//! Lists of a journal's sessions, from its host or from its folder, and of the conversations that
+//! agents store.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -16,14 +16,16 @@ use trunkline_sessions::Archive;
 
 use crate::{error::CliError, journal, session_backend::refusal_text, terminal::shown};
 
-/// How long a host may take for one page.
-const ANSWERS: Duration = Duration::from_secs(10);
+/// Timeout for one page of a host.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The most agents that are asked for their conversations at once: so many lists a host prepares
-/// for one client.
+/// Limit of agents whose conversations are requested at once, which is a host's limit for one client.
 const MAX_LISTING_AGENTS: usize = 16;
 
-/// A request for all sessions of the journal.
+/// Limit of the last active sessions among which one is looked for.
+const MAX_NEWEST: u32 = 500;
+
+/// Creates a request for all sessions of the journal.
 pub(crate) fn all() -> SessionsList {
     let request_id = RequestId::new("list").expect("an id has 1 to 256 bytes");
     SessionsList {
@@ -32,27 +34,23 @@ pub(crate) fn all() -> SessionsList {
     }
 }
 
-/// The sessions that are asked for, `most` of them at most, the last active first; and the cursor
-/// of what is behind them, where there may be more.
+/// Lists the requested sessions, at most `most`, the last active first. Also returns the cursor of
+/// the rest, if there may be more.
 ///
 /// # Errors
-/// Why there is no list.
+/// The journal cannot be listed.
 pub(crate) async fn list(
     folder: &Path,
     asked: SessionsList,
     most: usize,
 ) -> Result<(Vec<ListedSession>, Option<String>), CliError> {
-    let source = match journal::connect(folder).await? {
-        Some(client) => Source::Host(client),
-        None => Source::Folder(block_in_place(|| journal::look(folder))?),
-    };
-    source.collect(asked, most).await
+    Source::of_journal(folder).await?.collect(asked, most).await
 }
 
-/// Lists sessions as [`list`] does, of the host behind this client.
+/// Lists sessions of a host as [`list`] does.
 ///
 /// # Errors
-/// The reason for which the host gave no list.
+/// The host returns no list.
 pub(crate) async fn list_of_host(
     client: Client,
     asked: SessionsList,
@@ -61,15 +59,14 @@ pub(crate) async fn list_of_host(
     Ok(Source::Host(client).collect(asked, most).await?.0)
 }
 
-/// Lists the conversations that agents themselves keep, at most `most` of each agent: of the named
-/// agent, or of all agents that are known to list them. A note on stderr names an agent that gave
-/// no list.
+/// Lists the conversations that agents store, at most `most` of each agent: of the named agent, or of
+/// all agents that are known to list them. A note on stderr names each agent without a list.
 pub(crate) async fn list_native(
     client: &Client,
     agent: Option<&str>,
     most: u32,
 ) -> Vec<SessionEntry> {
-    let agents = timeout(ANSWERS, client.agents(false)).await;
+    let agents = timeout(PAGE_TIMEOUT, client.agents(false)).await;
     let agents = agents.ok().and_then(Result::ok).unwrap_or_default();
     let is_meant = |entry: &AgentEntry| {
         let lists = entry.capabilities.as_ref().map(|able| able.lists_sessions);
@@ -83,7 +80,7 @@ pub(crate) async fn list_native(
         let client = client.clone();
         asked.spawn(async move {
             let listed = client.native_sessions(Some(entry.id.clone()), None, Some(most));
-            (entry.id, timeout(ANSWERS, listed).await)
+            (entry.id, timeout(PAGE_TIMEOUT, listed).await)
         });
     }
     let mut found = Vec::new();
@@ -94,7 +91,7 @@ pub(crate) async fn list_native(
                 continue;
             }
             Ok(Err(error)) => refusal_text(error).to_string(),
-            Err(_) => format!("there was no answer within {} s", ANSWERS.as_secs()),
+            Err(_) => format!("there was no answer within {} s", PAGE_TIMEOUT.as_secs()),
         };
         anstream::eprintln!(
             "note: the conversations of the agent {} are not listed: {}",
@@ -105,11 +102,43 @@ pub(crate) async fn list_native(
     found
 }
 
-/// One session; `None` where the journal has none of this id.
+/// Returns the session of this id.
 ///
 /// # Errors
-/// Why that is not known.
-pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSession>, CliError> {
+/// The journal has none, or cannot be listed.
+pub(crate) async fn find(folder: &Path, id: &SessionId) -> Result<ListedSession, CliError> {
+    let found = find_one(folder, id).await?;
+    found.ok_or_else(|| journal::no_session(id.as_str(), folder))
+}
+
+/// Lists the last active sessions, of the named agent or of any, within one page and without notes.
+///
+/// # Errors
+/// The journal cannot be listed.
+pub(crate) async fn list_newest(
+    folder: &Path,
+    agent_id: Option<String>,
+) -> Result<Vec<ListedSession>, CliError> {
+    let asked = SessionsList {
+        agent_id,
+        limit: Some(MAX_NEWEST),
+        ..all()
+    };
+    Ok(Source::of_journal(folder)
+        .await?
+        .list(&asked)
+        .await?
+        .sessions)
+}
+
+/// Returns the session of this id. `None` if the journal has none.
+///
+/// # Errors
+/// The journal cannot be listed.
+pub(crate) async fn find_one(
+    folder: &Path,
+    id: &SessionId,
+) -> Result<Option<ListedSession>, CliError> {
     let asked = SessionsList {
         id: Some(id.to_string()),
         ..all()
@@ -117,11 +146,11 @@ pub(crate) async fn one(folder: &Path, id: &SessionId) -> Result<Option<ListedSe
     Ok(list(folder, asked, 1).await?.0.pop())
 }
 
-/// Returns the id that a text names in the journal on this disk: itself, or the only id that begins
-/// with it. A text that names none is returned as it is.
+/// Returns the id that a text names in the journal on this disk: itself, or the only id that starts
+/// with it. A text that names none is returned unchanged.
 ///
 /// # Errors
-/// Several ids begin with it, or the journal cannot be listed.
+/// Several ids start with it, or the journal cannot be listed.
 pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, CliError> {
     const SHOWN: usize = 5;
     let Ok(archive) = block_in_place(|| journal::look(folder)) else {
@@ -132,32 +161,38 @@ pub(crate) async fn complete_id(folder: &Path, text: String) -> Result<String, C
     if SessionId::new(&text).is_ok_and(|id| is_known(&id)) {
         return Ok(text);
     }
-    let (sessions, _) = Source::Folder(archive).collect(all(), usize::MAX).await?;
-    let mut found: Vec<_> = sessions
-        .into_iter()
-        .map(|session| session.session_id)
-        .filter(|id| id.starts_with(&text))
-        .collect();
+    let source = Source::Folder(archive);
+    let (sessions, _) = source.collect(all(), usize::MAX).await?;
+    let ids = sessions.into_iter().map(|session| session.session_id);
+    let mut found: Vec<_> = ids.filter(|id| id.starts_with(&text)).collect();
     if found.len() < 2 {
         return Ok(found.pop().unwrap_or(text));
     }
     let count = found.len();
-    found.truncate(SHOWN);
-    let more = if count > SHOWN { ", …" } else { "" };
-    Err(CliError::usage(anyhow!(
-        "{count} sessions begin with {text:?}: {}{more}",
-        found.join(", ")
-    ))
-    .next("write more of the id"))
+    if count > SHOWN {
+        found.truncate(SHOWN);
+        found.push("…".to_owned());
+    }
+    let found = found.join(", ");
+    let several = anyhow!("{count} sessions begin with {text:?}: {found}");
+    Err(CliError::usage(several).next("write more of the id"))
 }
 
-/// The source of a list.
+/// Source of a list.
 enum Source {
     Host(Client),
     Folder(Archive),
 }
 
 impl Source {
+    /// Connects to the host of a journal, or opens its folder for reading.
+    async fn of_journal(folder: &Path) -> Result<Self, CliError> {
+        Ok(match journal::connect(folder).await? {
+            Some(client) => Self::Host(client),
+            None => Self::Folder(block_in_place(|| journal::look(folder))?),
+        })
+    }
+
     /// Collects pages until `most` sessions are found; as [`list`].
     async fn collect(
         &self,
@@ -167,8 +202,7 @@ impl Source {
         let mut found = Vec::new();
         let mut missing = BTreeSet::new();
         loop {
-            // A host looks at a bounded number of sessions for one request: a request with filters
-            // may need several.
+            // A host searches a bounded number of sessions for one request.
             asked.limit = Some(u32::try_from(most - found.len()).unwrap_or(u32::MAX));
             let page = self.list(&asked).await?;
             found.extend(page.sessions);
@@ -204,12 +238,12 @@ impl Source {
                 return Ok(page);
             }
         };
-        match timeout(ANSWERS, client.sessions(filter.clone())).await {
+        match timeout(PAGE_TIMEOUT, client.sessions(filter.clone())).await {
             Ok(Ok(page)) => Ok(page),
             Ok(Err(error @ ClientError::RequestFailed(_))) => Err(failed(refusal_text(error))),
             Ok(Err(error)) => Err(failed(refusal_text(error)).next("try again")),
             Err(_) => {
-                let limit = ANSWERS.as_secs();
+                let limit = PAGE_TIMEOUT.as_secs();
                 let late = anyhow!("the host did not answer within {limit} s");
                 Err(failed(late).next("try again"))
             }

@@ -22,6 +22,7 @@ mod advice;
 mod args;
 mod ask;
 mod command;
+mod completion;
 mod conversation;
 mod daemon;
 mod error;
@@ -32,6 +33,7 @@ mod jsonl;
 mod listing;
 mod log;
 mod matching_daemon;
+mod open_session;
 mod option_value;
 mod overrides;
 mod paint;
@@ -46,6 +48,7 @@ mod unread;
 
 fn main() -> ExitCode {
     trunkline_process::init::hook();
+    completion::answer_shell();
     let args = match args::parse() {
         Ok(args) => args,
         // Help and the version.

@@ -10,6 +10,7 @@ use trunkline_host::{config::AgentConfig, protocol::SessionStart};
 use crate::{
     daemon::{self, Folder, Running},
     journal,
+    open_session::OpenSession,
     overrides::Overrides,
     session_backend::SessionBackend,
     target::{Target, tell},
@@ -26,35 +27,21 @@ pub(crate) struct DaemonChoice {
     pub(crate) no_daemon: bool,
 }
 
-/// A daemon with the same configuration.
-pub(crate) struct MatchingDaemon {
-    folder: Folder,
-    running: Running,
-    agent: AgentConfig,
-    /// Folder that its session names.
-    cwd: Option<String>,
-    notices: Vec<String>,
-}
-
-/// A session of the daemon.
-pub(crate) struct DaemonSession {
-    pub(crate) session: SessionBackend,
-    /// Agent of the session, as configured there and here.
-    pub(crate) agent: AgentConfig,
-    /// The options of the session.
-    pub(crate) start: SessionStart,
-}
-
-/// Finds the daemon that would do the same as a host in this process. Returns `None` if there is
-/// none; the log has the reason if one is running.
-pub(crate) fn find(
+/// Opens a session whose id starts with `prefix` in the daemon that would do the same as a host in
+/// this process. `None` if there is none, or if it refuses or does not answer within 10 s; the log
+/// has the reason if one is running.
+///
+/// # Cancel safety
+/// Cancelling may leave an open session.
+pub(crate) async fn open(
+    prefix: &str,
     choice: DaemonChoice,
     target: &Target,
     overrides: &Overrides,
     config: Option<&Path>,
-) -> Option<MatchingDaemon> {
+) -> Option<OpenSession> {
     let (folder, running) = if choice.no_daemon { None } else { noted() }?;
-    log_refusal(fitting(folder, running, target, overrides, config))
+    log_refusal(try_open(prefix, folder, running, target, overrides, config).await)
 }
 
 /// Logs the reason why this process is the host.
@@ -69,27 +56,6 @@ fn noted() -> Option<(Folder, Running)> {
     let folder = daemon::folder()?;
     let running = folder.running().ok()?;
     Some((folder, running))
-}
-
-fn fitting(
-    folder: Folder,
-    running: Running,
-    target: &Target,
-    overrides: &Overrides,
-    config: Option<&Path>,
-) -> Result<MatchingDaemon, String> {
-    if let Some(option) = overrides.of_own_host() {
-        return Err(of_own_host(option));
-    }
-    let (agent, notices) = same(&running, target, config)?;
-    let cwd = folder_to_name(overrides, &agent, &running)?;
-    Ok(MatchingDaemon {
-        folder,
-        running,
-        agent,
-        cwd,
-        notices,
-    })
 }
 
 fn of_own_host(option: &str) -> String {
@@ -167,53 +133,42 @@ fn folder_to_name(
     }
 }
 
-impl MatchingDaemon {
-    /// Opens a session whose id starts with `prefix`. `None` if the daemon has ended, refuses, or
-    /// does not answer within 10 s: then a host in this process opens the session.
-    ///
-    /// # Cancel safety
-    /// Cancelling may leave an open session.
-    pub(crate) async fn open(self, prefix: &str) -> Option<DaemonSession> {
-        log_refusal(self.try_open(prefix).await)
+async fn try_open(
+    prefix: &str,
+    folder: Folder,
+    running: Running,
+    target: &Target,
+    overrides: &Overrides,
+    config: Option<&Path>,
+) -> Result<OpenSession, String> {
+    if let Some(option) = overrides.of_own_host() {
+        return Err(of_own_host(option));
     }
-
-    async fn try_open(self, prefix: &str) -> Result<DaemonSession, String> {
-        let Self {
-            folder,
-            running,
-            agent,
-            cwd,
-            notices,
-        } = self;
-        let stream = connect(&running).await.map_err(|error| error.to_string())?;
-        let (input, output) = stream.into_split();
-        let start = SessionStart {
-            cwd,
-            ..SessionStart::default()
-        };
-        let opened = async {
-            let client = journal::client(input, output).await?;
-            SessionBackend::open(client, prefix, Some(agent.id.clone()), start.clone()).await
-        };
-        let opened = timeout(OPEN_TIMEOUT, opened)
-            .await
-            .map_err(|_| "it does not answer")?;
-        let mut session = opened.map_err(|fault| fault.text())?;
-        if start.cwd.is_some() && !session.works_there().await {
-            let id = session.id().clone();
-            session.close().await;
-            // Ignored: an empty session may remain.
-            let _ = folder.remove(id.as_str()).await;
-            return Err("its agent works only in the folder of the daemon".to_owned());
-        }
-        tell(&notices);
-        tracing::info!("the daemon runs the session {}", session.id());
-        Ok(DaemonSession {
-            session,
-            agent,
-            start,
-        })
+    let (agent, notices) = same(&running, target, config)?;
+    let start = SessionStart {
+        cwd: folder_to_name(overrides, &agent, &running)?,
+        ..SessionStart::default()
+    };
+    let stream = connect(&running).await.map_err(|error| error.to_string())?;
+    let (input, output) = stream.into_split();
+    let opened = async {
+        let client = journal::client(input, output).await?;
+        SessionBackend::open(client, prefix, Some(agent.id.clone()), start.clone()).await
+    };
+    let opened = timeout(OPEN_TIMEOUT, opened)
+        .await
+        .map_err(|_| "it does not answer")?;
+    let mut session = opened.map_err(|fault| fault.text())?;
+    if start.cwd.is_some() && !session.works_there().await {
+        let id = session.id().clone();
+        session.close().await;
+        // Ignored: an empty session may remain.
+        let _ = folder.remove(id.as_str()).await;
+        return Err("its agent works only in the folder of the daemon".to_owned());
     }
+    tell(&notices);
+    tracing::info!("the daemon runs the session {}", session.id());
+    Ok(OpenSession::in_daemon(session, agent, start))
 }
 
 /// Connects to the daemon itself: another host may listen in its journal's folder.

@@ -305,6 +305,13 @@ impl Screen {
         self.lines(TextBlock::None, &[line]);
     }
 
+    /// Writes a dimmed line of the program that only a user on a terminal needs.
+    pub(crate) fn remark_on_terminal(&mut self, text: &str) {
+        if self.aside_on_terminal {
+            self.remark(text);
+        }
+    }
+
     /// Writes an empty line.
     pub(crate) fn space(&mut self) {
         self.pause();

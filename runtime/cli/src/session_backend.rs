@@ -13,13 +13,13 @@ use std::{
 use anstyle::Style;
 use anyhow::anyhow;
 use tokio::{task::JoinSet, time::timeout};
-use trunkline_client::{Acceptance, Client, ClientError, Event, EventBody, Events, Session};
+use trunkline_client::{Client, ClientError, Event, EventBody, Events, Session};
 use trunkline_host::{
     EventKind, Host, SessionEnd, TurnNo, TurnScope,
     protocol::{
         AdapterBody, AttachRefusal, ClosedReason, FileInput, MessageId, RelayBody, RequestId, Role,
         SessionAttach, SessionAttached, SessionId, SessionInfo, SessionStart, SessionState,
-        SessionUpdate, SessionsList, Stamp, Status, TurnBegin, TurnId,
+        SessionUpdate, SessionsList, Stamp, TurnBegin, TurnId,
     },
     redact,
 };
@@ -65,6 +65,10 @@ pub(crate) enum DisplayEvent {
 impl DisplayEvent {
     fn note(mark: &'static str, style: Style, text: String) -> Self {
         Self::Note { mark, style, text }
+    }
+
+    fn warning(text: String) -> Self {
+        Self::note("!", paint::CARE, text)
     }
 }
 
@@ -163,14 +167,13 @@ impl SessionBackend {
             role: Some(role),
             ..SessionAttach::default()
         };
+        let name = id.clone();
         let attached = match mode {
-            AttachMode::Control => client.attach(id.clone(), attach(0, Role::Control)).await,
+            AttachMode::Control => client.attach(name, attach(0, Role::Control)).await,
             AttachMode::Observe { after } => {
-                client
-                    .attach(id.clone(), attach(after, Role::Observe))
-                    .await
+                client.attach(name, attach(after, Role::Observe)).await
             }
-            AttachMode::OwnTurns => client.attach_at_end(id.clone(), Role::Control).await,
+            AttachMode::OwnTurns => client.attach_at_end(name, Role::Control).await,
         };
         let opened = attached.map_err(|error| refused(id, error))?;
         let agent = opened.0.attached().map(|it| it.agent_id.clone());
@@ -271,11 +274,26 @@ impl SessionBackend {
     /// Leaves the session, which continues if it is kept. Pending inputs, stops and answers are
     /// still sent.
     pub(crate) async fn leave(self) {
+        self.finish_calls().await;
+        self.client.close().await;
+    }
+
+    /// Stops the turns that the user started, and leaves the session. Its host closes the agent's
+    /// session as soon as nothing is open.
+    pub(crate) async fn release(self) {
+        let own = self.open.iter().filter(|turn| turn.message_id.is_some());
+        own.for_each(|turn| self.stop_turn(turn.no));
+        self.finish_calls().await;
+        // Ignored: a host that has ended holds no session of the agent.
+        let _ = timeout(LEAVE_TIMEOUT, self.session.release()).await;
+        self.client.close().await;
+    }
+
+    async fn finish_calls(&self) {
         let mut calls = self.calls.drain();
         let made = async { while calls.join_next().await.is_some() {} };
         // Ignored: a host that has ended needs no call.
         let _ = timeout(LEAVE_TIMEOUT, made).await;
-        self.client.close().await;
     }
 
     /// Closes the session, and leaves.
@@ -283,6 +301,11 @@ impl SessionBackend {
         // The close completes in the host after the timeout.
         let _ = timeout(LEAVE_TIMEOUT, self.session.close()).await;
         self.leave().await;
+    }
+
+    /// Returns true if the user has started a turn.
+    pub(crate) fn has_turns(&self) -> bool {
+        self.turns > 0
     }
 
     /// Returns true if the agent has reported nothing, neither in this session nor, under a host of
@@ -344,22 +367,6 @@ impl SessionBackend {
         Ok(self.begin(turn.id(), Some(turn.message_id().clone())))
     }
 
-    /// Sends an input, and waits until the journal has stored it.
-    ///
-    /// # Errors
-    /// The input was rejected.
-    pub(crate) async fn submit(&mut self, text: &str) -> Result<(MessageId, Acceptance), CliError> {
-        let mut turn = self.session.send(text).await.map_err(CliError::failed)?;
-        let message_id = turn.message_id().clone();
-        match self.answer(turn.accepted()).await {
-            Ok(accepted) => Ok((message_id, accepted)),
-            Err(ClientError::RequestFailed(why)) => {
-                Err(CliError::failed(anyhow!("the input was rejected: {why}")))
-            }
-            Err(_) => Err(self.lost()),
-        }
-    }
-
     /// Stops a turn.
     pub(crate) fn stop_turn(&self, turn: TurnNo) {
         if let Some(open) = self.open.iter().find(|open| open.no == turn) {
@@ -407,30 +414,6 @@ impl SessionBackend {
         }
         let event = self.next_event().await?;
         Some(self.display(event))
-    }
-
-    /// Stops the turn that was running when the session was attached, and waits for its end. `None`
-    /// if none was running.
-    ///
-    /// # Errors
-    /// The host has ended before.
-    pub(crate) async fn stop_running(&mut self) -> Result<Option<Status>, CliError> {
-        let running = self
-            .attached()
-            .and_then(|attached| attached.turn_id.clone());
-        let Some(turn) = running else {
-            return Ok(None);
-        };
-        if self.session.stop(turn.clone()).await.is_ok() {
-            while let Some(event) = self.next_event().await {
-                if let EventBody::Adapter(AdapterBody::TurnComplete(end)) = &event.body
-                    && event.turn_id.as_ref() == Some(&turn)
-                {
-                    return Ok(Some(end.status_or_completed()));
-                }
-            }
-        }
-        Err(self.lost())
     }
 
     /// Returns the next entry as its line. `None` at the session's end, or when its host is lost.
@@ -544,7 +527,13 @@ impl SessionBackend {
         };
         let is_own = event.is_own;
         let mut shown = match event.body {
-            EventBody::Adapter(body) => {
+            EventBody::Adapter(mut body) => {
+                if let AdapterBody::SessionInfo(info) = &mut body
+                    && self.is_kept
+                {
+                    // An entry of the host, `resumed`, reports the same.
+                    info.context = None;
+                }
                 let is_answer =
                     event.awaits_answer && !matches!(self.mode, AttachMode::Observe { .. });
                 let is_end = matches!(
@@ -561,7 +550,7 @@ impl SessionBackend {
             EventBody::Relay(body) => entries::relay_message(scope, body, is_own),
             EventBody::TooLong { bytes } => {
                 let text = format!("an entry of {bytes} bytes is too long to be shown");
-                DisplayEvent::note("!", paint::CARE, text)
+                DisplayEvent::warning(text)
             }
             // A type of a later version.
             _ => DisplayEvent::Nothing,
@@ -685,7 +674,7 @@ pub(crate) fn is_silent(host: &Host) -> bool {
 }
 
 /// Returns the error for a session that a host does not open or attach.
-fn refused(id: &SessionId, error: ClientError) -> CliError {
+pub(crate) fn refused(id: &SessionId, error: ClientError) -> CliError {
     match error {
         ClientError::SessionRefused {
             reason, message, ..
@@ -712,7 +701,8 @@ fn refused(id: &SessionId, error: ClientError) -> CliError {
     }
 }
 
-fn host_ended(id: &SessionId) -> CliError {
+/// Returns the error for a session whose host has ended.
+pub(crate) fn host_ended(id: &SessionId) -> CliError {
     CliError::failed(anyhow!("the process that served the journal has ended")).next(format!(
         "`trunkline sessions attach {id}` continues the stored session, even if no host is running"
     ))

@@ -26,6 +26,7 @@ use trunkline_relay::RelayOptions;
 
 use crate::{
     command::installed_agents,
+    completion,
     error::CliError,
     journal::{self, Holder},
     overrides::{Overrides, assign, check_defaults, knows},
@@ -50,7 +51,7 @@ pub(crate) use self::{
 pub(crate) struct Target {
     /// Agent, by its id in the configuration, or a built-in adapter by its name [default:
     /// $TRUNKLINE_AGENT, the configured default, or the first agent]
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", add = completion::agents())]
     pub(crate) agent: Option<String>,
 
     /// Adapter to run instead: a command line, split by shell quoting rules and run without a shell

@@ -9,6 +9,7 @@ mod cli {
     mod canary;
     mod chat;
     mod commands;
+    mod completion;
     mod config;
     mod connect;
     mod demo;

@@ -3,27 +3,30 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use trunkline_host::{config::state_dir, protocol::Resume};
 
-pub(super) use self::place::Place;
-use self::{pick::PickedConversation, place::RESUME, talk::Talk};
-use super::doctor::installed::must_be_here;
+use self::{pick::PickedConversation, talk::Talk};
+use super::must_be_here;
 use crate::{
+    completion,
     conversation::make_folder,
     daemon,
-    error::CommandResult,
+    error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
-    journal,
+    journal, listing,
     matching_daemon::{self, DaemonChoice},
+    open_session::{JournalAccess, OpenSession, Parting},
     overrides::Overrides,
     screen::{Detail, Screen},
+    session_backend::AttachMode,
     target::Target,
+    terminal::Settings,
 };
 
 mod line;
 mod live;
 mod pick;
-mod place;
 mod slash_command;
 mod talk;
 mod transcript;
@@ -39,7 +42,7 @@ Examples:
   trunkline chat --adapter 'python3 my_adapter.py' --debug
   trunkline chat --journal journal                store the conversation, to resume it later
   trunkline chat --journal journal --resume       pick a stored conversation and resume it
-trunkline chat --resume                         resume a session of the daemon
+  trunkline chat --resume                         resume a session of the daemon
   trunkline chat --agent codex --native ID        resume a conversation stored by the agent
 
 While you type: arrow keys and Ctrl-R search your earlier inputs, Tab completes. \
@@ -73,7 +76,7 @@ pub(crate) struct Chat {
     ///
     /// Without an ID, lists the sessions to pick from, together with the conversations that agents
     /// store themselves.
-    #[arg(long, value_name = "ID", num_args = 0..=1)]
+    #[arg(long, value_name = "ID", num_args = 0..=1, add = completion::sessions())]
     resume: Option<Option<String>>,
 
     /// Continues a conversation that the agent itself stores, even if it was started without
@@ -97,90 +100,146 @@ impl Chat {
     pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         make_folder(self.save.as_deref())?;
         self.target.shows_unread = self.debug;
-        let folder = match (&self.journal, &self.target.adapter) {
-            // No configuration file applies to an adapter of the command line.
-            (None, Some(_)) => None,
-            (given, _) => journal::folder(given.as_deref(), config)?,
-        };
-        let again = folder.is_none().then_some(RESUME);
-        let daemons = || {
-            daemon::journal().filter(|_| !self.daemon.no_daemon && self.target.adapter.is_none())
-        };
-        let resume = self.resume.clone();
-        let folder = folder.or_else(|| {
-            let continues = resume.is_some() || self.native.is_some();
-            continues.then(daemons).flatten()
+        let mut interrupts = Interrupts::watch()?;
+        let screen = Screen::new(if self.debug {
+            Detail::Debug
+        } else {
+            Detail::Calm
         });
+        let folder = if self.resume.is_some() || self.native.is_some() {
+            let given = self.journal.as_deref();
+            Some(journal::to_continue(
+                given,
+                config,
+                &self.target,
+                self.daemon,
+            )?)
+        } else {
+            journal::of_target(self.journal.as_deref(), config, &self.target)?
+        };
         let Some(folder) = folder else {
-            if resume.is_some() || self.native.is_some() {
-                return Err(journal::none_named());
-            }
-            return self.without_journal(config).await;
+            let save = self.save.take();
+            let open = self.open_without_journal(config).await?;
+            let about = match open.own_host() {
+                Some(_) => String::new(),
+                None => format!("{} · in the daemon", open.session.id()),
+            };
+            return talk(open, screen, save, (&about, &[]), RESUME, &mut interrupts).await;
         };
         let overrides = self.overrides.for_a_live_session();
-        let mut place = Place {
-            folder,
-            target: self.target,
-            overrides,
-            again,
-        };
-        let screen = Screen::new(if self.debug {
-            Detail::Debug
-        } else {
-            Detail::Calm
-        });
-        let picked = match resume {
-            None => return place.begin(config, screen, self.save, self.native).await,
-            Some(Some(id)) => PickedConversation::Session(id),
-            Some(None) => match pick::pick(&place, config).await? {
-                Some(picked) => picked,
+        let mut access = JournalAccess::new(folder, self.target, Some(overrides));
+        let mut native = self.native;
+        let session = match self.resume {
+            None => None,
+            Some(Some(id)) => Some(listing::complete_id(&access.folder, id).await?),
+            Some(None) => match pick::pick(&access, config).await? {
                 None => return Ok(exit::INTERRUPTED),
+                Some(PickedConversation::Session(id)) => Some(id),
+                Some(PickedConversation::Native(entry)) => {
+                    native = Some(access.choose_conversation(entry));
+                    None
+                }
             },
         };
-        match picked {
-            PickedConversation::Session(id) => place.go_on(&id, config, screen, self.save).await,
-            PickedConversation::Native(entry) => {
-                let id = place.choose_conversation(entry);
-                place.begin(config, screen, self.save, Some(id)).await
-            }
+        if let Some(id) = session {
+            return attach(access, &id, config, screen, self.save).await;
         }
+        let resume = native.map(|native| Resume {
+            native_session_id: Some(native),
+            history: Some(true),
+            ..Resume::default()
+        });
+        let open = access.open("chat", resume, config).await?;
+        let stored = format!(
+            "stored in {} as {}",
+            access.folder.display(),
+            open.session.id()
+        );
+        let again = again(&access.folder);
+        let note = ("", &[&*stored][..]);
+        talk(open, screen, self.save, note, &again, &mut interrupts).await
     }
 
-    async fn without_journal(self, config: Option<&Path>) -> CommandResult {
-        let screen = Screen::new(if self.debug {
-            Detail::Debug
-        } else {
-            Detail::Calm
-        });
+    async fn open_without_journal(self, config: Option<&Path>) -> Result<OpenSession, CliError> {
         // Only the adapter's host has the lines that are not understood.
         let choice = DaemonChoice {
             no_daemon: self.daemon.no_daemon || self.debug,
         };
-        if let Some(daemon) = matching_daemon::find(choice, &self.target, &self.overrides, config)
-            && let Some(opened) = daemon.open("chat").await
-        {
-            return Place::in_daemon(opened, screen, self.save).await;
+        let opened =
+            matching_daemon::open("chat", choice, &self.target, &self.overrides, config).await;
+        if let Some(open) = opened {
+            return Ok(open);
         }
-        let (chosen, start) = self
-            .target
-            .host_for(config, &self.overrides.for_a_live_session())?;
+        let overrides = self.overrides.for_a_live_session();
+        let (chosen, start) = self.target.host_for(config, &overrides)?;
         must_be_here(&chosen)?;
-        let interrupts = Interrupts::watch()?;
-        let (session, holder) = chosen.open_session("chat", start.clone()).await?;
-        let mut chat = Talk::new(Some(chosen), start, screen, self.save);
-        chat.greet();
-        place::talk(chat, session, Some(holder), interrupts, "").await
+        OpenSession::without_journal(chosen, start, "chat").await
     }
+}
+
+/// Command that returns to a session of the daemon.
+const RESUME: &str = "trunkline chat --resume";
+
+/// Returns the command that returns to a session of a journal, without its id.
+fn again(folder: &Path) -> String {
+    if daemon::journal().is_some_and(|journal| journal == folder) {
+        return RESUME.to_owned();
+    }
+    let folder = folder.to_string_lossy();
+    shell_words::join(["trunkline", "sessions", "--journal", &folder, "attach"])
+}
+
+/// Continues a session of a journal.
+pub(super) async fn attach(
+    access: JournalAccess,
+    id: &str,
+    config: Option<&Path>,
+    screen: Screen,
+    save: Option<PathBuf>,
+) -> CommandResult {
+    let again = again(&access.folder);
+    let open = access.attach(id, AttachMode::Control, config).await?;
+    let mut interrupts = Interrupts::watch()?;
+    let state = open.session.attached().and_then(|attached| attached.state);
+    let state = state.map_or("", |state| state.as_str());
+    let about = format!("{} · {state}", open.session.id());
+    let notes: &[&str] = match open.own_host() {
+        Some(_) => &["no other process serves the journal: this one does until you leave"],
+        None => &[],
+    };
+    talk(open, screen, save, (&about, notes), &again, &mut interrupts).await
+}
+
+/// Runs the conversation until the user leaves. The greeting has details of the session, or the
+/// agent's command if they are empty, and notes. `again` is the command that returns to the session,
+/// without its id.
+async fn talk(
+    mut open: OpenSession,
+    screen: Screen,
+    save: Option<PathBuf>,
+    (about, notes): (&str, &[&str]),
+    again: &str,
+    interrupts: &mut Interrupts,
+) -> CommandResult {
+    let mut talk = Talk::new(&open, screen, save);
+    talk.greet(&open.session, about, notes);
+    let settings = Settings::save();
+    let done = talk.run(&mut open.session, interrupts).await;
+    talk.conversation.screen.pause();
+    drop(settings);
+    if done.is_ok() && open.session.is_kept() && !open.session.is_closed() {
+        let id = open.session.id();
+        talk.conversation.screen.remark(&match open.own_host() {
+            Some(_) => format!("the session is stored; `{again} {id}` continues it"),
+            None => format!("the session keeps running; `{again} {id}` returns to it"),
+        });
+    }
+    open.end(Parting::Leave, None, done, interrupts).await
 }
 
 /// Returns the history file in the user's state folder.
 fn history() -> Option<PathBuf> {
-    use etcetera::BaseStrategy;
-    let folders = etcetera::choose_base_strategy().ok()?;
-    let folder = folders
-        .state_dir()
-        .unwrap_or_else(|| folders.data_dir())
-        .join("trunkline");
+    let folder = state_dir(|name| std::env::var_os(name))?;
     std::fs::create_dir_all(&folder).ok()?;
     Some(folder.join("chat_history"))
 }

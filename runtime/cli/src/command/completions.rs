@@ -4,11 +4,20 @@ use std::{fs, io::Write, path::PathBuf};
 
 use anyhow::Context;
 use clap::{Args, CommandFactory};
-use clap_complete::Shell;
+use clap_complete::{Shell, env::Shells};
 
-use crate::{error::CommandResult, exit};
+use crate::{completion::REQUEST_VARIABLE, error::CommandResult, exit};
 
-/// Prints the completions for a shell
+/// Name of the program, which the script also runs for candidates.
+const NAME: &str = "trunkline";
+
+/// Completes the first time as well if the script is an autoloaded function.
+const ZSH_AUTOLOAD: &[u8] =
+    b"[ \"${funcstack[1]}\" = _trunkline ] && _clap_dynamic_completer_trunkline \"$@\"\n";
+
+/// Prints the completion script for a shell
+///
+/// The script runs `trunkline` for each completion, so it also completes agents and the ids of sessions.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -32,13 +41,14 @@ pub(crate) struct Man {
 
 impl Completions {
     pub(super) fn run(self) -> CommandResult {
+        let shell = self.shell.to_string();
         let mut text = Vec::new();
-        clap_complete::generate(
-            self.shell,
-            &mut crate::args::Args::command(),
-            "trunkline",
-            &mut text,
-        );
+        if let Some(completer) = Shells::builtins().completer(&shell) {
+            completer.write_registration(REQUEST_VARIABLE, NAME, NAME, NAME, &mut text)?;
+        }
+        if self.shell == Shell::Zsh {
+            text.extend_from_slice(ZSH_AUTOLOAD);
+        }
         std::io::stdout().lock().write_all(&text)?;
         Ok(exit::OK)
     }

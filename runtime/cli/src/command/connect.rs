@@ -257,12 +257,7 @@ impl Amurg {
         )?;
         chosen.any_may_run()?;
         let mut options = RelayOptions::default();
-        let folder = if self.adapter.is_some() {
-            None
-        } else {
-            journal::folder(None, config)?
-        };
-        if let Some(folder) = folder {
+        if let Some(folder) = journal::of_target(None, config, &target)? {
             let opened = journal::open(chosen.host.clone(), &folder, chosen.journal).await?;
             options = options.sessions(opened.map_err(CliError::usage)?);
         }

@@ -21,12 +21,13 @@ use self::{
     load::{DemoLoad, DemoTally},
     report::DemoReport,
 };
-use super::{doctor::installed::must_be_here, run::shut_down};
+use super::must_be_here;
 use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
     journal,
+    open_session::shut_down,
     target::{self, Chosen, Target},
 };
 

@@ -79,7 +79,7 @@ Exit codes: 0 no errors, 1 an error was found (or a warning, with --strict), 2 t
 configuration cannot be read.")]
 pub(crate) struct Doctor {
     /// Agents to check, or built-in adapters by name [default: all agents]
-    #[arg(value_name = "AGENT")]
+    #[arg(value_name = "AGENT", add = crate::completion::agents())]
     agents: Vec<String>,
 
     /// Command line of an adapter to check instead, as for `run` and `chat`

@@ -67,7 +67,7 @@ Exit codes: 0 the agent is logged in, 1 it is not logged in, 2 no login command 
 known for it, 3 it is not installed.")]
 pub(super) struct Login {
     /// Agent, by its id in the configuration, or a built-in adapter by its name
-    #[arg(value_name = "AGENT")]
+    #[arg(value_name = "AGENT", add = crate::completion::agents())]
     agent: String,
 
     /// Reports whether the agent is logged in, without changes

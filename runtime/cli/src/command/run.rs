@@ -10,23 +10,26 @@ use std::{
 use anyhow::anyhow;
 use clap::Args;
 use trunkline_host::{
-    Cause, Host, SessionEnd, TurnEnd,
+    Cause, SessionEnd, TurnEnd,
     config::{AgentConfig, Profile, StopSteps},
-    protocol::{Category, ClosedReason, Status},
+    protocol::{Category, ClosedReason, SessionStart, Status},
     redact,
 };
 
 use crate::{
-    advice,
+    advice, completion,
     conversation::{self, Conversation, Outcome},
     error::{CliError, CommandResult},
     exit,
     interrupt::Interrupts,
+    journal,
     jsonl::EventWriter,
+    listing,
     matching_daemon::{self, DaemonChoice},
+    open_session::{JournalAccess, OpenSession, Parting},
     overrides::{Overrides, unapplied},
     screen::{Detail, Screen},
-    session_backend::SessionBackend,
+    session_backend::AttachMode,
     target::{Target, command_line},
 };
 
@@ -47,6 +50,8 @@ Examples:
   trunkline run 'hello'
   trunkline run --agent claude-code 'Explain src/main.rs' > answer.md
   git diff | trunkline run --agent claude-code --file style.md -
+  trunkline run --continue 'And main.rs?'         the newest session of this folder
+  trunkline run --session run-1f3a 'And why?'     any session, by the start of its id
   trunkline run --adapter 'python3 my_adapter.py' --json 'hello' | jq .type
 
 The answer goes to stdout; thinking, tools, plans and usage go to stderr. \
@@ -54,13 +59,17 @@ Ctrl-C stops the turn, a second Ctrl-C ends the program. Permission requests and
 questions appear on the terminal; without a terminal they are denied, with a \
 notice on stderr.
 
-If a daemon runs with the same configuration (`trunkline up`), it runs the session, \
-which is closed at the end; -v logs which process runs it, and why. With --adapter, \
---no-daemon, or an agent option other than --cwd, this process runs the session.
+If a daemon runs with the same configuration (`trunkline up`), it runs the session; \
+-v logs which process runs it, and why. With --adapter, --no-daemon, --journal, or an \
+agent option other than --cwd, this process runs the session.
+
+A session of the daemon or of --journal is stored: its agent is released at the end, \
+and --continue, --session and `trunkline chat --resume` continue it. Options of the \
+agent then need a journal that no other process serves.
 
 --json prints one object per line: `type`, and the members of the protocol's \
 message. The last line has the type `end` and always `cause`, `status`, \
-`delivered`, `exit` and `usage`.
+`delivered`, `exit`, `usage` and `session_id`, which is null if nothing is stored.
 
 Exit codes: 0 the turn completed, 1 it did not complete, 2 the command line or the \
 configuration is wrong, 3 the adapter could not be started, 130 Ctrl-C.")]
@@ -86,6 +95,21 @@ pub(crate) struct Run {
     #[arg(long, value_name = "FOLDER")]
     save: Option<PathBuf>,
 
+    /// Continues the last active session that works in this folder, or in --cwd
+    ///
+    /// Its agent is that of --agent, if one is named. The journal is --journal, that of the
+    /// configuration, or the daemon's.
+    #[arg(long = "continue", conflicts_with = "session")]
+    continues: bool,
+
+    /// Continues a session of the journal, by its id or the start of its id
+    #[arg(long, value_name = "ID", add = completion::sessions())]
+    session: Option<String>,
+
+    /// Stores the session in the journal of this folder
+    #[arg(long, value_name = "FOLDER")]
+    journal: Option<PathBuf>,
+
     /// Prompt; read from stdin if it is `-`, or if it is missing and stdin is piped
     prompt: Option<String>,
 
@@ -95,76 +119,74 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
+    pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
         conversation::make_folder(self.save.as_deref())?;
-        let daemon = matching_daemon::find(self.daemon, &self.target, &self.overrides, config);
-        let own = match daemon {
-            Some(_) => None,
-            None => Some(self.target.host_for(config, &self.overrides)?),
-        };
-        let is_ad_hoc = self.target.adapter.is_some();
-        let prompt = prompt(self.prompt)?;
         let mut interrupts = Interrupts::watch()?;
+        let prompt = read_prompt(self.prompt.take())?;
         let mut conversation = Conversation::new(Screen::new(Detail::Calm));
         conversation.lines = self.json.then(EventWriter::to_stdout);
-        conversation.save = self.save;
-        let opened = match daemon {
-            Some(daemon) => tokio::select! {
-                opened = daemon.open("run") => opened,
-                interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
-            },
-            None => None,
-        };
-        let (agent, start, own, mut session) = match opened {
-            Some(opened) => (opened.agent, opened.start, None, opened.session),
-            None => {
-                let (chosen, start) =
-                    own.map_or_else(|| self.target.host_for(config, &self.overrides), Ok)?;
-                let (session, _) = chosen.open_session("run", start.clone()).await?;
-                (chosen.agent, start, Some(chosen.host), session)
-            }
-        };
-        let asked: Vec<_> = start.options().collect();
-        let next = |end: &TurnEnd, is_not_started: bool| {
-            let unstarted = || {
-                is_not_started
-                    .then(|| next(&agent, end, is_ad_hoc, config))
-                    .flatten()
-            };
-            next_after(end, &agent, &asked).or_else(unstarted)
-        };
+        conversation.save = self.save.take();
         let turn = SingleTurn {
-            host: own.as_ref(),
-            agent: &agent,
-            files: &self.file,
             prompt,
-            next,
+            files: std::mem::take(&mut self.file),
+            conversation,
+            again: Some(self.again()),
         };
-        let done = turn
-            .run(&mut session, &mut conversation, &mut interrupts)
-            .await;
-        conversation.screen.pause();
-        let hurried = matches!(done, Ok((_, EndPace::Hurried)));
-        match own {
-            Some(host) => {
-                shut_down(&host, hurried.then_some(FAST_STOP), &mut interrupts).await;
-                session.leave().await;
-            }
-            None => session.close().await,
+        let is_ad_hoc = self.target.adapter.is_some();
+        let open = tokio::select! {
+            open = self.open(config) => open?,
+            interrupt = interrupts.next() => return Ok(interrupt.exit_code()),
+        };
+        turn.run(open, is_ad_hoc, config, &mut interrupts).await
+    }
+
+    /// Returns the command that continues the session, without its id.
+    fn again(&self) -> String {
+        let mut words = vec!["trunkline".to_owned(), "run".to_owned()];
+        if let Some(folder) = &self.journal {
+            words.extend(["--journal".to_owned(), folder.display().to_string()]);
         }
-        done.map(|(code, _)| {
-            if code == exit::OK && conversation.lost_files {
-                exit::FAILED
-            } else {
-                code
+        words.push("--session".to_owned());
+        shell_words::join(words)
+    }
+
+    async fn open(self, config: Option<&Path>) -> Result<OpenSession, CliError> {
+        let is_new = !self.continues && self.session.is_none();
+        let folder = match self.journal {
+            given if !is_new => {
+                journal::to_continue(given.as_deref(), config, &self.target, self.daemon)?
             }
-        })
+            Some(folder) => folder,
+            None => {
+                let opened = matching_daemon::open(
+                    "run",
+                    self.daemon,
+                    &self.target,
+                    &self.overrides,
+                    config,
+                );
+                if let Some(open) = opened.await {
+                    return Ok(open);
+                }
+                let (chosen, start) = self.target.host_for(config, &self.overrides)?;
+                return OpenSession::without_journal(chosen, start, "run").await;
+            }
+        };
+        let mut access = JournalAccess::new(folder, self.target, Some(self.overrides));
+        if is_new {
+            return access.open("run", None, config).await;
+        }
+        let id = match self.session {
+            Some(id) => listing::complete_id(&access.folder, id).await?,
+            None => access.find_newest(config).await?,
+        };
+        access.attach(&id, AttachMode::OwnTurns, config).await
     }
 }
 
 /// Returns the next step for an agent that did not start. `doctor` cannot check an adapter of the
 /// command line by a name, because no configuration has it.
-fn next(
+fn next_for_start(
     agent: &AgentConfig,
     end: &TurnEnd,
     is_ad_hoc: bool,
@@ -188,37 +210,23 @@ fn next(
         // The error already names the cause.
         let program = Path::new(&agent.command.command);
         let folder = &agent.command.work_dir;
-        let counts = program.is_relative()
-            && program.components().count() > 1
-            && !folder.as_os_str().is_empty();
-        return counts.then(|| {
-            format!(
-                "next: use an absolute path for the program: --cwd runs it in {}",
-                folder.display()
-            )
+        let is_in_folder = program.is_relative() && program.components().count() > 1;
+        return (is_in_folder && !folder.as_os_str().is_empty()).then(|| {
+            let folder = folder.display();
+            format!("next: use an absolute path for the program: --cwd runs it in {folder}")
         });
     }
     if is_ad_hoc {
         return Some(format!("next: run `{line}` by hand to see its output"));
     }
-    let file = config.map(|file| file.to_string_lossy());
+    let file = config.map(Path::to_string_lossy);
     let options = file.iter().flat_map(|file| ["--config", file]);
-    let words = ["trunkline"]
-        .into_iter()
-        .chain(options)
-        .chain(["doctor", &agent.id, "--start"]);
-    let command = shell_words::join(words);
+    let check = ["doctor", &agent.id, "--start"];
+    let command = shell_words::join(["trunkline"].into_iter().chain(options).chain(check));
     Some(format!(
         "next: `{}` shows the problem",
         redact::text(&command)
     ))
-}
-
-/// Pace of the program's end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum EndPace {
-    Orderly,
-    Hurried,
 }
 
 /// Resolves links and `..` of a path that the user names, because a host does not follow them.
@@ -237,87 +245,129 @@ pub(super) fn after_refused_file(agent: &AgentConfig, path: &Path) -> Option<Str
     })
 }
 
-/// The turn of the command.
-struct SingleTurn<'a, N> {
-    /// Host of the session, if it runs in this process.
-    host: Option<&'a Host>,
-    agent: &'a AgentConfig,
-    files: &'a [PathBuf],
-    prompt: String,
-    /// Returns the next step after the turn's end.
-    next: N,
+/// A command of one turn: its input, and the display of its events.
+pub(super) struct SingleTurn {
+    pub(super) prompt: String,
+    pub(super) files: Vec<PathBuf>,
+    pub(super) conversation: Conversation,
+    /// Command that continues the session, without its id, if the session is released at the end.
+    pub(super) again: Option<String>,
 }
 
-impl<N: FnOnce(&TurnEnd, bool) -> Option<String>> SingleTurn<'_, N> {
-    async fn run(
-        self,
-        session: &mut SessionBackend,
-        conversation: &mut Conversation,
+impl SingleTurn {
+    /// Runs the turn, and parts from the session.
+    pub(super) async fn run(
+        mut self,
+        mut open: OpenSession,
+        is_ad_hoc: bool,
+        config: Option<&Path>,
         interrupts: &mut Interrupts,
-    ) -> Result<(u8, EndPace), CliError> {
-        for file in self.files {
-            session
-                .deliver_file(&own_path(file))
-                .await
-                .map_err(|error| {
-                    let next = after_refused_file(self.agent, file).unwrap_or_else(|| {
-                        "name a readable file, relative to the current folder".to_owned()
-                    });
-                    CliError::usage(error.context(format!("failed to attach {}", file.display())))
-                        .next(next)
-                })?;
+    ) -> CommandResult {
+        let is_stored = open.session.is_kept();
+        let id = open.session.id().to_string();
+        self.conversation.takes_allow = open.takes_allow;
+        if let Some(lines) = &mut self.conversation.lines {
+            lines.session_id = is_stored.then(|| id.clone());
         }
-        let no = match session.send(&self.prompt).await {
+        let done = self
+            .run_turn(&mut open, is_ad_hoc, config, interrupts)
+            .await;
+        let Self {
+            mut conversation,
+            again,
+            ..
+        } = self;
+        conversation.screen.pause();
+        let steps = done.as_ref().ok().and_then(|(_, steps)| *steps);
+        let parting = match &again {
+            Some(_) if is_stored && open.is_new && !open.session.has_turns() => Parting::Close,
+            Some(_) if is_stored => Parting::Release,
+            _ => Parting::Leave,
+        };
+        if let (Parting::Release, Some(again), Ok(_)) = (parting, again, &done)
+            && conversation.lines.is_none()
+            && !open.session.is_closed()
+        {
+            let note = format!("the session is stored; `{again} {id} TEXT` continues it");
+            conversation.screen.remark_on_terminal(&note);
+        }
+        let done = done.map(|(code, _)| match code {
+            exit::OK if conversation.lost_files => exit::FAILED,
+            code => code,
+        });
+        open.end(parting, steps, done, interrupts).await
+    }
+
+    /// Returns the exit code, and other times for the end of the adapters.
+    async fn run_turn(
+        &mut self,
+        open: &mut OpenSession,
+        is_ad_hoc: bool,
+        config: Option<&Path>,
+        interrupts: &mut Interrupts,
+    ) -> Result<(u8, Option<StopSteps>), CliError> {
+        let conversation = &mut self.conversation;
+        for file in &self.files {
+            let delivered = open.session.deliver_file(&own_path(file)).await;
+            delivered.map_err(|error| {
+                let agent = open.agent.as_ref();
+                let next = agent.and_then(|agent| after_refused_file(agent, file));
+                CliError::usage(error.context(format!("failed to attach {}", file.display()))).next(
+                    next.as_deref()
+                        .unwrap_or("name a readable file, relative to the current folder"),
+                )
+            })?;
+        }
+        let no = match open.session.send(&self.prompt).await {
             Ok(no) => no,
             // The end of a refused session has the reason.
             Err(error) => {
-                return match conversation.catch_up(session).await? {
-                    Some(end) => Ok((code_of_session(&end), EndPace::Orderly)),
+                return match conversation.catch_up(&mut open.session).await? {
+                    Some(end) => Ok((code_of_session(&end), None)),
                     None => Err(error.context("failed to send the prompt").into()),
                 };
             }
         };
-        let outcome = conversation.turn(session, no, interrupts).await?;
-        session.check_host()?;
+        let outcome = conversation.turn(&mut open.session, no, interrupts).await?;
+        open.session.check_host()?;
         Ok(match outcome {
             Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-                let code = code_of(&end, || session.is_silent(self.host));
-                if let Some(next) = (self.next)(&end, code == exit::NOT_STARTED) {
-                    conversation.screen.remark(&next);
-                }
-                (code, EndPace::Orderly)
+                let code = code_of(&end, || open.session.is_silent(open.own_host()));
+                let next = open.agent.as_ref().and_then(|agent| {
+                    let is_not_started = code == exit::NOT_STARTED;
+                    let unstarted = || next_for_start(agent, &end, is_ad_hoc, config);
+                    next_after(&end, agent, &open.start)
+                        .or_else(|| is_not_started.then(unstarted).flatten())
+                });
+                next.iter()
+                    .for_each(|next| conversation.screen.remark(next));
+                (code, None)
             }
-            Outcome::Closed(None, end) => (code_of_session(&end), EndPace::Orderly),
-            Outcome::Leave(interrupt) => (interrupt.exit_code(), EndPace::Hurried),
+            Outcome::Closed(None, end) => (code_of_session(&end), None),
+            Outcome::Leave(interrupt) => (interrupt.exit_code(), Some(FAST_STOP)),
         })
     }
 }
 
 /// Returns the known next step for a failed turn.
-pub(super) fn next_after(end: &TurnEnd, agent: &AgentConfig, asked: &[&str]) -> Option<String> {
+pub(super) fn next_after(
+    end: &TurnEnd,
+    agent: &AgentConfig,
+    start: &SessionStart,
+) -> Option<String> {
     let failure = end.error.as_ref()?;
     if end.cause == Cause::Refused {
-        return unapplied(asked, failure.message.as_deref().unwrap_or_default());
+        let asked: Vec<_> = start.options().collect();
+        return unapplied(&asked, failure.message.as_deref().unwrap_or_default());
     }
     advice::next(agent, failure).map(|next| format!("next: {next}"))
 }
 
-/// Ends the adapters; an interrupt skips the wait.
-pub(super) async fn shut_down(host: &Host, steps: Option<StopSteps>, interrupts: &mut Interrupts) {
-    tokio::select! {
-        () = host.shutdown_within(steps) => {}
-        // Remaining processes end with this one.
-        _ = interrupts.next() => {}
-    }
-}
-
 /// Returns the exit code for the end of a turn.
-pub(super) fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
+fn code_of(end: &TurnEnd, is_silent: impl Fn() -> bool) -> u8 {
     // For the user, an adapter that ended without any output did not start.
-    let not_installed = end
-        .error
-        .as_ref()
-        .is_some_and(|error| error.category == Some(Category::NotInstalled));
+    let category = end.error.as_ref().and_then(|error| error.category);
+    let not_installed = category == Some(Category::NotInstalled);
     match (end.status, end.cause) {
         (Status::Completed, _) => exit::OK,
         (Status::Stopped, _) => exit::INTERRUPTED,
@@ -339,7 +389,7 @@ fn code_of_session(end: &SessionEnd) -> u8 {
 }
 
 /// Returns the prompt from the command line or stdin.
-fn prompt(given: Option<String>) -> Result<String, CliError> {
+fn read_prompt(given: Option<String>) -> Result<String, CliError> {
     match given.as_deref() {
         Some("-") => {}
         Some(_) => return Ok(given.unwrap_or_default()),
@@ -351,22 +401,23 @@ fn prompt(given: Option<String>) -> Result<String, CliError> {
         None => {}
     }
     let mut text = String::new();
-    io::stdin()
-        .take(MAX_PROMPT + 1)
-        .read_to_string(&mut text)
-        .map_err(|error| {
-            CliError::usage(anyhow!(error).context("failed to read the prompt from stdin"))
-        })?;
-    if text.is_empty() {
-        let fault = CliError::usage(anyhow!("the prompt is missing: stdin is empty"));
-        return Err(fault.next("add one: trunkline run 'hello'"));
-    }
-    if text.len() as u64 > MAX_PROMPT {
-        let fault = CliError::usage(anyhow!(
-            "the prompt on stdin is larger than {MAX_PROMPT} bytes"
-        ));
-        return Err(fault.next("attach large contents as a file: --file PATH"));
-    }
-    // The final line feed is the shell's.
-    Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text))
+    let read = io::stdin().take(MAX_PROMPT + 1).read_to_string(&mut text);
+    read.map_err(|error| {
+        CliError::usage(anyhow!(error).context("failed to read the prompt from stdin"))
+    })?;
+    let (problem, next) = if text.is_empty() {
+        (
+            "the prompt is missing: stdin is empty".to_owned(),
+            "add one: trunkline run 'hello'",
+        )
+    } else if text.len() as u64 > MAX_PROMPT {
+        (
+            format!("the prompt on stdin is larger than {MAX_PROMPT} bytes"),
+            "attach large contents as a file: --file PATH",
+        )
+    } else {
+        // The final line feed is the shell's.
+        return Ok(text.strip_suffix('\n').map(str::to_owned).unwrap_or(text));
+    };
+    Err(CliError::usage(anyhow!(problem)).next(next))
 }

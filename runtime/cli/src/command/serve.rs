@@ -122,11 +122,7 @@ impl Serve {
             ToolsAsOutput::No
         };
         let mut options = RelayOptions::default().tools_as_output(tools);
-        let folder = match (&self.journal, &self.target.adapter) {
-            // No configuration file applies to an adapter of the command line.
-            (None, Some(_)) => None,
-            (given, _) => journal::folder(given.as_deref(), config)?,
-        };
+        let folder = journal::of_target(self.journal.as_deref(), config, &self.target)?;
         if let Some(folder) = folder {
             let mut of_journal = chosen.journal;
             of_journal.sync = self.journal_sync.unwrap_or(of_journal.sync);

@@ -1,4 +1,4 @@
-//! `trunkline sessions`: the sessions of a journal, listed, read, copied, renamed, checked and removed.
+//! `trunkline sessions`: lists, reads, continues, changes, checks and removes sessions of a journal.
 
 use std::{
     io::Write,
@@ -9,18 +9,21 @@ use anyhow::anyhow;
 use clap::{Args, Subcommand, ValueEnum};
 use serde_json::json;
 use trunkline_journal::{Journal, Options, ReadBatch};
-use trunkline_protocol::{ListedSession, RequestId, SessionId, SessionsList};
+use trunkline_protocol::{ListedSession, SessionId, SessionsList};
 use trunkline_sessions::{Archive, EntryPrinter, ExportFormat};
 
 use self::list::Filter;
-use super::chat::Place;
+use super::{chat, run::SingleTurn};
 use crate::{
+    completion,
     error::{CliError, CommandResult},
-    exit, journal, listing,
-    overrides::Overrides,
+    exit,
+    interrupt::Interrupts,
+    journal, listing,
+    open_session::JournalAccess,
     screen::{Detail, Screen},
+    session_backend::AttachMode,
     target::Target,
-    terminal::plain_line,
 };
 
 mod edit;
@@ -29,14 +32,14 @@ mod live;
 
 pub(super) use self::list::ago;
 
-/// How much of the journal is read at once, in bytes.
-const READ: usize = 1024 * 1024;
+/// Size of one read of the journal, in bytes.
+const READ_BYTES: usize = 1024 * 1024;
 
-/// Lists the sessions of a journal, reads them, goes on with them, checks the journal and removes sessions
+/// Lists, reads, continues, changes, checks and removes the sessions of a journal
 ///
-/// A journal is the folder of `trunkline serve --journal FOLDER`. Where a host has it, `attach`, `send`, `stop` and
-/// `history --follow` are of that host; else `attach` and `send` open it themselves, with the agents of the
-/// configuration. An archived session is not listed, except by `--archived`.
+/// A journal is the folder of `trunkline up`, of `trunkline serve --journal FOLDER`, or of `run` and `chat` with
+/// --journal. If a process serves it, that process runs the sessions. Otherwise `attach` and `send` serve it
+/// themselves, with the agents of the configuration. The start of an id is enough if no other session has it.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -54,7 +57,7 @@ Examples:
   trunkline sessions --journal journal check
   trunkline sessions --journal journal rm s-1")]
 pub(crate) struct Sessions {
-    /// The journal's folder [default: `journal` in `runtime` of the configuration, else that of `trunkline up`]
+    /// Folder of the journal [default: `runtime.journal` of the configuration, otherwise the daemon's]
     #[arg(long, value_name = "FOLDER", env = "TRUNKLINE_JOURNAL", global = true)]
     journal: Option<PathBuf>,
 
@@ -64,77 +67,77 @@ pub(crate) struct Sessions {
     #[command(flatten)]
     filter: Filter,
 
-    /// As JSON
+    /// Prints JSON
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Action {
-    /// Lists the sessions, which is also what no command does
+    /// Lists the sessions; the default
     List(Filter),
-    /// Shows what is known of one
+    /// Shows the facts of a session
     Show {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
     },
-    /// Reads what happened in one
+    /// Prints the events of a session
     History {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
-        /// The number of the first entry
+        /// Number of the first entry
         #[arg(long, value_name = "N", default_value_t = 1, value_parser = crate::option_value::parse_count)]
         from: u64,
-        /// How
+        /// Format of the events
         #[arg(long, value_enum, default_value_t = Format::Text)]
         format: Format,
-        /// Goes on with what is new, while a host has the journal
+        /// Continues with new events until the session or its host ends
         #[arg(long)]
         follow: bool,
     },
-    /// Talks in one, as `chat` does: what was said first, then what is new
+    /// Continues a session as `chat` does, after its earlier events
     Attach {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
-        /// Watches, and says nothing
-        #[arg(long)]
+        /// Only watches
+        #[arg(long, conflicts_with = "adapter")]
         observe: bool,
-        /// The adapter of a session that `--adapter` began, where no host has the journal
-        #[arg(long, value_name = "'CMD ARGS'", conflicts_with = "observe")]
-        adapter: Option<String>,
         #[command(flatten)]
-        anew: Anew,
+        serving: ServingOptions,
     },
-    /// Sends one input, and shows the answer, as `run` does
+    /// Sends one input and prints the answer, as `run --session` does
     Send {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
-        /// What to say
+        /// Text of the input
         text: String,
-        /// Ends when the journal has the input; the turn goes on
+        /// Ends when the input is stored; the turn runs on
         #[arg(long)]
         no_wait: bool,
-        /// The adapter of a session that `--adapter` began, where no host has the journal
-        #[arg(long, value_name = "'CMD ARGS'")]
-        adapter: Option<String>,
         #[command(flatten)]
-        anew: Anew,
+        serving: ServingOptions,
     },
-    /// Stops the turn that runs in one
+    /// Stops the running turn of a session
     Stop {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
     },
-    /// Writes one to stdout, as Markdown
+    /// Prints a session as Markdown
     Export {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
     },
-    /// Opens a session as a copy of one, and prints its id: both go their own way from there
+    /// Copies a session, and prints the id of the copy
     ///
-    /// The copy has the entries of its source. Nothing runs before its first input, files stay as they are, and every
-    /// permission is asked for again. An agent that can copy its own conversation does so; another one begins anew, with
-    /// a transcript of the copied entries among its instructions. The command prints which of the two it is.
+    /// The copy has the entries of its source. Nothing runs before its first input, files stay as they are, and
+    /// permissions are requested again. An agent that can copy its own conversation does so. Another one starts a new
+    /// conversation, with a transcript of the copied entries in its instructions. The command reports which applies.
     #[command(after_help = "\
 Examples:
   trunkline sessions fork s-1
@@ -142,33 +145,36 @@ Examples:
   trunkline sessions fork s-1 --at 42
   trunkline sessions attach $(trunkline sessions fork s-1)")]
     Fork {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
-        /// The last entry of the copy; a turn that runs there ends in the copy [default: the last one]
+        /// Last entry of the copy; a turn that is open there ends in the copy [default: the last one]
         #[arg(long, value_name = "ENTRY", value_parser = crate::option_value::parse_count)]
         at: Option<u64>,
     },
-    /// Gives a session a title, which stays whatever its agent calls it later
+    /// Sets the title of a session, which its agent then cannot change
     Rename {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
-        /// The title, of at most 200 bytes; '' removes it
+        /// Title of at most 200 bytes; '' removes it
         title: String,
     },
-    /// Leaves a session out of lists; it is otherwise as before, and can be continued
+    /// Hides a session from lists; it can still be continued
     Archive {
-        /// The session's id
+        /// Id of the session, or its start
+        #[arg(add = completion::sessions())]
         id: String,
         /// Lists it again
         #[arg(long)]
         undo: bool,
     },
-    /// Reads the whole journal, and names what is missing or damaged
+    /// Reads the whole journal, and reports missing and damaged entries
     Check,
-    /// Removes sessions: nothing of them can be read any more
+    /// Removes sessions irrecoverably
     Rm {
-        /// The sessions' ids
-        #[arg(required = true)]
+        /// Ids of the sessions, or their starts
+        #[arg(required = true, add = completion::sessions())]
         ids: Vec<String>,
     },
 }
@@ -192,74 +198,65 @@ impl Action {
     }
 }
 
-/// Whether a session may begin anew.
+/// Options of the host that serves a session.
 #[derive(Debug, Args)]
-struct Anew {
-    /// In a cluster, where the session's files are on a storage that no host has that is up: has one of these take it over.
-    /// Its agent begins anew there, without what it had on that storage
+struct ServingOptions {
+    /// Adapter of a session that was begun with --adapter, if no process serves the journal
+    #[arg(long, value_name = "'CMD ARGS'")]
+    adapter: Option<String>,
+
+    /// Moves a session of a cluster to another host if no running host has its files; its agent then starts a new
+    /// conversation
     #[arg(long, conflicts_with = "adapter")]
     relocate: bool,
 }
 
-/// How a session is read.
+/// Format of printed events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// For people
+    /// Text
     Text,
-    /// Each entry as it is, one on a line
+    /// Entries, one per line
     Json,
-    /// As a document
+    /// Markdown document
     Markdown,
 }
 
 impl Sessions {
-    pub(super) async fn run(self, config: Option<&Path>) -> CommandResult {
-        let Some(folder) = journal::folder_or_daemons(self.journal.as_deref(), config)? else {
-            return Err(journal::none_named());
-        };
+    pub(super) async fn run(mut self, config: Option<&Path>) -> CommandResult {
+        let folder = journal::folder_or_daemons(self.journal.as_deref(), config)?;
+        let folder = folder.ok_or_else(journal::none_named)?;
         let is_json = self.json;
-        let of = |adapter| Place {
-            folder: folder.clone(),
-            target: Target::of_adapter(adapter),
-            overrides: Overrides::default().for_a_live_session(),
-            again: self
-                .journal
-                .is_none()
-                .then_some("trunkline sessions attach"),
-        };
-        let mut action = self.action;
-        for id in action.iter_mut().flat_map(Action::ids_mut) {
+        for id in self.action.iter_mut().flat_map(Action::ids_mut) {
             *id = listing::complete_id(&folder, std::mem::take(id)).await?;
         }
-        if let Some(Action::Attach { id, anew, .. } | Action::Send { id, anew, .. }) = &action
-            && anew.relocate
+        if let Some(Action::Attach { id, serving, .. } | Action::Send { id, serving, .. }) =
+            &self.action
+            && serving.relocate
         {
-            live::relocate(&folder, &id_of(id)?).await?;
+            live::relocate(&folder, &parse_id(id)?).await?;
         }
-        let read = Reading {
+        let access =
+            |adapter| JournalAccess::new(folder.clone(), Target::of_adapter(adapter), None);
+        let reader = JournalReader {
             folder: folder.clone(),
             is_json,
         };
-        match action {
-            None => list::list(&read, config, self.filter).await,
-            Some(Action::List(filter)) => list::list(&read, config, filter.or(self.filter)).await,
-            Some(Action::Show { id }) => list::show(&read, &id).await,
+        match self.action {
+            None => list::list(&reader, config, self.filter).await,
+            Some(Action::List(filter)) => list::list(&reader, config, filter.or(self.filter)).await,
+            Some(Action::Show { id }) => list::show(&reader, &id).await,
             Some(Action::History {
                 id,
                 from,
                 format,
                 follow,
             }) => {
-                let format = if is_json && format == Format::Text {
-                    Format::Json
-                } else {
-                    format
+                let format = match format {
+                    Format::Text if is_json => Format::Json,
+                    format => format,
                 };
-                if follow {
-                    live::follow(&read, &id, from, format, true).await
-                } else {
-                    live::history(&read, &id, from, format).await
-                }
+                live::history(&reader, &id, from, format, follow).await
             }
             Some(Action::Export { id }) => {
                 let format = if is_json {
@@ -267,85 +264,90 @@ impl Sessions {
                 } else {
                     Format::Markdown
                 };
-                live::history(&read, &id, 1, format).await
+                live::history(&reader, &id, 1, format, false).await
             }
             Some(Action::Attach {
                 id, observe: true, ..
-            }) => live::observe(&read, &id).await,
-            Some(Action::Attach { id, adapter, .. }) => {
-                of(adapter)
-                    .go_on(&id, config, Screen::new(Detail::Calm), None)
-                    .await
+            }) => live::observe(&reader, &id).await,
+            Some(Action::Attach { id, serving, .. }) => {
+                let screen = Screen::new(Detail::Calm);
+                chat::attach(access(serving.adapter), &id, config, screen, None).await
             }
             Some(Action::Send {
                 id,
                 text,
-                no_wait,
-                adapter,
+                no_wait: true,
                 ..
-            }) => live::send(of(adapter), &id, &text, !no_wait, is_json, config).await,
-            Some(Action::Stop { id }) => live::stop(&folder, &id_of(&id)?).await,
-            // The disk, and nothing else of this process.
-            Some(Action::Check) => tokio::task::block_in_place(|| read.check()),
-            Some(Action::Fork { id, at }) => edit::fork(&read, &id, at).await,
-            Some(Action::Rename { id, title }) => edit::edit(&read, &id, Some(title), None).await,
-            Some(Action::Archive { id, undo }) => edit::edit(&read, &id, None, Some(!undo)).await,
-            Some(Action::Rm { ids }) => live::remove(&read, &ids).await,
+            }) => live::submit(&reader, &parse_id(&id)?, &text).await,
+            Some(Action::Send {
+                id, text, serving, ..
+            }) => {
+                let mut interrupts = Interrupts::watch()?;
+                let turn = SingleTurn {
+                    prompt: text,
+                    files: Vec::new(),
+                    conversation: live::conversation(is_json),
+                    again: None,
+                };
+                let is_ad_hoc = serving.adapter.is_some();
+                let mode = AttachMode::OwnTurns;
+                let open = access(serving.adapter).attach(&id, mode, config).await?;
+                turn.run(open, is_ad_hoc, config, &mut interrupts).await
+            }
+            Some(Action::Stop { id }) => live::stop(&folder, &parse_id(&id)?).await,
+            // Only reads the disk.
+            Some(Action::Check) => tokio::task::block_in_place(|| reader.check()),
+            Some(Action::Fork { id, at }) => edit::fork(&reader, &id, at).await,
+            Some(Action::Rename { id, title }) => edit::edit(&reader, &id, Some(title), None).await,
+            Some(Action::Archive { id, undo }) => edit::edit(&reader, &id, None, Some(!undo)).await,
+            Some(Action::Rm { ids }) => live::remove(&reader, &ids).await,
         }
     }
 }
 
-/// What is read of a journal on disk, without its host.
-struct Reading {
+/// Reader of a journal on disk, without its host.
+struct JournalReader {
     folder: PathBuf,
     is_json: bool,
 }
 
-impl Reading {
-    fn one(&self, archive: &Archive, id: &str) -> Result<ListedSession, CliError> {
-        self.known(archive.show(&id_of(id)?).map_err(anyhow::Error::from)?, id)
+impl JournalReader {
+    fn find_session(&self, archive: &Archive, id: &str) -> Result<ListedSession, CliError> {
+        let found = archive.show(&parse_id(id)?).map_err(anyhow::Error::from)?;
+        found.ok_or_else(|| journal::no_session(id, &self.folder))
     }
 
-    /// What was found of a session.
-    fn known(&self, found: Option<ListedSession>, id: &str) -> Result<ListedSession, CliError> {
-        found.ok_or_else(|| {
-            CliError::usage(anyhow!("the journal has no session {id:?}")).next(format!(
-                "list them by `trunkline sessions --journal {}`",
-                self.folder.display()
-            ))
-        })
-    }
-
-    fn history(&self, id: &str, from: u64, format: Format) -> CommandResult {
+    fn print_history(&self, id: &str, from: u64, format: Format) -> CommandResult {
         let archive = journal::look(&self.folder)?;
-        let one = self.one(&archive, id)?;
-        let Some(mut reader) = archive.read(&id_of(id)?, from) else {
+        let session = self.find_session(&archive, id)?;
+        let Some(mut reader) = archive.read(&parse_id(id)?, from) else {
             return Ok(exit::OK);
         };
         let mut out = anstream::stdout().lock();
         let mut printer = EntryPrinter::new(format.into());
-        printer.begin(&one, &mut out)?;
+        printer.begin(&session, &mut out)?;
         let mut lines = Vec::new();
         let mut is_whole = true;
         loop {
             lines.clear();
-            match reader.next(&mut lines, READ).map_err(anyhow::Error::from)? {
+            match reader
+                .next(&mut lines, READ_BYTES)
+                .map_err(anyhow::Error::from)?
+            {
                 ReadBatch::End => break,
                 ReadBatch::Missing(numbers) => {
                     is_whole = false;
                     anstream::eprintln!(
-                        "note: entries {} to {} are missing; `trunkline sessions check` says more",
+                        "note: entries {} to {} are missing; `trunkline sessions check` has details",
                         numbers.start(),
                         numbers.end()
                     );
                 }
                 ReadBatch::Lines(_) => {
-                    let lines = lines
-                        .split(|byte| *byte == b'\n')
-                        .filter(|line| !line.is_empty());
-                    lines
-                        .into_iter()
-                        .try_for_each(|line| printer.entry(line, &mut out))?;
+                    let lines = lines.split(|byte| *byte == b'\n');
+                    for line in lines.filter(|line| !line.is_empty()) {
+                        printer.entry(line, &mut out)?;
+                    }
                 }
             }
         }
@@ -356,106 +358,94 @@ impl Reading {
     fn check(&self) -> CommandResult {
         let archive = journal::look(&self.folder)?;
         let report = trunkline_journal::check(&self.folder).map_err(|error| {
-            CliError::failed(anyhow!(error).context(format!(
-                "failed to read the journal {}",
-                self.folder.display()
-            )))
+            let failed = format!("failed to read the journal {}", self.folder.display());
+            CliError::failed(anyhow!(error).context(failed))
         })?;
-        let mut damaged: Vec<_> = report
-            .damaged
-            .iter()
-            .map(|found| {
-                let id = found.session.and_then(|key| archive.name(key));
-                (id, found.damage.to_string())
-            })
-            .collect();
-        if let Some(id) = self.find_unreachable(&archive)? {
+        let unreachable = find_unreachable(&archive)?.map(|id| {
             let damage = format!(
                 "the id {id} does not find its session: the file `format` is damaged, or of another journal; \
                  restore it from a backup"
             );
-            damaged.insert(0, (None, damage));
-        }
+            (None, damage)
+        });
+        let found = report.damaged.iter().map(|found| {
+            let id = found.session.and_then(|key| archive.name(key));
+            (id, found.damage.to_string())
+        });
+        let damaged: Vec<_> = unreachable.into_iter().chain(found).collect();
         let is_whole = damaged.is_empty();
-        let mut out = anstream::stdout().lock();
+        let code = if is_whole { exit::OK } else { exit::FAILED };
         if self.is_json {
             let damaged: Vec<_> = damaged
                 .iter()
-                .map(|(id, damage)| json!({"session_id": id, "damage": damage}))
+                .map(|(id, damage)| json!({ "session_id": id, "damage": damage }))
                 .collect();
-            let result = json!({
+            super::print_json(&json!({
                 "whole": is_whole,
                 "sessions": report.sessions,
                 "entries": report.entries,
                 "bytes": report.bytes,
                 "damaged": damaged,
-            });
-            writeln!(out, "{result}")?;
-        } else {
-            writeln!(
-                out,
-                "{} sessions, {} entries, {} bytes",
-                report.sessions, report.entries, report.bytes
-            )?;
-            for (id, damage) in &damaged {
-                match id {
-                    Some(id) => writeln!(out, "session {id}: {damage}")?,
-                    None => writeln!(out, "the log: {damage}")?,
-                }
-            }
-            writeln!(
-                out,
-                "{}",
-                if is_whole {
-                    "the journal is whole"
-                } else {
-                    "the journal is DAMAGED; what is not named can be read"
-                }
-            )?;
+            }))?;
+            return Ok(code);
         }
-        Ok(if is_whole { exit::OK } else { exit::FAILED })
-    }
-
-    /// Returns a session that the list has and that its id does not find: the salt of the ids is wrong.
-    fn find_unreachable(&self, archive: &Archive) -> Result<Option<String>, CliError> {
-        let request = RequestId::new("check").expect("an id has 1 to 256 bytes");
-        let page = archive.list(&SessionsList {
-            limit: Some(1),
-            ..SessionsList::new(request)
-        });
-        let Some(first) = page.sessions.into_iter().flatten().next() else {
-            return Ok(None);
+        let mut out = anstream::stdout().lock();
+        writeln!(
+            out,
+            "{} sessions, {} entries, {} bytes",
+            report.sessions, report.entries, report.bytes
+        )?;
+        for (id, damage) in &damaged {
+            match id {
+                Some(id) => writeln!(out, "session {id}: {damage}")?,
+                None => writeln!(out, "the log: {damage}")?,
+            }
+        }
+        let verdict = if is_whole {
+            "the journal is whole"
+        } else {
+            "the journal is DAMAGED; what is not named can be read"
         };
-        let found = archive
-            .show(&id_of(&first.session_id)?)
-            .map_err(anyhow::Error::from)?;
-        Ok(found.is_none().then_some(first.session_id))
+        writeln!(out, "{verdict}")?;
+        Ok(code)
     }
 
     fn remove(&self, ids: &[String]) -> CommandResult {
-        // One that is not there must not be made.
+        // A missing journal must not be created.
         journal::look(&self.folder)?;
         let (journal, _) = Journal::open(&self.folder, Options::default())
             .map_err(|error| journal::refused(error, &self.folder))?;
         for (removed, id) in ids.iter().enumerate() {
             let known = journal
                 .find(id)
-                .and_then(|key| Some((key, journal.known(key)?)));
-            let Some((key, _)) = known.filter(|(_, known)| !known.is_removed) else {
-                return Err(not_removed(id, removed));
-            };
+                .filter(|key| journal.known(*key).is_some_and(|known| !known.is_removed));
+            let key = known.ok_or_else(|| not_removed(id, removed))?;
             journal.remove(key).map_err(anyhow::Error::from)?;
         }
         journal.close().map_err(anyhow::Error::from)?;
-        self.told_removed(ids)
+        self.report_removed(ids)
     }
 
-    fn told_removed(&self, ids: &[String]) -> CommandResult {
+    fn report_removed(&self, ids: &[String]) -> CommandResult {
         if self.is_json {
             return super::print_json(&json!({ "removed": ids }));
         }
         Ok(exit::OK)
     }
+}
+
+/// Returns a listed session that its id does not find, because the salt of the ids is wrong.
+fn find_unreachable(archive: &Archive) -> Result<Option<String>, CliError> {
+    let page = archive.list(&SessionsList {
+        limit: Some(1),
+        ..listing::all()
+    });
+    let Some(first) = page.sessions.into_iter().flatten().next() else {
+        return Ok(None);
+    };
+    let found = archive.show(&parse_id(&first.session_id)?);
+    let is_found = found.map_err(anyhow::Error::from)?.is_some();
+    Ok((!is_found).then_some(first.session_id))
 }
 
 impl From<Format> for ExportFormat {
@@ -468,11 +458,6 @@ impl From<Format> for ExportFormat {
     }
 }
 
-/// Puts a text on one line, without what steers a terminal.
-fn shown(text: &str) -> String {
-    plain_line(text, usize::MAX)
-}
-
 fn not_removed(id: &str, removed: usize) -> CliError {
     CliError::usage(anyhow!(
         "the journal has no session {id:?}; {removed} were removed"
@@ -480,6 +465,6 @@ fn not_removed(id: &str, removed: usize) -> CliError {
     .next("`trunkline sessions` lists them")
 }
 
-fn id_of(id: &str) -> Result<SessionId, CliError> {
+fn parse_id(id: &str) -> Result<SessionId, CliError> {
     SessionId::new(id).map_err(|error| CliError::usage(anyhow!(error)))
 }

@@ -102,27 +102,15 @@ impl Screen {
 
     fn channel(&mut self, output: &Output) {
         let channel = output.channel().clone();
-        let text = &output.content;
-        match &channel {
-            Channel::System => self.stream(TextBlock::Channel(channel), "  ! ", paint::CARE, text),
-            Channel::Question => {
-                self.stream(TextBlock::Channel(channel), "  ? ", paint::STRONG, text)
-            }
-            Channel::Tool if self.detail == Detail::Calm => {}
-            Channel::Stdout => self.stream(TextBlock::Channel(channel), "  ", paint::DIM, text),
-            Channel::Stderr | Channel::Tool => {
-                self.stream(TextBlock::Channel(channel), "  │ ", paint::DIM, text)
-            }
-            Channel::Other(name) => {
-                let prefix = format!("  [{}] ", one_line(name));
-                self.stream(
-                    TextBlock::Channel(channel.clone()),
-                    &prefix,
-                    paint::DIM,
-                    text,
-                );
-            }
-        }
+        let (prefix, style) = match &channel {
+            Channel::Tool if self.detail == Detail::Calm => return,
+            Channel::System => ("  ! ".to_owned(), paint::CARE),
+            Channel::Question => ("  ? ".to_owned(), paint::STRONG),
+            Channel::Stdout => ("  ".to_owned(), paint::DIM),
+            Channel::Stderr | Channel::Tool => ("  │ ".to_owned(), paint::DIM),
+            Channel::Other(name) => (format!("  [{}] ", one_line(name)), paint::DIM),
+        };
+        self.stream(TextBlock::Channel(channel), &prefix, style, &output.content);
     }
 
     fn plan(&mut self, plan: &Plan) {
@@ -165,7 +153,11 @@ impl Screen {
             "no output from the agent for {silent_for}{}",
             deadline.unwrap_or_default()
         );
-        self.note("!", paint::CARE, &text);
+        self.warn(&text);
+    }
+
+    fn warn(&mut self, text: &str) {
+        self.note("!", paint::CARE, text);
     }
 
     fn rate_limit(&mut self, limit: &RateLimit) {
@@ -178,24 +170,16 @@ impl Screen {
         let until = limit.resets_at.as_deref().map_or(String::new(), |at| {
             format!("; it resets at {}", one_line(at))
         });
-        self.note(
-            "!",
-            paint::CARE,
-            &format!(
-                "{:.0} % of the rate limit{window} is used{until}",
-                used * 100.0
-            ),
-        );
+        self.warn(&format!(
+            "{:.0} % of the rate limit{window} is used{until}",
+            used * 100.0
+        ));
     }
 
     fn info(&mut self, info: &SessionInfo) {
         match info.context {
             Some(Context::Lost) => {
-                self.note(
-                    "!",
-                    paint::CARE,
-                    "the agent was restarted and has lost this conversation",
-                );
+                self.warn("the agent was restarted and has lost this conversation");
             }
             Some(Context::Kept) => {
                 self.remark("the agent was restarted and continues this conversation")
@@ -239,29 +223,17 @@ impl Screen {
         let failure = end.error.as_ref().filter(|_| end.cause == Cause::Refused);
         self.refusal = failure.and_then(|failure| failure.message.clone());
         self.crash_shown = matches!(end.cause, Cause::ProcessExit | Cause::EndOfStream);
-        match (end.status, end.cause) {
-            (Status::Completed, _) => {}
-            (Status::Stopped, _) => self.note("■", paint::CARE, "stopped"),
-            (Status::Refused, _) => self.note(
-                "✗",
-                paint::CARE,
-                &self::describe_failure(end, "the agent declined"),
-            ),
-            (Status::Limit, _) => self.note(
-                "✗",
-                paint::CARE,
-                &self::describe_failure(end, "a limit was reached"),
-            ),
-            (Status::Failed, Cause::Complete) => self.note(
-                "✗",
-                paint::BAD,
-                &self::describe_failure(end, "the turn failed"),
-            ),
-            (Status::Failed, cause) => self.note(
-                "✗",
-                paint::BAD,
-                &self::describe_failure(end, cause.as_str()),
-            ),
+        let (style, otherwise) = match (end.status, end.cause) {
+            (Status::Completed | Status::Stopped, _) => (paint::CARE, ""),
+            (Status::Refused, _) => (paint::CARE, "the agent declined"),
+            (Status::Limit, _) => (paint::CARE, "a limit was reached"),
+            (Status::Failed, Cause::Complete) => (paint::BAD, "the turn failed"),
+            (Status::Failed, cause) => (paint::BAD, cause.as_str()),
+        };
+        match end.status {
+            Status::Completed => {}
+            Status::Stopped => self.note("■", style, "stopped"),
+            _ => self.note("✗", style, &describe_failure(end, otherwise)),
         }
         if !facts.is_empty() {
             self.remark(&facts);

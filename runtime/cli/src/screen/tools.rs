@@ -1,7 +1,8 @@
 //! Formats tool calls as lines: input, a part of the output, changed files.
 
-use std::collections::HashMap;
+use std::{collections::HashMap, time::Duration};
 
+use similar::{Change, ChangeTag, TextDiff};
 use trunkline_host::protocol::{Diff, Json, ToolCallId, ToolEnd, ToolStart, ToolUpdate};
 use trunkline_sdk::preview::{self, cut};
 
@@ -17,8 +18,8 @@ const MAX_OUTPUT_LINES: usize = 8;
 /// Limit of shown lines of a diff.
 const MAX_DIFF_LINES: usize = 40;
 
-/// Limit of compared pairs of lines in a diff; a larger diff is shown without common lines.
-const MAX_COMPARED_PAIRS: usize = 1_000_000;
+/// Timeout of a diff; a longer one is shown without some common lines.
+const DIFF_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Limit of a path in a diff, in characters.
 const MAX_PATH_CHARS: usize = 400;
@@ -127,7 +128,7 @@ impl ToolCalls {
         }
         let took = end
             .duration_ms
-            .map(|ms| duration(std::time::Duration::from_millis(ms)));
+            .map(|ms| duration(Duration::from_millis(ms)));
         let took = took.map_or(String::new(), |took| format!(" {dim}{took}{dim:#}"));
         if failed {
             lines.push(format!("  {bad}✗ failed{bad:#}{took}"));
@@ -212,64 +213,22 @@ pub(crate) fn diff_lines(diff: &Diff, whole: bool) -> (Vec<String>, usize) {
 fn changed(old: &str, new: &str) -> Vec<String> {
     let old = shown(old);
     let new = shown(new);
-    let (old, new): (Vec<_>, Vec<_>) = (old.lines().collect(), new.lines().collect());
-    let same = old
-        .iter()
-        .zip(&new)
-        .take_while(|(old, new)| old == new)
-        .count();
-    let tail = old[same..]
-        .iter()
-        .rev()
-        .zip(new[same..].iter().rev())
-        .take_while(|(old, new)| old == new)
-        .count();
-    let old = &old[same..old.len() - tail];
-    let new = &new[same..new.len() - tail];
-    let kept = if old.len().saturating_mul(new.len()) <= MAX_COMPARED_PAIRS {
-        in_common(old, new)
-    } else {
-        Vec::new()
+    let old: Vec<_> = old.lines().collect();
+    let new: Vec<_> = new.lines().collect();
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIMEOUT)
+        .diff_slices(&old, &new);
+    let changes: Vec<_> = diff.iter_all_changes().collect();
+    let is_change = |change: &Change<&str>| change.tag() != ChangeTag::Equal;
+    let first = changes.iter().position(is_change);
+    let last = changes.iter().rposition(is_change);
+    let (Some(first), Some(last)) = (first, last) else {
+        return Vec::new();
     };
-    let mut lines = Vec::new();
-    let mut from = 0;
-    let mut to = 0;
-    for (old_at, new_at) in kept.into_iter().chain([(old.len(), new.len())]) {
-        lines.extend(old[from..old_at].iter().map(|line| format!("- {line}")));
-        lines.extend(new[to..new_at].iter().map(|line| format!("+ {line}")));
-        lines.extend(old.get(old_at).map(|line| format!("  {line}")));
-        (from, to) = (old_at + 1, new_at + 1);
-    }
+    let lines = changes[first..=last].iter();
     lines
-}
-
-/// Returns the indices of the longest common sequence of lines.
-fn in_common(old: &[&str], new: &[&str]) -> Vec<(usize, usize)> {
-    let width = new.len() + 1;
-    let mut longest = vec![0_u32; (old.len() + 1) * width];
-    for (i, old) in old.iter().enumerate().rev() {
-        for (j, new) in new.iter().enumerate().rev() {
-            longest[i * width + j] = if old == new {
-                longest[(i + 1) * width + j + 1] + 1
-            } else {
-                longest[(i + 1) * width + j].max(longest[i * width + j + 1])
-            };
-        }
-    }
-    let mut i = 0;
-    let mut j = 0;
-    let mut pairs = Vec::new();
-    while i < old.len() && j < new.len() {
-        if old[i] == new[j] {
-            pairs.push((i, j));
-            (i, j) = (i + 1, j + 1);
-        } else if longest[(i + 1) * width + j] >= longest[i * width + j + 1] {
-            i += 1;
-        } else {
-            j += 1;
-        }
-    }
-    pairs
+        .map(|change| format!("{} {}", change.tag(), change.value()))
+        .collect()
 }
 
 /// Returns a tool's input on one line: its main parameter, otherwise the JSON.

@@ -58,7 +58,7 @@ pub(super) fn relay_message(scope: TurnScope, body: RelayBody, is_own: bool) -> 
                 "entries {} to {} were removed from the journal",
                 lag.from, lag.to
             );
-            DisplayEvent::note("!", paint::CARE, text)
+            DisplayEvent::warning(text)
         }
         // The end of the turn shows the stop.
         _ => DisplayEvent::Nothing,
@@ -170,7 +170,7 @@ fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
         }))),
         Some(Fact::HostRestarted) => {
             let text = "the host was restarted".to_owned();
-            DisplayEvent::note("!", paint::CARE, text)
+            DisplayEvent::warning(text)
         }
         Some(Fact::Moved) => {
             let lost = if fact.context == Some(Context::Lost) {
@@ -179,7 +179,7 @@ fn host_fact(scope: TurnScope, fact: HostFact) -> DisplayEvent {
                 ""
             };
             let text = format!("the session moved to the host {message}{lost}");
-            DisplayEvent::note("!", paint::CARE, text)
+            DisplayEvent::warning(text)
         }
         Some(Fact::Stalled) => {
             let kind = EventKind::Stalled {

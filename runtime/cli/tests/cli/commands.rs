@@ -12,7 +12,7 @@ use tempfile::TempDir;
 use trunkline_testing::{has_program, skipped};
 
 /// What is not run here: how the command begins, and why.
-const ELSEWHERE: [(&str, &str); 53] = [
+const ELSEWHERE: [(&str, &str); 55] = [
     ("cargo ", "builds, tests or installs; `.ci/run` does"),
     ("go build ", "`.ci/run suite` does"),
     (".ci/", "runs the tests, this one too"),
@@ -91,6 +91,14 @@ const ELSEWHERE: [(&str, &str); 53] = [
     ),
     (
         "trunkline chat --resume",
+        "a daemon of the reader's; `cli::through_daemon` runs it",
+    ),
+    (
+        "trunkline run --continue",
+        "a daemon of the reader's; `cli::through_daemon` runs it",
+    ),
+    (
+        "trunkline run --session",
         "a daemon of the reader's; `cli::through_daemon` runs it",
     ),
     (

@@ -118,13 +118,25 @@ impl Person {
         talk: &str,
         variables: &[(&str, &str)],
     ) -> Self {
+        let program = env!("CARGO_BIN_EXE_trunkline");
+        Self::running(home, program, arguments, talk, variables)
+    }
+
+    /// The same, with another program.
+    pub(super) fn running<S: AsRef<std::ffi::OsStr>>(
+        home: &Home,
+        program: &str,
+        arguments: &[S],
+        talk: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let folder = tempfile::tempdir_in(home.path()).unwrap().keep();
         let terminal = folder.join("terminal.py");
         std::fs::write(&terminal, TERMINAL).unwrap();
         std::fs::write(folder.join("talk.py"), talk).unwrap();
         let child = std::process::Command::new("python3")
             .arg(terminal)
-            .arg(env!("CARGO_BIN_EXE_trunkline"))
+            .arg(program)
             .args(arguments)
             .current_dir(home.path())
             .env("HOME", home.path())

@@ -4,7 +4,7 @@
 use std::{
     io::{BufRead, BufReader, Write},
     process::{Child, Stdio},
-    time::{Duration, SystemTime},
+    time::{Duration, Instant, SystemTime},
 };
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -92,6 +92,18 @@ fn sessions(home: &Home) -> Vec<(String, String)> {
         .collect()
 }
 
+/// Waits until no agent has a session, and returns the ids, the last active first.
+fn until_detached(home: &Home) -> Vec<String> {
+    let since = Instant::now();
+    loop {
+        let all = sessions(home);
+        if all.iter().all(|(_, state)| state == "detached") {
+            return all.into_iter().map(|(id, _)| id).collect();
+        }
+        assert!(since.elapsed() < Duration::from_secs(30), "{all:?}");
+    }
+}
+
 #[test]
 fn the_same_command_shows_the_same_with_a_daemon_and_without() {
     let home = home();
@@ -107,6 +119,8 @@ fn the_same_command_shows_the_same_with_a_daemon_and_without() {
             let time = humantime::parse_rfc3339(time.as_str().unwrap()).unwrap();
             assert!((begun..=SystemTime::now()).contains(&time), "{line:?}");
             line.remove("took_ms");
+            // Only a session of the daemon is stored.
+            line.remove("session_id");
             line.remove("file_path");
             if line.get("exit").is_some_and(Value::is_object) {
                 // Whether a process that ends at once got its input is up to chance.
@@ -146,13 +160,9 @@ fn the_same_command_shows_the_same_with_a_daemon_and_without() {
             }
         }
     }
-    let all = sessions(&home);
+    let all = until_detached(&home);
     assert_eq!(all.len(), through, "--no-daemon leaves none there");
-    assert!(
-        all.iter()
-            .all(|(id, state)| id.starts_with("run-") && state == "closed"),
-        "{all:?}"
-    );
+    assert!(all.iter().all(|id| id.starts_with("run-")), "{all:?}");
     daemon.down();
     runs(&home, &["run", "hello"]).must_end_with(0);
     assert_eq!(sessions(&home).len(), through);
@@ -369,7 +379,7 @@ fn a_daemon_that_is_killed_ends_the_command_with_an_error() {
 }
 
 #[test]
-fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
+fn ctrl_c_and_the_end_of_the_terminal_stop_the_turn_and_release_the_session() {
     let home = home();
     let daemon = Daemon::up(&home);
     let begun = Begun::new(&home);
@@ -393,12 +403,186 @@ fn ctrl_c_stops_the_turn_and_the_end_of_the_terminal_closes_the_session() {
         kill_process(Pid::from_child(&one.child), Signal::INT).unwrap();
         one.end().1.must_end_with(130);
     }
-    let all = sessions(&home);
-    assert!(
-        all.len() == 4 && all.iter().all(|(_, state)| state == "closed"),
-        "{all:?}"
-    );
+    assert_eq!(until_detached(&home).len(), 4);
     daemon.down();
+}
+
+/// An agent that keeps what it was told in its conversation, and resumes it.
+const REMEMBERING: &str = r#"
+import json, os, sys
+said = {}
+def say(session, kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+for line in sys.stdin:
+    message = json.loads(line)
+    session, kind = message["session_id"], message["type"]
+    if kind == "session.start":
+        native = (message.get("resume") or {}).get("native_session_id")
+        file = native or f"said-{session}"
+        said[session] = [file, json.load(open(file)) if native else []]
+        say(session, "session.ready", protocol=1, extensions=["turns", "events", "permissions", "resume", "options"], options_applied=["cwd"])
+        say(session, "session.info", native_session_id=file, options_applied=["cwd"], **({"context": "kept"} if native else {}))
+    elif kind == "user.input" and message["content"] == "tool":
+        turn = message["turn_id"]
+        say(session, "permission.request", turn_id=turn, request_id="r", tool="sql", description="Reads a table", resource="t")
+    elif kind in ("user.input", "permission.response"):
+        turn = message.get("turn_id") or turn
+        file, words = said[session]
+        words.append(message.get("content") or str(message["approved"]))
+        json.dump(words, open(file, "w"))
+        say(session, "output", turn_id=turn, content=" ".join(words) + "\n")
+        say(session, "turn.complete", turn_id=turn)
+"#;
+
+/// A home with the agents `memory`, which resumes its conversations, and `echo`.
+fn home_with_memory() -> Home {
+    let home = Home::new();
+    let script = home.file("memory.py", REMEMBERING);
+    let memory = serde_json::json!({"command": "python3", "args": [script]});
+    let agents = serde_json::json!([
+        {"id": "memory", "sdk": true, "external": memory},
+        {"id": "echo", "profile": "echo"},
+    ]);
+    let config = serde_json::json!({ "agents": agents });
+    home.file("trunkline.json", &config.to_string());
+    home
+}
+
+#[test]
+fn a_run_is_continued_by_its_folder_by_its_id_and_by_a_prefix() {
+    let home = home_with_memory();
+    let daemon = Daemon::up(&home);
+    let end = |ran: &Ran| ran.json_lines().pop().unwrap();
+    let first = runs(&home, &["run", "--json", "one"]);
+    let id = end(first.must_end_with(0))["session_id"].clone();
+    let id = id.as_str().unwrap();
+    until_detached(&home);
+    let again = runs(&home, &["run", "--continue", "two"]);
+    again
+        .must_end_with(0)
+        .must_say("continues this conversation");
+    assert_eq!(again.stdout, "one two\n");
+    let kept = again.stderr.matches("continues this conversation");
+    assert_eq!(kept.count(), 1, "{}", again.stderr);
+
+    // The last active session is the newest, whatever its agent, unless one is named.
+    runs(&home, &["run", "--agent", "echo", "other"]).must_end_with(0);
+    let newest = runs(&home, &["run", "--continue", "hello"]);
+    assert_eq!(newest.must_end_with(0).stdout, "hello\n");
+    let named = runs(&home, &["run", "--continue", "--agent", "memory", "three"]);
+    assert_eq!(named.must_end_with(0).stdout, "one two three\n");
+    let by_start = runs(
+        &home,
+        &["run", "--session", &id[..id.len() - 1], "--json", "four"],
+    );
+    assert_eq!(end(by_start.must_end_with(0))["session_id"], id);
+    runs(&home, &["run", "--session", "run-", "five"])
+        .must_end_with(2)
+        .must_say("2 sessions begin with");
+    runs(&home, &["run", "--session", "nowhere", "five"])
+        .must_end_with(2)
+        .must_say("nowhere");
+    let other = runs(&home, &["run", "--session", id, "--agent", "echo", "five"]);
+    other
+        .must_end_with(2)
+        .must_say("belongs to the agent memory");
+    let model = runs(&home, &["run", "--session", id, "--model", "m", "five"]);
+    model.must_end_with(2).must_say("`model` cannot be changed");
+
+    // Another folder has sessions of its own.
+    std::fs::create_dir(home.path().join("work")).unwrap();
+    let there = |arguments: &[&str]| {
+        let file = home.path().join("trunkline.json");
+        let config = ["--config", file.to_str().unwrap()];
+        let mut command = at(&home, &[&config[..], arguments].concat());
+        Ran::of(
+            command
+                .current_dir(home.path().join("work"))
+                .output()
+                .unwrap(),
+        )
+    };
+    there(&["run", "--continue", "x"])
+        .must_end_with(2)
+        .must_say("no stored session works in");
+    let cwd = [
+        "run",
+        "--continue",
+        "--cwd",
+        ".",
+        "--agent",
+        "memory",
+        "five",
+    ];
+    let here = runs(&home, &cwd);
+    assert_eq!(here.must_end_with(0).stdout, "one two three four five\n");
+    there(&["run", "alone"]).must_end_with(0).must_say(DAEMONS);
+    let ran = there(&["run", "--continue", "there"]);
+    assert_eq!(ran.must_end_with(0).stdout, "alone there\n");
+    assert_eq!(until_detached(&home).len(), 3);
+    daemon.down();
+
+    // Without the daemon this process serves its journal.
+    let ran = runs(&home, &["run", "--session", id, "six"]);
+    assert_eq!(ran.must_end_with(0).stdout, "one two three four five six\n");
+}
+
+#[test]
+fn a_denied_permission_names_only_an_option_that_can_allow_it() {
+    let home = home_with_memory();
+    let daemon = Daemon::up(&home);
+    let hint = |arguments: &[&str]| {
+        let ran = runs(&home, &[arguments, &["tool"]].concat());
+        ran.must_end_with(0).must_say("denied: sql");
+        ran.stderr.contains("--allow sql")
+    };
+    assert!(hint(&["run"]), "it runs the agent in a process of its own");
+    let id = &until_detached(&home)[0];
+    assert!(
+        !hint(&["run", "--session", id]),
+        "the daemon has the session"
+    );
+    assert!(!hint(&["sessions", "send", id]), "it has no such option");
+    let allowed = ["run", "--session", id, "--allow", "sql", "tool"];
+    runs(&home, &allowed)
+        .must_end_with(2)
+        .must_say("--allow requires a host in this process");
+    daemon.down();
+    assert!(hint(&["run", "--session", id]), "this process is the host");
+    assert!(!hint(&["sessions", "send", id]), "it has no such option");
+    let ran = runs(&home, &allowed);
+    assert!(
+        ran.must_end_with(0).stdout.ends_with("True\n"),
+        "{}",
+        ran.stdout
+    );
+}
+
+#[test]
+fn a_run_without_a_daemon_is_stored_in_the_journal_that_it_names() {
+    let home = home_with_memory();
+    runs(&home, &["run", "--continue", "x"])
+        .must_end_with(2)
+        .must_say("no journal was found")
+        .must_say("--journal FOLDER");
+    runs(&home, &["run", "--json", "--no-daemon", "x"]).must_end_with(0);
+    let mut person = Person::new(
+        &home,
+        &["run", "--journal", "kept", "one"],
+        "expect(\"trunkline run --journal kept --session run-\")\ndone()\n",
+    );
+    person.until_done().must_end_with(0);
+    let journal = |more: &[&str]| runs(&home, &[&["run", "--journal", "kept"], more].concat());
+    let ran = journal(&["--continue", "two"]);
+    assert_eq!(ran.must_end_with(0).stdout, "one two\n");
+    let end = journal(&["--json", "other"]).json_lines().pop().unwrap();
+    let id = end["session_id"].as_str().unwrap();
+    let ran = journal(&["--session", id, "again"]);
+    assert_eq!(ran.must_end_with(0).stdout, "other again\n");
+    // A session without an input is not stored as one to continue.
+    journal(&["--file", "missing", "x"]).must_end_with(2);
+    let ran = journal(&["--continue", "newest"]);
+    assert_eq!(ran.must_end_with(0).stdout, "other again newest\n");
 }
 
 #[test]

@@ -107,11 +107,16 @@ impl Talk {
     /// Changes the model or the mode of the live session, and shows the result.
     pub(super) async fn change(
         &mut self,
-        update: SessionUpdate,
+        model: Option<String>,
+        mode: Option<String>,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
     ) -> Result<NextStep, CliError> {
-        let asked = update.clone();
+        let update = SessionUpdate {
+            model: model.clone(),
+            mode: mode.clone(),
+            ..SessionUpdate::default()
+        };
         let changed = tokio::select! {
             biased;
             interrupt = interrupts.next() => match interrupt {
@@ -123,10 +128,8 @@ impl Talk {
         };
         match changed {
             Ok(info) => {
-                for (what, asked, now) in [
-                    ("model", asked.model, info.model),
-                    ("mode", asked.mode, info.mode),
-                ] {
+                for (what, asked, now) in [("model", model, info.model), ("mode", mode, info.mode)]
+                {
                     let Some(asked) = asked else { continue };
                     self.changed(what, &asked, now.as_deref());
                 }
@@ -144,22 +147,18 @@ impl Talk {
     }
 
     fn changed(&mut self, what: &str, asked: &str, now: Option<&str>) {
-        let screen = &mut self.conversation.screen;
-        match now {
-            Some(now) if now == asked => {
-                screen.note("✓", paint::GOOD, &format!("{what} {}", one_line(now)))
+        let (mark, style, text) = match now {
+            Some(now) if now == asked => ("✓", paint::GOOD, format!("{what} {}", one_line(now))),
+            Some(now) => {
+                let text = format!("{what} {}, not {}", one_line(now), one_line(asked));
+                ("!", paint::CARE, text)
             }
-            Some(now) => screen.note(
-                "!",
-                paint::CARE,
-                &format!("{what} {}, not {}", one_line(now), one_line(asked)),
-            ),
-            None => screen.note(
-                "!",
-                paint::CARE,
-                &format!("the agent does not report its new {what}"),
-            ),
-        }
+            None => {
+                let text = format!("the agent does not report its new {what}");
+                ("!", paint::CARE, text)
+            }
+        };
+        self.conversation.screen.note(mark, style, &text);
     }
 
     /// Resets the state for a new session.

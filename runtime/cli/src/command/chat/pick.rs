@@ -16,18 +16,23 @@ use rustix::termios::tcgetwinsize;
 use trunkline_client::Client;
 use trunkline_protocol::{ListedSession, SessionEntry, SessionState, SessionsList};
 
-use super::{line::LinePrompt, place::Place};
+use super::line::LinePrompt;
 use crate::{
     command::sessions::ago,
     error::CliError,
     journal, listing,
+    open_session::JournalAccess,
     overrides::Overrides,
     paint,
-    terminal::{COLUMNS, Keys, cut, one_line, text_width},
+    terminal::{COLUMNS, Keys, cut, one_line, text_width as width},
 };
 
 /// Limit of listed sessions of the journal, the last active first.
 const MAX_SESSIONS: usize = 2000;
+
+/// Start of the ids of sessions of `run`. Scripts open many of them, so the list omits them; each can
+/// be resumed by its id.
+const RUN_PREFIX: &str = "run-";
 
 /// Limit of listed conversations of each agent, the last active first.
 const MAX_NATIVE: u32 = 100;
@@ -57,10 +62,10 @@ pub(super) enum PickedConversation {
 /// # Errors
 /// There is no terminal, no host that lists conversations, or nothing to pick from.
 pub(super) async fn pick(
-    place: &Place,
+    access: &JournalAccess,
     config: Option<&Path>,
 ) -> Result<Option<PickedConversation>, CliError> {
-    let folder = shell_words::quote(&place.folder.to_string_lossy()).into_owned();
+    let folder = shell_words::quote(&access.folder.to_string_lossy()).into_owned();
     let list = format!(
         "`trunkline sessions --journal {folder}` lists sessions, and `trunkline sessions \
          --journal {folder} list --native` the conversations of an agent"
@@ -73,11 +78,11 @@ pub(super) async fn pick(
         );
     }
     let own = || {
-        let (chosen, _) = place.target.host_for(config, &Overrides::default())?;
+        let (chosen, _) = access.target.host_for(config, &Overrides::default())?;
         Ok((chosen.host, chosen.journal))
     };
-    let agent = place.target.agent.as_deref();
-    let choices = journal::call(&place.folder, own, async |client| {
+    let agent = access.target.agent.as_deref();
+    let choices = journal::call(&access.folder, own, async |client| {
         list_choices(client, agent).await
     });
     let choices = choices.await??;
@@ -98,26 +103,21 @@ pub(super) async fn pick(
     let mut out = io::stdout().lock();
     let picked = loop {
         let size = tcgetwinsize(rustix::stdio::stdin()).ok();
-        let (columns, rows) = size.map_or((0, 0), |size| (size.ws_col, size.ws_row));
-        list.draw(&mut out, usize_or(columns, COLUMNS), usize_or(rows, 24))?;
-        match keys.next()? {
-            Some(key) => match list.handle_key(&key) {
-                KeyEffect::Continue => {}
-                KeyEffect::Pick(at) => break Some(at),
-                KeyEffect::Leave => break None,
-            },
-            None => break None,
+        let size = size.filter(|size| size.ws_col > 0 && size.ws_row > 0);
+        let (columns, rows) = size.map_or((COLUMNS, 24), |size| (size.ws_col, size.ws_row));
+        list.draw(&mut out, columns.into(), rows.into())?;
+        let Some(key) = keys.next()? else { break None };
+        match list.handle_key(&key) {
+            KeyEffect::Continue => {}
+            KeyEffect::Pick(at) => break Some(at),
+            KeyEffect::Leave => break None,
         }
     };
     out.write_all(b"\r\x1b[J")?;
     out.flush()?;
     Ok(picked
         .and_then(|at| choices.into_iter().nth(at))
-        .map(|choice| choice.picked))
-}
-
-fn usize_or(cells: u16, otherwise: u16) -> usize {
-    if cells == 0 { otherwise } else { cells }.into()
+        .map(ConversationChoice::pick))
 }
 
 /// Lists the open sessions of the journal and the conversations stored by agents, of one agent if
@@ -131,7 +131,10 @@ async fn list_choices(
         ..listing::all()
     };
     let mut sessions = listing::list_of_host(client.clone(), asked, MAX_SESSIONS).await?;
-    sessions.retain(|session| session.state != Some(SessionState::Closed));
+    sessions.retain(|session| {
+        let is_of_run = session.session_id.starts_with(RUN_PREFIX);
+        session.state != Some(SessionState::Closed) && !is_of_run
+    });
     let native = listing::list_native(&client, agent, MAX_NATIVE).await;
     Ok(merge(sessions, native))
 }
@@ -148,7 +151,7 @@ fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Convers
     let mut choices: Vec<ConversationChoice> = sessions
         .into_iter()
         .map(ConversationChoice::from)
-        .chain(native.map(ConversationChoice::from))
+        .chain(native.map(|entry| ConversationChoice::new(entry, false)))
         .collect();
     choices.sort_by_key(|choice| Reverse(choice.active));
     choices
@@ -156,7 +159,9 @@ fn merge(sessions: Vec<ListedSession>, native: Vec<SessionEntry>) -> Vec<Convers
 
 /// A conversation to pick, with its displayed texts.
 struct ConversationChoice {
-    picked: PickedConversation,
+    /// The conversation of an agent, or a session in the same form.
+    entry: SessionEntry,
+    is_session: bool,
     title: String,
     agent: String,
     folder: String,
@@ -165,67 +170,46 @@ struct ConversationChoice {
 }
 
 impl ConversationChoice {
-    fn new(
-        picked: PickedConversation,
-        title: Option<&str>,
-        agent: &str,
-        folder: Option<&str>,
-        active: Option<&str>,
-    ) -> Self {
-        let title = title.map(one_line).filter(|title| !title.is_empty());
+    fn new(entry: SessionEntry, is_session: bool) -> Self {
+        let active = entry.updated_at.as_deref().or(entry.created_at.as_deref());
+        let text = |text: &Option<String>| text.as_deref().map(one_line).unwrap_or_default();
+        let title = Some(text(&entry.title)).filter(|title| !title.is_empty());
         Self {
-            title: title.unwrap_or_else(|| one_line(picked.id())),
-            agent: one_line(agent),
-            folder: folder.map(one_line).unwrap_or_default(),
+            title: title.unwrap_or_else(|| one_line(&entry.native_session_id)),
+            agent: text(&entry.agent_id),
+            folder: text(&entry.cwd),
             active: active.and_then(|time| humantime::parse_rfc3339_weak(time).ok()),
             age: active.map(ago).unwrap_or_default(),
-            picked,
-        }
-    }
-}
-
-impl From<ListedSession> for ConversationChoice {
-    fn from(one: ListedSession) -> Self {
-        Self::new(
-            PickedConversation::Session(one.session_id),
-            one.title.as_deref(),
-            &one.agent_id,
-            one.cwd.as_deref(),
-            one.active.as_deref(),
-        )
-    }
-}
-
-impl From<SessionEntry> for ConversationChoice {
-    fn from(mut entry: SessionEntry) -> Self {
-        let title = entry.title.take();
-        let active = entry.updated_at.take().or(entry.created_at.take());
-        let agent = entry.agent_id.clone().unwrap_or_default();
-        let folder = entry.cwd.clone();
-        Self::new(
-            PickedConversation::Native(entry),
-            title.as_deref(),
-            &agent,
-            folder.as_deref(),
-            active.as_deref(),
-        )
-    }
-}
-
-impl PickedConversation {
-    fn id(&self) -> &str {
-        match self {
-            Self::Session(id) => id,
-            Self::Native(entry) => &entry.native_session_id,
+            entry,
+            is_session,
         }
     }
 
     /// Returns the owner of the conversation: trunkline or the agent.
     fn keeper(&self) -> &'static str {
-        match self {
-            Self::Session(_) => "session",
-            Self::Native(_) => "agent",
+        if self.is_session { "session" } else { "agent" }
+    }
+
+    fn pick(self) -> PickedConversation {
+        if self.is_session {
+            PickedConversation::Session(self.entry.native_session_id)
+        } else {
+            PickedConversation::Native(self.entry)
         }
+    }
+}
+
+impl From<ListedSession> for ConversationChoice {
+    fn from(session: ListedSession) -> Self {
+        let entry = SessionEntry {
+            native_session_id: session.session_id,
+            title: session.title,
+            agent_id: Some(session.agent_id),
+            cwd: session.cwd,
+            updated_at: session.active,
+            ..SessionEntry::default()
+        };
+        Self::new(entry, true)
     }
 }
 
@@ -261,14 +245,8 @@ impl<'a> ChoiceList<'a> {
     fn matching(&self) -> Vec<(usize, &'a ConversationChoice)> {
         let filter = self.filter.to_lowercase();
         let has_all = |(_, one): &(usize, &ConversationChoice)| {
-            let picked = &one.picked;
-            let parts = [
-                &*one.title,
-                &one.agent,
-                &one.folder,
-                picked.id(),
-                picked.keeper(),
-            ];
+            let id = &*one.entry.native_session_id;
+            let parts = [&*one.title, &one.agent, &one.folder, id, one.keeper()];
             let text = parts.join(" ").to_lowercase();
             filter.split_whitespace().all(|word| text.contains(word))
         };
@@ -324,7 +302,7 @@ impl<'a> ChoiceList<'a> {
             let title = padded(&one.title, title_room);
             let mut rest = padded(&one.agent, AGENT);
             if is_wide {
-                let keeper = padded(one.picked.keeper(), KEEPER);
+                let keeper = padded(one.keeper(), KEEPER);
                 let folder = padded(&cut_start(&one.folder, folder_room), folder_room);
                 rest = format!("{keeper} {rest} {folder}");
             }
@@ -388,15 +366,16 @@ mod tests {
     use super::*;
 
     fn choice(id: &str, title: &str) -> ConversationChoice {
+        let entry = SessionEntry {
+            native_session_id: id.to_owned(),
+            title: Some(title.to_owned()),
+            agent_id: Some("an-agent-of-a-long-name".to_owned()),
+            cwd: Some("/home/someone/in/a/folder/of/a/long/name".to_owned()),
+            ..SessionEntry::default()
+        };
         ConversationChoice {
             age: "12 min ago".to_owned(),
-            ..ConversationChoice::new(
-                PickedConversation::Session(id.to_owned()),
-                Some(title),
-                "an-agent-of-a-long-name",
-                Some("/home/someone/in/a/folder/of/a/long/name"),
-                None,
-            )
+            ..ConversationChoice::new(entry, true)
         }
     }
 
@@ -456,7 +435,7 @@ mod tests {
         );
         let shown: Vec<_> = merged
             .iter()
-            .map(|one| (one.picked.keeper(), one.picked.id()))
+            .map(|one| (one.keeper(), &*one.entry.native_session_id))
             .collect();
         let expected = [
             ("agent", "n-3"),

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use trunkline_host::{
-    Cause, SessionEnd, TurnNo,
-    protocol::{ClosedReason, SessionStart, SessionUpdate},
+    Cause, Host, SessionEnd, TurnNo,
+    config::AgentConfig,
+    protocol::{ClosedReason, SessionStart},
 };
 
 use super::{
@@ -20,22 +21,23 @@ use crate::{
     error::{CliError, CommandResult},
     exit,
     interrupt::{Interrupt, Interrupts},
+    open_session::OpenSession,
     overrides::unapplied,
     paint,
     screen::{Screen, bytes},
     session_backend::{DisplayEvent, SessionBackend},
-    target::Chosen,
+    target::command_line,
 };
 
 /// A running conversation.
 pub(super) struct Talk {
     pub(super) conversation: Conversation,
-    /// Host of this process and its agent, if the session is served here.
-    pub(super) chosen: Option<Chosen>,
+    /// Configuration of the agent, if it is known.
+    agent: Option<AgentConfig>,
+    /// Host in this process, if it serves the session.
+    host: Option<Host>,
     /// Options of a new session.
     start: SessionStart,
-    /// Options that the session relies on.
-    asked: Vec<&'static str>,
     /// Number of the adapter's invalid lines that were reported to the user.
     noise: u64,
 }
@@ -48,31 +50,19 @@ pub(super) enum NextStep {
     Leave(u8),
 }
 
-/// Event during the prompt.
-enum PromptEvent {
-    PromptLine(PromptLine),
-    Interrupt(Interrupt),
-    Event(Option<DisplayEvent>),
-}
-
 impl Talk {
-    pub(super) fn new(
-        chosen: Option<Chosen>,
-        start: SessionStart,
-        screen: Screen,
-        save: Option<PathBuf>,
-    ) -> Self {
+    pub(super) fn new(open: &OpenSession, screen: Screen, save: Option<PathBuf>) -> Self {
         let mut conversation = Conversation::new(screen.with_markdown());
         if LinePrompt::edits() {
             conversation.asker = conversation.asker.keeping_early();
         }
         conversation.save = save;
-        let asked = start.options().collect();
+        conversation.takes_allow = open.takes_allow;
         Self {
             conversation,
-            chosen,
-            start,
-            asked,
+            agent: open.agent.clone(),
+            host: open.own_host().cloned(),
+            start: open.start.clone(),
             noise: 0,
         }
     }
@@ -90,26 +80,7 @@ impl Talk {
             }
             let next = match session.running() {
                 Some(no) => self.follow(no, session, interrupts).await?,
-                None => match self.at_prompt(&mut prompt, session, interrupts).await? {
-                    PromptEvent::PromptLine(PromptLine::Text(text)) => {
-                        self.handle_line(&text, session, interrupts).await?
-                    }
-                    PromptEvent::PromptLine(PromptLine::Interrupted) => {
-                        self.conversation.screen.remark("Ctrl-D or /quit leaves");
-                        NextStep::Talk
-                    }
-                    PromptEvent::PromptLine(PromptLine::End) => NextStep::Leave(exit::OK),
-                    PromptEvent::Interrupt(interrupt) => {
-                        self.conversation.screen.disturbed();
-                        NextStep::Leave(interrupt.exit_code())
-                    }
-                    PromptEvent::Event(None) if session.is_closed() => NextStep::Leave(exit::OK),
-                    PromptEvent::Event(None) => NextStep::Talk,
-                    PromptEvent::Event(Some(event)) => match self.conversation.outside(event)? {
-                        Some(end) => NextStep::Leave(self.code_of(&end)),
-                        None => NextStep::Talk,
-                    },
-                },
+                None => self.at_prompt(&mut prompt, session, interrupts).await?,
             };
             match next {
                 NextStep::Talk => {}
@@ -147,13 +118,13 @@ impl Talk {
         Ok(None)
     }
 
-    /// Waits for a line of the user, and for events of the session.
+    /// Waits for a line of the user or for an event of the session, and handles it.
     async fn at_prompt(
         &mut self,
         prompt: &mut LinePrompt,
         session: &mut SessionBackend,
         interrupts: &mut Interrupts,
-    ) -> Result<PromptEvent, CliError> {
+    ) -> Result<NextStep, CliError> {
         prompt.complete(
             live::commands(&self.conversation.learned)
                 .map(|(typed, _)| typed)
@@ -169,43 +140,79 @@ impl Talk {
                 interrupt = interrupts.next() => {
                     shown.hide();
                     return Ok(match interrupt {
-                        Interrupt::Key => PromptEvent::PromptLine(PromptLine::Interrupted),
-                        Interrupt::Terminate => PromptEvent::Interrupt(interrupt),
+                        Interrupt::Key => self.hint_at_end(),
+                        Interrupt::Terminate => self.leave_by(interrupt),
                     });
                 }
                 event = session.next() => {
                     shown.hide();
-                    return Ok(PromptEvent::Event(event));
+                    return self.between_turns(event, session);
                 }
                 touched = shown.touched() => touched.context("failed to read the terminal")?,
             }
         }
-        tokio::select! {
-            said = prompt.line() => Ok(PromptEvent::PromptLine(said?)),
-            interrupt = terminated(interrupts) => Ok(PromptEvent::Interrupt(interrupt)),
-            event = session.next(), if !LinePrompt::edits() => Ok(PromptEvent::Event(event)),
+        let line = tokio::select! {
+            line = prompt.line() => line?,
+            interrupt = terminated(interrupts) => return Ok(self.leave_by(interrupt)),
+            event = session.next(), if !LinePrompt::edits() => {
+                return self.between_turns(event, session);
+            }
+        };
+        match line {
+            PromptLine::Text(text) => self.handle_line(&text, session, interrupts).await,
+            PromptLine::Interrupted => Ok(self.hint_at_end()),
+            PromptLine::End => Ok(NextStep::Leave(exit::OK)),
         }
+    }
+
+    fn hint_at_end(&mut self) -> NextStep {
+        self.conversation.screen.remark("Ctrl-D or /quit leaves");
+        NextStep::Talk
+    }
+
+    fn leave_by(&mut self, interrupt: Interrupt) -> NextStep {
+        self.conversation.screen.disturbed();
+        NextStep::Leave(interrupt.exit_code())
+    }
+
+    fn between_turns(
+        &mut self,
+        event: Option<DisplayEvent>,
+        session: &SessionBackend,
+    ) -> Result<NextStep, CliError> {
+        Ok(match event {
+            None if session.is_closed() => NextStep::Leave(exit::OK),
+            None => NextStep::Talk,
+            Some(event) => match self.conversation.outside(event)? {
+                Some(end) => NextStep::Leave(self.code_of(&end)),
+                None => NextStep::Talk,
+            },
+        })
     }
 
     /// Returns the name of the agent.
     pub(super) fn name_of(&self, session: &SessionBackend) -> String {
-        match &self.chosen {
-            Some(chosen) => chosen.agent.name.clone(),
-            None => session.agent().to_owned(),
-        }
+        let agent = self.agent.as_ref().map(|agent| &*agent.name);
+        agent.unwrap_or(session.agent()).to_owned()
     }
 
-    pub(super) fn greet(&mut self) {
-        if let Some(chosen) = &self.chosen {
-            let name = &chosen.agent.name;
-            let command = chosen.command_line();
-            let about = if *name == command { "" } else { &command };
-            self.conversation.screen.note_agent(name, about);
+    /// Shows the agent with details, by default with its command, and notes.
+    pub(super) fn greet(&mut self, session: &SessionBackend, about: &str, notes: &[&str]) {
+        let name = self.name_of(session);
+        let command = self.agent.as_ref().filter(|_| about.is_empty());
+        let command = command.map_or_else(String::new, command_line);
+        let about = if about.is_empty() && command != name {
+            &*command
+        } else {
+            about
+        };
+        let screen = &mut self.conversation.screen;
+        screen.note_agent(&name, about);
+        screen.remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
+        for note in notes {
+            screen.remark(&format!("  {note}"));
         }
-        self.conversation
-            .screen
-            .remark("  /help lists the commands · Ctrl-C stops a turn · Ctrl-D leaves");
-        self.conversation.screen.space();
+        screen.space();
     }
 
     async fn handle_line(
@@ -226,18 +233,10 @@ impl Talk {
             SlashCommand::Model(None) => self.list_models(),
             SlashCommand::Mode(None) => self.list_modes(),
             SlashCommand::Model(model) => {
-                let update = SessionUpdate {
-                    model,
-                    ..SessionUpdate::default()
-                };
-                return self.change(update, session, interrupts).await;
+                return self.change(model, None, session, interrupts).await;
             }
             SlashCommand::Mode(mode) => {
-                let update = SessionUpdate {
-                    mode,
-                    ..SessionUpdate::default()
-                };
-                return self.change(update, session, interrupts).await;
+                return self.change(None, mode, session, interrupts).await;
             }
             SlashCommand::Usage => {
                 let usage = screen.usage();
@@ -264,7 +263,7 @@ impl Talk {
                 screen.note("↑", paint::ACT, &text);
             }
             Err(error) => {
-                let agent = self.chosen.as_ref().map(|chosen| &chosen.agent);
+                let agent = self.agent.as_ref();
                 let next = agent.and_then(|agent| after_refused_file(agent, path));
                 screen.note(
                     "✗",
@@ -318,8 +317,8 @@ impl Talk {
         session.check_host()?;
         // The end of a refused session may arrive only after the next prompt.
         let mut is_refused = false;
-        if let (Outcome::Ended(end), Some(chosen)) = (&outcome, &self.chosen)
-            && let Some(next) = next_after(end, &chosen.agent, &self.asked)
+        if let (Outcome::Ended(end), Some(agent)) = (&outcome, &self.agent)
+            && let Some(next) = next_after(end, agent, &self.start)
         {
             self.conversation.screen.remark(&next);
             is_refused = end.cause == Cause::Refused;
@@ -347,7 +346,10 @@ impl Talk {
             .as_ref()
             .and_then(|error| error.message.as_deref())
             .unwrap_or_default();
-        match (end.reason, unapplied(&self.asked, why)) {
+        match (
+            end.reason,
+            unapplied(&self.start.options().collect::<Vec<_>>(), why),
+        ) {
             (ClosedReason::Finished, _) => exit::OK,
             (ClosedReason::Refused, Some(next)) => {
                 self.conversation.screen.remark(&next);
@@ -359,11 +361,12 @@ impl Talk {
 
     /// Reports lines of the adapter that are not messages, for its author.
     fn report_noise(&mut self) {
-        let agent = self
-            .chosen
-            .as_ref()
-            .and_then(|chosen| chosen.host.agent(&chosen.agent.id));
-        let Some(agent) = agent else { return };
+        let (Some(host), Some(agent)) = (&self.host, &self.agent) else {
+            return;
+        };
+        let Some(agent) = host.agent(&agent.id) else {
+            return;
+        };
         let noise = agent.counters.noise + agent.counters.bad + agent.counters.unknown_type;
         let more = noise.saturating_sub(self.noise);
         self.noise = noise;

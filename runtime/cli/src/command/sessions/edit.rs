@@ -7,7 +7,7 @@ use trunkline_client::{Client, ClientError, protocol::CopiedContext};
 use trunkline_host::Host;
 use trunkline_journal::Options;
 
-use super::{Reading, id_of};
+use super::{JournalReader, parse_id};
 use crate::{
     error::{CliError, CommandResult},
     exit, journal,
@@ -16,31 +16,31 @@ use crate::{
 
 /// Changes the title of a session or archives it.
 pub(super) async fn edit(
-    read: &Reading,
+    reader: &JournalReader,
     id: &str,
     title: Option<String>,
     archived: Option<bool>,
 ) -> CommandResult {
-    let session = id_of(id)?;
+    let session = parse_id(id)?;
     let shown = json!({ "session_id": id, "title": title, "archived": archived });
     let edited = async |client: Client| client.edit(&session, title, archived).await;
-    with_host(read, id, "changed", edited).await?;
-    if read.is_json {
+    with_host(reader, id, "changed", edited).await?;
+    if reader.is_json {
         return super::super::print_json(&shown);
     }
     Ok(exit::OK)
 }
 
 /// Opens a session as a copy of another one, and prints its id.
-pub(super) async fn fork(read: &Reading, id: &str, at: Option<u64>) -> CommandResult {
-    let source = id_of(id)?;
+pub(super) async fn fork(reader: &JournalReader, id: &str, at: Option<u64>) -> CommandResult {
+    let source = parse_id(id)?;
     let forked = async |client: Client| {
         let (session, _) = client.fork(&source, at).await?;
         let copied = session.attached().and_then(|attached| attached.copied);
         Ok((session.id().clone(), copied))
     };
-    let (copy, copied) = with_host(read, id, "copied", forked).await?;
-    if read.is_json {
+    let (copy, copied) = with_host(reader, id, "copied", forked).await?;
+    if reader.is_json {
         return super::super::print_json(
             &json!({ "session_id": copy, "source": id, "copied": copied }),
         );
@@ -51,8 +51,8 @@ pub(super) async fn fork(read: &Reading, id: &str, at: Option<u64>) -> CommandRe
         match copied {
             Some(CopiedContext::Agent) => "the agent copies its own conversation",
             Some(CopiedContext::Transcript) =>
-                "the agent begins anew, with a transcript of the copied entries",
-            None => "there is no turn to copy, so the agent begins anew",
+                "the agent starts a new conversation, with a transcript of the copied entries",
+            None => "no turn was copied, so the agent starts a new conversation",
         }
     );
     Ok(exit::OK)
@@ -61,23 +61,23 @@ pub(super) async fn fork(read: &Reading, id: &str, at: Option<u64>) -> CommandRe
 /// Makes a call to the host of the journal. If there is none, this process is the host, without
 /// agents.
 async fn with_host<T>(
-    read: &Reading,
+    reader: &JournalReader,
     id: &str,
     done: &str,
     call: impl AsyncFnOnce(Client) -> Result<T, ClientError>,
 ) -> Result<T, CliError> {
-    // A folder that is missing must not be made.
-    tokio::task::block_in_place(|| journal::look(&read.folder))?;
+    // A missing journal must not be created.
+    tokio::task::block_in_place(|| journal::look(&reader.folder))?;
     let own = || {
         let host = Host::builder().build().map_err(CliError::failed)?;
         Ok((host, Options::default()))
     };
-    let called = journal::call(&read.folder, own, call).await?;
+    let called = journal::call(&reader.folder, own, call).await?;
     called.map_err(|error| {
         let why = refusal_text(error);
         CliError::failed(why.context(format!("the session {id:?} was not {done}"))).next(format!(
-            "list the sessions by `trunkline sessions --journal {}`",
-            read.folder.display()
+            "`trunkline sessions --journal {}` lists the sessions",
+            reader.folder.display()
         ))
     })
 }

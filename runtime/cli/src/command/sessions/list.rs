@@ -1,4 +1,4 @@
-//! Which sessions a journal has, and what each does: its host says what runs.
+//! Lists of sessions and of conversations that agents store.
 
 use std::{
     io::Write,
@@ -6,71 +6,68 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde_json::json;
 use trunkline_protocol::{SessionState, SessionsList};
 
-use super::{Reading, id_of, shown};
+use super::{JournalReader, parse_id};
 use crate::{
     command::{print_json, table},
+    completion,
     error::{CliError, CommandResult},
     exit, journal, listing,
     overrides::Overrides,
     session_backend::refusal_text,
     target::Target,
+    terminal::one_line,
 };
 
-/// How many sessions a list has, unless `--limit` says more.
-const LISTED: usize = 50;
+/// Limit of listed sessions, unless `--limit` names another.
+const DEFAULT_LIMIT: usize = 50;
 
-/// Which sessions are listed.
+/// States of a session.
+const STATES: [SessionState; 4] = [
+    SessionState::Running,
+    SessionState::Idle,
+    SessionState::Detached,
+    SessionState::Closed,
+];
+
+/// Filter of the list.
 #[derive(Debug, Default, Args)]
 pub(super) struct Filter {
-    /// Only those of this agent
-    #[arg(long, value_name = "ID")]
+    /// Lists only sessions of this agent
+    #[arg(long, value_name = "ID", add = completion::agents())]
     agent: Option<String>,
 
-    /// Only those with this text in title or id, in small letters or capitals
+    /// Lists only sessions with this text in title or id, ignoring case
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
 
-    /// Only those that do this
-    #[arg(long, value_enum)]
-    state: Option<State>,
+    /// Lists only sessions in this state
+    #[arg(long, value_parser = STATES.map(SessionState::as_str))]
+    state: Option<String>,
 
-    /// Only archived ones, which are not listed otherwise
+    /// Lists archived sessions instead
     #[arg(long)]
     archived: bool,
 
-    /// The conversations that the agent itself keeps, also those that began without trunkline; `trunkline chat --agent
-    /// NAME --native ID` goes on with one
+    /// Lists the conversations that the agent itself stores, even if they were started without trunkline; `trunkline
+    /// chat --agent NAME --native ID` continues one
     #[arg(long, conflicts_with_all = ["text", "state", "after", "archived"])]
     native: bool,
 
-    /// How many are listed, the last active first [default: 50]
+    /// Limit of listed sessions, the last active first [default: 50]
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
 
-    /// The next page: what the page before said to go on with
+    /// Cursor at the end of the previous page
     #[arg(long, value_name = "CURSOR")]
     after: Option<String>,
 }
 
-/// What a session does.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum State {
-    /// A turn runs
-    Running,
-    /// Its agent waits for an input
-    Idle,
-    /// No agent serves it; its next input starts one
-    Detached,
-    /// It can be read, and takes no input
-    Closed,
-}
-
 impl Filter {
-    /// With what `other` says where this says nothing.
+    /// Returns this filter, with the parts of `other` that this one lacks.
     pub(super) fn or(self, other: Self) -> Self {
         Self {
             agent: self.agent.or(other.agent),
@@ -89,7 +86,9 @@ impl From<Filter> for SessionsList {
         Self {
             agent_id: filter.agent,
             text: filter.text,
-            state: filter.state.map(SessionState::from),
+            state: STATES
+                .into_iter()
+                .find(|state| filter.state.as_deref() == Some(state.as_str())),
             archived: filter.archived.then_some(true),
             cursor: filter.after,
             ..listing::all()
@@ -97,31 +96,20 @@ impl From<Filter> for SessionsList {
     }
 }
 
-impl From<State> for SessionState {
-    fn from(state: State) -> Self {
-        match state {
-            State::Running => Self::Running,
-            State::Idle => Self::Idle,
-            State::Detached => Self::Detached,
-            State::Closed => Self::Closed,
-        }
-    }
-}
-
-/// Lists the conversations that an agent itself keeps.
+/// Lists the conversations that an agent itself stores.
 async fn list_native(
-    read: &Reading,
+    reader: &JournalReader,
     target: &Target,
     config: Option<&Path>,
     filter: Filter,
 ) -> CommandResult {
-    let limit = filter.limit.unwrap_or(LISTED);
+    let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
     let own = || {
         let (chosen, _) = target.host_for(config, &Overrides::default())?;
         Ok((chosen.host, chosen.journal))
     };
-    let listed = journal::call(&read.folder, own, async |client| {
+    let listed = journal::call(&reader.folder, own, async |client| {
         client
             .native_sessions(filter.agent, None, Some(limit))
             .await
@@ -131,7 +119,7 @@ async fn list_native(
         CliError::failed(why.context("the agent's conversations were not listed"))
             .next("name another agent by --agent; `trunkline agents` lists them")
     })?;
-    if read.is_json {
+    if reader.is_json {
         return print_json(&json!({ "entries": listed }));
     }
     if listed.is_empty() {
@@ -140,13 +128,13 @@ async fn list_native(
     }
     let headings = ["conversation", "session", "active", "title", "directory"];
     let mut list = table::List::new(headings, &["directory", "active", "session", "title"]);
-    for one in listed {
+    for session in listed {
         list.push([
-            shown(&one.native_session_id),
-            shown(one.session_id.as_deref().unwrap_or("-")),
-            one.updated_at.as_deref().map_or_else(none, ago),
-            shown(one.title.as_deref().unwrap_or("-")),
-            shown(one.cwd.as_deref().unwrap_or("-")),
+            one_line(&session.native_session_id),
+            one_line(session.session_id.as_deref().unwrap_or("-")),
+            session.updated_at.as_deref().map_or_else(none, ago),
+            one_line(session.title.as_deref().unwrap_or("-")),
+            one_line(session.cwd.as_deref().unwrap_or("-")),
         ]);
     }
     list.print()?;
@@ -154,15 +142,19 @@ async fn list_native(
 }
 
 /// Lists sessions, page by page.
-pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) -> CommandResult {
+pub(super) async fn list(
+    reader: &JournalReader,
+    config: Option<&Path>,
+    filter: Filter,
+) -> CommandResult {
     if filter.native {
         let mut target = Target::of_adapter(None);
         target.agent.clone_from(&filter.agent);
-        return list_native(read, &target, config, filter).await;
+        return list_native(reader, &target, config, filter).await;
     }
-    let limit = filter.limit.unwrap_or(LISTED);
-    let (found, next) = listing::list(&read.folder, filter.into(), limit).await?;
-    if read.is_json {
+    let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
+    let (found, next) = listing::list(&reader.folder, filter.into(), limit).await?;
+    if reader.is_json {
         return print_json(&json!({ "sessions": found, "next": next }));
     }
     if found.is_empty() {
@@ -170,7 +162,7 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
         return Ok(exit::OK);
     }
     let mut headings = vec!["session", "agent", "state", "active", "entries", "title"];
-    let has_hosts = found.iter().any(|one| one.host.is_some());
+    let has_hosts = found.iter().any(|session| session.host.is_some());
     if has_hosts {
         headings.insert(1, "host");
     }
@@ -178,17 +170,19 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
         headings,
         &["entries", "host", "agent", "active", "title", "state"],
     );
-    for one in found {
+    for session in found {
         let mut row = vec![
-            shown(&one.session_id),
-            shown(&one.agent_id),
-            doing(one.state, one.open_requests.unwrap_or(0)),
-            one.active.as_deref().map_or_else(none, ago),
-            one.entries.map_or_else(none, |entries| entries.to_string()),
-            shown(one.title.as_deref().unwrap_or("-")),
+            one_line(&session.session_id),
+            one_line(&session.agent_id),
+            state_text(session.state, session.open_requests.unwrap_or(0)),
+            session.active.as_deref().map_or_else(none, ago),
+            session
+                .entries
+                .map_or_else(none, |entries| entries.to_string()),
+            one_line(session.title.as_deref().unwrap_or("-")),
         ];
         if has_hosts {
-            row.insert(1, shown(one.host.as_deref().unwrap_or("-")));
+            row.insert(1, one_line(session.host.as_deref().unwrap_or("-")));
         }
         list.push(row);
     }
@@ -199,38 +193,33 @@ pub(super) async fn list(read: &Reading, config: Option<&Path>, filter: Filter) 
     Ok(exit::OK)
 }
 
-/// Shows one.
-pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
-    let one = read.known(listing::one(&read.folder, &id_of(id)?).await?, id)?;
-    if read.is_json {
-        return print_json(&json!(one));
+/// Shows a session.
+pub(super) async fn show(reader: &JournalReader, id: &str) -> CommandResult {
+    let session = listing::find(&reader.folder, &parse_id(id)?).await?;
+    if reader.is_json {
+        return print_json(&json!(session));
     }
+    let number = |number: Option<u64>| number.map_or_else(none, |number| number.to_string());
+    let active = session.active.map(|at| format!("{at} ({})", ago(&at)));
+    let requests = session.open_requests;
     let mut list = table::plain();
     for (name, value) in [
-        ("session", one.session_id),
-        ("title", shown(one.title.as_deref().unwrap_or("-"))),
-        ("agent", one.agent_id),
-        ("state", one.state.map_or("-", words).to_owned()),
-        ("directory", one.cwd.unwrap_or_else(none)),
-        ("created", one.created.unwrap_or_else(none)),
+        ("session", session.session_id),
+        ("title", one_line(session.title.as_deref().unwrap_or("-"))),
+        ("agent", session.agent_id),
         (
-            "active",
-            one.active
-                .map_or_else(none, |active| format!("{active} ({})", ago(&active))),
+            "state",
+            session.state.map_or("-", describe_state).to_owned(),
         ),
-        (
-            "entries",
-            one.entries.map_or_else(none, |entries| entries.to_string()),
-        ),
+        ("directory", session.cwd.unwrap_or_else(none)),
+        ("created", session.created.unwrap_or_else(none)),
+        ("active", active.unwrap_or_else(none)),
+        ("entries", number(session.entries)),
         (
             "requests",
-            one.open_requests
-                .map_or_else(none, |requests| format!("{requests} without an answer")),
+            requests.map_or_else(none, |it| format!("{it} without an answer")),
         ),
-        (
-            "bytes",
-            one.bytes.map_or_else(none, |bytes| bytes.to_string()),
-        ),
+        ("bytes", number(session.bytes)),
     ] {
         list.add_row([name.to_owned(), value]);
     }
@@ -238,8 +227,8 @@ pub(super) async fn show(read: &Reading, id: &str) -> CommandResult {
     Ok(exit::OK)
 }
 
-/// What a session does, and whether it waits for an answer.
-fn doing(state: Option<SessionState>, requests: u64) -> String {
+/// Returns the state of a session, with a mark if a request waits for an answer.
+fn state_text(state: Option<SessionState>, requests: u64) -> String {
     let state = state.map_or("-", SessionState::as_str);
     if requests > 0 {
         format!("{state}, asks")
@@ -248,7 +237,7 @@ fn doing(state: Option<SessionState>, requests: u64) -> String {
     }
 }
 
-fn words(state: SessionState) -> &'static str {
+fn describe_state(state: SessionState) -> &'static str {
     match state {
         SessionState::Running => "running: a turn has no end yet",
         SessionState::Idle => "idle: its agent waits for an input",
@@ -257,12 +246,12 @@ fn words(state: SessionState) -> &'static str {
     }
 }
 
-/// What stands for a value that is not known.
+/// Returns the text for an unknown value.
 fn none() -> String {
     "-".to_owned()
 }
 
-/// How long ago a time was, in one unit.
+/// Returns the time since a moment, in one unit.
 pub(crate) fn ago(time: &str) -> String {
     let then = humantime::parse_rfc3339(time).ok();
     let past = then

@@ -1,21 +1,17 @@
-//! Sessions of a running host: observed, followed, sent to, stopped.
+//! Sessions at their host: watched, followed, sent to, stopped, removed.
 
 use std::{io::Write, path::Path};
 
 use anyhow::anyhow;
 use serde_json::json;
-use trunkline_client::Client;
-use trunkline_host::protocol::{SessionId, SessionState, Status};
+use trunkline_client::EventBody;
+use trunkline_host::protocol::{AdapterBody, Role, SessionId, SessionState, Status};
 use trunkline_sessions::EntryPrinter;
 
-use super::{Format, Reading, id_of, not_removed};
+use super::{Format, JournalReader, not_removed, parse_id};
 use crate::{
-    command::{
-        chat::Place,
-        cluster,
-        run::{code_of, next_after},
-    },
-    conversation::{Conversation, Outcome},
+    command::cluster,
+    conversation::Conversation,
     daemon::Folder,
     error::{CliError, CommandResult},
     exit,
@@ -24,19 +20,18 @@ use crate::{
     jsonl::EventWriter,
     listing,
     screen::{Detail, Screen},
-    session_backend::{AttachMode, SessionBackend, is_silent},
+    session_backend::{AttachMode, SessionBackend, host_ended, refusal_text, refused},
     terminal::shown,
 };
 
-/// Shows a session while others talk in it, until it ends or Ctrl-C.
-pub(super) async fn observe(read: &Reading, id: &str) -> CommandResult {
-    let session = id_of(id)?;
-    let Some(client) = known_live(read, id).await? else {
-        return read_alone(read, id, 1, Format::Text);
+/// Shows the events of a session until it ends or Ctrl-C.
+pub(super) async fn observe(reader: &JournalReader, id: &str) -> CommandResult {
+    let Some(client) = journal::connect(&reader.folder).await? else {
+        return print_stored(reader, id, 1, Format::Text);
     };
     let mut interrupts = Interrupts::watch()?;
     let mode = AttachMode::Observe { after: 0 };
-    let mut session = SessionBackend::attach(client, &session, mode).await?;
+    let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
     let mut conversation = conversation(false);
     loop {
         let event = tokio::select! {
@@ -58,113 +53,99 @@ pub(super) async fn observe(read: &Reading, id: &str) -> CommandResult {
     }
 }
 
-/// Writes what a session has: as it is on this disk, or in a cluster, where another host may have
-/// more of it, as its host has it.
-pub(super) async fn history(read: &Reading, id: &str, from: u64, format: Format) -> CommandResult {
-    if let Some(daemon) = daemon(read)
-        && !cluster::hosts(&daemon).await?.is_empty()
-    {
-        return follow(read, id, from, format, false).await;
-    }
-    tokio::task::block_in_place(|| read.history(id, from, format))
-}
-
-/// Writes what a session has, then where it `goes_on` what is new, until it ends or Ctrl-C.
-pub(super) async fn follow(
-    read: &Reading,
+/// Prints the entries of a session from a number on, and, if it `follows`, new ones until the
+/// session ends or Ctrl-C. In a cluster, the host of the session may have more entries than the disk.
+pub(super) async fn history(
+    reader: &JournalReader,
     id: &str,
     from: u64,
     format: Format,
-    goes_on: bool,
+    follows: bool,
 ) -> CommandResult {
-    let session = id_of(id)?;
-    let Some(client) = known_live(read, id).await? else {
-        return read_alone(read, id, from, format);
+    let is_of_cluster = match find_daemon(reader) {
+        Some(daemon) if !follows => !cluster::hosts(&daemon).await?.is_empty(),
+        _ => false,
+    };
+    if !follows && !is_of_cluster {
+        return tokio::task::block_in_place(|| reader.print_history(id, from, format));
+    }
+    let Some(client) = journal::connect(&reader.folder).await? else {
+        return print_stored(reader, id, from, format);
     };
     let mut interrupts = Interrupts::watch()?;
-    let mode = AttachMode::Observe {
-        after: from.max(1) - 1,
-    };
-    let mut session = SessionBackend::attach(client, &session, mode).await?;
-    let one = read.known(listing::one(&read.folder, session.id()).await?, id)?;
+    let after = from.max(1) - 1;
+    let mode = AttachMode::Observe { after };
+    let mut session = SessionBackend::attach(client, &parse_id(id)?, mode).await?;
+    let listed = listing::find(&reader.folder, session.id()).await?;
     let mut printer = EntryPrinter::new(format.into());
     let mut out = anstream::stdout();
-    printer.begin(&one, &mut out)?;
-    while session.is_behind() || goes_on && !session.is_closed() {
+    printer.begin(&listed, &mut out)?;
+    let mut code = exit::OK;
+    while session.is_behind() || follows && !session.is_closed() {
         let line = tokio::select! {
             biased;
             interrupt = interrupts.next() => {
-                printer.end(&mut out)?;
-                return Ok(interrupt.exit_code());
+                code = interrupt.exit_code();
+                break;
             }
             line = session.next_line() => line,
         };
-        let Some(line) = line else {
-            if session.is_lost() {
-                printer.end(&mut out)?;
-                return Err(session.lost());
-            }
-            break;
-        };
+        let Some(line) = line else { break };
         printer.entry(line.as_bytes(), &mut out)?;
         out.flush()?;
     }
     printer.end(&mut out)?;
-    Ok(exit::OK)
+    session.check_host()?;
+    Ok(code)
 }
 
-/// The host of a journal, which says itself whether it knows the session: another host of its
-/// cluster may have it. Without one the journal has it.
-async fn known_live(read: &Reading, id: &str) -> Result<Option<Client>, CliError> {
-    let archive = tokio::task::block_in_place(|| journal::look(&read.folder))?;
-    let client = journal::connect(&read.folder).await?;
-    if client.is_none() {
-        tokio::task::block_in_place(|| read.one(&archive, id))?;
-    }
-    Ok(client)
+/// Prints the entries on disk when no host can add new ones.
+fn print_stored(reader: &JournalReader, id: &str, from: u64, format: Format) -> CommandResult {
+    let code = tokio::task::block_in_place(|| reader.print_history(id, from, format))?;
+    anstream::eprintln!("note: no host has the journal, so nothing new comes");
+    Ok(code)
 }
 
-/// Removes sessions by the daemon that has their journal, wherever in its cluster they are. Without
-/// one they are removed from the disk.
-pub(super) async fn remove(read: &Reading, ids: &[String]) -> CommandResult {
-    let Some(daemon) = daemon(read) else {
-        return tokio::task::block_in_place(|| read.remove(ids));
+/// Removes sessions through the daemon that has their journal, from any host of its cluster.
+/// Without a daemon they are removed from the disk.
+pub(super) async fn remove(reader: &JournalReader, ids: &[String]) -> CommandResult {
+    let Some(daemon) = find_daemon(reader) else {
+        return tokio::task::block_in_place(|| reader.remove(ids));
     };
     for (removed, id) in ids.iter().enumerate() {
-        let Some(one) = listing::one(&read.folder, &id_of(id)?).await? else {
-            return Err(not_removed(id, removed));
-        };
-        if one.state == Some(SessionState::Running) {
-            return Err(CliError::usage(anyhow!(
-                "a turn runs in the session {id:?}; {removed} were removed"
-            ))
-            .next(format!("stop it by `trunkline sessions stop {id}`")));
+        let session = listing::find_one(&reader.folder, &parse_id(id)?).await?;
+        let session = session.ok_or_else(|| not_removed(id, removed))?;
+        if session.state == Some(SessionState::Running) {
+            let running = anyhow!("a turn runs in the session {id:?}; {removed} were removed");
+            return Err(
+                CliError::usage(running).next(format!("stop it by `trunkline sessions stop {id}`"))
+            );
         }
         daemon.remove(id).await?;
     }
-    read.told_removed(ids)
+    reader.report_removed(ids)
 }
 
-/// The daemon that has the journal.
-fn daemon(read: &Reading) -> Option<Folder> {
-    Folder::of_journal(&read.folder).filter(|daemon| !daemon.is_down())
+/// Returns the daemon that has the journal.
+fn find_daemon(reader: &JournalReader) -> Option<Folder> {
+    Folder::of_journal(&reader.folder).filter(|daemon| !daemon.is_down())
 }
 
-/// Has another host take over a session whose files no host has. One that is served stays where it is.
+/// Moves a session whose files no running host has to another host. A session that is served stays.
 pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliError> {
     let Some(daemon) = Folder::of_journal(folder) else {
         return Err(CliError::usage(anyhow!(
             "the journal {} is not a daemon's",
             folder.display()
         ))
-        .next("leave out --relocate: only a cluster of daemons has sessions of several hosts"));
+        .next("omit --relocate: only a cluster of daemons has sessions of several hosts"));
     };
     anstream::eprintln!(
         "note: {}",
         match daemon.relocate(id.as_str()).await? {
             Some(host) => {
                 format!(
-                    "the host {} has the session now, and its agent begins anew: context lost",
+                    "the host {} has the session now, and its agent starts a new conversation: context lost",
                     shown(&host)
                 )
             }
@@ -174,87 +155,36 @@ pub(super) async fn relocate(folder: &Path, id: &SessionId) -> Result<(), CliErr
     Ok(())
 }
 
-/// What is there, where nothing new can come.
-fn read_alone(read: &Reading, id: &str, from: u64, format: Format) -> CommandResult {
-    let code = tokio::task::block_in_place(|| read.history(id, from, format))?;
-    anstream::eprintln!("note: no host has the journal, so nothing new comes");
-    Ok(code)
-}
-
-/// Sends an input, and shows its turn to the end where that is waited for.
-pub(super) async fn send(
-    mut place: Place,
-    id: &str,
-    text: &str,
-    waits: bool,
-    is_json: bool,
-    config: Option<&Path>,
-) -> CommandResult {
-    let id = tokio::task::block_in_place(|| place.choose_agent_of(id))?;
-    if !waits {
-        return send_alone(&place.folder, &id, text, is_json).await;
-    }
-    let reached = place.reach(config).await?;
-    let mut interrupts = Interrupts::watch()?;
-    let (holder, chosen) = reached.own.unzip();
-    let turn = async {
-        let mut session = SessionBackend::attach(reached.client, &id, AttachMode::OwnTurns).await?;
-        let mut conversation = conversation(is_json);
-        let no = session.send(text).await?;
-        let outcome = conversation.turn(&mut session, no, &mut interrupts).await?;
-        conversation.screen.pause();
-        Ok(match outcome {
-            Outcome::Ended(end) | Outcome::Closed(Some(end), _) => {
-                let agent = chosen.as_ref().map(|chosen| &chosen.agent);
-                if let Some(next) = agent.and_then(|agent| next_after(&end, agent, &[])) {
-                    conversation.screen.remark(&next);
-                }
-                code_of(&end, || {
-                    chosen
-                        .as_ref()
-                        .is_some_and(|chosen| is_silent(&chosen.host))
-                })
-            }
-            Outcome::Closed(None, _) => {
-                session.check_host()?;
-                exit::FAILED
-            }
-            Outcome::Leave(interrupt) => {
-                session.leave().await;
-                interrupt.exit_code()
-            }
-        })
-    };
-    let done = turn.await;
-    match holder {
-        Some(holder) => holder.end(&mut interrupts).await.and(done),
-        None => done,
-    }
-}
-
-async fn send_alone(folder: &Path, id: &SessionId, text: &str, is_json: bool) -> CommandResult {
-    let Some(client) = journal::connect(folder).await? else {
+/// Sends an input, and returns when it is stored.
+pub(super) async fn submit(reader: &JournalReader, id: &SessionId, text: &str) -> CommandResult {
+    let Some(client) = journal::connect(&reader.folder).await? else {
         return Err(
-            CliError::usage(anyhow!("no host has the journal, so no turn would run")).next(format!(
-                "leave out --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
-                folder.display()
-            )),
+            CliError::usage(anyhow!("no host has the journal, so no turn would run")).next(
+                format!(
+                    "omit --no-wait, or start `trunkline serve --journal {} --listen unix:PATH`",
+                    reader.folder.display()
+                ),
+            ),
         );
     };
-    let mut session = SessionBackend::attach(client, id, AttachMode::OwnTurns).await?;
-    let (message_id, accepted) = session.submit(text).await?;
-    if is_json {
-        writeln!(
-            anstream::stdout(),
-            "{}",
-            json!({ "message_id": message_id, "seq": accepted.seq })
-        )?;
+    let (session, _events) = client
+        .attach_at_end(id.clone(), Role::Control)
+        .await
+        .map_err(|error| refused(id, error))?;
+    let mut turn = session.send(text).await.map_err(CliError::failed)?;
+    let accepted = turn.accepted().await.map_err(|error| {
+        let why = refusal_text(error);
+        CliError::failed(why.context("the input was rejected"))
+    })?;
+    if reader.is_json {
+        let accepted = json!({ "message_id": turn.message_id(), "seq": accepted.seq });
+        writeln!(anstream::stdout(), "{accepted}")?;
     }
-    session.leave().await;
+    client.close().await;
     Ok(exit::OK)
 }
 
-/// Stops the turn that runs in a session.
+/// Stops the running turn of a session.
 pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
     let nothing = || anstream::eprintln!("note: no turn runs in the session {id}");
     tokio::task::block_in_place(|| journal::look(folder))?;
@@ -262,17 +192,32 @@ pub(super) async fn stop(folder: &Path, id: &SessionId) -> CommandResult {
         nothing();
         return Ok(exit::OK);
     };
-    let mut session = SessionBackend::attach(client, id, AttachMode::OwnTurns).await?;
-    match session.stop_running().await? {
-        None => nothing(),
-        Some(Status::Stopped) => {}
-        Some(status) => anstream::eprintln!("note: the turn ended before it was stopped: {status}"),
+    let attached = client.attach_at_end(id.clone(), Role::Control).await;
+    let (session, mut events) = attached.map_err(|error| refused(id, error))?;
+    let running = session.attached().and_then(|it| it.turn_id.clone());
+    let Some(running) = running else {
+        nothing();
+        return Ok(exit::OK);
+    };
+    let lost = |error| refused(id, error);
+    session.stop(running.clone()).await.map_err(lost)?;
+    while let Some(event) = events.next().await.map_err(lost)? {
+        let EventBody::Adapter(AdapterBody::TurnComplete(end)) = &event.body else {
+            continue;
+        };
+        if event.turn_id.as_ref() == Some(&running) {
+            let status = end.status_or_completed();
+            if status != Status::Stopped {
+                anstream::eprintln!("note: the turn ended before it was stopped: {status}");
+            }
+            return Ok(exit::OK);
+        }
     }
-    Ok(exit::OK)
+    Err(host_ended(id))
 }
 
-/// A conversation that shows on stdout and stderr, without a prompt.
-fn conversation(is_json: bool) -> Conversation {
+/// Creates a conversation on stdout and stderr, without a prompt.
+pub(super) fn conversation(is_json: bool) -> Conversation {
     let mut conversation = Conversation::new(Screen::new(Detail::Calm).with_markdown());
     conversation.lines = is_json.then(EventWriter::to_stdout);
     conversation
