@@ -386,11 +386,7 @@ fn save(file: &File, folder: &Path) -> io::Result<PathBuf> {
             name.push(extension);
         }
         let path = folder.join(name);
-        match fs::OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .open(&path)
-        {
+        match fs::File::create_new(&path) {
             Ok(mut copy) => {
                 io::copy(&mut fs::File::open(&file.path)?, &mut copy)?;
                 return Ok(path);

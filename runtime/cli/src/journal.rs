@@ -25,6 +25,7 @@ use crate::{
     error::CliError,
     interrupt::Interrupts,
     matching_daemon::DaemonChoice,
+    overrides::Overrides,
     target::{self, Target},
 };
 
@@ -289,6 +290,23 @@ pub(crate) async fn call<T>(
         holder.end(&mut Interrupts::watch()?).await?;
     }
     Ok(called)
+}
+
+/// Makes a call as [`call`] does; a host in this process has the agents of the target.
+///
+/// # Errors
+/// As for [`call`], or the configuration is invalid.
+pub(crate) async fn call_with_agents<T>(
+    folder: &Path,
+    target: &Target,
+    config: Option<&Path>,
+    made: impl AsyncFnOnce(Client) -> T,
+) -> Result<T, CliError> {
+    let host = || {
+        let (chosen, _) = target.host_for(config, &Overrides::default())?;
+        Ok((chosen.host, chosen.journal))
+    };
+    call(folder, host, made).await
 }
 
 /// Serves a client in this process. The host ends with the client.

@@ -47,18 +47,6 @@ pub(crate) async fn list(
     Source::of_journal(folder).await?.collect(asked, most).await
 }
 
-/// Lists sessions of a host as [`list`] does.
-///
-/// # Errors
-/// The host returns no list.
-pub(crate) async fn list_of_host(
-    client: Client,
-    asked: SessionsList,
-    most: usize,
-) -> Result<Vec<ListedSession>, CliError> {
-    Ok(Source::Host(client).collect(asked, most).await?.0)
-}
-
 /// Lists the conversations that agents store, at most `most` of each agent: of the named agent, or of
 /// all agents that are known to list them. A note on stderr names each agent without a list.
 pub(crate) async fn list_native(

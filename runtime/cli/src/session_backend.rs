@@ -162,18 +162,18 @@ impl SessionBackend {
         id: &SessionId,
         mode: AttachMode,
     ) -> Result<Self, CliError> {
-        let attach = |after, role| SessionAttach {
-            after,
-            role: Some(role),
-            ..SessionAttach::default()
+        let attach = |after, role| {
+            let attach = SessionAttach {
+                after,
+                role: Some(role),
+                ..SessionAttach::default()
+            };
+            client.attach(id.clone(), attach)
         };
-        let name = id.clone();
         let attached = match mode {
-            AttachMode::Control => client.attach(name, attach(0, Role::Control)).await,
-            AttachMode::Observe { after } => {
-                client.attach(name, attach(after, Role::Observe)).await
-            }
-            AttachMode::OwnTurns => client.attach_at_end(name, Role::Control).await,
+            AttachMode::Control => attach(0, Role::Control).await,
+            AttachMode::Observe { after } => attach(after, Role::Observe).await,
+            AttachMode::OwnTurns => client.attach_at_end(id.clone(), Role::Control).await,
         };
         let opened = attached.map_err(|error| refused(id, error))?;
         let agent = opened.0.attached().map(|it| it.agent_id.clone());

@@ -22,7 +22,6 @@ use crate::{
     error::CliError,
     journal, listing,
     open_session::JournalAccess,
-    overrides::Overrides,
     paint,
     terminal::{COLUMNS, Keys, cut, one_line, text_width as width},
 };
@@ -77,14 +76,11 @@ pub(super) async fn pick(
             )),
         );
     }
-    let own = || {
-        let (chosen, _) = access.target.host_for(config, &Overrides::default())?;
-        Ok((chosen.host, chosen.journal))
-    };
     let agent = access.target.agent.as_deref();
-    let choices = journal::call(&access.folder, own, async |client| {
-        list_choices(client, agent).await
-    });
+    let choices =
+        journal::call_with_agents(&access.folder, &access.target, config, async |client| {
+            list_choices(&client, &access.folder, agent).await
+        });
     let choices = choices.await??;
     if choices.is_empty() {
         return Err(CliError::usage(anyhow!(
@@ -123,19 +119,20 @@ pub(super) async fn pick(
 /// Lists the open sessions of the journal and the conversations stored by agents, of one agent if
 /// it is named, the last active first.
 async fn list_choices(
-    client: Client,
+    client: &Client,
+    folder: &Path,
     agent: Option<&str>,
 ) -> Result<Vec<ConversationChoice>, CliError> {
     let asked = SessionsList {
         agent_id: agent.map(str::to_owned),
         ..listing::all()
     };
-    let mut sessions = listing::list_of_host(client.clone(), asked, MAX_SESSIONS).await?;
+    let (mut sessions, _) = listing::list(folder, asked, MAX_SESSIONS).await?;
     sessions.retain(|session| {
         let is_of_run = session.session_id.starts_with(RUN_PREFIX);
         session.state != Some(SessionState::Closed) && !is_of_run
     });
-    let native = listing::list_native(&client, agent, MAX_NATIVE).await;
+    let native = listing::list_native(client, agent, MAX_NATIVE).await;
     Ok(merge(sessions, native))
 }
 

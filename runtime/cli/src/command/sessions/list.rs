@@ -16,7 +16,6 @@ use crate::{
     completion,
     error::{CliError, CommandResult},
     exit, journal, listing,
-    overrides::Overrides,
     session_backend::refusal_text,
     target::Target,
     terminal::one_line,
@@ -105,11 +104,7 @@ async fn list_native(
 ) -> CommandResult {
     let limit = filter.limit.unwrap_or(DEFAULT_LIMIT);
     let limit = u32::try_from(limit).unwrap_or(u32::MAX);
-    let own = || {
-        let (chosen, _) = target.host_for(config, &Overrides::default())?;
-        Ok((chosen.host, chosen.journal))
-    };
-    let listed = journal::call(&reader.folder, own, async |client| {
+    let listed = journal::call_with_agents(&reader.folder, target, config, async |client| {
         client
             .native_sessions(filter.agent, None, Some(limit))
             .await
