@@ -42,7 +42,7 @@ pub(crate) fn agents() -> ArgValueCandidates {
 /// Completes ids of open sessions of the journal that the command line would use.
 pub(crate) fn sessions() -> ArgValueCandidates {
     ArgValueCandidates::new(|| {
-        let (sender, found) = mpsc::channel();
+        let (sender, found) = mpsc::sync_channel(1);
         // The thread ends with the program if it is late.
         thread::spawn(move || sender.send(list_sessions().unwrap_or_default()));
         let sessions = found.recv_timeout(LOOKUP_TIMEOUT).unwrap_or_default();
