@@ -42,8 +42,7 @@ struct Skeleton {
     config: Config,
 }
 
-/// 2. The state of one session: here, its folder; for most agents, also their own id of the
-/// conversation.
+/// 2. The state of one session: its folder, and for most agents the id of their conversation.
 #[derive(Debug, Default)]
 struct Work {
     folder: Option<PathBuf>,

@@ -84,7 +84,7 @@ impl Principal {
     }
 
     /// Returns the bearer of a token; `None` for the user.
-    fn bearer(&self) -> Option<&Bearer> {
+    pub(crate) fn bearer(&self) -> Option<&Bearer> {
         match self {
             Self::User => None,
             Self::Bearer(bearer) => Some(bearer),

@@ -208,6 +208,8 @@ impl Token {
     pub(crate) fn without_secret(&self) -> Self {
         Self {
             parent: None,
+            // A page has all agents of its own host only.
+            is_page: false,
             digest: String::new(),
             ..self.clone()
         }

@@ -288,7 +288,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = TokenFile::in_folder(folder.path());
         let text = file.add(NewToken::with_scope(Scope::Control)).unwrap().1;
-        let bearer = KnownTokens::new(file).find(&text).unwrap();
+        let bearer = KnownTokens::new(file, None).find(&text).unwrap();
         let headers = HeaderMap::from_iter([(
             HeaderName::from_static("idempotency-key"),
             HeaderValue::from_static("k"),

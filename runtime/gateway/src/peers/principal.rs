@@ -43,8 +43,14 @@ mod tests {
             expires: Some(u64::MAX),
             parent: Some("0a1b2c3e".to_owned()),
             digest: "a digest".to_owned(),
+            is_page: true,
         };
         let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token), None);
+        assert!(
+            principal
+                .bearer()
+                .is_some_and(|bearer| !bearer.token.is_page)
+        );
         let bearer = ForwardedPrincipal::from_principal(&principal);
         for who in [ForwardedPrincipal::User, bearer] {
             let sent = serde_json::to_string(&who).unwrap();

@@ -23,7 +23,7 @@ use crate::{
     journal, listing,
     open_session::JournalAccess,
     paint,
-    terminal::{COLUMNS, Keys, cut, one_line, text_width as width},
+    terminal::{COLUMNS, Keys, cut, one_line, text_width},
 };
 
 /// Limit of listed sessions of the journal, the last active first.
@@ -466,7 +466,10 @@ mod tests {
             assert!(text.lines().count() < rows, "{text}");
             // A carriage return takes no column.
             let text = text.replace('\r', "");
-            assert!(text.lines().all(|line| width(line) < columns), "{text}");
+            assert!(
+                text.lines().all(|line| text_width(line) < columns),
+                "{text}"
+            );
         }
     }
 }
