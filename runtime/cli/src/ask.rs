@@ -337,9 +337,8 @@ impl Dialogue {
 
     fn ask(&self, prompt: &str, echo: Echo) -> Option<String> {
         let act = paint::ACT;
-        let _ = write!(stderr(), "    {prompt} {act}›{act:#} ");
-        let _ = stderr().flush();
-        self.terminal.line(echo, &self.cancel)
+        let prompt = format!("    {prompt} {act}›{act:#} ");
+        self.terminal.line(&prompt, echo, &self.cancel)
     }
 
     #[expect(

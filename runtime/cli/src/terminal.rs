@@ -3,7 +3,7 @@
 use std::{
     borrow::Cow,
     fs::File,
-    io::{self, IsTerminal},
+    io::{self, IsTerminal, Write},
     os::fd::{AsFd, OwnedFd},
     sync::{
         Arc,
@@ -107,9 +107,9 @@ impl Terminal {
         text.trim().chars().filter(is_text).collect()
     }
 
-    /// Waits for a line. `None` at the end of input, on an error, or after a cancellation. Blocks
-    /// the thread.
-    pub(crate) fn line(&self, echo: Echo, cancel: &Cancel) -> Option<String> {
+    /// Shows a prompt on stderr and waits for a line. `None` at the end of input, on an error, or
+    /// after a cancellation. Blocks the thread.
+    pub(crate) fn line(&self, prompt: &str, echo: Echo, cancel: &Cancel) -> Option<String> {
         let settings = Settings::of_terminal(&self.input);
         if let Some(settings) = &settings {
             settings.change(|settings| {
@@ -118,6 +118,9 @@ impl Terminal {
                     .set(LocalModes::ECHO, echo == Echo::Shown)
             });
         }
+        // A fast answer is displayed, too: the prompt follows the setting.
+        let mut stderr = anstream::stderr();
+        let _ = write!(stderr, "{prompt}").and_then(|()| stderr.flush());
         let mut line = Vec::new();
         let mut chunk = [0; 1024];
         while line.len() < MAX_LINE_BYTES && line.last() != Some(&b'\n') {

@@ -209,7 +209,11 @@ fn read_limited(source: impl Read) -> io::Result<String> {
 /// replaced with `force`.
 fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let store = if force { write_private } else { create_private };
-    store(path, text.as_bytes()).map_err(|error| match error.kind() {
+    // A mistyped folder is not created.
+    let folder = path.parent().filter(|folder| *folder != Path::new(""));
+    let is_there = folder.map_or(Ok(()), |folder| folder.metadata().map(|_| ()));
+    let stored = is_there.and_then(|()| store(path, text.as_bytes()));
+    stored.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             CliError::usage(anyhow!("{} exists already", path.display()))
                 .next("use another file, or replace it by --force")
