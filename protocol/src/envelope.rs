@@ -169,5 +169,7 @@ pub(crate) mod direction {
         fn fields(kind: Self::Kind) -> &'static [&'static str];
         fn from_head(kind: Self::Kind, head: &mut Head<'_>) -> Option<Self>;
         fn read(kind: Self::Kind, fields: &Fields<'_>) -> Result<Self, Fault>;
+        #[cfg(feature = "schema")]
+        fn schema(kind: Self::Kind, generator: &mut schemars::SchemaGenerator) -> schemars::Schema;
     }
 }

@@ -116,6 +116,12 @@ macro_rules! direction {
                 kind.is_of_pipe()
             }
 
+            #[cfg(feature = "schema")]
+            fn schema(kind: $Kind, generator: &mut schemars::SchemaGenerator) -> schemars::Schema {
+                use schemars::JsonSchema;
+                match kind { $( $Kind::$Variant => <$Type>::json_schema(generator) ),* }
+            }
+
             fn from_head(kind: $Kind, head: &mut Head<'_>) -> Option<Self> {
                 Self::plain(kind, head)
             }

@@ -14,7 +14,7 @@ use anstream::{AutoStream, ColorChoice};
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use serde_json::{Map, Value};
-use tracing::{Event, Subscriber, field, level_filters::LevelFilter};
+use tracing::{Event, Metadata, Subscriber, field, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer,
     filter::Targets,
@@ -104,10 +104,10 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
         .with_writer(sink)
         .with_ansi(colours);
     let lines = match (logs.log_format, is_file) {
-        (Form::Json, _) => lines.event_format(JsonLine).boxed(),
+        (Form::Json, _) => lines.event_format(Line(write_json)).boxed(),
         (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
         (Form::Text, false) if reader == Reader::Person && logs.verbose == 0 => {
-            lines.event_format(NoteLine).boxed()
+            lines.event_format(Line(write_note)).boxed()
         }
         (Form::Text, false) => lines.compact().without_time().boxed(),
     };
@@ -183,10 +183,10 @@ fn now() -> humantime::Rfc3339Timestamp {
     humantime::format_rfc3339_millis(SystemTime::now())
 }
 
-/// Format of an event as a note for a user, without level and target.
-struct NoteLine;
+/// Format of an event by a function.
+struct Line(fn(&mut Writer<'_>, &Metadata<'_>, Map<String, Value>) -> fmt::Result);
 
-impl<S, N> FormatEvent<S, N> for NoteLine
+impl<S, N> FormatEvent<S, N> for Line
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
@@ -199,53 +199,45 @@ where
     ) -> fmt::Result {
         let mut fields = Fields::default();
         event.record(&mut fields);
-        let text = |value: Value| {
-            value
-                .as_str()
-                .map_or_else(|| value.to_string(), str::to_owned)
-        };
-        let message = fields
-            .0
-            .shift_remove("message")
-            .map(text)
-            .unwrap_or_default();
-        let others = fields.0.into_iter();
-        let others: String = others
-            .map(|(name, value)| format!("; {name}: {}", text(value)))
-            .collect();
-        writeln!(line, " note: {message}{others}")
+        (self.0)(&mut line, event.metadata(), fields.0)
     }
 }
 
-/// Format of an event as a JSON object.
-struct JsonLine;
+/// Writes an event as a note for a user, without level and target.
+fn write_note(
+    line: &mut Writer<'_>,
+    _: &Metadata<'_>,
+    mut fields: Map<String, Value>,
+) -> fmt::Result {
+    let text = |value: Value| {
+        value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned)
+    };
+    let message = fields.shift_remove("message").map(text).unwrap_or_default();
+    let others: String = fields
+        .into_iter()
+        .map(|(name, value)| format!("; {name}: {}", text(value)))
+        .collect();
+    writeln!(line, " note: {message}{others}")
+}
 
-impl<S, N> FormatEvent<S, N> for JsonLine
-where
-    S: Subscriber + for<'a> LookupSpan<'a>,
-    N: for<'a> FormatFields<'a> + 'static,
-{
-    fn format_event(
-        &self,
-        _: &FmtContext<'_, S, N>,
-        mut line: Writer<'_>,
-        event: &Event<'_>,
-    ) -> fmt::Result {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        let about = event.metadata();
-        let head = [
-            ("time", now().to_string()),
-            ("level", about.level().to_string()),
-            ("target", about.target().to_owned()),
-        ];
-        // The event's own fields come last, so that none replaces these.
-        let mut object: Map<_, _> = fields.0;
-        for (name, value) in head.into_iter().rev() {
-            object.shift_insert(0, name.to_owned(), value.into());
-        }
-        writeln!(line, "{}", Value::Object(object))
+/// Writes an event as a JSON object.
+fn write_json(
+    line: &mut Writer<'_>,
+    about: &Metadata<'_>,
+    mut fields: Map<String, Value>,
+) -> fmt::Result {
+    let head = [
+        ("time", now().to_string()),
+        ("level", about.level().to_string()),
+        ("target", about.target().to_owned()),
+    ];
+    // The event's own fields come last, so that none replaces these.
+    for (name, value) in head.into_iter().rev() {
+        fields.shift_insert(0, name.to_owned(), value.into());
     }
+    writeln!(line, "{}", Value::Object(fields))
 }
 
 #[derive(Default)]

@@ -55,7 +55,7 @@ use crate::agent::options::Options;
 use crate::agent::read::{self, list, text};
 use crate::agent::rpc::{Pool, Stay};
 use crate::agent::settings::Common;
-use crate::agent::started::started;
+use crate::agent::started;
 use crate::agent::{describe, diagnose, model, resume, version};
 
 pub(crate) use self::agent::{AcpAgent, Transport, variable};

@@ -37,7 +37,6 @@ pub(crate) mod rpc;
 pub(crate) mod secrets;
 pub(crate) mod settings;
 pub(crate) mod skills;
-pub(crate) mod started;
 pub(crate) mod system_prompt;
 pub(crate) mod tokens;
 pub(crate) mod turn;
@@ -46,9 +45,20 @@ pub(crate) mod version;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use trunkline_sdk::{Category, Error};
+
 pub(crate) use trunkline_sdk::protocol::tool_loop;
 
 /// Locks a mutex, also after a panic of its last holder.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Returns the conversation of a session.
+///
+/// # Errors
+/// Before the session's start, which the host does not do.
+pub(crate) fn started<C>(conversation: &mut Option<C>) -> Result<&mut C, Error> {
+    let error = || Error::new(Category::Protocol, "the session was not started");
+    conversation.as_mut().ok_or_else(error)
 }

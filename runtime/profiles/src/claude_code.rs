@@ -45,7 +45,7 @@ pub(crate) use self::config::ClaudeCode as Settings;
 use self::conversation::Conversation;
 use crate::acp::variable;
 use crate::agent::options::Options;
-use crate::agent::started::started;
+use crate::agent::started;
 use crate::agent::{credentials, describe};
 
 /// Time for a turn to end after a stop: for an interrupt, and a kill after it.

@@ -20,7 +20,7 @@ use self::mcp_extension::McpExtension;
 use crate::agent::failure;
 use crate::agent::options::Options;
 use crate::agent::settings::settings;
-use crate::agent::started::started;
+use crate::agent::started;
 use crate::agent::{credentials, describe, diagnose, mcp, model, native_id, resume};
 use crate::agents::{self, McpVariables};
 

@@ -11,7 +11,6 @@ mod inputs;
 mod operate;
 mod pipe;
 mod requests;
-mod rules;
 mod search;
 mod sessions;
 mod socket;
@@ -278,14 +277,14 @@ fn authenticated_routes() -> Routes {
         /// Lists the lasting rules, the oldest first.
         ///
         /// - 200: Rules of the agents that the token may use.
-        GET "/v1/rules" listRules(Control) => rules::list;
+        GET "/v1/rules" listRules(Control) => requests::list_rules;
 
         /// Removes a lasting rule.
         ///
         /// Also needs `may_approve`. The rule approves no later request.
         ///
         /// - problems: 403, 404, 500, 503
-        DELETE "/v1/rules/{id}" removeRule(Observe) => rules::remove;
+        DELETE "/v1/rules/{id}" removeRule(Observe) => requests::remove_rule;
 
         /// Makes a host of the cluster hand its sessions to others.
         ///

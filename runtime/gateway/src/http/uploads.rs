@@ -20,7 +20,7 @@ use tempfile::NamedTempFile;
 use tokio::time::{Instant, MissedTickBehavior};
 use trunkline_protocol::SessionId;
 
-use crate::auth::token::hex;
+use crate::auth::token::{hex, write_private_file};
 
 /// The largest upload, in bytes.
 pub(crate) const MAX_UPLOAD: u64 = 64 * 1024 * 1024;
@@ -257,7 +257,7 @@ impl Uploads {
             expires: Instant::now() + LIFETIME,
         };
         match label {
-            Some(label) => write_private(&path.with_extension(LABEL), label)?,
+            Some(label) => write_private_file(&path.with_extension(LABEL), label.as_bytes())?,
             None => remove_if_there(&path.with_extension(LABEL))?,
         }
         file.persist(path).map_err(io::Error::from)?;
@@ -452,15 +452,6 @@ fn create_private_dir(path: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o700)
         .create(path)
-}
-
-/// Writes a file that only this user can read, or replaces it.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let file = NamedTempFile::new_in(folder)?;
-    fs::write(file.path(), text)?;
-    file.persist(path)?;
-    Ok(())
 }
 
 fn remove_if_there(path: &Path) -> io::Result<()> {

@@ -5,9 +5,8 @@ mod config;
 mod copilot;
 mod expand;
 mod parse;
-mod secret;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 pub(crate) use self::codex::{codex_config, codex_overrides, quote_toml};
 pub(crate) use self::config::{
@@ -15,7 +14,6 @@ pub(crate) use self::config::{
 };
 pub(crate) use self::copilot::copilot_config;
 pub(crate) use self::parse::{parse, parse_values};
-pub(crate) use self::secret::Secret;
 
 /// A server that an agent may use.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,3 +54,24 @@ pub(crate) enum Transport {
 
 #[cfg(test)]
 mod tests;
+
+/// A text that `Debug` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns the text, for the place that needs it.
+    pub(crate) fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[REDACTED]")
+    }
+}

@@ -1,8 +1,9 @@
-//! Messages to a session besides inputs: stops, answers to requests, changes of settings.
+//! Messages to a session besides inputs: stops, answers to requests, changes of settings. Also the
+//! lasting rules that answers save.
 
 use std::time::Duration;
 
-use axum::Json as Body;
+use axum::{Json as Body, response::NoContent};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::time::timeout;
@@ -281,4 +282,34 @@ pub(super) fn settings_update(
         checked.map_err(Problem::forbidden)?;
     }
     Ok(*update)
+}
+
+answers! {
+    /// Lasting rules, the oldest first.
+    pub(super) struct RuleList {
+        rules: Vec<StoredRule>,
+    }
+}
+
+pub(super) async fn list_rules(
+    RequestContext { shared, principal }: RequestContext,
+) -> Body<RuleList> {
+    let mut rules = shared.rules.list().await;
+    rules.retain(|rule| principal.may_have(&rule.agent));
+    Body(RuleList { rules })
+}
+
+pub(super) async fn remove_rule(
+    RequestContext { shared, principal }: RequestContext,
+    LastParameter(id): LastParameter,
+) -> Answer<NoContent> {
+    if !principal.may_approve() {
+        return Err(Problem::forbidden(no_approval(&principal)));
+    }
+    // A task, since a client that leaves must not interrupt it.
+    spawned(async move {
+        let may_have = |agent: &str| principal.may_have(agent);
+        shared.rules.remove(&id, may_have).await.map(|()| NoContent)
+    })
+    .await
 }
