@@ -8,6 +8,7 @@ use std::{
 use trunkline_testing::has_program;
 
 const SUITE: &str = env!("CARGO_BIN_EXE_trunkline-conformance");
+const SDK: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
 
 fn suite(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(SUITE)
@@ -17,15 +18,36 @@ fn suite(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the suite runs")
 }
 
+/// Writes a skeleton. Returns what is said of the next steps.
+#[track_caller]
+fn write_skeleton(folder: &Path, arguments: &[&str]) -> String {
+    let written = suite(folder, &[&["init"], arguments].concat());
+    assert!(written.status.success(), "{written:?}");
+    String::from_utf8_lossy(&written.stdout).into_owned()
+}
+
+/// Runs the smoke set with a skeleton, which passes. Returns the report.
+#[track_caller]
+fn pass_smoke(folder: &Path, more: &[&str]) -> String {
+    let smoke = ["smoke", "--config", "conform.toml", "--seed", "1"];
+    let ran = suite(folder, &[&smoke, more].concat());
+    let text = String::from_utf8_lossy(&ran.stdout).into_owned();
+    assert_eq!(
+        ran.status.code(),
+        Some(0),
+        "{text}{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
+    text
+}
+
 /// Writes a skeleton and runs the smoke set with it, which builds it.
 fn check(side: &str, language: &str, tool: &str) {
     if !has_program(tool) {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let written = suite(folder.path(), &["init", side, "--lang", language]);
-    assert!(written.status.success(), "{written:?}");
-    let next = String::from_utf8_lossy(&written.stdout).into_owned();
+    let next = write_skeleton(folder.path(), &[side, "--lang", language]);
     assert_eq!(
         next.contains("builds it first"),
         ["go", "javac"].contains(&tool),
@@ -39,18 +61,8 @@ fn check(side: &str, language: &str, tool: &str) {
     );
     let again = suite(folder.path(), &["init", side, "--lang", language]);
     assert_eq!(again.status.code(), Some(2), "nothing is overwritten");
-    let mut arguments = vec!["smoke", "--config", "conform.toml", "--seed", "1"];
-    if side == "host" {
-        arguments.push("--host");
-    }
-    let ran = suite(folder.path(), &arguments);
-    let text = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(
-        ran.status.code(),
-        Some(0),
-        "{text}{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    let more: &[&str] = if side == "host" { &["--host"] } else { &[] };
+    let text = pass_smoke(folder.path(), more);
     assert!(
         text.lines()
             .last()
@@ -126,8 +138,7 @@ fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
         next.contains("trunkline chat --adapter target/release/my-agent\n"),
         "{next}"
     );
-    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
-    let written = init(&["--force", "--sdk", sdk]);
+    let written = init(&["--force", "--sdk", SDK]);
     assert!(written.status.success(), "{written:?}");
     let read = |file: &str| {
         std::fs::read_to_string(folder.path().join("my-agent").join(file)).expect("it is there")
@@ -146,8 +157,7 @@ fn a_skeleton_in_rust_is_named_by_its_folder_and_finds_the_sdk() {
 #[test]
 fn the_typescript_skeleton_has_every_file_that_it_compiles() {
     let folder = tempfile::tempdir().expect("a folder");
-    let written = suite(folder.path(), &["init", "adapter", "--lang", "typescript"]);
-    assert!(written.status.success(), "{written:?}");
+    write_skeleton(folder.path(), &["adapter", "--lang", "typescript"]);
     let compiled =
         std::fs::read_to_string(folder.path().join("tsconfig.json")).expect("it is there");
     let compiled: serde_json::Value = serde_json::from_str(&compiled).expect("JSON");
@@ -164,13 +174,8 @@ fn the_typescript_skeleton_has_every_file_that_it_compiles() {
 fn the_skeletons_of_node_on_the_package_name_its_folder() {
     for language in ["typescript", "node"] {
         let folder = tempfile::tempdir().expect("a folder");
-        let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
-        let written = suite(
-            folder.path(),
-            &["init", "adapter", "--lang", language, "--sdk", sdk],
-        );
-        assert!(written.status.success(), "{written:?}");
-        let next = String::from_utf8_lossy(&written.stdout).into_owned();
+        let arguments = ["adapter", "--lang", language, "--sdk", SDK];
+        let next = write_skeleton(folder.path(), &arguments);
         assert!(
             next.contains("first\n") && next.contains("  npm test\n"),
             "{next}"
@@ -202,13 +207,8 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder");
-    let sdk = concat!(env!("CARGO_MANIFEST_DIR"), "/../adapters-sdk");
-    let written = suite(
-        folder.path(),
-        &["init", "adapter", "--lang", "python", "--sdk", sdk],
-    );
-    assert!(written.status.success(), "{written:?}");
-    let next = String::from_utf8_lossy(&written.stdout).into_owned();
+    let arguments = ["adapter", "--lang", "python", "--sdk", SDK];
+    let next = write_skeleton(folder.path(), &arguments);
     assert!(
         next.contains("pip builds it first") && next.contains(".venv/bin/python -m pytest\n"),
         "{next}"
@@ -228,24 +228,14 @@ fn the_python_skeleton_on_the_package_passes_and_its_own_tests_do() {
         .collect::<Vec<_>>()
         .join("\n");
     assert_ne!(built, config.trim_end());
-    let source = format!("{sdk}/python/src");
+    let source = format!("{SDK}/python/src");
     let here = format!("[\"python3\", \"adapter.py\"]\nenv = {{ PYTHONPATH = {source:?} }}");
     std::fs::write(
         &path,
         built.replace(r#"[".venv/bin/python", "adapter.py"]"#, &here),
     )
     .expect("written");
-    let ran = suite(
-        folder.path(),
-        &["smoke", "--config", "conform.toml", "--seed", "1"],
-    );
-    let text = String::from_utf8_lossy(&ran.stdout);
-    assert_eq!(
-        ran.status.code(),
-        Some(0),
-        "{text}{}",
-        String::from_utf8_lossy(&ran.stderr)
-    );
+    pass_smoke(folder.path(), &[]);
 
     let calls = "import test_adapter as t; t.test_it_answers(); t.test_it_acts_only_where_it_may()";
     let tested = Command::new("python3")

@@ -205,6 +205,24 @@ impl Stage {
         line["params"]["update"].clone()
     }
 
+    /// Initializes the editor with these capabilities. Returns the answer.
+    async fn initializes(&mut self, capabilities: Value) -> Value {
+        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
+        let id = self.asks("initialize", params).await;
+        let told: Value = self.answer(id).await;
+        let read: InitializeResponse = serde_json::from_value(told.clone()).unwrap();
+        drop(read);
+        told
+    }
+
+    /// An open session of an editor with these capabilities.
+    async fn with_capabilities(capabilities: Value) -> (Self, String) {
+        let mut stage = Self::new().await;
+        stage.initializes(capabilities).await;
+        let session = stage.opens_session().await;
+        (stage, session)
+    }
+
     async fn initialized() -> Self {
         let mut stage = Self::new().await;
         let id = stage
@@ -258,6 +276,58 @@ impl Stage {
         assert_eq!(list.get("extensions"), None, "{list}");
         let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
             "error": "agent \"a\" does not list its conversations"});
+        self.entry("", 0, result).await;
+    }
+
+    /// Begins a session. Returns the request, and the session's id.
+    async fn asks_session(&mut self) -> (u64, String) {
+        let params = json!({"cwd": "/srv", "mcpServers": []});
+        let id = self.asks("session/new", params).await;
+        let start = self.relay.hears().await;
+        (id, start["session_id"].as_str().unwrap().to_owned())
+    }
+
+    async fn asks_mode(&mut self, session: &str, mode: &str) -> u64 {
+        let params = json!({"sessionId": session, "modeId": mode});
+        self.asks("session/set_mode", params).await
+    }
+
+    /// Sends a `session.info` with these members.
+    async fn informs(&mut self, session: &str, seq: u64, mut members: Value) {
+        members["type"] = json!("session.info");
+        self.entry(session, seq, members).await;
+    }
+
+    async fn hears_attach(&mut self, after: u64) {
+        let attach = self.relay.hears().await;
+        assert_eq!(
+            (&attach["type"], &attach["after"]),
+            (&json!("session.attach"), &json!(after)),
+            "{attach}"
+        );
+    }
+
+    /// Allows what a request of the client's asks for.
+    async fn allows(&mut self, request: &Value) {
+        let outcome = json!({"outcome": "selected", "optionId": "allow"});
+        let answer = json!({"jsonrpc": "2.0", "id": request, "result": {"outcome": outcome}});
+        self.client.says(answer).await;
+    }
+
+    async fn hears_decision(&mut self, request: &str, approved: bool) {
+        let said = self.relay.hears().await;
+        assert_eq!(
+            (&said["request_id"], &said["approved"]),
+            (&json!(request), &json!(approved)),
+            "{said}"
+        );
+    }
+
+    /// Answers a request for sessions with these.
+    async fn lists(&mut self, sessions: Value) {
+        let list = self.relay.hears().await;
+        let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
+            "sessions": sessions});
         self.entry("", 0, result).await;
     }
 
@@ -407,20 +477,12 @@ async fn each_status_of_a_tool_is_sent() {
 #[tokio::test(start_paused = true)]
 async fn a_compaction_is_sent_where_the_editor_knows_it() {
     for knows in [true, false] {
-        let mut stage = Stage::new().await;
         let capabilities = if knows {
             json!({"session": {"compaction": {}}})
         } else {
             json!({"session": {}})
         };
-        let id = stage
-            .asks(
-                "initialize",
-                json!({"protocolVersion": 1, "clientCapabilities": capabilities}),
-            )
-            .await;
-        let _: InitializeResponse = stage.answer(id).await;
-        let session = stage.opens_session().await;
+        let (mut stage, session) = Stage::with_capabilities(capabilities).await;
         for (seq, message) in [
             json!({"type": "compaction", "trigger": "auto", "id": "k", "summary": "All."}),
             json!({"type": "compaction"}),
@@ -446,12 +508,8 @@ async fn a_compaction_is_sent_where_the_editor_knows_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_that_ends_nothing_is_a_notice() {
-    let mut stage = Stage::new().await;
     let capabilities = json!({"session": {"notices": {}}});
-    let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
-    let id = stage.asks("initialize", params).await;
-    let _: InitializeResponse = stage.answer(id).await;
-    let session = stage.opens_session().await;
+    let (mut stage, session) = Stage::with_capabilities(capabilities).await;
     for (seq, (fatal, severity)) in (3..).zip([(false, "warning"), (true, "error")]) {
         let error = json!({"type": "error", "message": "why", "fatal": fatal});
         stage.entry(&session, seq, error).await;
@@ -467,34 +525,17 @@ async fn a_permission_that_is_lost_or_cancelled_is_denied() {
     let (mut stage, session) = Stage::with_session().await;
     stage.prompts(&session, "go").await;
     let id = stage.asks_permission(&session, 3, "r-1").await;
-    let outcome = json!({"outcome": "selected", "optionId": "allow"});
-    stage
-        .client
-        .says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
-        .await;
-    let said = stage.relay.hears().await;
-    assert_eq!(
-        (&said["request_id"], &said["approved"]),
-        (&json!("r-1"), &json!(true)),
-        "{said}"
-    );
+    stage.allows(&id).await;
+    stage.hears_decision("r-1", true).await;
     // The same answer again decides nothing more.
-    stage
-        .client
-        .says(json!({"jsonrpc": "2.0", "id": id, "result": {"outcome": outcome}}))
-        .await;
+    stage.allows(&id).await;
 
     let id = stage.asks_permission(&session, 4, "r-2").await;
     stage
         .client
         .says(json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32800, "message": "no"}}))
         .await;
-    let said = stage.relay.hears().await;
-    assert_eq!(
-        (&said["request_id"], &said["approved"]),
-        (&json!("r-2"), &json!(false)),
-        "{said}"
-    );
+    stage.hears_decision("r-2", false).await;
 
     stage.asks_permission(&session, 5, "r-3").await;
     stage
@@ -504,12 +545,7 @@ async fn a_permission_that_is_lost_or_cancelled_is_denied() {
         )
         .await;
     assert_eq!(stage.relay.hears().await["type"], "stop");
-    let said = stage.relay.hears().await;
-    assert_eq!(
-        (&said["request_id"], &said["approved"]),
-        (&json!("r-3"), &json!(false)),
-        "{said}"
-    );
+    stage.hears_decision("r-3", false).await;
     assert_eq!(stage.client.hears().await["method"], "$/cancel_request");
 
     // Decided elsewhere: the client need not answer.
@@ -536,12 +572,7 @@ async fn a_permission_that_is_lost_or_cancelled_is_denied() {
         .shutdown()
         .await
         .unwrap();
-    let said = stage.relay.hears().await;
-    assert_eq!(
-        (&said["request_id"], &said["approved"]),
-        (&json!("r-5"), &json!(false)),
-        "{said}"
-    );
+    stage.hears_decision("r-5", false).await;
     drop(stage.relay);
     assert_eq!(stage.serving.await.unwrap().unwrap(), Ended::Client);
 }
@@ -556,11 +587,7 @@ async fn a_session_is_loaded_with_its_history_and_resumed_without() {
                 json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []}),
             )
             .await;
-        let attach = stage.relay.hears().await;
-        assert_eq!(
-            (&attach["type"], &attach["after"]),
-            (&json!("session.attach"), &json!(0))
-        );
+        stage.hears_attach(0).await;
         let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 6, "epoch": 1,
             "requests": ["open"]});
         stage.entry("s", 0, attached).await;
@@ -694,10 +721,7 @@ async fn the_files_of_open_prompts_are_bounded() {
 async fn a_session_is_copied_and_edited_by_unstable_methods() {
     for offers_unstable in [false, true] {
         let mut stage = Stage::with_unstable(offers_unstable).await;
-        let id = stage
-            .asks("initialize", json!({"protocolVersion": 1}))
-            .await;
-        let told: Value = stage.answer(id).await;
+        let told = stage.initializes(json!({})).await;
         let offered = &told["agentCapabilities"]["sessionCapabilities"]["fork"];
         assert_eq!(offered.is_object(), offers_unstable);
         let fork = json!({"sessionId": "s", "cwd": "/srv", "mcpServers": []});
@@ -736,7 +760,6 @@ async fn a_session_is_copied_and_edited_by_unstable_methods() {
     }
 }
 
-/// The answer to a prompt has the tokens of its turn only if unstable methods are offered.
 /// The host ends the agent's login, and the editor gets the reason why it does not.
 #[tokio::test(start_paused = true)]
 async fn a_logout_is_passed_on_to_the_host() {
@@ -748,14 +771,12 @@ async fn a_logout_is_passed_on_to_the_host() {
     assert_eq!(stage.error(id).await, (-32603, "nothing to end".to_owned()));
 }
 
+/// The answer to a prompt has the tokens of its turn only if unstable methods are offered.
 #[tokio::test(start_paused = true)]
 async fn the_tokens_of_a_turn_are_unstable() {
     for offers_unstable in [false, true] {
         let mut stage = Stage::with_unstable(offers_unstable).await;
-        let id = stage
-            .asks("initialize", json!({"protocolVersion": 1}))
-            .await;
-        let _: Value = stage.answer(id).await;
+        stage.initializes(json!({})).await;
         let session = stage.opens_session().await;
         for (seq, (usage, expected)) in (3..).zip([
             (
@@ -785,10 +806,7 @@ async fn the_tokens_of_a_turn_are_unstable() {
 async fn the_status_of_a_session_is_unstable() {
     for offers_unstable in [false, true] {
         let mut stage = Stage::with_unstable(offers_unstable).await;
-        let id = stage
-            .asks("initialize", json!({"protocolVersion": 1}))
-            .await;
-        let told: Value = stage.answer(id).await;
+        let told = stage.initializes(json!({})).await;
         let offered = told["agentCapabilities"]["sessionCapabilities"]["status"].is_object();
         assert_eq!(offered, offers_unstable);
         for (state, status) in [
@@ -816,9 +834,7 @@ async fn the_status_of_a_session_is_unstable() {
             let id = stage
                 .asks("session/status", json!({"sessionId": "none"}))
                 .await;
-            let list = stage.relay.hears().await;
-            let result = json!({"type": "sessions.list.result", "request_id": list["request_id"], "sessions": []});
-            stage.entry("", 0, result).await;
+            stage.lists(json!([])).await;
             let line = stage.client.hears().await;
             assert_eq!(
                 (&line["id"], &line["error"]["code"]),
@@ -869,18 +885,12 @@ async fn the_agents_own_conversations_are_listed_and_continued() {
 
     // Conversations are on the first page only.
     let id = stage.asks("session/list", json!({"cursor": "n"})).await;
-    let list = stage.relay.hears().await;
-    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
-        "sessions": []});
-    stage.entry("", 0, result).await;
+    stage.lists(json!([])).await;
     let _: ListSessionsResponse = stage.answer(id).await;
 
     // An agent whose list does not come has none.
     let id = stage.asks("session/list", json!({})).await;
-    let list = stage.relay.hears().await;
-    let result = json!({"type": "sessions.list.result", "request_id": list["request_id"],
-        "sessions": own});
-    stage.entry("", 0, result).await;
+    stage.lists(own).await;
     stage.relay.hears().await;
     let told: ListSessionsResponse = stage.answer(id).await;
     assert_eq!(told.sessions.len(), 1);
@@ -1002,9 +1012,7 @@ async fn an_option_is_set_when_the_agent_says_so() {
     let set = |value: &str| json!({"sessionId": session, "configId": "model", "value": value});
     let id = stage.asks("session/set_config_option", set("b")).await;
     assert_eq!(stage.relay.hears().await["model"], "b");
-    stage
-        .entry(&session, 3, json!({"type": "session.info", "model": "b"}))
-        .await;
+    stage.informs(&session, 3, json!({"model": "b"})).await;
     assert_eq!(
         stage.update().await["sessionUpdate"],
         "config_option_update"
@@ -1012,55 +1020,32 @@ async fn an_option_is_set_when_the_agent_says_so() {
     let told: SetSessionConfigOptionResponse = stage.answer(id).await;
     assert_eq!(json!(told.config_options)[1]["currentValue"], "b");
 
-    let id = stage
-        .asks(
-            "session/set_mode",
-            json!({"sessionId": session, "modeId": "code"}),
-        )
-        .await;
-    assert_eq!(stage.relay.hears().await["mode"], "code");
     let refused =
         json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
-    stage.entry(&session, 0, refused).await;
-    stage
-        .entry(&session, 0, json!({"type": "session.info", "mode": "ask"}))
-        .await;
+    let id = stage.asks_mode(&session, "code").await;
+    assert_eq!(stage.relay.hears().await["mode"], "code");
+    stage.entry(&session, 0, refused.clone()).await;
+    stage.informs(&session, 0, json!({"mode": "ask"})).await;
     assert_eq!(
         stage.error(id).await,
         (-32602, "mode may not be set".to_owned())
     );
 
     // The host refuses for the agent: its own answer has no values.
-    let id = stage
-        .asks(
-            "session/set_mode",
-            json!({"sessionId": session, "modeId": "code"}),
-        )
-        .await;
+    let id = stage.asks_mode(&session, "code").await;
     let same = stage.asks("session/set_config_option", set("b")).await;
     stage.relay.hears().await;
     stage.relay.hears().await;
-    let refused =
-        json!({"type": "error", "category": "permission_denied", "message": "mode may not be set"});
-    stage.entry(&session, 0, refused).await;
-    stage
-        .entry(
-            &session,
-            0,
-            json!({"type": "session.info", "display_id": "of no change"}),
-        )
-        .await;
+    stage.entry(&session, 0, refused.clone()).await;
+    let unchanged = json!({"display_id": "of no change"});
+    stage.informs(&session, 0, unchanged).await;
     assert_eq!(stage.update().await["sessionUpdate"], "session_info_update");
-    stage
-        .entry(&session, 0, json!({"type": "session.info"}))
-        .await;
+    stage.informs(&session, 0, json!({})).await;
     assert_eq!(
         stage.error(id).await,
         (-32602, "mode may not be set".to_owned())
     );
-    stage
-        .entry(&session, 0, json!({"type": "session.info"}))
-        .await;
+    stage.informs(&session, 0, json!({})).await;
     let told: SetSessionConfigOptionResponse = stage.answer(same).await;
     assert_eq!(
         json!(told.config_options)[1]["currentValue"],
@@ -1073,20 +1058,13 @@ async fn an_option_is_set_when_the_agent_says_so() {
     stage.relay.hears().await;
     let error = json!({"type": "error", "message": "the model is broken", "fatal": false});
     stage.entry(&session, 4, error).await;
-    stage
-        .entry(&session, 5, json!({"type": "session.info", "model": "b"}))
-        .await;
+    stage.informs(&session, 5, json!({"model": "b"})).await;
     assert_eq!(
         stage.error(id).await,
         (-32602, "the model is broken".to_owned())
     );
 
-    let id = stage
-        .asks(
-            "session/set_mode",
-            json!({"sessionId": session, "modeId": "none"}),
-        )
-        .await;
+    let id = stage.asks_mode(&session, "none").await;
     assert_eq!(stage.error(id).await.0, -32602);
     let id = stage.asks("session/set_config_option", set("none")).await;
     assert_eq!(stage.error(id).await.0, -32602);
@@ -1124,16 +1102,12 @@ async fn the_effort_of_an_agent_is_an_option() {
 #[tokio::test(start_paused = true)]
 async fn options_of_the_agents_own_are_offered_and_set() {
     for knows in [true, false] {
-        let mut stage = Stage::new().await;
         let capabilities = if knows {
             json!({"session": {"configOptions": {"boolean": {}}}})
         } else {
             json!({})
         };
-        let params = json!({"protocolVersion": 1, "clientCapabilities": capabilities});
-        let id = stage.asks("initialize", params).await;
-        let _: InitializeResponse = stage.answer(id).await;
-        let session = stage.opens_session().await;
+        let (mut stage, session) = Stage::with_capabilities(capabilities).await;
         let speed = |value: &str| {
             json!({"id": "speed", "label": "Speed", "description": "d", "category": "model_config", "kind": "select",
             "value": value, "choices": [{"id": "fast", "label": "Fast", "description": "f"}, {"id": "slow"}]})
@@ -1543,10 +1517,7 @@ async fn a_new_session_is_answered_when_its_modes_and_models_are_known() {
     ];
     for (name, reports, late, [has_modes, has_models]) in agents {
         let mut stage = Stage::initialized().await;
-        let params = json!({"cwd": "/srv", "mcpServers": []});
-        let id = stage.asks("session/new", params).await;
-        let start = stage.relay.hears().await;
-        let session = start["session_id"].as_str().unwrap().to_owned();
+        let (id, session) = stage.asks_session().await;
         stage.makes_ready(&session).await;
         let opened = json!({"type": "host.fact", "fact": "opened"});
         stage.entry(&session, 1, opened).await;
@@ -1607,11 +1578,7 @@ async fn a_session_opens_without_a_word_of_its_agent() {
     let told: NewSessionResponse = stage.answer(id).await;
     assert!(told.modes.is_none() && told.config_options.is_none());
 
-    let id = stage
-        .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
-        .await;
-    let start = stage.relay.hears().await;
-    let session = start["session_id"].as_str().unwrap().to_owned();
+    let (id, session) = stage.asks_session().await;
     let closed = json!({"type": "session.closed", "reason": "unknown_agent", "error": {"message": "no agent x"}});
     stage.entry(&session, 0, closed).await;
     assert_eq!(stage.error(id).await, (-32602, "no agent x".to_owned()));
@@ -1624,12 +1591,7 @@ async fn a_session_that_moves_is_attached_again_and_what_it_did_not_take_is_said
     let moved = json!({"type": "session.refused", "reason": "unavailable", "message": "another host has it"});
     for _ in 0..3 {
         stage.entry(&session, 0, moved.clone()).await;
-        let attach = stage.relay.hears().await;
-        assert_eq!(
-            (&attach["type"], &attach["after"]),
-            (&json!("session.attach"), &json!(2)),
-            "{attach}"
-        );
+        stage.hears_attach(2).await;
     }
     let attached = json!({"type": "session.attached", "agent_id": "x", "first_seq": 1, "last_seq": 3, "epoch": 2});
     stage.entry(&session, 0, attached).await;
@@ -1703,11 +1665,7 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     let result = json!({"type": "input.result", "message_id": input["message_id"], "turn_id": turn, "seq": 4});
     stage.entry(&session, 0, result).await;
     assert_eq!(stage.relay.hears().await["type"], "session.detach");
-    let attach = stage.relay.hears().await;
-    assert_eq!(
-        (&attach["type"], &attach["after"]),
-        (&json!("session.attach"), &json!(0))
-    );
+    stage.hears_attach(0).await;
     let attached = json!({"type": "session.attached", "agent_id": "a", "first_seq": 1, "last_seq": 4, "epoch": 1,
         "turn_id": turn, "requests": ["r"]});
     stage.entry(&session, 0, attached).await;
@@ -1726,11 +1684,7 @@ async fn a_session_that_is_open_is_loaded_again_with_its_prompts() {
     assert_eq!(stage.update().await["content"]["text"], "x");
     let _: LoadSessionResponse = stage.answer(id).await;
     // The question of before is still open: its answer counts.
-    let outcome = json!({"outcome": "selected", "optionId": "allow"});
-    stage
-        .client
-        .says(json!({"jsonrpc": "2.0", "id": question, "result": {"outcome": outcome}}))
-        .await;
+    stage.allows(&question).await;
     assert_eq!(stage.relay.hears().await["request_id"], "r");
     let end = json!({"type": "turn.complete", "turn_id": turn, "status": "completed"});
     stage.entry(&session, 5, end).await;
@@ -1759,11 +1713,7 @@ async fn an_option_is_changed_before_the_prompt_behind_it() {
 async fn a_session_whose_opening_is_cancelled_is_closed_or_left() {
     let mut stage = Stage::initialized().await;
     let cancel = |id: u64| json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": id}});
-    let id = stage
-        .asks("session/new", json!({"cwd": "/srv", "mcpServers": []}))
-        .await;
-    let start = stage.relay.hears().await;
-    let session = start["session_id"].as_str().unwrap().to_owned();
+    let (id, session) = stage.asks_session().await;
     stage.client.says(cancel(id)).await;
     assert_eq!(stage.error(id).await.0, -32800);
     stage.makes_ready(&session).await;

@@ -47,12 +47,25 @@ mod cli {
 
     use std::{
         ffi::OsStr,
-        io::Write,
+        io::{Read, Write},
         path::PathBuf,
-        process::{Command, Output, Stdio},
+        process::{Child, Command, Output, Stdio},
     };
 
     use tempfile::TempDir;
+
+    /// Begins each adapter in Python of `Home::adapter`: `messages` and `say`, which answers the last message.
+    const PYTHON: &str = r#"
+import json, os, sys
+def say(kind, **members):
+    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
+def messages():
+    global session
+    for line in sys.stdin:
+        message = json.loads(line)
+        session = message["session_id"]
+        yield message["type"], message
+"#;
 
     /// A folder to be at home in, and the program in it, without any other configuration.
     pub(crate) struct Home {
@@ -78,6 +91,17 @@ mod cli {
             let path = self.folder.path().join(name);
             std::fs::write(&path, contents).unwrap();
             path
+        }
+
+        /// Writes an adapter in Python, which reads `messages`, and gives its path.
+        pub(crate) fn adapter_file(&self, name: &str, text: &str) -> PathBuf {
+            self.file(name, &format!("{PYTHON}{text}"))
+        }
+
+        /// Writes an adapter in Python, which reads `messages`, and gives its command line.
+        pub(crate) fn adapter(&self, text: &str) -> String {
+            let path = self.adapter_file("adapter.py", text);
+            shell_words::join(["python3", path.to_str().unwrap()])
         }
 
         pub(crate) fn path(&self) -> &std::path::Path {
@@ -113,18 +137,7 @@ mod cli {
             arguments: impl IntoIterator<Item = S>,
             input: &str,
         ) -> Ran {
-            let mut child = self
-                .command(arguments)
-                .stdin(Stdio::piped())
-                .spawn()
-                .unwrap();
-            child
-                .stdin
-                .take()
-                .unwrap()
-                .write_all(input.as_bytes())
-                .unwrap();
-            Ran::of(child.wait_with_output().unwrap())
+            Ran::with_stdin(&mut self.command(arguments), input)
         }
     }
 
@@ -135,6 +148,15 @@ mod cli {
                 stdout: String::from_utf8(output.stdout).unwrap(),
                 stderr: String::from_utf8(output.stderr).unwrap(),
             }
+        }
+
+        /// Runs a command with an input.
+        pub(crate) fn with_stdin(command: &mut Command, input: &str) -> Self {
+            let mut child = command.stdin(Stdio::piped()).spawn().unwrap();
+            let mut stdin = child.stdin.take().unwrap();
+            stdin.write_all(input.as_bytes()).unwrap();
+            drop(stdin);
+            Self::of(child.wait_with_output().unwrap())
         }
 
         /// Each line of stdout as JSON.
@@ -166,6 +188,14 @@ mod cli {
             );
             self
         }
+    }
+
+    /// Reads all that a program says on stderr.
+    pub(crate) fn stderr_of(child: &mut Child) -> String {
+        let mut said = String::new();
+        let mut stderr = child.stderr.take().unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        said
     }
 
     /// The command line of the Python echo.

@@ -140,18 +140,26 @@ impl Connector {
 
     async fn ended(mut self) -> Outcome {
         drop(self.stop.take());
-        timeout(SOON, self.done)
-            .await
-            .expect("an end in time")
-            .unwrap()
+        await_end(self.done).await
     }
+}
+
+/// Waits for the end of a connector.
+async fn await_end(done: JoinHandle<Outcome>) -> Outcome {
+    timeout(SOON, done).await.expect("an end in time").unwrap()
+}
+
+/// Connects a hub with a host.
+async fn connect_to_hub() -> (Hub, Connector) {
+    let mut hub = Hub::new().await;
+    let connector = Connector::to(&hub.address(), WhenLost::Deny).await;
+    hub.accept().await;
+    (hub, connector)
 }
 
 /// A hub and its connector, in a turn; the session's id at the host, and the turn's.
 async fn in_a_turn() -> (Hub, Connector, Value, Value) {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
+    let (mut hub, mut connector) = connect_to_hub().await;
     hub.say("user.message", message("m-1", "hello")).await;
     let wire = connector.opened().await;
     let turn = connector.line().await["turn_id"].clone();
@@ -211,14 +219,7 @@ async fn a_turn_goes_from_the_hub_to_the_host_and_back() {
     assert_eq!(hub.hears("turn.completed").await["exit_code"], 1);
     assert_eq!(connector.line().await["type"], "session.close");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(
-        timeout(SOON, connector.done)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap(),
-        Ended::Stopped
-    );
+    assert_eq!(await_end(connector.done).await.unwrap(), Ended::Stopped);
 }
 
 /// An agent's id is a key of the whole hub: one that two runtimes register is taken over.
@@ -333,21 +334,12 @@ async fn a_connection_that_breaks_in_a_turn_is_made_anew_and_the_end_comes() {
         .count();
     assert_eq!(outputs, 0, "the hub would show it twice: {words:?}");
     connector.output.shutdown().await.unwrap();
-    assert_eq!(
-        timeout(SOON, connector.done)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap(),
-        Ended::HostEnded
-    );
+    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
 }
 
 #[tokio::test]
 async fn a_new_token_is_kept_and_shown_by_the_next_connection() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
+    let (mut hub, mut connector) = connect_to_hub().await;
     hub.say("runtime.token_refresh", json!({ "token": "r:1:ab" }))
         .await;
     // Behind the next answer it has been taken.
@@ -365,12 +357,7 @@ async fn a_hub_that_refuses_ends_a_connector_that_it_never_took() {
     let mut hub = Hub::new().await;
     let connector = Connector::to(&hub.address(), WhenLost::Deny).await;
     hub.refuse("invalid runtime credentials").await;
-    let error = timeout(SOON, connector.done)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap_err()
-        .to_string();
+    let error = await_end(connector.done).await.unwrap_err().to_string();
     assert_eq!(
         error,
         "the hub refuses the runtime: invalid runtime credentials"
@@ -389,20 +376,14 @@ async fn an_agent_that_the_host_has_not_is_an_error_before_anything_is_dialled()
     )
     .await;
     connector.name_agents().await;
-    let error = timeout(SOON, connector.done)
-        .await
-        .unwrap()
-        .unwrap()
-        .unwrap_err();
+    let error = await_end(connector.done).await.unwrap_err();
     assert!(matches!(error, ConnectError::NoAgent(agent) if agent == "none"));
     assert!(timeout(Duration::ZERO, listener.accept()).await.is_err());
 }
 
 #[tokio::test]
 async fn garbage_costs_itself_and_a_giant_frame_the_connection() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
+    let (mut hub, mut connector) = connect_to_hub().await;
     for text in [
         "garbage",
         "{}",
@@ -438,9 +419,7 @@ async fn garbage_costs_itself_and_a_giant_frame_the_connection() {
 
 #[tokio::test]
 async fn a_flood_of_a_hub_that_reads_nothing_stays_bounded_and_harms_no_one() {
-    let mut hub = Hub::new().await;
-    let mut connector = Connector::to(&hub.address(), WhenLost::Deny).await;
-    hub.accept().await;
+    let (mut hub, mut connector) = connect_to_hub().await;
     for number in 0..20_000 {
         hub.say(
             "stop.request",
@@ -483,14 +462,7 @@ async fn an_agent_that_says_more_than_the_hub_reads_waits_and_nothing_is_lost() 
         assert!(content.starts_with(&format!("{number}:")) && content.len() > 50_000);
     }
     writes.await.unwrap().shutdown().await.unwrap();
-    assert_eq!(
-        timeout(SOON, connector.done)
-            .await
-            .unwrap()
-            .unwrap()
-            .unwrap(),
-        Ended::HostEnded
-    );
+    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
 }
 
 #[tokio::test]
@@ -513,8 +485,7 @@ async fn a_hub_comes_back_while_more_waits_than_is_kept_here() {
         let (kind, payload) = hub.next().await;
         outputs += usize::from(kind == "agent.output" && payload["channel"] == "tool");
     }
-    let done = timeout(SOON, connector.done).await.unwrap().unwrap();
-    assert_eq!(done.unwrap(), Ended::HostEnded);
+    assert_eq!(await_end(connector.done).await.unwrap(), Ended::HostEnded);
 }
 
 #[tokio::test]

@@ -8,13 +8,43 @@ use std::{
     task::{Context, Poll},
 };
 
-use support::{agent, core_agent, named, played, soon};
-use tokio::io::AsyncWriteExt;
+use support::{Peer, agent, core_agent, named, played, soon};
+use tokio::{io::AsyncWriteExt, sync::mpsc};
 use trunkline_host::{
-    Cause, EventDelivery, EventKind, Host, Input, SendError, SessionOptions, TurnScope,
+    Cause, EventDelivery, EventKind, Host, Input, SendError, Session, SessionOptions, Turn,
+    TurnScope,
     config::AgentConfig,
     protocol::{Category, Delivered, FileInput, InputLimits, Sha256, Status, UserInput},
 };
+
+/// Opens the session `s` of an agent that the test plays.
+fn open(agent: AgentConfig, pipe: usize) -> (Host, Session, mpsc::Receiver<Peer>) {
+    let (host, peers) = played(agent, pipe);
+    let session = host.open("a", named("s")).expect("the host has the agent");
+    (host, session, peers)
+}
+
+/// Begins a turn of such a session, for which the agent starts.
+async fn begin(agent: AgentConfig, pipe: usize) -> (Host, Session, Turn, Peer) {
+    let (host, session, mut peers) = open(agent, pipe);
+    let turn = session.send("x").expect("the session is open");
+    let peer = peers.recv().await.expect("the agent starts");
+    (host, session, turn, peer)
+}
+
+/// Reports the session ready, with these extensions.
+async fn agree_on(peer: &mut Peer, extensions: &str) {
+    let members = format!(r#","extensions":{extensions}"#);
+    peer.say("session.ready", "s", &members).await;
+}
+
+/// Reads the events of a session outside its turns, up to and with an output.
+async fn pass_output(session: &Session) {
+    while !matches!(
+        soon(session.next_event()).await.expect("an event").kind,
+        EventKind::Output(_)
+    ) {}
+}
 
 #[tokio::test(start_paused = true)]
 async fn the_published_exchange_is_written_line_by_line() {
@@ -79,8 +109,7 @@ async fn the_published_exchange_is_written_line_by_line() {
 #[tokio::test]
 async fn both_sides_push_sixteen_mebibytes_unread_and_nothing_locks() {
     const LINES: usize = 256;
-    let (host, mut peers) = played(core_agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(core_agent(), 4096);
     let big = "x".repeat(64 * 1024);
     // No one reads these turns yet, and the adapter does not read its input yet.
     let mut turns: Vec<_> = (0..60)
@@ -150,10 +179,7 @@ async fn an_oversize_line_costs_itself_and_its_session_is_told() {
 
 #[tokio::test(start_paused = true)]
 async fn noise_is_counted_and_harms_no_one() {
-    let (host, mut peers) = played(core_agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
-    let turn = session.send("x").unwrap();
-    let mut peer = peers.recv().await.unwrap();
+    let (host, _session, turn, mut peer) = begin(core_agent(), 4096).await;
     for noise in [
         "banner",
         "{",
@@ -208,8 +234,7 @@ async fn an_end_of_stream_ends_every_turn_once_and_a_new_start_serves_the_next()
 
 #[tokio::test(start_paused = true)]
 async fn a_dropped_turn_is_stopped_and_a_detached_one_runs() {
-    let (host, mut peers) = played(core_agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(core_agent(), 4096);
     let turn = session.send("stop me").unwrap();
     let mut peer = peers.recv().await.unwrap();
     peer.read("user.input").await;
@@ -232,8 +257,7 @@ async fn a_dropped_turn_is_stopped_and_a_detached_one_runs() {
 
 #[tokio::test(start_paused = true)]
 async fn output_outside_turns_is_delivered_and_marked() {
-    let (host, mut peers) = played(agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(agent(), 4096);
     let mut peer = peers.recv().await.unwrap();
     peer.say(
         "session.ready",
@@ -270,8 +294,7 @@ async fn output_outside_turns_is_delivered_and_marked() {
 
 #[tokio::test(start_paused = true)]
 async fn more_inputs_than_may_wait_are_refused_as_busy_and_lose_nothing() {
-    let (host, mut peers) = played(core_agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(core_agent(), 4096);
     let mut turns = Vec::new();
     let refused = loop {
         match session.send("x") {
@@ -288,10 +311,7 @@ async fn more_inputs_than_may_wait_are_refused_as_busy_and_lose_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_closes_ends_and_waits_for_the_adapter() {
-    let (host, mut peers) = played(core_agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
-    let turn = session.send("x").unwrap();
-    let mut peer = peers.recv().await.unwrap();
+    let (host, session, turn, mut peer) = begin(core_agent(), 4096).await;
     peer.read("user.input").await;
     let adapter = tokio::spawn(async move {
         peer.read("session.close").await;
@@ -409,17 +429,9 @@ async fn files_have_size_and_digest_where_that_was_agreed_on_and_are_held_to_the
         session.send("x").unwrap().detach();
         let mut peer = peers.recv().await.unwrap();
         peer.read("user.input").await;
-        peer.say(
-            "session.ready",
-            "s",
-            &format!(",\"extensions\":{extensions}"),
-        )
-        .await;
+        agree_on(&mut peer, extensions).await;
         peer.say("output", "s", r#","content":"ready""#).await;
-        while !matches!(
-            soon(session.next_event()).await.unwrap().kind,
-            EventKind::Output(_)
-        ) {}
+        pass_output(&session).await;
         soon(session.deliver_file(&path, None, None)).await.unwrap();
         let file = peer.read("file.input").await;
         let agreed = extensions.contains("large");
@@ -486,19 +498,11 @@ fn by_file(folder: &std::path::Path, name: &str, json: &str) -> serde_json::Valu
 
 #[tokio::test]
 async fn members_that_went_by_file_arrive_whole_in_their_place_and_refused_ones_are_told() {
-    let (host, mut peers) = played(agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
-    let mut turn = session.send("x").unwrap();
-    let mut peer = peers.recv().await.unwrap();
+    let (_host, _session, mut turn, mut peer) = begin(agent(), 4096).await;
     let start = peer.read("session.start").await;
     assert_eq!(start["max_line"], 16 << 20);
     let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
-    peer.say(
-        "session.ready",
-        "s",
-        r#","extensions":["turns","events","options","large"]"#,
-    )
-    .await;
+    agree_on(&mut peer, r#"["turns","events","options","large"]"#).await;
     let long = "y".repeat(3 << 20);
     let json = serde_json::to_string(&long).unwrap();
     peer.say(
@@ -615,12 +619,7 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
             let mut peer = peers.recv().await.unwrap();
             let start = peer.read("session.start").await;
             let folder = std::path::PathBuf::from(start["exchange_dir"].as_str().unwrap());
-            peer.say(
-                "session.ready",
-                "s",
-                r#","extensions":["turns","events","options","large"]"#,
-            )
-            .await;
+            agree_on(&mut peer, r#"["turns","events","options","large"]"#).await;
             peer.read("user.input").await;
             let large = serde_json::json!({ "result": by_file(&folder, "1", "[7]") });
             peer.say(
@@ -630,10 +629,7 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
             )
             .await;
             peer.say("output", "s", r#","content":"after it""#).await;
-            while !matches!(
-                soon(session.next_event()).await.unwrap().kind,
-                EventKind::Output(_)
-            ) {}
+            pass_output(&session).await;
             (session, turn, peer)
         });
         let end = if runtime_ends {
@@ -663,8 +659,7 @@ fn members_in_files_reach_a_reader_in_no_runtime_and_one_whose_runtime_ends() {
 
 #[tokio::test]
 async fn an_input_that_is_too_long_for_the_adapters_lines_goes_by_file_in_its_order() {
-    let (host, mut peers) = played(agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(agent(), 4096);
     let long = "y\n".repeat(1 << 20);
     let turns = [
         session.send("first").unwrap(),
@@ -754,10 +749,7 @@ fn a_runtime_that_ends_first_ends_turns_and_leaves_no_folder() {
 
 #[tokio::test(start_paused = true)]
 async fn what_is_attached_to_an_end_passes_through() {
-    let (host, mut peers) = played(agent(), 4096);
-    let session = host.open("a", named("s")).unwrap();
-    let mut turn = session.send("x").unwrap();
-    let mut peer = peers.recv().await.unwrap();
+    let (_host, _session, mut turn, mut peer) = begin(agent(), 4096).await;
     peer.say(
         "session.ready",
         "s",
@@ -846,15 +838,13 @@ async fn what_is_counted_of_a_session_is_its_own() {
 
 #[tokio::test(start_paused = true)]
 async fn each_turn_that_the_end_of_its_session_ends_has_the_error_of_that_end() {
-    let (host, mut peers) = played(agent(), 1 << 16);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(agent(), 1 << 16);
     let turns = [
         session.send("runs").unwrap(),
         session.send("is queued").unwrap(),
     ];
     let mut peer = peers.recv().await.unwrap();
-    peer.say("session.ready", "s", r#","extensions":["control","turns"]"#)
-        .await;
+    agree_on(&mut peer, r#"["control","turns"]"#).await;
     peer.read("user.input").await;
     peer.say(
         "session.closed",
@@ -930,8 +920,7 @@ async fn each_input_of_an_agent_that_does_not_start_has_the_error_of_the_start()
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_its_host_closes_ends_its_turns_without_an_error() {
-    let (host, mut peers) = played(core_agent(), 1 << 16);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(core_agent(), 1 << 16);
     let turns = [
         session.send("runs").unwrap(),
         session.send("is queued").unwrap(),
@@ -948,8 +937,7 @@ async fn a_session_that_its_host_closes_ends_its_turns_without_an_error() {
 
 #[tokio::test(start_paused = true)]
 async fn inputs_go_ahead_to_an_adapter_that_queues_and_each_turn_has_its_own_events() {
-    let (host, mut peers) = played(agent(), 1 << 16);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(agent(), 1 << 16);
     let mut peer = peers.recv().await.unwrap();
     let ready = r#","extensions":["turns"],"input_modes":["queue"]"#;
     peer.say("session.ready", "s", ready).await;
@@ -985,11 +973,9 @@ async fn inputs_go_ahead_to_an_adapter_that_queues_and_each_turn_has_its_own_eve
 
 #[tokio::test(start_paused = true)]
 async fn an_input_with_limits_is_accepted_and_its_turn_ends_by_them() {
-    let (host, mut peers) = played(agent(), 1 << 16);
-    let session = host.open("a", named("s")).unwrap();
+    let (_host, session, mut peers) = open(agent(), 1 << 16);
     let mut peer = peers.recv().await.unwrap();
-    let ready = r#","extensions":["turns","options","usage"]"#;
-    peer.say("session.ready", "s", ready).await;
+    agree_on(&mut peer, r#"["turns","options","usage"]"#).await;
     let input = UserInput {
         limits: Some(InputLimits {
             max_tokens: Some(9),

@@ -97,17 +97,7 @@ fn command(home: &Home, level: &str, arguments: &[&str]) -> Command {
 }
 
 fn ran(home: &Home, level: &str, arguments: &[&str], input: &str) -> Ran {
-    let mut child = command(home, level, arguments)
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    child
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(input.as_bytes())
-        .unwrap();
-    Ran::of(child.wait_with_output().unwrap())
+    Ran::with_stdin(&mut command(home, level, arguments), input)
 }
 
 /// A text that is not a content holds nothing secret, not even a part of it.

@@ -24,20 +24,15 @@ fn a_command_of_the_agent_reaches_it() {
 #[test]
 fn a_lost_context_is_told() {
     let home = Home::new();
-    let path = home.file(
-        "adapter.py",
+    let adapter = home.adapter(
         r#"
-import json, os, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "user.input":
+for kind, message in messages():
+    if kind == "user.input":
         if message["content"] == "crash": os._exit(7)
-        base = {"session_id": message["session_id"]}
-        print(json.dumps({"type": "output", "content": "hi", **base}))
-        print(json.dumps({"type": "turn.complete", **base}), flush=True)
+        say("output", content="hi")
+        say("turn.complete")
 "#,
     );
-    let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
     let ran = home.run_with_stdin(["chat", "--adapter", &adapter], "one\ncrash\ntwo\n");
     ran.must_end_with(0)
         .must_say("exit status 7")
@@ -55,30 +50,24 @@ fn a_file_that_is_not_there_ends_nothing() {
 
 /// Applies `model` and `mode` in a live session, has a command, and counts sessions.
 const LIVE: &str = r#"
-import json, sys
 options, started = {}, 0
-def say(session, kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         started += 1
         options[session] = {"model": "small", "mode": "ask"}
-        say(session, "session.ready", protocol=1, extensions=["options", "usage"], options_applied=["model"],
+        say("session.ready", protocol=1, extensions=["options", "usage"], options_applied=["model"],
             models=[{"id": "small", "label": "Small one"}, {"id": "large"}], modes=[{"id": "yolo"}],
             commands=[{"name": "review", "description": "Reviews the changes", "hint": "a path"}], **options[session])
     elif kind == "session.update":
         options[session].update({k: message[k] for k in ("model", "mode") if k in message and message[k] != "huge"})
-        say(session, "session.info", **options[session])
+        say("session.info", **options[session])
     elif kind == "user.input":
-        say(session, "output", content=json.dumps([started, options[session]["model"], options[session]["mode"], message["content"]]))
-        say(session, "turn.complete", usage={"input_tokens": 10, "cost_usd": 0.5})
+        say("output", content=json.dumps([started, options[session]["model"], options[session]["mode"], message["content"]]))
+        say("turn.complete", usage={"input_tokens": 10, "cost_usd": 0.5})
 "#;
 
 fn live(home: &Home, input: &str) -> super::Ran {
-    let path = home.file("live.py", LIVE);
-    let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
+    let adapter = home.adapter(LIVE);
     let ran = home.run_with_stdin(["chat", "--adapter", &adapter], input);
     ran.must_end_with(0);
     ran

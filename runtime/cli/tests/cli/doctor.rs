@@ -3,16 +3,14 @@
 use std::{
     collections::BTreeMap,
     fs::{self, Permissions},
-    io::{BufRead, BufReader, Write},
     os::unix::fs::PermissionsExt,
     path::Path,
-    process::Stdio,
 };
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use trunkline_testing::skipped;
 
-use super::{Home, Ran};
+use super::{Home, Ran, journal::Serving};
 
 /// What a report says: agent (or `host`), code, level.
 fn told(report: &Value) -> Vec<(String, String, String)> {
@@ -646,20 +644,9 @@ fn an_agent_that_the_policy_forbids_is_refused_and_the_others_run() {
 #[test]
 fn a_relay_serves_the_agents_that_the_policy_allows() {
     let home = home_with_a_refused_agent();
-    let mut child = home
-        .command(["serve"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-    writeln!(
-        stdin,
-        r#"{{"type":"session.start","session_id":"1","agent_id":"a"}}"#
-    )
-    .unwrap();
-    let refused = next();
+    let mut host = Serving::of(&mut home.command(["serve"]));
+    host.say(&json!({"type": "session.start", "session_id": "1", "agent_id": "a"}));
+    let (refused, _) = host.hear().unwrap();
     assert!(
         refused["content"]
             .as_str()
@@ -667,23 +654,14 @@ fn a_relay_serves_the_agents_that_the_policy_allows() {
             .contains(r#"agent "a" may not run"#),
         "{refused}"
     );
-    writeln!(
-        stdin,
-        r#"{{"type":"session.start","session_id":"2","agent_id":"b"}}"#
-    )
-    .unwrap();
-    writeln!(
-        stdin,
-        r#"{{"type":"user.input","session_id":"2","content":"hello"}}"#
-    )
-    .unwrap();
-    let output = next();
+    host.say(&json!({"type": "session.start", "session_id": "2", "agent_id": "b"}));
+    host.say(&json!({"type": "user.input", "session_id": "2", "content": "hello"}));
+    let (output, _) = host.hear().unwrap();
     assert_eq!(
         (&output["session_id"], &output["content"]),
         (&"2".into(), &"hello".into())
     );
-    drop(stdin);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    host.end();
 
     home.file(
         "policy.json",

@@ -3,7 +3,6 @@
 
 use std::{
     fs,
-    io::Read,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     thread,
@@ -16,6 +15,7 @@ use super::{
     Home,
     disk::{heard_until, is_end_of},
     journal::{Serving, Socket, attach, input, start},
+    stderr_of,
 };
 
 /// What is set aside for the moment when the disk is full, in bytes.
@@ -381,13 +381,7 @@ fn while_the_disk_is_full_each_message_is_answered_and_memory_stays_flat() {
         mut child, input, ..
     } = small.host;
     drop(input);
-    let mut said = String::new();
-    child
-        .stderr
-        .take()
-        .unwrap()
-        .read_to_string(&mut said)
-        .unwrap();
+    let said = stderr_of(&mut child);
     assert_eq!(child.wait().unwrap().code(), Some(0), "{said}");
     for once in [
         "the journal uses its reserve",

@@ -4,14 +4,19 @@ use std::{
     collections::BTreeMap,
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    process::{Child, Command},
+    process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use tungstenite::{
+    WebSocket,
+    client::{self as websocket, IntoClientRequest},
+    handshake::client::Response,
+};
 
-use super::Home;
+use super::{Home, stderr_of};
 
 mod acp;
 mod client;
@@ -33,6 +38,9 @@ mod tree;
 /// How long an answer may take: a test that hangs does not say where.
 const SILENT: Duration = Duration::from_secs(120);
 
+/// Arguments of a daemon on any port, which tells in JSON that it is ready.
+pub(super) const UP: [&str; 6] = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json"];
+
 /// A daemon.
 pub(super) struct Daemon<'a> {
     home: &'a Home,
@@ -42,7 +50,21 @@ pub(super) struct Daemon<'a> {
 
 impl<'a> Daemon<'a> {
     pub(super) fn up(home: &'a Home) -> Self {
-        Self::at(home, "127.0.0.1:0")
+        Self::of(home, &mut home.command(UP))
+    }
+
+    /// Starts one below another program, which runs what its last arguments say.
+    fn below(home: &'a Home, program: &str, arguments: &[&str], own: &Command) -> Self {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(own.get_program());
+        command
+            .args(own.get_args())
+            .current_dir(home.path())
+            .env("HOME", home.path())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        Self::of(home, &mut command)
     }
 
     fn at(home: &'a Home, address: &str) -> Self {
@@ -63,16 +85,8 @@ impl<'a> Daemon<'a> {
         BufReader::new(child.stdout.as_mut().unwrap())
             .read_line(&mut line)
             .unwrap();
-        let told: Value = serde_json::from_str(&line).unwrap_or_else(|_| {
-            let mut said = String::new();
-            child
-                .stderr
-                .take()
-                .unwrap()
-                .read_to_string(&mut said)
-                .unwrap();
-            panic!("{line:?}: {said}")
-        });
+        let told: Value = serde_json::from_str(&line)
+            .unwrap_or_else(|_| panic!("{line:?}: {}", stderr_of(&mut child)));
         assert_eq!(told["pid"], child.id());
         let http = told["http"]
             .as_str()
@@ -93,6 +107,12 @@ impl<'a> Daemon<'a> {
             http: self.http.clone(),
             token: Some(token),
         }
+    }
+
+    /// Revokes the token of a client.
+    fn revoke(&self, client: &Client) {
+        let revoked = ["token", "revoke", client.token_id(), "--state", "state"];
+        self.home.run(revoked).must_end_with(0);
     }
 
     pub(super) fn stranger(&self) -> Client {
@@ -161,6 +181,28 @@ impl Answer {
 }
 
 impl Client {
+    /// Gives the part of the token that names it.
+    fn token_id(&self) -> &str {
+        let token = self.token.as_ref().unwrap();
+        let rest = token.strip_prefix("tlk_").unwrap();
+        rest.split('_').next().unwrap()
+    }
+
+    /// Opens a WebSocket.
+    fn websocket(&self, path: &str) -> (WebSocket<TcpStream>, Response) {
+        let stream = TcpStream::connect(&self.http).unwrap();
+        stream.set_read_timeout(Some(SILENT)).unwrap();
+        let mut request = format!("ws://{}{path}", self.http)
+            .into_client_request()
+            .unwrap();
+        if let Some(token) = &self.token {
+            request
+                .headers_mut()
+                .insert("Authorization", format!("Bearer {token}").parse().unwrap());
+        }
+        websocket::client(request, stream).unwrap()
+    }
+
     fn send(
         &self,
         method: &str,
@@ -211,6 +253,12 @@ impl Client {
 
     fn get(&self, path: &str) -> Answer {
         self.ask_with("GET", path, &[], "")
+    }
+
+    /// Gets what is there.
+    #[track_caller]
+    fn found(&self, path: &str) -> Value {
+        self.get(path).must_be(200).json()
     }
 
     fn patch(&self, path: &str, body: &Value) -> Answer {

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    io::{BufRead, BufReader, Lines, Read, Write},
+    io::{BufRead, BufReader, Lines, Write},
     os::unix::{fs::PermissionsExt, net::UnixStream},
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
@@ -12,7 +12,7 @@ use std::{
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde_json::{Value, json};
 
-use super::Home;
+use super::{Home, stderr_of};
 
 /// What a hub of a journal names.
 const JOURNAL: [&str; 4] = ["turns", "events", "control", "journal"];
@@ -91,14 +91,7 @@ impl Serving {
         self.input = None;
         while self.hear().is_some() {}
         let code = self.child.wait().unwrap().code();
-        let mut said = String::new();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut said)
-            .unwrap();
-        assert_eq!(code, Some(0), "{said}");
+        assert_eq!(code, Some(0), "{}", stderr_of(&mut self.child));
     }
 }
 
@@ -686,23 +679,33 @@ fn a_check_names_a_format_file_that_finds_no_session() {
         .must_say("its file `format` is missing or damaged");
 }
 
+/// Configures the agent `claude`, whose program is a script that runs `$FAKE_CLI`, if that is built.
+pub(super) fn configure_claude(home: &Home, script: &str, mut env: Value) -> bool {
+    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline"))
+        .with_file_name("examples")
+        .join("fake_cli");
+    if !fake_cli.is_file() {
+        trunkline_testing::skipped("no example fake_cli");
+        return false;
+    }
+    env["FAKE_CLI"] = json!(fake_cli);
+    env["FAKE_CLI_SERVE"] = json!("claude");
+    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", script)], "env": env });
+    let agent = json!({ "id": "claude", "profile": "claude-code", "claude_code": claude });
+    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+    true
+}
+
 /// An agent's program: it notes how it is started, and plays recordings of the real one.
 const CLAUDE: &str = r#"printf '%s\n' "$*" >> "$STARTS"; exec "$FAKE_CLI" "$@""#;
 
 #[test]
 fn the_next_host_goes_on_with_the_agents_own_conversation() {
-    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline"))
-        .with_file_name("examples")
-        .join("fake_cli");
-    if !fake_cli.is_file() {
-        return trunkline_testing::skipped("no example fake_cli");
-    }
     let home = Home::new();
     let starts = home.path().join("starts");
-    let env = json!({ "STARTS": starts, "FAKE_CLI": fake_cli, "FAKE_CLI_SERVE": "claude" });
-    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", CLAUDE)], "env": env });
-    let agent = json!({ "id": "claude", "profile": "claude-code", "claude_code": claude });
-    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+    if !configure_claude(&home, CLAUDE, json!({ "STARTS": starts })) {
+        return;
+    }
 
     let mut host = Serving::new(&home, &[]);
     let mut open = start("s");

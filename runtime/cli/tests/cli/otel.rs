@@ -8,7 +8,10 @@ use std::{
 
 use serde_json::json;
 
-use super::{Home, gateway::Daemon};
+use super::{
+    Home,
+    gateway::{Daemon, UP},
+};
 
 /// The trace of the one who asks, and its span.
 const TRACE: u128 = 0x4bf9_2f35_77b3_4da6_a3ce_929d_0e0e_4736;
@@ -64,7 +67,7 @@ fn times(within: &[u8], wanted: &[u8]) -> usize {
 fn otel_gets_a_request_in_the_trace_of_its_sender_and_the_turn_that_it_began() {
     let (at, took) = collector();
     let home = Home::new();
-    let mut command = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
+    let mut command = home.command(UP);
     command
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://{at}"))
         .env_remove("OTEL_SERVICE_NAME");
@@ -125,17 +128,9 @@ fn otel_loses_traces_where_no_collector_is_and_the_log_says_so_once() {
         .unwrap();
     let home = Home::new();
     let log = home.path().join("log");
-    let mut command = home.command([
-        "up",
-        "--state",
-        "state",
-        "--http",
-        "127.0.0.1:0",
-        "--json",
-        "-vv",
-        "--log-file",
-    ]);
+    let mut command = home.command(UP);
     command
+        .args(["-vv", "--log-file"])
         .arg(&log)
         .env("OTEL_EXPORTER_OTLP_ENDPOINT", format!("http://secret@{at}"));
     let daemon = Daemon::of(&home, command.env("OTEL_BSP_SCHEDULE_DELAY", "10"));

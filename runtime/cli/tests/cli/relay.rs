@@ -1,74 +1,39 @@
-use std::{
-    io::{BufRead, BufReader, Write},
-    process::Stdio,
-};
+use serde_json::{Value, json};
 
-use serde_json::Value;
-
-use super::Home;
+use super::{Home, journal::Serving};
 
 #[test]
 fn a_hub_drives_the_agents_over_stdin_and_stdout() {
     let home = Home::new();
-    let mut child = home
-        .command(["serve"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
-
-    writeln!(stdin, r#"{{"type":"session.start","session_id":"a"}}"#).unwrap();
-    writeln!(
-        stdin,
-        r#"{{"type":"user.input","session_id":"a","content":"hello"}}"#
-    )
-    .unwrap();
-    let output = next();
+    let mut host = Serving::of(&mut home.command(["serve"]));
+    host.say(&json!({"type": "session.start", "session_id": "a"}));
+    host.say(&json!({"type": "user.input", "session_id": "a", "content": "hello"}));
+    let (output, _) = host.hear().unwrap();
     assert_eq!(
         (&output["type"], &output["content"]),
         (&"output".into(), &"hello".into())
     );
-    assert_eq!(next()["type"], "turn.complete");
-
-    drop(stdin);
-    assert_eq!(child.wait().unwrap().code(), Some(0));
+    assert_eq!(host.hear().unwrap().0["type"], "turn.complete");
+    host.end();
 }
 
 #[test]
 fn a_hub_that_knows_the_core_only_sees_tools_where_it_wants_them_as_output() {
     for (args, wanted) in [(&["serve"][..], 0), (&["serve", "--tools-as-output"], 2)] {
         let home = Home::new();
-        let mut child = home.command(args).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut messages = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        writeln!(stdin, r#"{{"type":"session.start","session_id":"a"}}"#).unwrap();
-        writeln!(
-            stdin,
-            r#"{{"type":"user.input","session_id":"a","content":"/tool ls"}}"#
-        )
-        .unwrap();
-        let request = messages
-            .find(|message| message["type"] == "permission.request")
-            .unwrap();
-        let id = &request["request_id"];
-        let answer = format!(
-            r#"{{"type":"permission.response","session_id":"a","request_id":{id},"approved":true}}"#
-        );
-        writeln!(stdin, "{answer}").unwrap();
-        let tools = messages
-            .by_ref()
-            .take_while(|message| message["type"] != "turn.complete");
-        let tools: Vec<Value> = tools
+        let mut host = Serving::of(&mut home.command(args));
+        host.say(&json!({"type": "session.start", "session_id": "a"}));
+        host.say(&json!({"type": "user.input", "session_id": "a", "content": "/tool ls"}));
+        let id = &host.until("permission.request")["request_id"];
+        host.say(&json!({"type": "permission.response", "session_id": "a", "request_id": id, "approved": true}));
+        let heard = std::iter::from_fn(|| Some(host.hear()?.0));
+        let tools: Vec<Value> = heard
+            .take_while(|message| message["type"] != "turn.complete")
             .filter(|message| message["channel"] == "tool")
             .map(|message| serde_json::from_str(message["content"].as_str().unwrap()).unwrap())
             .collect();
         assert_eq!(tools.len(), wanted, "{tools:?}");
-        drop(stdin);
-        messages.for_each(drop);
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        host.end();
     }
 }
 
@@ -79,31 +44,19 @@ fn the_agent_of_the_command_line_serves_sessions_that_name_none() {
         "trunkline.json",
         r#"{ "agents": [{ "id": "one", "profile": "echo" }, { "id": "two", "profile": "mock" }], "default_agent": "one" }"#,
     );
-    let start =
-        r#"{"type":"session.start","session_id":"a","protocol":1,"extensions":["options"]}"#;
-    let named = r#"{"type":"session.start","session_id":"b","protocol":1,"extensions":["options"],"agent_id":"one"}"#;
+    let start = json!({"type": "session.start", "session_id": "a", "protocol": 1, "extensions": ["options"]});
+    let mut named = start.clone();
+    named["agent_id"] = json!("one");
     for (args, ready, name) in [
-        (&["serve"][..], start, "echo"),
-        (&["serve", "--agent", "two"], start, "mock"),
-        (&["serve", "--agent", "two"], named, "echo"),
+        (&["serve"][..], &start, "echo"),
+        (&["serve", "--agent", "two"], &start, "mock"),
+        (&["serve", "--agent", "two"], &named, "echo"),
     ] {
-        let mut child = home.command(args).stdin(Stdio::piped()).spawn().unwrap();
-        let mut stdin = child.stdin.take().unwrap();
-        writeln!(stdin, "{ready}").unwrap();
-        let id = &serde_json::from_str::<Value>(ready).unwrap()["session_id"];
-        writeln!(
-            stdin,
-            r#"{{"type":"user.input","session_id":{id},"content":"hello"}}"#
-        )
-        .unwrap();
-        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut infos = lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-        let info = infos
-            .find(|message| message["type"] == "session.info")
-            .unwrap();
+        let mut host = Serving::of(&mut home.command(args));
+        host.say(ready);
+        host.say(&json!({"type": "user.input", "session_id": "a", "content": "hello"}));
+        let info = host.until("session.info");
         assert_eq!(info["adapter"]["name"], name, "{args:?} {ready}");
-        drop(stdin);
-        infos.for_each(drop);
-        assert_eq!(child.wait().unwrap().code(), Some(0));
+        host.end();
     }
 }

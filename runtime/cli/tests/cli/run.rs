@@ -67,12 +67,7 @@ fn json_is_one_object_a_line_and_the_end_is_last() {
 
 /// Reports usage by a message of its own, and then at the end of the second turn.
 const COUNTING: &str = r#"
-import json, sys
-def say(kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         say("session.ready", protocol=1, extensions=["usage"])
     elif kind == "user.input":
@@ -83,8 +78,7 @@ for line in sys.stdin:
 #[test]
 fn the_end_has_the_usage_that_came_before_it() {
     let home = Home::new();
-    let path = home.file("adapter.py", COUNTING);
-    let adapter = shell_words::join(["python3", path.to_str().unwrap()]);
+    let adapter = home.adapter(COUNTING);
     for (prompt, input_tokens) in [("hello", 10), ("both", 7)] {
         let ran = home.run(["run", "--json", "--adapter", &adapter, prompt]);
         ran.must_end_with(0);

@@ -60,13 +60,8 @@ exec(open(os.path.join(os.path.dirname(sys.argv[0]), "talk.py")).read())
 
 /// Says that it is busy, asks once the pipe `go` is opened, tells the answer; a further input is given back.
 const ASKING: &str = r#"
-import json, sys
-def say(kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
 turns = 0
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "user.input":
         turns += 1
         if turns > 1:
@@ -84,13 +79,12 @@ for line in sys.stdin:
 #[track_caller]
 fn talk(command: &str, adapter: &str, talk: &str) -> String {
     let home = Home::new();
-    let adapter = home.file("adapter.py", adapter);
+    let adapter = home.adapter(adapter);
     let fifo = std::process::Command::new("mkfifo")
         .arg(home.path().join("go"))
         .status()
         .unwrap();
     assert!(fifo.success());
-    let adapter = shell_words::join(["python3", adapter.to_str().unwrap()]);
     let mut arguments = shell_words::split(command).unwrap();
     arguments.extend(["--adapter".to_owned(), adapter]);
     let mut person = Person::new(&home, &arguments, talk);
@@ -160,19 +154,10 @@ impl Person {
     #[track_caller]
     pub(super) fn until_done(&mut self) -> super::Ran {
         use std::io::Read;
-        let (mut stdout, mut stderr) = (Vec::new(), String::new());
-        self.child
-            .stdout
-            .take()
-            .unwrap()
-            .read_to_end(&mut stdout)
-            .unwrap();
-        self.child
-            .stderr
-            .take()
-            .unwrap()
-            .read_to_string(&mut stderr)
-            .unwrap();
+        let mut stdout = Vec::new();
+        let mut shown = self.child.stdout.take().unwrap();
+        shown.read_to_end(&mut stdout).unwrap();
+        let stderr = super::stderr_of(&mut self.child);
         self.seen = String::from_utf8_lossy(&stdout).into_owned();
         super::Ran {
             code: self.child.wait().unwrap().code(),
@@ -215,16 +200,13 @@ done()
 
 /// Repeats its input, the first once the pipe `go` is opened.
 const SLOW: &str = r#"
-import json, sys
 turns = 0
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "user.input":
+for kind, message in messages():
+    if kind == "user.input":
         turns += 1
         if turns == 1: open("go").close()
-        base = {"session_id": message["session_id"]}
-        print(json.dumps({"type": "output", "content": message["content"], **base}))
-        print(json.dumps({"type": "turn.complete", **base}), flush=True)
+        say("output", content=message["content"])
+        say("turn.complete")
 "#;
 
 #[test]
@@ -262,12 +244,7 @@ done()
 
 /// Asks for a permission before the first turn, and reports the answer.
 const ASKING_BEFORE: &str = r#"
-import json, sys
-def say(kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         say("session.ready", protocol=1, extensions=["turns"])
         say("permission.request", request_id="r", tool="Bash")
@@ -291,12 +268,7 @@ done()
 
 /// Asks for a secret, and reports its length and whether it is the one that was typed.
 const ASKING_FOR_A_SECRET: &str = r#"
-import json, sys
-def say(kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         say("session.ready", protocol=1, extensions=["questions"])
     elif kind == "user.input":

@@ -2,7 +2,7 @@
 //! what is shown is too.
 
 use std::{
-    io::{BufRead, BufReader, Write},
+    io::{BufRead, BufReader},
     process::{Child, Stdio},
     time::{Duration, Instant, SystemTime},
 };
@@ -15,16 +15,11 @@ use super::{Home, Ran, gateway::Daemon, terminal::Person};
 /// Answers by the folder in which its session works, ends on `crash` and `eof`, waits for a stop on
 /// `wait`, and for nothing on `wait on`.
 const ADAPTER: &str = r#"
-import json, os, sys
 folders = {}
-def say(session, kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         folders[session] = message.get("cwd")
-        say(session, "session.ready", protocol=1, extensions=["turns", "options"], options_applied=["cwd"])
+        say("session.ready", protocol=1, extensions=["turns", "options"], options_applied=["cwd"])
     elif kind == "user.input":
         turn = message["turn_id"]
         if message["content"] == "crash":
@@ -33,20 +28,20 @@ for line in sys.stdin:
         if message["content"] == "eof":
             os.close(1)
             sys.stdin.read()
-        say(session, "output", turn_id=turn, content=folders.get(session) or os.getcwd())
+        say("output", turn_id=turn, content=folders.get(session) or os.getcwd())
         asked = message["content"]
         if asked not in ("wait", "wait on"):
-            say(session, "turn.complete", turn_id=turn, usage={"input_tokens": 3})
+            say("turn.complete", turn_id=turn, usage={"input_tokens": 3})
         if asked == "late":
-            say(session, "output", turn_id=turn, content="an afterthought")
+            say("output", turn_id=turn, content="an afterthought")
     elif kind == "stop" and asked == "wait":
-        say(session, "turn.complete", turn_id=turn, status="stopped")
+        say("turn.complete", turn_id=turn, status="stopped")
 "#;
 
 /// A configuration of `ADAPTER`, which says of itself that it answers as one on the SDK does, of
 /// `echo`, and of some that do not work.
 fn config(home: &Home) -> String {
-    home.file("adapter.py", ADAPTER);
+    home.adapter_file("adapter.py", ADAPTER);
     let args = [home.path().join("adapter.py")];
     let own = serde_json::json!({"command": "python3", "args": args});
     let agents = serde_json::json!([
@@ -306,7 +301,7 @@ fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
     ran(&["run", "hello"]).must_end_with(0).must_say(DAEMONS);
     ran(&["sessions", "list"]).must_end_with(0);
     ran(&["top", "--once"]).must_end_with(0);
-    ran(&["reload"]).must_end_with(0);
+    ran(&["daemon", "reload"]).must_end_with(0);
     let opened = ran(&["open", "--print"]);
     let page = std::fs::read_to_string(opened.must_end_with(0).stdout.trim()).unwrap();
     assert!(page.contains("name=\"code\" value=\""), "{page}");
@@ -409,35 +404,30 @@ fn ctrl_c_and_the_end_of_the_terminal_stop_the_turn_and_release_the_session() {
 
 /// An agent that keeps what it was told in its conversation, and resumes it.
 const REMEMBERING: &str = r#"
-import json, os, sys
 said = {}
-def say(session, kind, **members):
-    print(json.dumps({"type": kind, "session_id": session, **members}), flush=True)
-for line in sys.stdin:
-    message = json.loads(line)
-    session, kind = message["session_id"], message["type"]
+for kind, message in messages():
     if kind == "session.start":
         native = (message.get("resume") or {}).get("native_session_id")
         file = native or f"said-{session}"
         said[session] = [file, json.load(open(file)) if native else []]
-        say(session, "session.ready", protocol=1, extensions=["turns", "events", "permissions", "resume", "options"], options_applied=["cwd"])
-        say(session, "session.info", native_session_id=file, options_applied=["cwd"], **({"context": "kept"} if native else {}))
+        say("session.ready", protocol=1, extensions=["turns", "events", "permissions", "resume", "options"], options_applied=["cwd"])
+        say("session.info", native_session_id=file, options_applied=["cwd"], **({"context": "kept"} if native else {}))
     elif kind == "user.input" and message["content"] == "tool":
         turn = message["turn_id"]
-        say(session, "permission.request", turn_id=turn, request_id="r", tool="sql", description="Reads a table", resource="t")
+        say("permission.request", turn_id=turn, request_id="r", tool="sql", description="Reads a table", resource="t")
     elif kind in ("user.input", "permission.response"):
         turn = message.get("turn_id") or turn
         file, words = said[session]
         words.append(message.get("content") or str(message["approved"]))
         json.dump(words, open(file, "w"))
-        say(session, "output", turn_id=turn, content=" ".join(words) + "\n")
-        say(session, "turn.complete", turn_id=turn)
+        say("output", turn_id=turn, content=" ".join(words) + "\n")
+        say("turn.complete", turn_id=turn)
 "#;
 
 /// A home with the agents `memory`, which resumes its conversations, and `echo`.
 fn home_with_memory() -> Home {
     let home = Home::new();
-    let script = home.file("memory.py", REMEMBERING);
+    let script = home.adapter_file("memory.py", REMEMBERING);
     let memory = serde_json::json!({"command": "python3", "args": [script]});
     let agents = serde_json::json!([
         {"id": "memory", "sdk": true, "external": memory},
@@ -607,15 +597,7 @@ fn late_output_is_marked_with_a_daemon_and_without() {
     let daemon = Daemon::up(&home);
     for more in [&[][..], &["--no-daemon"]] {
         let chat = [&["chat", "--agent", "own"], more].concat();
-        let mut child = at(&home, &chat)
-            .stdin(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .unwrap();
-        let mut input = child.stdin.take().unwrap();
-        input.write_all(b"late\nwhere\n").unwrap();
-        drop(input);
-        let ran = Ran::of(child.wait_with_output().unwrap());
+        let ran = Ran::with_stdin(&mut at(&home, &chat), "late\nwhere\n");
         ran.must_end_with(0).must_say("(late, of an ended turn)");
         assert!(ran.stdout.contains("an afterthought"), "{}", ran.stdout);
     }
@@ -675,18 +657,8 @@ fn a_conversation_without_a_terminal_shows_the_same() {
     let home = home();
     let daemon = Daemon::up(&home);
     let talk = |more: &[&str]| {
-        let mut child = at(&home, &[&["chat"], more].concat())
-            .stdin(Stdio::piped())
-            .spawn()
-            .unwrap();
         let said = "one\n/tool ls\n/usage\n/new\ntwo\n/quit\nthree\n";
-        child
-            .stdin
-            .take()
-            .unwrap()
-            .write_all(said.as_bytes())
-            .unwrap();
-        let ran = Ran::of(child.wait_with_output().unwrap());
+        let ran = Ran::with_stdin(&mut at(&home, &[&["chat"], more].concat()), said);
         ran.must_end_with(0).must_say("a new conversation");
         ran
     };

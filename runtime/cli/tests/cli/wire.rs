@@ -10,34 +10,31 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Home, Ran, python_echo};
+use super::{
+    Home, Ran,
+    journal::{Serving, configure_claude},
+    python_echo,
+};
 
 /// Repeats what it was started with and asked, on every way out.
 const TELLER: &str = r#"
-import json, sys
 said = []
-def say(session, type, **rest):
-    print(json.dumps({"type": type, "session_id": session, **rest}), flush=True)
-def tell(session):
-    for text in said:
-        print("noise " + text, flush=True)
-        print("stderr " + text, file=sys.stderr, flush=True)
-        say(session, "output", content=text)
-    say(session, "turn.complete")
-for line in sys.stdin:
-    message = json.loads(line)
-    session = message["session_id"]
-    if message["type"] == "session.start":
+for kind, message in messages():
+    if kind == "session.start":
         said.extend((message.get("env") or {}).values())
         for server in (message.get("mcp_servers") or {}).values():
             said.extend((server.get("headers") or {}).values())
-        say(session, "session.ready", protocol=1, extensions=["options", "questions"],
+        say("session.ready", protocol=1, extensions=["options", "questions"],
             options_applied=["env", "mcp_servers"])
-    elif message["type"] == "user.input":
-        say(session, "input.request", request_id="q", prompt="?", fields=[{"id": "pin", "kind": "secret"}])
-    elif message["type"] == "input.response":
+    elif kind == "user.input":
+        say("input.request", request_id="q", prompt="?", fields=[{"id": "pin", "kind": "secret"}])
+    elif kind == "input.response":
         said.append(message["values"]["pin"])
-        tell(session)
+        for text in said:
+            print("noise " + text, flush=True)
+            print("stderr " + text, file=sys.stderr, flush=True)
+            say("output", content=text)
+        say("turn.complete")
 "#;
 
 /// Each record of a log.
@@ -121,18 +118,11 @@ const CLAUDE: &str =
 
 #[test]
 fn the_log_has_both_directions_between_an_adapter_and_the_agent_that_it_wraps() {
-    let fake_cli = Path::new(env!("CARGO_BIN_EXE_trunkline"))
-        .with_file_name("examples")
-        .join("fake_cli");
-    if !fake_cli.is_file() {
-        return trunkline_testing::skipped("no example fake_cli");
-    }
     let home = Home::new();
     let secret = "an-ordinary-value-4711";
-    let env = json!({ "PLAIN": secret, "FAKE_CLI": fake_cli, "FAKE_CLI_SERVE": "claude" });
-    let claude = json!({ "command": "sh", "args": [home.file("claude.sh", CLAUDE)], "env": env });
-    let agent = json!({ "id": "claude", "profile": "claude-code", "claude_code": claude });
-    home.file("trunkline.json", &json!({ "agents": [agent] }).to_string());
+    if !configure_claude(&home, CLAUDE, json!({ "PLAIN": secret })) {
+        return;
+    }
     home.run(["run", "--wire-log", "wire.log", "FAKE:text"])
         .must_end_with(0);
     let records = records(&home.path().join("wire.log"));
@@ -169,28 +159,11 @@ fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
     let home = Home::new();
     home.run_with_stdin(["chat", "--wire-log", "chat.log"], "hi\n")
         .must_end_with(0);
-    let mut serve = home
-        .command(["serve", "--wire-log", "serve.log"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let (mut stdin, stdout) = (serve.stdin.take().unwrap(), serve.stdout.take().unwrap());
-    writeln!(
-        stdin,
-        "{}",
-        json!({"type": "session.start", "session_id": "a"})
-    )
-    .unwrap();
-    writeln!(
-        stdin,
-        "{}",
-        json!({"type": "user.input", "session_id": "a", "content": "hi"})
-    )
-    .unwrap();
-    let mut lines = BufReader::new(stdout).lines().map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("turn.complete")));
-    drop(stdin);
-    assert_eq!(serve.wait().unwrap().code(), Some(0));
+    let mut host = Serving::of(&mut home.command(["serve", "--wire-log", "serve.log"]));
+    host.say(&json!({"type": "session.start", "session_id": "a"}));
+    host.say(&json!({"type": "user.input", "session_id": "a", "content": "hi"}));
+    host.until("turn.complete");
+    host.end();
     home.run([
         "demo",
         "--sessions",
@@ -230,8 +203,7 @@ fn chat_serve_and_demo_write_one_too_and_a_configuration_asks_for_it() {
 #[test]
 fn what_a_session_is_given_in_secret_is_nowhere_in_the_log() {
     let home = Home::new();
-    let adapter = home.file("teller.py", TELLER);
-    let adapter = format!("python3 {}", adapter.display());
+    let adapter = home.adapter(TELLER);
     let arguments = [
         "serve",
         "--adapter",
@@ -323,23 +295,19 @@ fn what_is_no_log_is_left_alone_and_an_error_says_what_to_do() {
 
 /// Says what is not a message, then answers.
 const NOISY: &str = r#"
-import json, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "user.input":
-        session = message["session_id"]
+for kind, message in messages():
+    if kind == "user.input":
         print("loading \\x1b[31mmodel", flush=True)
-        print(json.dumps({"type": "bogus", "session_id": session}), flush=True)
+        say("bogus")
         print("careful", file=sys.stderr, flush=True)
-        print(json.dumps({"type": "output", "session_id": session, "content": "so be it"}), flush=True)
-        print(json.dumps({"type": "turn.complete", "session_id": session}), flush=True)
+        say("output", content="so be it")
+        say("turn.complete")
 "#;
 
 #[test]
 fn show_prints_each_message_and_why_a_line_is_none() {
     let home = Home::new();
-    let adapter = home.file("noisy.py", NOISY);
-    let adapter = format!("python3 {}", adapter.display());
+    let adapter = home.adapter(NOISY);
     home.run([
         "run",
         "--adapter",
@@ -389,19 +357,10 @@ fn show_prints_each_message_and_why_a_line_is_none() {
 #[test]
 fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
     let home = Home::new();
-    let mut serve = home
-        .command(["serve", "--wire-log", "wire.log"])
-        .stdin(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut stdin = serve.stdin.take().unwrap();
-    let mut say = |message: Value| writeln!(stdin, "{message}").unwrap();
-    say(json!({"type": "session.start", "session_id": "a"}));
-    say(json!({"type": "user.input", "session_id": "a", "content": "first"}));
-    let mut lines = BufReader::new(serve.stdout.take().unwrap())
-        .lines()
-        .map(Result::unwrap);
-    assert!(lines.any(|line| line.contains("turn.complete")));
+    let mut host = Serving::of(&mut home.command(["serve", "--wire-log", "wire.log"]));
+    host.say(&json!({"type": "session.start", "session_id": "a"}));
+    host.say(&json!({"type": "user.input", "session_id": "a", "content": "first"}));
+    host.until("turn.complete");
     let path = home.path().join("wire.log");
     let mut follow = home
         .command(["dev", "wire", "show", "wire.log", "--follow", "--json"])
@@ -411,11 +370,10 @@ fn a_killed_host_leaves_a_log_that_can_be_read_and_followed() {
         .lines()
         .map(Result::unwrap);
     assert!(followed.any(|line| line.contains("turn.complete")));
-    say(json!({"type": "user.input", "session_id": "a", "content": "second"}));
+    host.say(&json!({"type": "user.input", "session_id": "a", "content": "second"}));
     assert!(followed.any(|line| line.contains("second")), "it goes on");
     assert!(followed.any(|line| line.contains("turn.complete")));
-    serve.kill().unwrap();
-    serve.wait().unwrap();
+    host.kill();
     // A new log begins in its place.
     home.run(["run", "--wire-log", "wire.log", "third"])
         .must_end_with(0);
@@ -537,8 +495,7 @@ fn a_replay_against_the_same_adapter_shows_no_difference_and_against_another_wha
 #[test]
 fn chat_with_debug_shows_a_line_that_is_not_understood_and_why() {
     let home = Home::new();
-    let adapter = home.file("noisy.py", NOISY);
-    let adapter = format!("python3 {}", adapter.display());
+    let adapter = home.adapter(NOISY);
     let arguments = [
         "chat",
         "--adapter",

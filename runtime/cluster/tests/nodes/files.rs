@@ -125,6 +125,14 @@ pub(crate) async fn connect_at(url: &str, host: &str) -> Arc<Nats> {
     Arc::new(Nats::connect(&options).await.unwrap())
 }
 
+/// Starts a host on a real server.
+pub(crate) async fn start(server: &Server, name: &str) -> Machine {
+    let nats = connect(server, name).await;
+    Machine::over(nats.clone(), nats, name, &[], Known::default())
+        .await
+        .unwrap()
+}
+
 /// Returns the configuration of a stream as the server's operator sees it.
 async fn stream(server: &Server, name: &str) -> (jetstream::Context, jetstream::stream::Config) {
     let context = jetstream::new(async_nats::connect(server.url()).await.unwrap());
@@ -143,10 +151,7 @@ async fn files_are_kept_on_a_real_server_as_well() {
     let Some(server) = Server::start() else {
         return;
     };
-    let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[], Known::default())
-        .await
-        .unwrap();
+    let a = start(&server, "a").await;
     // Several pieces, and several slices.
     let (id, sizes) = (id("s"), [0, 1, 300_000, 20_000_000]);
     given(&a, &id, &sizes).await;
@@ -199,10 +204,7 @@ async fn a_turn_waits_while_a_real_server_has_no_room_for_its_session() {
     let Some(server) = Server::start() else {
         return;
     };
-    let store = connect(&server, "a").await;
-    let a = Machine::over(store.clone(), store, "a", &[], Known::default())
-        .await
-        .unwrap();
+    let a = start(&server, "a").await;
     let id = id("s");
     a.open_here(&id).await;
     a.turn(&id, "m-1", "one").await;

@@ -21,7 +21,7 @@ use trunkline_gateway::{ForwardedPrincipal, HostPhase, HostState, Peers, Session
 use trunkline_protocol::{HostMessage, SessionId};
 
 use crate::{
-    files::{connect, connect_at},
+    files::{connect, connect_at, start},
     id,
     machine::{Known, Machine, until},
     server::Server,
@@ -37,12 +37,12 @@ fn count(machine: &Machine, name: &str) -> u64 {
         .1
 }
 
-/// A host on a real server.
-async fn start(server: &Server, name: &str) -> Machine {
-    let nats = connect(server, name).await;
-    Machine::over(nats.clone(), nats, name, &[], Known::default())
-        .await
-        .unwrap()
+/// Starts two hosts on a real server.
+async fn start_two(server: &Server) -> (Machine, Machine) {
+    let a = start(server, "a").await;
+    let b = start(server, "b").await;
+    until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
+    (a, b)
 }
 
 /// Somebody who may write everywhere at the server, and is no host.
@@ -108,6 +108,14 @@ impl Outsider {
             .unwrap()
             .unwrap();
         SessionRow::parse(&kept.bytes).unwrap()
+    }
+
+    async fn address(&self, name: &str) -> Address {
+        let row = self.host(name).await;
+        Address {
+            host: row.host,
+            incarnation: row.incarnation,
+        }
     }
 
     async fn host(&self, name: &str) -> HostRow {
@@ -233,11 +241,9 @@ async fn rows_that_no_host_wrote_are_refused_and_stop_nothing() {
     let Some(server) = Server::start() else {
         return;
     };
-    let a = start(&server, "a").await;
-    let b = start(&server, "b").await;
+    let (a, b) = start_two(&server).await;
     let outsider = Outsider::new(&server).await;
     let id = id("s");
-    until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
     let place = a.node.place(&id, Some("echo")).await.unwrap();
     let (owner, other) = if place == SessionLocation::Here {
         (&a, &b)
@@ -423,15 +429,9 @@ async fn letters_that_no_host_sends_are_refused_and_counted() {
     let Some(server) = Server::start() else {
         return;
     };
-    let a = start(&server, "a").await;
-    let b = start(&server, "b").await;
-    until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
+    let (a, _b) = start_two(&server).await;
     let outsider = Outsider::new(&server).await;
-    let row = outsider.host("a").await;
-    let to = Address {
-        host: row.host,
-        incarnation: row.incarnation,
-    };
+    let to = outsider.address("a").await;
     let ask = async |topic: &str, what: Value| {
         let within = Duration::from_secs(5);
         let answer = outsider
@@ -517,15 +517,9 @@ async fn a_flood_of_letters_to_a_connection_ends_that_one_and_others_go_on() {
     let Some(server) = Server::start() else {
         return;
     };
-    let a = start(&server, "a").await;
-    let b = start(&server, "b").await;
-    until(|| a.node.hosts().len() == 2 && b.node.hosts().len() == 2).await;
+    let (a, b) = start_two(&server).await;
     let outsider = Outsider::new(&server).await;
-    let row = outsider.host("a").await;
-    let to = Address {
-        host: row.host,
-        incarnation: row.incarnation,
-    };
+    let to = outsider.address("a").await;
     let within = Duration::from_secs(5);
     let open =
         json!({"id": "flood", "from": {"host": "b", "incarnation": "1"}, "who": {"who": "user"}});

@@ -64,6 +64,17 @@ pub(crate) struct Cannot {
     pub(crate) line: &'static str,
 }
 
+impl Cannot {
+    /// States that an agent cannot pass a scenario.
+    const fn pass(scenario: &'static str, shows: &'static str, line: &'static str) -> Self {
+        Self {
+            scenario,
+            shows,
+            line,
+        }
+    }
+}
+
 /// A row: an agent behind a profile.
 #[derive(Debug)]
 pub(crate) struct Agent {
@@ -100,18 +111,18 @@ const NO_PERMISSIONS: &str = "No permission popups";
 const ASKS_NO_ONE: &str = "asks its caller";
 
 /// Said by the fact sheet.
-const NO_STEER: Cannot = Cannot {
-    scenario: "steer",
-    shows: "takes no input",
-    line: "a prompt that runs takes no further input",
-};
+const NO_STEER: Cannot = Cannot::pass(
+    "steer",
+    "takes no input",
+    "a prompt that runs takes no further input",
+);
 
 /// Said by the fact sheet.
-const IMAGE_BY_PATH: Cannot = Cannot {
-    scenario: "image",
-    shows: "a request with the image",
-    line: "an image is named by its path",
-};
+const IMAGE_BY_PATH: Cannot = Cannot::pass(
+    "image",
+    "a request with the image",
+    "an image is named by its path",
+);
 
 /// Said by the fact sheet: what ends such a turn is `turn_timeout`.
 const TRIES_WITHOUT_END: &str = "Retries may last without end (codex, with an unreachable server)";
@@ -220,26 +231,10 @@ const KILO: Agent = Agent {
     other_model: "fake/other-model",
     mode: Some(("plan", "plan_exit")),
     cannot: &[
-        Cannot {
-            scenario: "no credentials",
-            shows: TIMEOUT,
-            line: HANGS,
-        },
-        Cannot {
-            scenario: "no login",
-            shows: TIMEOUT,
-            line: HANGS,
-        },
-        Cannot {
-            scenario: "no login",
-            shows: "a failure soon",
-            line: HANGS,
-        },
-        Cannot {
-            scenario: "model never there",
-            shows: "an end in time",
-            line: HANGS,
-        },
+        Cannot::pass("no credentials", TIMEOUT, HANGS),
+        Cannot::pass("no login", TIMEOUT, HANGS),
+        Cannot::pass("no login", "a failure soon", HANGS),
+        Cannot::pass("model never there", "an end in time", HANGS),
         NO_STEER,
     ],
 };
@@ -260,54 +255,30 @@ const OPENCODE: Agent = Agent {
     other_model: "fake/other-model",
     mode: Some(("plan", "lan mode")),
     cannot: &[
-        Cannot {
-            scenario: "no credentials",
-            shows: "the category auth",
-            line: UNNAMED_FAILURE,
-        },
-        Cannot {
-            scenario: "no login",
-            shows: "the category auth",
-            line: UNNAMED_FAILURE,
-        },
+        Cannot::pass("no credentials", "the category auth", UNNAMED_FAILURE),
+        Cannot::pass("no login", "the category auth", UNNAMED_FAILURE),
         NO_STEER,
     ],
 };
 
 /// Agents run once per turn, which never ask.
 const RUN_ONCE: &[Cannot] = &[
-    Cannot {
-        scenario: "allow",
-        shows: "one permission request",
-        line: ASKS_NO_ONE,
-    },
-    Cannot {
-        scenario: "deny",
-        shows: "one permission request",
-        line: ASKS_NO_ONE,
-    },
-    Cannot {
-        scenario: "changed command",
-        shows: "one permission request",
-        line: ASKS_NO_ONE,
-    },
+    Cannot::pass("allow", "one permission request", ASKS_NO_ONE),
+    Cannot::pass("deny", "one permission request", ASKS_NO_ONE),
+    Cannot::pass("changed command", "one permission request", ASKS_NO_ONE),
     NO_STEER,
     IMAGE_BY_PATH,
-    Cannot {
-        scenario: "MCP",
-        shows: "policy is never",
-        line: ASKS_NO_ONE,
-    },
-    Cannot {
-        scenario: "mode",
-        shows: "No such agent",
-        line: "a mode is a custom agent of the user's own",
-    },
-    Cannot {
-        scenario: "MCP",
-        shows: "no such tool",
-        line: "reads MCP servers only from its own settings",
-    },
+    Cannot::pass("MCP", "policy is never", ASKS_NO_ONE),
+    Cannot::pass(
+        "mode",
+        "No such agent",
+        "a mode is a custom agent of the user's own",
+    ),
+    Cannot::pass(
+        "MCP",
+        "no such tool",
+        "reads MCP servers only from its own settings",
+    ),
 ];
 
 /// The same of kilo and opencode.
@@ -317,16 +288,8 @@ const FORKS_ONCE: &[Cannot] = &[
     RUN_ONCE[2],
     NO_STEER,
     IMAGE_BY_PATH,
-    Cannot {
-        scenario: "no credentials",
-        shows: "the category auth",
-        line: UNNAMED_FAILURE,
-    },
-    Cannot {
-        scenario: "no login",
-        shows: "the category auth",
-        line: UNNAMED_FAILURE,
-    },
+    Cannot::pass("no credentials", "the category auth", UNNAMED_FAILURE),
+    Cannot::pass("no login", "the category auth", UNNAMED_FAILURE),
 ];
 
 /// A configuration with the transport that runs an agent once a turn.
@@ -428,26 +391,10 @@ pub(crate) const AGENTS: &[Agent] = &[
         other_model: "other-model",
         mode: None,
         cannot: &[
-            Cannot {
-                scenario: "allow",
-                shows: "one permission request",
-                line: NO_PERMISSIONS,
-            },
-            Cannot {
-                scenario: "deny",
-                shows: "one permission request",
-                line: NO_PERMISSIONS,
-            },
-            Cannot {
-                scenario: "changed command",
-                shows: "one permission request",
-                line: NO_PERMISSIONS,
-            },
-            Cannot {
-                scenario: "mode",
-                shows: "a mode to choose",
-                line: "No plan mode",
-            },
+            Cannot::pass("allow", "one permission request", NO_PERMISSIONS),
+            Cannot::pass("deny", "one permission request", NO_PERMISSIONS),
+            Cannot::pass("changed command", "one permission request", NO_PERMISSIONS),
+            Cannot::pass("mode", "a mode to choose", "No plan mode"),
         ],
     },
     acp::CLAUDE,

@@ -4,7 +4,7 @@ use std::{fs, path::Path, time::Duration};
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use trunkline_host::config::SessionMay;
+use trunkline_host::config::{AgentConfig, SessionMay};
 
 use crate::{adapter::Adapter, hub::Hub, world::World};
 
@@ -27,6 +27,14 @@ pub(crate) async fn open(world: &mut World, id: &str) -> Adapter {
     let mut adapter = world.adapters.next().await;
     assert_eq!(adapter.ready().await, id);
     adapter
+}
+
+/// Opens the session `s` of a new journal.
+async fn open_journaled() -> (TempDir, World, Adapter) {
+    let folder = folder();
+    let mut world = World::journaled(folder.path()).await;
+    let adapter = open(&mut world, "s").await;
+    (folder, world, adapter)
 }
 
 async fn attach(hub: &mut Hub, id: &str, after: u64) -> Value {
@@ -81,9 +89,7 @@ fn numbers(entries: &[Value]) -> Vec<u64> {
 
 #[tokio::test]
 async fn a_turn_is_entries_numbered_from_one() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "mine", "hello").await;
     let turn = adapter.turn().await;
     adapter.output("s", &turn, "a").await;
@@ -166,9 +172,7 @@ async fn an_agent_that_queues_gets_several_inputs_in_every_log() {
 
 #[tokio::test]
 async fn who_comes_back_gets_each_entry_once_and_the_same() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "mine", "hello").await;
     let turn = adapter.turn().await;
     adapter.output("s", &turn, "a").await;
@@ -243,9 +247,7 @@ async fn who_comes_back_gets_each_entry_once_and_the_same() {
 
 #[tokio::test]
 async fn an_input_that_was_never_sent_is_said_to_be() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "one", "hello").await;
     world.hub.input("s", "two", "and more").await;
     adapter.turn().await;
@@ -274,9 +276,7 @@ async fn an_input_that_was_never_sent_is_said_to_be() {
 
 #[tokio::test]
 async fn the_same_input_twice_is_one_turn() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     let input = json!({"type": "user.input", "session_id": "s", "turn_id": "a", "message_id": "m",
         "content": "hello"});
     world.hub.say(input.clone()).await;
@@ -323,9 +323,7 @@ async fn the_same_input_twice_is_one_turn() {
 
 #[tokio::test]
 async fn what_may_not_be_attached_is_refused_with_its_reason() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     let turn = adapter.turn().await;
     adapter.complete("s", &turn).await;
@@ -373,9 +371,7 @@ async fn listed(hub: &mut Hub, archived: bool) -> Vec<(Value, Value)> {
 
 #[tokio::test]
 async fn a_title_and_the_archive_are_entries_that_a_later_host_has() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     whole_turn(&mut world, &mut adapter, "a").await;
     world
         .hub
@@ -434,9 +430,7 @@ fn fork(id: &str, members: &Value) -> Value {
 
 #[tokio::test]
 async fn a_fork_answers_with_the_context_and_asks_again_for_what_was_always_allowed() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "the word is plum").await;
     let turn = adapter.turn().await;
     let ask = |session: &str, turn: &str| {
@@ -523,9 +517,7 @@ async fn a_fork_answers_with_the_context_and_asks_again_for_what_was_always_allo
 
 #[tokio::test]
 async fn a_fork_inside_a_turn_ends_that_turn_in_the_copy_only() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     let turn = adapter.turn().await;
     adapter.output("s", &turn, "half").await;
@@ -629,9 +621,7 @@ async fn an_agent_that_copies_its_own_conversation_is_opened_by_a_fork() {
 
 #[tokio::test]
 async fn an_agent_keeps_no_session_that_has_been_idle_for_a_week() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     let last = whole_turn(&mut world, &mut adapter, "a").await;
     world
         .hub
@@ -668,9 +658,7 @@ async fn release(world: &mut World) {
 
 #[tokio::test]
 async fn a_released_session_is_closed_at_its_agent_when_nothing_is_open_in_it() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     let turn = adapter.turn().await;
     release(&mut world).await;
@@ -718,9 +706,7 @@ fn copied(from: &Path) -> TempDir {
 
 #[tokio::test]
 async fn a_journal_of_a_backup_parts_from_what_a_hub_has_where_it_says() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     let kept = whole_turn(&mut world, &mut adapter, "a").await;
     let backup = copied(folder.path());
     let seen = whole_turn(&mut world, &mut adapter, "b").await;
@@ -750,9 +736,7 @@ async fn a_journal_of_a_backup_parts_from_what_a_hub_has_where_it_says() {
 
 #[tokio::test]
 async fn an_observer_hears_and_does_not_speak() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     let turn = adapter.turn().await;
     world.hub.until("turn.begin").await;
@@ -780,9 +764,7 @@ async fn an_observer_hears_and_does_not_speak() {
 
 #[tokio::test]
 async fn an_approval_is_stored_before_the_agent_has_it_and_a_late_answer_learns_of_it() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (_folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     let turn = adapter.turn().await;
     adapter
@@ -814,9 +796,7 @@ async fn an_approval_is_stored_before_the_agent_has_it_and_a_late_answer_learns_
 
 #[tokio::test]
 async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
-    let folder = folder();
-    let mut world = World::journaled(folder.path()).await;
-    let mut adapter = open(&mut world, "s").await;
+    let (folder, mut world, mut adapter) = open_journaled().await;
     world.hub.input("s", "a", "hello").await;
     adapter.turn().await;
     world.hub.until("turn.begin").await;
@@ -873,11 +853,11 @@ async fn a_host_that_ends_leaves_no_turn_open_and_the_session_detached() {
 #[tokio::test]
 async fn secrets_are_not_stored_and_are_asked_for_again() {
     let folder = folder();
-    let mut world = World::serving_journal(folder.path(), |agent| {
-        let mut agent = agent;
+    let allow_all = |mut agent: AgentConfig| {
         agent.session_may = SessionMay::from_names(["all"]).unwrap();
         agent
-    });
+    };
+    let mut world = World::serving_journal(folder.path(), allow_all);
     let more = json!({"env": {"TOKEN": "mellon-and-more"}});
     world.hub.start_with("s", &JOURNAL, more.clone()).await;
     world.hub.expect("host.fact").await;
@@ -889,11 +869,7 @@ async fn secrets_are_not_stored_and_are_asked_for_again() {
         assert!(!bytes.windows(6).any(|window| window == b"mellon"));
     }
 
-    let mut world = World::serving_journal(folder.path(), |agent| {
-        let mut agent = agent;
-        agent.session_may = SessionMay::from_names(["all"]).unwrap();
-        agent
-    });
+    let mut world = World::serving_journal(folder.path(), allow_all);
     attach(&mut world.hub, "s", 1).await;
     world.hub.input("s", "a", "hello").await;
     let end = world.hub.until("turn.complete").await;

@@ -14,6 +14,10 @@ fn ask(turn: &str, request: &str) -> Value {
         "options": [{"id": "yes", "kind": "allow_once"}, {"id": "no", "kind": "reject_once"}]})
 }
 
+fn allow(request: &str) -> Value {
+    json!({"type": "permission.response", "session_id": "s", "request_id": request, "approved": true})
+}
+
 fn question(turn: &str, request: &str) -> Value {
     json!({"type": "input.request", "session_id": "s", "turn_id": turn, "request_id": request, "prompt": "Which?",
         "fields": [{"id": "f", "label": "Colour", "kind": "text"}]})
@@ -68,12 +72,7 @@ async fn only_the_boolean_true_without_a_contradiction_approves() {
         let response_below = adapter.expect("permission.response").await;
         assert_eq!(response_below["approved"], approved, "{answer}");
         // The first answer is final.
-        world
-            .hub
-            .say(
-                json!({"type": "permission.response", "session_id": "s", "request_id": id, "approved": true}),
-            )
-            .await;
+        world.hub.say(allow(&id)).await;
         adapter.hears_nothing().await;
     }
     assert_eq!(world.end().await.counters.late, 10);
@@ -199,19 +198,9 @@ async fn a_request_that_is_settled_below_is_withdrawn_from_the_hub() {
         let again = world.hub.expect("permission.request").await;
         let id = again["request_id"].as_str().unwrap();
         assert_ne!(id, "r");
-        world
-            .hub
-            .say(
-                json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true}),
-            )
-            .await;
+        world.hub.say(allow("r")).await;
         adapter.hears_nothing().await;
-        world
-            .hub
-            .say(
-                json!({"type": "permission.response", "session_id": "s", "request_id": id, "approved": true}),
-            )
-            .await;
+        world.hub.say(allow(id)).await;
         let response = adapter.expect("permission.response").await;
         assert_eq!(
             (&response["request_id"], &response["approved"]),
@@ -246,8 +235,7 @@ async fn a_stop_denies_what_waits_before_the_end() {
             );
         }
         world.hub.expect("turn.complete").await;
-        world.hub.say(json!({"type": "permission.response", "session_id": "s", "request_id": "r", "approved": true}))
-            .await;
+        world.hub.say(allow("r")).await;
         adapter.hears_nothing().await;
     }
 }
@@ -311,12 +299,7 @@ async fn a_request_id_is_never_given_twice_in_a_session() {
         let asked = world.hub.expect("permission.request").await;
         let id = asked["request_id"].as_str().unwrap().to_owned();
         assert!(given.insert(id.clone()), "{id} was given before");
-        world
-            .hub
-            .say(
-                json!({"type": "permission.response", "session_id": "s", "request_id": id, "approved": true}),
-            )
-            .await;
+        world.hub.say(allow(&id)).await;
         adapter.expect("permission.response").await;
     }
 }

@@ -2,24 +2,27 @@
 
 use serde_json::{Value, json};
 
-use crate::{hub::ALL, world::World};
+use crate::{adapter::Adapter, hub::ALL, world::World};
 
 fn steer(id: &str) -> Value {
     json!({"type": "user.input", "session_id": "s", "turn_id": "a", "mode": "steer", "message_id": id, "content": "more"})
+}
+
+/// Takes the session that the hub has begun, with an agent that can be steered.
+async fn ready_to_steer(world: &mut World) -> Adapter {
+    let mut adapter = world.adapters.next().await;
+    adapter.expect("session.start").await;
+    let ready = json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
+        "input_modes": ["steer"]});
+    adapter.say(ready).await;
+    adapter
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_steer_has_one_result_and_no_end() {
     let mut world = World::new();
     world.hub.start("s").await;
-    let mut adapter = world.adapters.next().await;
-    adapter.expect("session.start").await;
-    adapter
-        .say(
-            json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
-            "input_modes": ["steer"]}),
-        )
-        .await;
+    let mut adapter = ready_to_steer(&mut world).await;
     assert_eq!(
         world.hub.expect("session.info").await["input_modes"],
         json!(["queue", "steer"])
@@ -110,14 +113,7 @@ async fn what_the_host_has_not_answered_is_answered_at_the_end_of_the_session() 
         .hub
         .start_with("s", &["turns", "options"], json!({}))
         .await;
-    let mut adapter = world.adapters.next().await;
-    adapter.expect("session.start").await;
-    adapter
-        .say(
-            json!({"type": "session.ready", "session_id": "s", "protocol": 1, "extensions": ALL,
-            "input_modes": ["steer"]}),
-        )
-        .await;
+    let mut adapter = ready_to_steer(&mut world).await;
     world.hub.expect("session.info").await;
     world.hub.input("s", "a", "go").await;
     adapter.turn().await;

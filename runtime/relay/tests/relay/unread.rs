@@ -86,6 +86,16 @@ async fn drain(hub: &mut Hub) {
     assert_eq!(bytes, 2 << 20);
 }
 
+/// Completes each further turn of the session `s`, to the end of the adapter.
+async fn complete_each(mut adapter: Adapter) {
+    while let Some(input) = adapter.hear_or_end().await {
+        if input["type"] == "user.input" {
+            let turn = input["turn_id"].as_str().unwrap();
+            adapter.complete("s", turn).await;
+        }
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_input_is_refused_with_an_end_while_its_session_waits_and_a_stop_ends_the_turn_that_runs()
  {
@@ -172,15 +182,7 @@ async fn each_of_very_many_unread_inputs_has_one_end() {
     };
     while one(&mut world.hub).await.1 > 65 {}
     adapter.complete("s", &first).await;
-    let below = tokio::spawn(async move {
-        while let Some(input) = adapter.hear_or_end().await {
-            if input["type"] == "user.input" {
-                adapter
-                    .complete("s", input["turn_id"].as_str().unwrap())
-                    .await;
-            }
-        }
-    });
+    let below = tokio::spawn(complete_each(adapter));
     while one(&mut world.hub).await.1 > 0 {}
     assert!(
         ends.iter().all(|ends| *ends == 1),
@@ -217,15 +219,7 @@ async fn very_many_refused_inputs_of_a_core_only_hub_wait_for_their_order_withou
         .await;
     assert_eq!(adapter.expect("stop").await["turn_id"], json!(first));
     adapter.complete("s", &first).await;
-    let below = tokio::spawn(async move {
-        while let Some(input) = adapter.hear_or_end().await {
-            if input["type"] == "user.input" {
-                adapter
-                    .complete("s", input["turn_id"].as_str().unwrap())
-                    .await;
-            }
-        }
-    });
+    let below = tokio::spawn(complete_each(adapter));
     all_is_still().await;
     assert_flat(before);
     let mut texts = 0;

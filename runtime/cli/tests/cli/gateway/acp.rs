@@ -5,14 +5,14 @@ mod http;
 use std::{net::TcpStream, path::PathBuf};
 
 use serde_json::{Value, json};
-use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest, http::StatusCode};
+use tungstenite::{Error, Message, WebSocket, http::StatusCode};
 
 use super::{
     super::{
         Home,
         acp::{ADAPTER, picture_prompt},
     },
-    Client, Daemon, SILENT,
+    Client, Daemon, UP,
 };
 
 /// A home whose daemon has an agent that may work in the folder `in` and nowhere else.
@@ -43,17 +43,8 @@ impl Place {
     }
 
     fn up(&self, more: &[&str]) -> Daemon<'_> {
-        let up = [
-            "--config",
-            "trunkline.json",
-            "up",
-            "--state",
-            "state",
-            "--http",
-            "127.0.0.1:0",
-            "--json",
-        ];
-        Daemon::of(&self.0, self.0.command(up).args(more))
+        let mut command = self.0.command(["--config", "trunkline.json"]);
+        Daemon::of(&self.0, command.args(UP).args(more))
     }
 }
 
@@ -74,17 +65,7 @@ struct Editor {
 
 impl Editor {
     fn connected(client: &Client, path: &str) -> Self {
-        let stream = TcpStream::connect(&client.http).unwrap();
-        stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut request = format!("ws://{}{path}", client.http)
-            .into_client_request()
-            .unwrap();
-        if let Some(token) = &client.token {
-            request
-                .headers_mut()
-                .insert("Authorization", format!("Bearer {token}").parse().unwrap());
-        }
-        let (socket, response) = client::client(request, stream).unwrap();
+        let (socket, response) = client.websocket(path);
         assert_eq!(response.status(), StatusCode::SWITCHING_PROTOCOLS);
         assert!(response.headers().contains_key("acp-connection-id"));
         Self {
@@ -446,19 +427,7 @@ fn a_client_that_goes_leaves_its_turn_and_what_it_was_asked() {
     });
 
     // A token that is revoked ends its connections.
-    let id = token
-        .token
-        .as_ref()
-        .unwrap()
-        .strip_prefix("tlk_")
-        .unwrap()
-        .split('_')
-        .next()
-        .unwrap();
-    place
-        .0
-        .run(["token", "revoke", id, "--state", "state"])
-        .must_end_with(0);
+    daemon.revoke(&token);
     assert!(
         std::iter::from_fn(|| next.hears()).count() < 8,
         "the connection ends with its token"

@@ -4,13 +4,12 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
     os::unix::net::UnixStream,
-    process::{Command, Stdio},
     time::{Duration, Instant},
 };
 
 use serde_json::{Value, json};
 
-use super::{super::Home, Client, Daemon, SILENT, head};
+use super::{super::Home, Client, Daemon, SILENT, UP, head};
 
 impl Client {
     /// Sends bytes as they are, and gives the connection.
@@ -138,17 +137,9 @@ fn each_refusal_is_a_problem_that_leads_nowhere_and_tells_no_token() {
 #[test]
 fn the_token_is_in_no_log() {
     let home = Home::new();
-    let up = [
-        "up",
-        "--state",
-        "state",
-        "--http",
-        "127.0.0.1:0",
-        "--json",
-        "--log-file",
-        "log",
-    ];
-    let daemon = Daemon::of(&home, home.command(up).env("TRUNKLINE_LOG", "trace"));
+    let mut up = home.command(UP);
+    up.args(["--log-file", "log"]).env("TRUNKLINE_LOG", "trace");
+    let daemon = Daemon::of(&home, &mut up);
     let client = daemon.token(&["admin", "--all-sessions"]);
     let id = client.open();
     client.turn(&id, "hello");
@@ -384,18 +375,8 @@ fn a_thousand_clients_without_a_token_cost_little_and_keep_none_out() {
 #[test]
 fn connections_of_the_network_leave_room_for_this_user() {
     let home = Home::new();
-    let own = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -n 128 && exec \"$@\"", "sh"])
-        .arg(own.get_program())
-        .args(own.get_args());
-    command
-        .current_dir(home.path())
-        .env("HOME", home.path())
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let daemon = Daemon::of(&home, &mut command);
+    let limit = ["-c", "ulimit -n 128 && exec \"$@\"", "sh"];
+    let daemon = Daemon::below(&home, "sh", &limit, &home.command(UP));
     let client = daemon.token(&["control"]);
     // As many as there may be, each with an answer: three quarters of the descriptors.
     let request = client.head("GET /v1/me HTTP/1.1") + "\r\n";

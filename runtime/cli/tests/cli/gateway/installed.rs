@@ -185,7 +185,7 @@ fn nothing_is_started_and_a_reload_finds_what_was_installed_since() {
     );
     place.install("claude");
     let reload = |expected: &str| {
-        let ran = place.home.run(["reload", "--state", "state"]);
+        let ran = place.home.run(["daemon", "reload", "--state", "state"]);
         let report = &ran.must_end_with(0).stdout;
         assert!(report.contains(expected), "{report}");
     };

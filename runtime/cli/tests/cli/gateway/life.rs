@@ -3,13 +3,13 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     os::unix::net::UnixStream,
-    process::{Command, Stdio},
+    process::Stdio,
     time::Duration,
 };
 
 use serde_json::json;
 
-use super::{super::Home, Client, Daemon, SILENT};
+use super::{super::Home, Client, Daemon, SILENT, UP};
 
 #[test]
 fn a_daemon_that_is_killed_is_up_again_at_once_with_all_that_it_knew() {
@@ -124,41 +124,20 @@ fn turns_may_end_before_the_daemon_does_and_streams_hold_nothing_up() {
 
 /// Answers with how many files it may open.
 const LIMITED: &str = r#"
-import json, resource, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    if message["type"] == "user.input":
-        soft = str(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        for reply in {"type": "output", "content": soft}, {"type": "turn.complete"}:
-            print(json.dumps(reply | {"session_id": message["session_id"]}), flush=True)
+import resource
+for kind, message in messages():
+    if kind == "user.input":
+        say("output", content=str(resource.getrlimit(resource.RLIMIT_NOFILE)[0]))
+        say("turn.complete")
 "#;
 
 #[test]
 fn a_daemon_may_open_many_files_and_its_agents_as_many_as_before() {
     let home = Home::new();
-    home.file("limited.py", LIMITED);
-    let up = [
-        "up",
-        "--state",
-        "state",
-        "--http",
-        "127.0.0.1:0",
-        "--json",
-        "--adapter",
-        "python3 limited.py",
-    ];
-    let own = home.command(up);
-    let mut command = Command::new("sh");
-    command
-        .args(["-c", "ulimit -Sn 512 && exec \"$@\"", "sh"])
-        .arg(own.get_program())
-        .args(own.get_args());
-    command
-        .current_dir(home.path())
-        .env("HOME", home.path())
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let daemon = Daemon::of(&home, &mut command);
+    let mut up = home.command(UP);
+    up.args(["--adapter", &home.adapter(LIMITED)]);
+    let limit = ["-c", "ulimit -Sn 512 && exec \"$@\"", "sh"];
+    let daemon = Daemon::below(&home, "sh", &limit, &up);
     let client = daemon.token(&["control"]);
     let id = client.open();
     assert_eq!(client.turn(&id, "how many?")["text"], "512");
@@ -194,18 +173,8 @@ fn a_supervisor_gives_the_daemon_its_port_and_learns_when_it_is_ready() {
         let length = notified.recv(&mut message).unwrap();
         String::from_utf8_lossy(&message[..length]).into_owned()
     };
-    let own = home.command(["up", "--state", "state", "--json"]);
-    let mut command = Command::new("python3");
-    command
-        .arg("supervisor.py")
-        .arg(own.get_program())
-        .args(own.get_args());
-    command
-        .current_dir(home.path())
-        .env("HOME", home.path())
-        .stdin(Stdio::null());
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
-    let daemon = Daemon::of(&home, &mut command);
+    let up = home.command(["up", "--state", "state", "--json"]);
+    let daemon = Daemon::below(&home, "python3", &["supervisor.py"], &up);
     assert_eq!(heard(), "READY=1\n");
     assert!(
         !daemon.http.ends_with(":7457"),

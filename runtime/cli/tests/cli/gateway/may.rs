@@ -238,7 +238,7 @@ fn each_scope_may_do_its_own_and_what_is_anothers_is_not_there() {
 fn a_page_of_another_site_that_is_allowed_may_ask_and_read() {
     const PAGE: &str = "https://console.example";
     let home = Home::new();
-    let mut up = home.command(["up", "--state", "state", "--http", "127.0.0.1:0", "--json"]);
+    let mut up = home.command(super::UP);
     let daemon = Daemon::of(&home, up.args(["--allow-origin", PAGE]));
     let client = daemon.token(&["control"]);
     let may = "access-control-allow-origin";
@@ -399,15 +399,7 @@ fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
     let id = owner.open();
     let (mut own, mut watched) = (owner.events(&id, 0), watcher.events(&id, 0));
     assert!(own.next().is_some() && watched.next().is_some());
-    let token = watcher.token.as_ref().unwrap();
-    let revoked = token
-        .strip_prefix("tlk_")
-        .unwrap()
-        .split('_')
-        .next()
-        .unwrap();
-    home.run(["token", "revoke", revoked, "--state", "state"])
-        .must_end_with(0);
+    daemon.revoke(&watcher);
     assert!(
         std::iter::from_fn(|| watched.next()).count() <= 1,
         "its stream ends"
@@ -415,7 +407,7 @@ fn a_token_that_is_revoked_ends_its_streams_and_no_others() {
     watcher.get("/v1/me").must_be(401);
     owner.turn(&id, "on");
     own.until("turn.complete");
-    home.run(["token", "revoke", revoked, "--state", "state"])
+    home.run(["token", "revoke", watcher.token_id(), "--state", "state"])
         .must_end_with(2)
         .must_say("there is no token");
     daemon.down();
@@ -432,11 +424,7 @@ fn waiting_request(owner: &Client) -> (String, String) {
 
 /// The open requests of a session.
 fn open_requests(client: &Client, id: &str) -> Value {
-    client
-        .get(&format!("/v1/sessions/{id}"))
-        .must_be(200)
-        .json()["requests"]
-        .clone()
+    client.found(&format!("/v1/sessions/{id}"))["requests"].clone()
 }
 
 /// All forms of an answer to a permission: a decision, a lasting rule, an edited call, and the

@@ -3,9 +3,9 @@
 use std::net::TcpStream;
 
 use serde_json::{Value, json};
-use tungstenite::{Error, Message, WebSocket, client, client::IntoClientRequest};
+use tungstenite::{Error, Message, WebSocket};
 
-use super::{super::Home, Client, Daemon, SILENT};
+use super::{super::Home, Client, Daemon};
 
 /// A hub at the other end of a WebSocket.
 pub(super) struct Hub {
@@ -16,19 +16,8 @@ pub(super) struct Hub {
 
 impl Hub {
     pub(super) fn of(client: &Client) -> Self {
-        let stream = TcpStream::connect(&client.http).unwrap();
-        stream.set_read_timeout(Some(SILENT)).unwrap();
-        let mut request = format!("ws://{}/v1/pipe", client.http)
-            .into_client_request()
-            .unwrap();
-        if let Some(token) = &client.token {
-            request
-                .headers_mut()
-                .insert("Authorization", format!("Bearer {token}").parse().unwrap());
-        }
-        let (socket, _) = client::client(request, stream).unwrap();
         Self {
-            socket,
+            socket: client.websocket("/v1/pipe").0,
             lines: Vec::new(),
         }
     }
@@ -168,15 +157,7 @@ fn a_pipe_wants_a_good_token_and_ends_with_it() {
         stranger.say(wrong);
         assert_eq!(stranger.hear(), None, "it hears nothing");
     }
-    let token = client.token.as_ref().unwrap();
-    let id = token
-        .strip_prefix("tlk_")
-        .unwrap()
-        .split('_')
-        .next()
-        .unwrap();
-    home.run(["token", "revoke", id, "--state", "state"])
-        .must_end_with(0);
+    daemon.revoke(&client);
     assert_eq!(browser.hear(), None, "the pipe ends with its token");
     daemon.down();
 }

@@ -79,26 +79,19 @@ fn a_session_is_opened_spoken_in_streamed_and_removed() {
     // By either name, for one version.
     for query in ["agent=echo", "agent_id=echo"] {
         let path = format!("/v1/sessions?text=hello&{query}");
-        let listed = client.get(&path).must_be(200).json();
-        let one = &listed["sessions"][0];
+        let one = &client.found(&path)["sessions"][0];
         assert_eq!((&one["id"], &one["agent"]), (&json!(id), &json!("echo")));
         assert_eq!(
             (&one["session_id"], &one["agent_id"]),
             (&json!(id), &json!("echo"))
         );
     }
-    let shown = client
-        .get(&format!("/v1/sessions/{id}"))
-        .must_be(200)
-        .json();
+    let shown = client.found(&format!("/v1/sessions/{id}"));
     assert_eq!(
         (&shown["id"], &shown["state"]),
         (&json!(id), &json!("idle"))
     );
-    let part = client
-        .get(&format!("/v1/sessions/{id}/history?from=2&limit=2"))
-        .must_be(200)
-        .json();
+    let part = client.found(&format!("/v1/sessions/{id}/history?from=2&limit=2"));
     let part: Vec<_> = part["entries"]
         .as_array()
         .unwrap()
@@ -467,10 +460,7 @@ fn a_conversation_that_the_agent_keeps_is_listed_and_continued_where_the_configu
     let one = &listed["conversations"][0];
     let shown = ["native_session_id", "agent_id", "title", "cwd"].map(|name| &one[name]);
     assert_eq!((json!(shown), one.get("session_id")), (expected, None));
-    let none = all
-        .get(&(list("claude") + "?cwd=/none"))
-        .must_be(200)
-        .json();
+    let none = all.found(&(list("claude") + "?cwd=/none"));
     assert_eq!(none["conversations"], json!([]));
     all.get(&list("echo")).must_be(501);
     all.get(&list("none")).must_be(404);

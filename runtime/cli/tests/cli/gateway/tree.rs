@@ -10,22 +10,20 @@ use std::{
 use serde_json::json;
 use trunkline_testing::{has_program, skipped};
 
-use super::{super::Home, Client, Daemon};
+use super::{super::Home, Client, Daemon, UP};
 
 /// Held alone by the test with many open files: among them, a daemon does not find whose a request is.
 static OPEN_FILES: RwLock<()> = RwLock::new(());
 
 /// Runs `ask.sh` in a process of its own, and returns its output.
 const ADAPTER: &str = r#"
-import json, subprocess, sys
-for line in sys.stdin:
-    message = json.loads(line)
-    session = message["session_id"]
-    if message["type"] == "user.input":
+import subprocess
+for kind, message in messages():
+    if kind == "user.input":
         asked = ["sh", "-c", "sh ask.sh; true"]
         said = subprocess.run(asked, capture_output=True, text=True).stdout
-        print(json.dumps({"type": "output", "session_id": session, "content": said}), flush=True)
-        print(json.dumps({"type": "turn.complete", "session_id": session}), flush=True)
+        say("output", content=said)
+        say("turn.complete")
 "#;
 
 /// Sends a request with a socket that is in no process until the answer has come: its descriptor is
@@ -79,23 +77,13 @@ struct Agent {
 impl Agent {
     fn new() -> Self {
         let home = Home::new();
-        let adapter = home.file("adapter.py", ADAPTER);
-        let adapter = format!("python3 {}", adapter.display());
+        let adapter = home.adapter(ADAPTER);
         Self { home, adapter }
     }
 
     fn daemon(&self) -> Daemon<'_> {
-        let arguments = [
-            "up",
-            "--state",
-            "state",
-            "--http",
-            "127.0.0.1:0",
-            "--json",
-            "--adapter",
-            &self.adapter,
-        ];
-        Daemon::of(&self.home, &mut self.home.command(arguments))
+        let mut command = self.home.command(UP);
+        Daemon::of(&self.home, command.args(["--adapter", &self.adapter]))
     }
 
     /// Lets the next input run a script.

@@ -8,8 +8,8 @@ use std::{
 use serde_json::{Value, json};
 
 use super::{
-    super::{super::acp, Answer, Client, head},
-    Editor, Place, SILENT,
+    super::{super::acp, Answer, Client, SILENT, head},
+    Editor, Place,
 };
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
@@ -392,19 +392,7 @@ fn connections_of_a_token_are_bounded_and_end_with_it() {
     until(|| begin(&client).status == 200);
     let web = all.pop().unwrap();
     let mut stream = web.listens(None);
-    let id = client
-        .token
-        .as_ref()
-        .unwrap()
-        .strip_prefix("tlk_")
-        .unwrap()
-        .split('_')
-        .next()
-        .unwrap();
-    place
-        .0
-        .run(["token", "revoke", id, "--state", "state"])
-        .must_end_with(0);
+    daemon.revoke(&client);
     assert_eq!(stream.next(), None);
     daemon.down();
 }
