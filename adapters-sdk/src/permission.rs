@@ -114,7 +114,7 @@ impl Permission {
     }
 }
 
-/// Reason for which an approval of a changed input denies.
+/// Reason why an approval of a changed input denies.
 pub(crate) const UNCHANGEABLE: &str = "the input was changed, and this agent cannot run a changed one, so it was denied; approve it as it is, or deny it";
 
 /// Returns true if an answer changes the input of a request. The same value in another notation is

@@ -67,7 +67,7 @@ pub(crate) enum Event {
     Stderr(Arc<[u8]>),
     /// The program was started.
     Started {
-        /// Process id, if it is known: not on the lower links.
+        /// Process id, if known: not on the lower links.
         pid: Option<u32>,
     },
     /// The program has ended.

@@ -82,9 +82,9 @@ pub(crate) enum InitError {
 /// Treatment of existing files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Existing {
-    /// They stay, and nothing at all is written.
+    /// Refused: nothing is written.
     Kept,
-    /// They are replaced.
+    /// Replaced.
     Replaced,
 }
 

@@ -76,7 +76,7 @@ pub(crate) struct Run<'a> {
 /// A baseline and the file that it was read from.
 #[derive(Debug)]
 pub(crate) struct Listed {
-    /// Its content.
+    /// Content of the file.
     pub baseline: Baseline,
     /// The file.
     pub file: PathBuf,

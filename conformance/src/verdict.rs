@@ -110,7 +110,7 @@ pub(crate) struct Finding {
     pub expected: String,
     /// Observed reaction.
     pub got: String,
-    /// Likely cause, if it is known.
+    /// Likely cause, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// Kind of evidence.

@@ -18,7 +18,7 @@ fn suite(folder: &Path, arguments: &[&str]) -> Output {
         .expect("the suite runs")
 }
 
-/// Writes a skeleton. Returns what is said of the next steps.
+/// Writes a skeleton. Returns the printed next steps.
 #[track_caller]
 fn write_skeleton(folder: &Path, arguments: &[&str]) -> String {
     let written = suite(folder, &[&["init"], arguments].concat());

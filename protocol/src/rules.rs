@@ -166,7 +166,7 @@ pub enum TurnStep {
     Emit,
     /// A stop is requested.
     Stop,
-    /// Its `turn.complete` arrives.
+    /// End of a turn by its `turn.complete`.
     Complete,
     /// Something else ends it: a deadline, the session's or the process's end.
     Abort,

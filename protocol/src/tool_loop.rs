@@ -67,9 +67,9 @@ impl Default for ToolLoopLimits {
 pub enum Verdict {
     /// Nothing.
     Fine,
-    /// It looks like a loop, for this reason.
+    /// Probable loop, for this reason.
     Warn(String),
-    /// It is a loop, for this reason.
+    /// Certain loop, for this reason.
     Block(String),
 }
 

@@ -21,7 +21,8 @@ pub struct Turns {
 /// Rounds of a batch. A round without any write does not count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rounds {
-    /// One: sessions that have run dry can put more meanwhile, and none profits from the moment.
+    /// One round. Sessions that have nothing left can add messages meanwhile, so that no session gains
+    /// from the time of the write.
     One,
     /// As many as fill it.
     Full,

@@ -37,7 +37,7 @@ pub(crate) enum Kind {
 pub(crate) enum Presence {
     /// Its absence makes the message bad.
     Required,
-    /// It must be written, and a reader accepts its absence ([permission.6]).
+    /// Required of writers, optional for readers ([permission.6]).
     Owed,
     /// A reader bears its absence; "writers always write it".
     Written,

@@ -19,7 +19,7 @@ pub(crate) enum Inherited {
 }
 
 impl Inherited {
-    /// Whether a program gets the variable of this name.
+    /// Returns true if a program gets the variable of this name.
     pub(super) fn includes(self, name: &OsStr) -> bool {
         match self {
             Self::Nothing => false,

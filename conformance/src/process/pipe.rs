@@ -30,7 +30,7 @@ pub(crate) struct Pipe {
 }
 
 impl Pipe {
-    /// Serves both directions. `ended` is the end of the program, if it is known.
+    /// Serves both directions. `ended` is the end of the program, if known.
     pub(super) fn serve(
         tape: Tape,
         stdin: Option<OwnedFd>,
@@ -100,7 +100,7 @@ impl Pipe {
 #[derive(Debug)]
 pub(crate) struct Connection {
     stream: UnixStream,
-    /// Its traffic.
+    /// Recorded traffic.
     pub(crate) pipe: Pipe,
 }
 

@@ -131,7 +131,7 @@ pub(crate) struct CaseData {
     pub verdict: Verdict,
     /// Standing with the baseline.
     pub standing: Standing,
-    /// Reason for which the baseline tolerates it.
+    /// Reason why the baseline tolerates it.
     pub known: Option<String>,
     /// True if it counts in the class of the run.
     pub scored: bool,
@@ -178,7 +178,7 @@ pub(crate) struct FindingData {
     pub expected: String,
     /// Observed reaction.
     pub got: String,
-    /// Likely cause, if it is known.
+    /// Likely cause, if known.
     pub hint: Option<String>,
     /// Kind of evidence.
     pub ground: Ground,

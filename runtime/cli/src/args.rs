@@ -65,7 +65,7 @@ pub(crate) struct Args {
     pub(crate) command: Command,
 }
 
-/// Parses the command line. An old name of a command stands for its new name, and a person reads a
+/// Parses the command line. An old name of a command is replaced by the new one, and a person reads a
 /// note about it.
 ///
 /// # Errors

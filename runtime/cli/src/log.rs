@@ -104,10 +104,10 @@ pub(crate) fn start(logs: &Logs, reader: Reader, serves: bool) -> Result<(), Cli
         .with_writer(sink)
         .with_ansi(colours);
     let lines = match (logs.log_format, is_file) {
-        (Form::Json, _) => lines.event_format(Line(write_json)).boxed(),
+        (Form::Json, _) => lines.event_format(EventFormatter(write_json)).boxed(),
         (Form::Text, true) => lines.compact().with_timer(Now).boxed(),
         (Form::Text, false) if reader == Reader::Person && logs.verbose == 0 => {
-            lines.event_format(Line(write_note)).boxed()
+            lines.event_format(EventFormatter(write_note)).boxed()
         }
         (Form::Text, false) => lines.compact().without_time().boxed(),
     };
@@ -184,9 +184,9 @@ fn now() -> humantime::Rfc3339Timestamp {
 }
 
 /// Format of an event by a function.
-struct Line(fn(&mut Writer<'_>, &Metadata<'_>, Map<String, Value>) -> fmt::Result);
+struct EventFormatter(fn(&mut Writer<'_>, &Metadata<'_>, Map<String, Value>) -> fmt::Result);
 
-impl<S, N> FormatEvent<S, N> for Line
+impl<S, N> FormatEvent<S, N> for EventFormatter
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,

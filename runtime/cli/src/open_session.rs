@@ -43,9 +43,9 @@ struct OwnHost {
     holder: Holder,
 }
 
-/// How a command parts from its session.
+/// State in which a command leaves its session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Parting {
+pub(crate) enum DetachMode {
     /// The session continues as it is, if it is stored.
     Leave,
     /// Own turns are stopped, and the agent's session is closed; the next input resumes it.
@@ -125,7 +125,7 @@ impl OpenSession {
     /// Returns the failure of that host, otherwise `done`.
     pub(crate) async fn end(
         self,
-        parting: Parting,
+        mode: DetachMode,
         steps: Option<StopSteps>,
         done: CommandResult,
         interrupts: &mut Interrupts,
@@ -133,10 +133,10 @@ impl OpenSession {
         if let (Some(own), Some(_)) = (&self.own, steps) {
             shut_down(&own.host, steps, interrupts).await;
         }
-        match parting {
-            Parting::Leave => self.session.leave().await,
-            Parting::Release => self.session.release().await,
-            Parting::Close => self.session.close().await,
+        match mode {
+            DetachMode::Leave => self.session.leave().await,
+            DetachMode::Release => self.session.release().await,
+            DetachMode::Close => self.session.close().await,
         }
         match self.own {
             Some(own) => own.holder.end(interrupts).await.and(done),

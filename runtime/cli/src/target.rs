@@ -217,7 +217,7 @@ pub(crate) fn list_variables(agent: &mut AgentConfig) {
 /// Clients of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum HostUse {
-    /// One hub, whose sessions name no folder.
+    /// Single hub, whose sessions name no folder.
     Pipe,
     /// A user with many clients, whose sessions name folders: an adapter that does not support `cwd`
     /// gets one process per folder. Without a configuration, all installed agents are offered.

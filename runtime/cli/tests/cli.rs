@@ -54,7 +54,8 @@ mod cli {
 
     use tempfile::TempDir;
 
-    /// Begins each adapter in Python of `Home::adapter`: `messages` and `say`, which answers the last message.
+    /// Beginning of each Python adapter of `Home::adapter`: `messages` reads the input, and `say` answers
+    /// the last message.
     const PYTHON: &str = r#"
 import json, os, sys
 def say(kind, **members):
@@ -190,7 +191,7 @@ def messages():
         }
     }
 
-    /// Reads all that a program says on stderr.
+    /// Reads the stderr of a program to its end.
     pub(crate) fn stderr_of(child: &mut Child) -> String {
         let mut said = String::new();
         let mut stderr = child.stderr.take().unwrap();

@@ -41,13 +41,13 @@ pub struct Extent {
     pub last: u64,
 }
 
-/// Reason for which a host does not continue with a store.
+/// Reason why a host does not continue with a store.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Unsound {
-    /// It does not respond.
+    /// No response.
     #[error("{0}")]
     Silent(String),
-    /// It is behind the progress that this host has seen.
+    /// Progress behind that which this host has seen.
     #[error("{0}")]
     Lost(String),
 }

@@ -156,7 +156,7 @@ pub struct Copy {
     keys: BTreeMap<String, Vec<Kept>>,
 }
 
-/// One host's access to a [`Memory`].
+/// Access of a host to a [`Memory`].
 #[derive(Debug, Clone)]
 pub struct Access {
     memory: Memory,

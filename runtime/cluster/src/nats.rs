@@ -109,12 +109,12 @@ pub enum ConnectError {
         /// Version of the server.
         found: String,
     },
-    /// Its maximum payload is too small.
+    /// Maximum payload of the server is too small.
     #[error("the server at {servers} takes {most} bytes at once; {PAYLOAD} are the least")]
     Payload {
         /// Addresses.
         servers: String,
-        /// Its maximum payload, in bytes.
+        /// Maximum payload of the server, in bytes.
         most: usize,
     },
     /// The server has no JetStream.

@@ -1,4 +1,4 @@
-//! One daemon's part in a cluster: it holds a lease, watches the leases of others, and has
+//! Member of a cluster: it holds a lease, watches the leases of others, and has
 //! sessions.
 
 mod drain;
@@ -88,7 +88,7 @@ pub type Door =
 /// Hears until when this host may act; `None`: it may not.
 pub type OnLease = Box<dyn Fn(Option<BootInstant>) + Send + Sync>;
 
-/// One daemon's part in a cluster. Clones share it.
+/// Member of a cluster. Clones share it.
 #[derive(Debug, Clone)]
 pub struct Node {
     shared: Arc<Shared>,

@@ -15,19 +15,19 @@ pub struct Me {
     pub digest: String,
 }
 
-/// Reason for which a session is not taken.
+/// Reason why a session is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Kept {
     /// This host has it already.
     #[error("this host has it already")]
     Own,
-    /// Its owner is alive, or not certainly gone.
+    /// The owner is alive, or not certainly gone.
     #[error("the host {0} has it, and is waited for until its lease has ended")]
     Alive(String),
     /// The session was removed.
     #[error("it was removed")]
     Removed,
-    /// Its files are on a storage of another host that this host does not have.
+    /// The files are on a storage of another host that this host does not have.
     #[error("its files are on the storage {storage} of the host {host}")]
     Elsewhere {
         /// The host that had it last.
@@ -38,7 +38,7 @@ pub enum Kept {
     /// The other host opened it under another configuration.
     #[error("the host {0} opened it under another configuration")]
     Differs(String),
-    /// Its epoch cannot rise: no correct host has counted so far.
+    /// The epoch cannot rise: no correct host has counted so far.
     #[error(
         "its epoch cannot rise, so somebody has written it who is no host; begin another session"
     )]

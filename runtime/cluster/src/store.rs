@@ -65,7 +65,7 @@ pub struct Change {
     pub kept: Kept,
 }
 
-/// Reason for which something was not stored.
+/// Reason why something was not stored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum NotKept {
     /// The stored message is not the expected one.

@@ -54,10 +54,10 @@ pub struct Head {
 /// Defect of a stored message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// It is not a batch.
+    /// Not a batch.
     #[error("a message of the journal cannot be read: {0}")]
     Unreadable(String),
-    /// It has the format of a later version of this program.
+    /// Format of a later version of this program.
     #[error("a message of the journal has the format {0}, which this version does not know")]
     Version(u32),
     /// Entries are missing.

@@ -71,7 +71,7 @@ impl TurnEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Cause {
-    /// Its `turn.complete` arrived.
+    /// The adapter sent `turn.complete`.
     Complete,
     /// Stopped before its input was written ([turn.11]).
     StoppedUnsent,
@@ -95,7 +95,7 @@ pub enum Cause {
     Closed,
     /// The host shuts down.
     Shutdown,
-    /// Its `turn.complete` was too long for a line, or its input for the adapter.
+    /// The `turn.complete` was too long for a line, or the input for the adapter.
     Oversize,
     /// `max_turn_output`, `max_output_rate` or the spool's limit was reached.
     Limit,

@@ -23,9 +23,9 @@ pub struct Backoff {
 /// Consequence of a failed start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It may be started again at this time.
+    /// Restart at this time.
     Wait(Instant),
-    /// It has failed, and may be retried at this time.
+    /// Failed, with a retry at this time.
     Failed(Instant),
 }
 

@@ -1,4 +1,4 @@
-//! One adapter's link: the commands of its users, the driver that reads, dispatches and writes, and
+//! Link to an adapter: the commands of its users, the driver that reads, dispatches and writes, and
 //! the child process.
 
 mod command;

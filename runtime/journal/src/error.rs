@@ -86,7 +86,7 @@ fn describe_holder(pid: Option<u32>) -> String {
     )
 }
 
-/// Reason for which something is not stored. The texts are sentences without a full stop.
+/// Reason why something is not stored. The texts are sentences without a full stop.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NotStored {

@@ -99,7 +99,7 @@ pub enum SpawnError {
         /// The cause.
         reason: String,
     },
-    /// Its deadline has passed. It can start after the deadline is
+    /// The deadline has passed. It can start after the deadline is
     /// [extended](crate::Deadline::extend).
     #[error(
         "start {program:?}: the deadline of this host's children has passed, and was not extended"

@@ -80,7 +80,7 @@ impl fmt::Debug for Attachment {
 /// Error of a sandbox that could not be made.
 #[derive(Debug)]
 pub enum IsolationError {
-    /// It cannot be made here, or not as requested; the text reads after "failed to".
+    /// Isolation that cannot be made here, or not as requested; the text reads after "failed to".
     Refused(Box<dyn Error + Send + Sync>),
     /// There is no such program, inside or outside.
     NotFound {
@@ -108,7 +108,7 @@ pub struct Inside<'a> {
     pub declared: &'a BTreeMap<OsString, OsString>,
     /// Working directory.
     pub work_dir: &'a Path,
-    /// Private folder, whose parent holds those of other children.
+    /// Private folder, whose parent holds the folders of other children.
     pub private: &'a Path,
     /// The temporary folder, within the private one.
     pub temp: &'a Path,

@@ -20,11 +20,11 @@ const REST: Duration = Duration::from_millis(200);
 /// Output of a program.
 #[derive(Debug)]
 pub struct QueryOutput {
-    /// Its stdout, at most 1 MiB.
+    /// Stdout of the program, at most 1 MiB.
     pub stdout: Vec<u8>,
     /// The end of its stderr.
     pub stderr: String,
-    /// Its exit; `None` if it did not end in time and was killed.
+    /// Exit of the program; `None` if it did not end in time and was killed.
     pub exit: Option<Exit>,
 }
 

@@ -108,7 +108,7 @@ async fn start(spec: ChildSpec) -> Result<Child, SpawnError> {
 enum Refused {
     /// The program itself was refused.
     Start(io::Error),
-    /// Its containment could not be made.
+    /// The containment could not be made.
     Containment(String),
 }
 

@@ -1,4 +1,4 @@
-//! Turns the command line of a child into that of the process that contains it.
+//! Turns the command line of a child into the command line of the process that contains it.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;

@@ -67,7 +67,7 @@ pub fn is_sensitive(name: impl AsRef<OsStr>) -> bool {
         || SENSITIVE_NAMES.contains(&name.as_slice())
 }
 
-/// Returns true if the last word of a name is that of a place: `KEY_PATH`, `keyPath`.
+/// Returns true if the last word of a name means a place: `KEY_PATH`, `keyPath`.
 fn names_place(name: &[u8]) -> bool {
     PLACES.iter().any(|word| {
         let (before, end) = name.split_at(name.len().saturating_sub(word.len()));

@@ -17,7 +17,7 @@
 //! - A name is looked up here, once, and the connection goes to an address that was judged. A name
 //!   leads to public addresses; to a private, loopback or other special-purpose one only if that
 //!   address is on the list too. An address of this machine must be named by an entry, not only by
-//!   a range, and a port of the daemon ([`guard_port`]) together with its number. Where the operator has a proxy of his own ([`UpstreamProxy`]),
+//!   a range, and a port of the daemon ([`guard_port`]) together with its number. If the operator has their own proxy ([`UpstreamProxy`]),
 //!   that proxy gets the name and looks it up.
 //! - A tunnel (CONNECT) to a name carries TLS, whose ClientHello names the same server, and so does
 //!   the second one if the server asks for it. No name, or an encrypted one, is refused. Or it

@@ -106,7 +106,7 @@ pub(crate) struct Wire {
     pub(crate) steers: bool,
     /// Maximum length of a line that the adapter reads, if it reported one ([frame.11]).
     pub(crate) max_line: Option<usize>,
-    /// True if the hub must still be told about the context ([process.5]).
+    /// True if the hub still needs the fact about the context ([process.5]).
     pub(crate) owes_context: bool,
     /// Information of the adapter about itself while that is due.
     pub(crate) infos: Vec<Message>,

@@ -16,7 +16,7 @@ use crate::{
     interrupt::Interrupts,
     journal, listing,
     matching_daemon::{self, DaemonChoice},
-    open_session::{JournalAccess, OpenSession, Parting},
+    open_session::{DetachMode, JournalAccess, OpenSession},
     overrides::Overrides,
     screen::{Detail, Screen},
     session_backend::AttachMode,
@@ -234,7 +234,7 @@ async fn talk(
             None => format!("the session keeps running; `{again} {id}` returns to it"),
         });
     }
-    open.end(Parting::Leave, None, done, interrupts).await
+    open.end(DetachMode::Leave, None, done, interrupts).await
 }
 
 /// Returns the history file in the user's state folder.

@@ -211,8 +211,8 @@ fn write(path: &Path, text: &str, force: bool) -> Result<(), CliError> {
     let store = if force { write_private } else { create_private };
     // A mistyped folder is not created.
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
-    let is_there = folder.map_or(Ok(()), |folder| folder.metadata().map(|_| ()));
-    let stored = is_there.and_then(|()| store(path, text.as_bytes()));
+    let folder_exists = folder.map_or(Ok(()), |folder| folder.metadata().map(|_| ()));
+    let stored = folder_exists.and_then(|()| store(path, text.as_bytes()));
     stored.map_err(|error| match error.kind() {
         io::ErrorKind::AlreadyExists => {
             CliError::usage(anyhow!("{} exists already", path.display()))

@@ -26,7 +26,7 @@ use crate::{
     jsonl::EventWriter,
     listing,
     matching_daemon::{self, DaemonChoice},
-    open_session::{JournalAccess, OpenSession, Parting},
+    open_session::{DetachMode, JournalAccess, OpenSession},
     overrides::{Overrides, unapplied},
     screen::{Detail, Screen},
     session_backend::AttachMode,
@@ -97,7 +97,7 @@ pub(crate) struct Run {
 
     /// Continues the last active session that works in this folder, or in --cwd
     ///
-    /// Its agent is that of --agent, if one is named. The journal is --journal, that of the
+    /// With --agent, only sessions of that agent count. The journal is --journal, the one of the
     /// configuration, or the daemon's.
     #[arg(long = "continue", conflicts_with = "session")]
     continues: bool,
@@ -279,12 +279,12 @@ impl SingleTurn {
         } = self;
         conversation.screen.pause();
         let steps = done.as_ref().ok().and_then(|(_, steps)| *steps);
-        let parting = match &again {
-            Some(_) if is_stored && open.is_new && !open.session.has_turns() => Parting::Close,
-            Some(_) if is_stored => Parting::Release,
-            _ => Parting::Leave,
+        let mode = match &again {
+            Some(_) if is_stored && open.is_new && !open.session.has_turns() => DetachMode::Close,
+            Some(_) if is_stored => DetachMode::Release,
+            _ => DetachMode::Leave,
         };
-        if let (Parting::Release, Some(again), Ok(_)) = (parting, again, &done)
+        if let (DetachMode::Release, Some(again), Ok(_)) = (mode, again, &done)
             && conversation.lines.is_none()
             && !open.session.is_closed()
         {
@@ -295,7 +295,7 @@ impl SingleTurn {
             exit::OK if conversation.lost_files => exit::FAILED,
             code => code,
         });
-        open.end(parting, steps, done, interrupts).await
+        open.end(mode, steps, done, interrupts).await
     }
 
     /// Returns the exit code, and other times for the end of the adapters.

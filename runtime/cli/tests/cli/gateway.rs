@@ -38,7 +38,7 @@ mod tree;
 /// How long an answer may take: a test that hangs does not say where.
 const SILENT: Duration = Duration::from_secs(120);
 
-/// Arguments of a daemon on any port, which tells in JSON that it is ready.
+/// Arguments of a daemon on a free port, which prints its address as JSON.
 pub(super) const UP: [&str; 6] = ["up", "--state", "state", "--http", "127.0.0.1:0", "--json"];
 
 /// A daemon.
@@ -53,7 +53,7 @@ impl<'a> Daemon<'a> {
         Self::of(home, &mut home.command(UP))
     }
 
-    /// Starts one below another program, which runs what its last arguments say.
+    /// Starts a daemon below another program, which runs its last arguments as a command.
     fn below(home: &'a Home, program: &str, arguments: &[&str], own: &Command) -> Self {
         let mut command = Command::new(program);
         command.args(arguments).arg(own.get_program());
@@ -255,7 +255,7 @@ impl Client {
         self.ask_with("GET", path, &[], "")
     }
 
-    /// Gets what is there.
+    /// Returns the answer of an existing resource.
     #[track_caller]
     fn found(&self, path: &str) -> Value {
         self.get(path).must_be(200).json()

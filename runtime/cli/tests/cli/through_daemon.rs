@@ -308,7 +308,7 @@ fn a_daemon_works_in_a_folder_whose_socket_has_a_long_path() {
     ran(&["down"]).must_end_with(0);
     assert!(daemon.wait().unwrap().success());
 
-    // The sockets of a relay, in its journal and where it is told to listen.
+    // Sockets of a relay: in its journal and at the address of its option.
     let socket = format!("unix:{}", folder.join("hubs.sock").display());
     let journal = folder.join("journal");
     let journal = journal.to_str().unwrap();
@@ -402,7 +402,7 @@ fn ctrl_c_and_the_end_of_the_terminal_stop_the_turn_and_release_the_session() {
     daemon.down();
 }
 
-/// An agent that keeps what it was told in its conversation, and resumes it.
+/// Agent that stores its inputs in a conversation, and resumes it.
 const REMEMBERING: &str = r#"
 said = {}
 for kind, message in messages():

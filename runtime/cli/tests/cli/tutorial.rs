@@ -14,7 +14,7 @@ use trunkline_testing::has_program;
 
 use super::{Home, terminal::TERMINAL};
 
-/// One block of commands of the page.
+/// Block of commands of the page.
 struct Step {
     /// Runs in a terminal of its own, which stays.
     is_second: bool,

@@ -1,4 +1,4 @@
-//! Leases: takes, renews, loses and returns its own, and watches those of other hosts.
+//! Leases: takes, renews, loses and returns its own, and watches the leases of other hosts.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Takes sessions: new ones, the host's earlier ones, and those of hosts that are gone.
+//! Takes sessions: new ones, the host's earlier ones, and sessions of hosts that are gone.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

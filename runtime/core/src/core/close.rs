@@ -18,7 +18,7 @@ pub enum WhyClosed {
     Adapter(ClosedReason, Option<Failure>),
     /// An option that must be enforced is not ([ext.7]).
     Refused(String),
-    /// Its output does not fit on the disk.
+    /// The output does not fit on the disk.
     Limit(String),
     /// The process ended, and its sessions end with it by configuration.
     ProcessEnded,

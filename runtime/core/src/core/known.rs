@@ -23,7 +23,7 @@ pub(super) struct Known {
     pub(super) queues: bool,
     /// The tokens that it has used.
     pub(super) tokens: UsedTokens,
-    /// Its tool calls, if the rules watch them.
+    /// Tool calls of the turn, if the rules watch them.
     pub(super) calls: ToolLoop,
     /// Maximum length of a line that it reads, if it has reported one.
     pub(super) max_line: Option<u64>,

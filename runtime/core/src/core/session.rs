@@ -64,7 +64,7 @@ pub(super) struct Session {
     was_started: bool,
     /// True if this process knew it under another id.
     renamed: bool,
-    /// True if the user must still be told whether the context was kept ([process.5]).
+    /// True if the user still needs the fact whether the context was kept ([process.5]).
     pub(super) context_due: bool,
     /// True if inputs wait until the adapter has reported the options that it applies ([ext.7]).
     pub(super) options_due: bool,

@@ -163,7 +163,7 @@ pub(crate) type CreatedAnswer<T> = WithStatus<201, Json<T>>;
 /// The answer to a request that has created a session, with its path.
 pub(crate) type CreatedAt<T> = WithStatus<201, ([(HeaderName, String); 1], Json<T>)>;
 
-/// One of two answers.
+/// Answer of one of two types.
 #[derive(Debug)]
 pub(crate) enum EitherAnswer<A, B> {
     First(A),

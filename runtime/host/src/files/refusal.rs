@@ -46,7 +46,7 @@ pub enum Refusal {
         /// The limit, in bytes.
         limit: u64,
     },
-    /// Its size differs from the announced one.
+    /// The size differs from the announced one.
     #[error(
         "the file has {size} bytes, not the {announced} that were announced; announce it when it is complete"
     )]
@@ -56,7 +56,7 @@ pub enum Refusal {
         /// The size announced, in bytes.
         announced: u64,
     },
-    /// Its digest differs from the announced one.
+    /// The digest differs from the announced one.
     #[error(
         "the file's SHA-256 is not the one that was announced; announce it when it is complete"
     )]

@@ -14,7 +14,7 @@ const LIST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Timeout for the adapter's declaration of what it can do. One that knows only the core never sends it.
 const DECLARATION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Reason for which the conversations of an agent were not listed. Each text is a sentence.
+/// Reason why the conversations of an agent were not listed. Each text is a sentence.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NativeListError {

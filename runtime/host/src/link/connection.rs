@@ -1,4 +1,4 @@
-//! One run of an adapter: its pipes and, if it is a process, the child.
+//! Run of an adapter: its pipes and, if it is a process, the child.
 
 use std::{
     fmt, io,

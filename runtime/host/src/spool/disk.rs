@@ -24,7 +24,7 @@ pub(super) struct Disk {
     made: u32,
 }
 
-/// One mailbox's part of the file.
+/// Part of the file that belongs to a mailbox.
 #[derive(Debug, Default)]
 struct Strip {
     /// Number of freed pieces.

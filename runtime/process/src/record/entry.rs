@@ -35,7 +35,7 @@ pub(crate) struct Entry {
     pub(crate) cgroups: Vec<PathBuf>,
     /// The private folder and its inode.
     pub(crate) folder: Option<(u64, PathBuf)>,
-    /// Its first process, after the start.
+    /// First process, after the start.
     pub(crate) leader: Option<Process>,
 }
 

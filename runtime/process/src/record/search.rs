@@ -31,7 +31,7 @@ pub(super) struct Running {
 /// Identity of a tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Marks<'a> {
-    /// Its first process, if ids of its PID namespace are valid here.
+    /// First process, if ids of its PID namespace are valid here.
     pub(super) leader: Option<Process>,
     /// Its private folder.
     pub(super) folder: Option<&'a Path>,

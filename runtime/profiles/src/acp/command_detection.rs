@@ -36,7 +36,7 @@ impl Note {
         meta_log(self.text)
     }
 
-    /// Returns true if it is known to be correct: an agent that has not listed its commands yet may
+    /// Returns true if the command is certain: an agent that has not listed its commands yet may
     /// have one of that name.
     pub(crate) fn is_due(&self, reader: &Reader) -> bool {
         self.is_skill || reader.knows_commands()

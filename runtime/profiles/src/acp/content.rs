@@ -66,7 +66,7 @@ pub(crate) fn blocks(tool_call: &Value) -> impl Iterator<Item = &Value> {
     contents.filter_map(|one| one.get("content"))
 }
 
-/// Returns the text of a content block: its own, or that of its reference.
+/// Returns the text of a content block, or of its reference.
 pub(crate) fn block(block: &Value) -> String {
     match text(block, "type") {
         Some("text") => text(block, "text").unwrap_or_default().to_owned(),

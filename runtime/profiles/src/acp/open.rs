@@ -57,7 +57,7 @@ pub(crate) struct Opening {
     pub(crate) own_options: BTreeMap<String, Value>,
     /// True if the replay is reported.
     pub(crate) history: bool,
-    /// True if the host is told that the session remembers.
+    /// True if the host gets a notice that the session keeps its context.
     pub(crate) resumed: bool,
 }
 

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) enum Unallowed {
     /// The host is asked.
     Asked,
-    /// It does not run: there is no person to ask.
+    /// The tool does not run: no person can answer.
     Denied,
 }
 

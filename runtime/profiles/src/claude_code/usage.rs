@@ -11,7 +11,7 @@ use crate::agent::tokens::Tokens;
 /// The most models that are reported.
 const MOST_MODELS: usize = 32;
 
-/// Cost of a session so far, if it is known. Claude reports it as a running total, over `--resume`
+/// Cost of a session so far, if known. Claude reports it as a running total, over `--resume`
 /// too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Total(pub(super) Option<f64>);

@@ -120,7 +120,7 @@ impl Translator {
         self.turn = Some(id.to_owned());
     }
 
-    /// Returns the turn's id, once it is known.
+    /// Returns the turn's id, once known.
     pub(super) fn turn(&self) -> Option<&str> {
         self.turn.as_deref()
     }
@@ -130,7 +130,7 @@ impl Translator {
         self.changes.get(item).cloned().unwrap_or_default()
     }
 
-    /// Handles a notification of the thread. Unknown ones and those of other turns are ignored.
+    /// Handles a notification of the thread. Unknown ones and ones of other turns are ignored.
     pub(super) fn take(&mut self, method: &str, params: &Value) -> Vec<Event> {
         let of_turn = |key: &str| params[key].as_str();
         let named = of_turn("turnId").or_else(|| params.get("turn")?.get("id")?.as_str());

@@ -1,4 +1,4 @@
-//! One request until its answer begins: redirects, refusals, and retries.
+//! Request until its answer begins: redirects, refusals, and retries.
 
 use std::time::{Duration, SystemTime};
 

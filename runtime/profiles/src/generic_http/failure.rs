@@ -27,7 +27,7 @@ pub(super) struct Failed {
 pub(super) enum Reached {
     /// Nothing was sent: there was no connection.
     NoServer,
-    /// It may have been sent, without any reply.
+    /// The request may have been sent, without any reply.
     Perhaps,
     /// The server reports that it could not serve it now.
     Refused,

@@ -38,7 +38,7 @@ pub(crate) struct MockConfig {
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Then {
-    /// That of a turn that no script covers: `stdout` or an echo.
+    /// Answer of a turn that no script covers: `stdout` or an echo.
     #[default]
     Echo,
     /// The script again.

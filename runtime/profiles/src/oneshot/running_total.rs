@@ -6,7 +6,7 @@ use trunkline_sdk::protocol::{ModelUsage, Usage, UsageScope};
 
 use crate::agent::tokens::Tokens;
 
-/// The running total at the end of the last run, if it is known.
+/// Running total at the end of the last run, if known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RunningTotal(Option<Usage>);
 

@@ -38,7 +38,7 @@ pub(super) struct Running {
     pub(super) unsent: Option<Value>,
     /// True while a compaction runs that pi began before the prompt.
     is_compacting: bool,
-    /// Reason for which pi refused the prompt.
+    /// Reason why pi refused the prompt.
     pub(super) refused: Option<Error>,
 }
 

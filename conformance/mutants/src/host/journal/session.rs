@@ -39,7 +39,7 @@ pub(crate) struct Session {
     pub(crate) is_archived: bool,
     /// True if the host below has it.
     pub(crate) is_open: bool,
-    /// True if the hubs must still be told what the agent remembers.
+    /// True if the hubs still need the fact about the agent's context.
     pub(crate) owes_context: bool,
     /// The fields of questions whose values are not stored, by request.
     pub(crate) secret_fields: HashMap<String, Vec<String>>,

@@ -32,7 +32,7 @@ use crate::{
 /// A running conversation.
 pub(super) struct Talk {
     pub(super) conversation: Conversation,
-    /// Configuration of the agent, if it is known.
+    /// Configuration of the agent, if known.
     agent: Option<AgentConfig>,
     /// Host in this process, if it serves the session.
     host: Option<Host>,

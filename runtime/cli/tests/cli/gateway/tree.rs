@@ -12,7 +12,8 @@ use trunkline_testing::{has_program, skipped};
 
 use super::{super::Home, Client, Daemon, UP};
 
-/// Held alone by the test with many open files: among them, a daemon does not find whose a request is.
+/// Lock that the test with many open files holds exclusively: meanwhile a daemon cannot find the
+/// process of a request.
 static OPEN_FILES: RwLock<()> = RwLock::new(());
 
 /// Runs `ask.sh` in a process of its own, and returns its output.

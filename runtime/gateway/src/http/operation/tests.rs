@@ -496,7 +496,7 @@ const DEPRECATED: [(&str, &str, &str); 6] = [
     ("Decided", "request_id", "id"),
 ];
 
-/// Names of schemas that differ from those of their types, since generated clients use them.
+/// Names of schemas that differ from the names of their types, because generated clients use them.
 const RENAMED: [(&str, &str); 2] = [("AgentEntry", "Agent"), ("SessionState", "State")];
 
 fn generator(settings: SchemaSettings) -> SchemaGenerator {

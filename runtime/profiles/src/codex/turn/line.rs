@@ -1,4 +1,4 @@
-//! One thread's share of the app server: its incoming messages, and the commands to the server.
+//! Share of a thread in the app server: its incoming messages, and the commands to the server.
 
 use std::time::Duration;
 

@@ -25,7 +25,7 @@ pub(super) fn overloaded(place: &Place) -> Step {
     fails(place, "FAKE:err:529", &["overloaded"])
 }
 
-/// Begins a turn without the model, which fails in time, and goes on with the model.
+/// Begins a turn without the model, which fails in time, and continues with the model.
 fn fails_until_started_again(place: &Place, mut hub: Hub) -> Step {
     let begun = Instant::now();
     let turn = hub.turn("s", "FAKE:text gone")?;
@@ -97,7 +97,7 @@ pub(super) fn cut_once(place: &Place) -> Step {
     place.end(hub)
 }
 
-/// Returns the agent's own processes: those of this place that are no part of the host.
+/// Returns the agent's own processes in this place, without the host's.
 fn own(place: &Place) -> Vec<orphans::Process> {
     let mut all = orphans::of(&place.home());
     let program = |line: &str| {
