@@ -7,6 +7,7 @@ import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
 import { Dialog, Icon } from "./ui/bits.tsx";
 import { CreateDialog } from "./ui/create.tsx";
+import { DropTarget } from "./ui/drop.tsx";
 import { Hosts, useHosts } from "./ui/hosts.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
 import { Palette } from "./ui/palette.tsx";
@@ -167,6 +168,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
             {id === "" ? <Welcome create={() => create(true)} /> : <SessionPage id={id} key={id} />}
           </main>
         )}
+        <DropTarget />
         {creating && <CreateDialog close={() => create(false)} />}
         {palette && <Palette commands={commands} close={() => showPalette(false)} />}
         {help && <Help close={() => showHelp(false)} />}

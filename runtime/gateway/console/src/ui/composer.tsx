@@ -3,6 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { bytes } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import { Fault, Icon } from "./bits.tsx";
+import { ATTACH } from "./drop.tsx";
 import { keepSent } from "./files.tsx";
 import { useSession, useShell } from "./hooks.ts";
 
@@ -27,7 +28,6 @@ export function Composer(): JSX.Element {
   const [text, set] = useState(() => sessionStorage.getItem(draft) ?? "");
   const [files, setFiles] = useState<Attached[]>([]);
   const [steer, setSteer] = useState(false);
-  const [over, setOver] = useState(false);
   const [fault, fail] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
   const picker = useRef<HTMLInputElement>(null);
@@ -86,6 +86,17 @@ export function Composer(): JSX.Element {
     }
   };
 
+  const attachLatest = useRef(attach);
+  attachLatest.current = attach;
+  useEffect(() => {
+    const take = (event: Event): void => {
+      attachLatest.current((event as CustomEvent<FileList>).detail);
+      area.current?.focus();
+    };
+    addEventListener(ATTACH, take);
+    return () => removeEventListener(ATTACH, take);
+  }, []);
+
   const send = (): void => {
     const ready = files.filter((file) => file.state === "ready");
     if (files.some((file) => file.state === "loading")) return fail("a file is still on its way");
@@ -111,21 +122,11 @@ export function Composer(): JSX.Element {
   if (!may) return <p class="composer closed">This token may only read.</p>;
   return (
     <form
-      class={`composer ${over ? "over" : ""}`}
+      class="composer"
       aria-label="Input"
       onSubmit={(event) => {
         event.preventDefault();
         send();
-      }}
-      onDragOver={(event) => {
-        event.preventDefault();
-        setOver(true);
-      }}
-      onDragLeave={() => setOver(false)}
-      onDrop={(event) => {
-        event.preventDefault();
-        setOver(false);
-        attach(event.dataTransfer?.files);
       }}
     >
       {store.outbox.sent.map((sent) => (

@@ -66,6 +66,9 @@ export function usePoll(call: () => Promise<void>, ms: number, keys: unknown[]):
   }, keys);
 }
 
+/** Whether the main pointer is a finger: no keys to press, targets of 44 pixels. */
+export const isCoarse = (): boolean => globalThis.matchMedia?.("(pointer: coarse)").matches ?? false;
+
 /** What stands behind `#/`, in its parts. */
 export function useRoute(): string[] {
   const read = (): string[] => location.hash.replace(/^#\/?/, "").split("/").map((part) => {

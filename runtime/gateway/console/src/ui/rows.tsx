@@ -175,7 +175,7 @@ function End({ row }: { row: EndRow }): JSX.Element {
       <p class="line">
         <span class="what">{visible(row.status)}{row.provisional ? " (not stored yet)" : ""}</span>
         {row.reason !== "" && row.reason !== row.status && row.reason !== "end_turn" && <span class="dim">{visible(row.reason)}</span>}
-        <span class="dim">{facts.join(" · ")}</span>
+        <span class="dim facts">{facts.join(" · ")}</span>
         <time class="dim">{clock(row.time)}</time>
         {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.fold.rows, row.turn)} />}
         {row.status !== "completed" && !store.fold.closed && <Again turn={row.turn} />}

@@ -5,10 +5,10 @@ import type { WireLine } from "../core/wire.ts";
 import { matcher, trouble, way } from "../core/wire.ts";
 import { obj } from "../core/types.ts";
 import { Copy } from "./bits.tsx";
-import { useSession } from "./hooks.ts";
+import { isCoarse, useSession } from "./hooks.ts";
 import { FIRST } from "./text.tsx";
 
-const HEIGHT = 24;
+const HEIGHT = isCoarse() ? 44 : 24;
 const WAYS = { to: ["→", "to the agent"], from: ["←", "from the agent"], host: ["·", "of the host"] } as const;
 const FILTERS = [["", "all"], ["to:agent", "to the agent"], ["from:agent", "from the agent"], ["is:trouble", "trouble"]] as const;
 /** Lines that a filter looks at before the page may draw. */
