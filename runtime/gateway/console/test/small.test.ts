@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { ansi, plain } from "../src/core/ansi.ts";
 import { perAgent, perDay } from "../src/core/days.ts";
 import { compare, diffView } from "../src/core/diff.ts";
-import { ago, bytes, clock, count, duration, money, who } from "../src/core/format.ts";
+import { ago, bytes, clock, count, duration, money, sessionTitle, who } from "../src/core/format.ts";
 import { Problem } from "../src/core/api.ts";
 import { Outbox } from "../src/core/outbox.ts";
 import { fileName, linkTarget, rasterType, safeLink, visible } from "../src/core/safe.ts";
@@ -134,6 +134,13 @@ test("numbers and times read well", () => {
   assert.deepEqual([who("ann/t-1/l-2", "ann/t-1"), who("ann/t-12/l-2", "ann/t-1"), who("ann/t-1/l-2", "t-1")], ["you", "ann", "ann"]);
   assert.equal(clock("nonsense"), "");
   assert.equal(ago(new Date(0).toISOString(), 3_600_000 * 5), "5 h");
+});
+
+test("a session without a title is named by the beginning of its id", () => {
+  assert.deepEqual(
+    [["Mend it", "acp-99006fde48634a8d99006fde48634a8d"], ["", "acp-99006fde48634a8d99006fde48634a8d"], ["", "key-0123456789abcdef0123456789abcdef"], ["", "0f8fad5b-d9cb-469f-a165-70867728950e"], ["", "nightly"], ["", "feedface"]].map(([title = "", id = ""]) => sessionTitle(title, id)),
+    ["Mend it", "Editor session 99006f", "Session 012345", "Session 0f8fad", "nightly", "feedface"],
+  );
 });
 
 test("usage is summed by day and agent", () => {

@@ -49,6 +49,13 @@ export function who(by: string, own: string): string {
   return /^l-\d+$/.test(name) ? "a local program" : name;
 }
 
+/** The title of a session. One without a title is named by its origin and the beginning of its id. */
+export function sessionTitle(title: string, id: string): string {
+  if (title !== "") return title;
+  const made = /^(acp-|key-|)([0-9a-f]{6})[0-9a-f-]{10,}$/.exec(id);
+  return made ? `${made[1] === "acp-" ? "Editor session" : "Session"} ${made[2]}` : id;
+}
+
 /** How long ago, in one unit. */
 export function ago(time: string, now: number = Date.now()): string {
   const at = Date.parse(time);

@@ -3,6 +3,7 @@
 import { Problem } from "./api.ts";
 import type { Api } from "./api.ts";
 import { Fold } from "./fold.ts";
+import { sessionTitle } from "./format.ts";
 import { Outbox } from "./outbox.ts";
 import type { Connection, Line, Phase } from "./stream.ts";
 import { follow } from "./stream.ts";
@@ -163,7 +164,7 @@ export class SessionStore {
   }
 
   get title(): string {
-    return this.fold.settings.display || str(this.attached.title) || (this.start <= 1 ? this.fold.headline : "") || this.id;
+    return sessionTitle(this.fold.settings.display || str(this.attached.title) || (this.start <= 1 ? this.fold.headline : ""), this.id);
   }
 
   get agent(): string {

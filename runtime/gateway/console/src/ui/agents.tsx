@@ -3,6 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import { Samples, points } from "../core/samples.ts";
+import { titlePage } from "../core/title.ts";
 import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import { Fault, State } from "./bits.tsx";
@@ -30,7 +31,7 @@ export function useAgents(api: Api, ms: number): { agents: Obj[]; first: string;
 
 export function Agents({ agents, first, fault }: { agents: Obj[]; first: string; fault: string }): JSX.Element {
   useEffect(() => {
-    document.title = "Agents · trunkline";
+    titlePage("Agents");
   }, []);
   const loading = agents.length === 0 && fault === "" && first === "";
   return (

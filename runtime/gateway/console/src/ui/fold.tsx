@@ -1,5 +1,5 @@
 import type { ComponentChildren, JSX } from "preact";
-import { useSession } from "./hooks.ts";
+import { useRequestSession } from "./hooks.ts";
 
 /** A part that can be opened. Whether it is open is kept by the session, since a row out of sight is not drawn. */
 export function Folded(props: {
@@ -9,7 +9,7 @@ export function Folded(props: {
   class?: string;
   children: () => ComponentChildren;
 }): JSX.Element {
-  const store = useSession();
+  const store = useRequestSession();
   const open = store.open.get(props.id) ?? props.open ?? false;
   return (
     <div class={`fold ${props.class ?? ""} ${open ? "open" : ""}`}>

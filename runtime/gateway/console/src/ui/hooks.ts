@@ -12,6 +12,10 @@ export interface Shell {
 export const ShellContext = createContext<Shell | undefined>(undefined);
 export const SessionContext = createContext<SessionStore | undefined>(undefined);
 
+/** The part of a session that a request's card needs. The inbox has it without the session's stream. */
+export type RequestSession = Pick<SessionStore, "api" | "id" | "open" | "turn" | "say">;
+export const RequestContext = createContext<RequestSession | undefined>(undefined);
+
 export function useShell(): Shell {
   const shell = useContext(ShellContext);
   if (!shell) throw new Error("outside of the shell");
@@ -22,6 +26,14 @@ export function useSession(): SessionStore {
   const store = useContext(SessionContext);
   if (!store) throw new Error("outside of a session");
   return store;
+}
+
+/** Returns the session of a request's card: the one of the inbox, or the one whose page is shown. */
+export function useRequestSession(): RequestSession {
+  const whole = useContext(SessionContext);
+  const session = useContext(RequestContext) ?? whole;
+  if (!session) throw new Error("outside of a session");
+  return session;
 }
 
 /** Draws again when the store has changed. */

@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { count, duration } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
+import { titlePage } from "../core/title.ts";
 import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import type { Api } from "../core/api.ts";
@@ -28,7 +29,7 @@ export function useHosts(api: Api, ms: number): Cluster {
 
 export function Hosts({ hosts, fault }: Cluster): JSX.Element {
   useEffect(() => {
-    document.title = "Hosts · trunkline";
+    titlePage("Hosts");
   }, []);
   return (
     <main class="page hosts" aria-label="Hosts" tabIndex={0}>

@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
+import { sessionTitle } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import type { ListedSession } from "../core/types.ts";
 import { Dialog } from "./bits.tsx";
@@ -33,7 +34,7 @@ export function Palette({ commands, close }: { commands: Command[]; close: () =>
   const found: Command[] = [
     ...commands.filter((each) => words.every((word) => each.label.toLowerCase().includes(word))),
     ...sessions.slice(0, MOST).map((each) => ({
-      label: visible(each.title || each.id),
+      label: visible(sessionTitle(each.title, each.id)),
       key: visible(each.agent),
       run: () => {
         location.hash = sessionHref(each.id);

@@ -9,7 +9,7 @@ import type { Json } from "../core/types.ts";
 import { Fault } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { Folded } from "./fold.tsx";
-import { useSession, useShell } from "./hooks.ts";
+import { useRequestSession, useShell } from "./hooks.ts";
 import { Value, jsonText } from "./text.tsx";
 
 /** How a request ended, who answered and when. */
@@ -32,7 +32,7 @@ function useAnswer(row: RequestRow): {
   send: (answer: { [member: string]: Json }) => Promise<void>;
   fail: (why: string) => void;
 } {
-  const store = useSession();
+  const store = useRequestSession();
   const { me } = useShell();
   const [busy, work] = useState(false);
   const [fault, fail] = useState("");
@@ -115,6 +115,9 @@ const KINDS: { [kind: string]: string } = {
   allow_once: "Allow", allow_always: "Always allow", reject_once: "Deny", reject_always: "Always deny",
 };
 
+/** Answers that a key may give: those for this request alone. */
+const ONCE: { [kind: string]: string } = { allow_once: "allow", reject_once: "deny" };
+
 /** What the option does comes first, in our words: a label of the agent may say anything. */
 function optionText(option: PermissionRow["options"][number]): JSX.Element {
   const what = KINDS[option.kind] ?? "";
@@ -159,6 +162,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             <button
               type="button"
               disabled={busy}
+              data-answer={ONCE[option.kind]}
               class={option.kind.startsWith("allow") ? "allow" : "deny"}
               onClick={() => (option.kind.startsWith("allow")
                 ? send({ approved: true, option_id: option.id })
@@ -174,10 +178,10 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             </select>
           )}
           {!known.some((option) => option.kind.startsWith("allow")) && (
-            <button type="button" class="allow" disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
+            <button type="button" class="allow" data-answer="allow" disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
           )}
           {!known.some((option) => option.kind.startsWith("reject")) && (
-            <button type="button" class="deny" disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
+            <button type="button" class="deny" data-answer="deny" disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
           )}
           <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
           {more && <input

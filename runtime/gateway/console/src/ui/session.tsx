@@ -3,6 +3,7 @@ import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
 import { count } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
+import { titlePage, titleWaiting } from "../core/title.ts";
 import { num, str } from "../core/types.ts";
 import { samples } from "./agents.tsx";
 import { Icon, State } from "./bits.tsx";
@@ -59,8 +60,9 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
     if (!document.hidden && !store.catchingUp) seen.mark(store.id, entries);
   }, [entries, store.catchingUp]);
   useEffect(() => {
-    document.title = `${store.waiting > 0 ? `(${store.waiting}) ` : ""}${title} · trunkline`;
-  }, [title, store.waiting]);
+    titlePage(title);
+  }, [title]);
+  useEffect(() => titleWaiting(store.waiting), [store.waiting]);
 
   return (
     <section class={`session ${wire ? "with-wire" : ""}`} aria-label={`Session ${title}`}>

@@ -1,8 +1,9 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ago } from "../core/format.ts";
+import { ago, sessionTitle } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import { Seen } from "../core/seen.ts";
+import { titlePage } from "../core/title.ts";
 import type { ListedSession } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
 import { sessionHref, usePoll, useShell } from "./hooks.ts";
@@ -87,7 +88,7 @@ export function Sessions({ current, create }: { current: string; create: () => v
         {sessions.map((each) => (
           <li key={each.id}>
             <a href={sessionHref(each.id)} aria-current={each.id === current ? "page" : undefined} class={each.state === "closed" ? "closed" : ""}>
-              <span class="title">{visible(each.title || each.id)}</span>
+              <span class="title">{visible(sessionTitle(each.title, each.id))}</span>
               <time title={each.active}>
                 {each.id !== current && seen.unread(each) && <i class="unread" role="img" aria-label="unread" title="unread" />}
                 {ago(each.active, now)}
@@ -132,7 +133,7 @@ export function step(by: number): void {
 export function Welcome({ create }: { create: () => void }): JSX.Element {
   const { me } = useShell();
   useEffect(() => {
-    document.title = "trunkline";
+    titlePage("");
   }, []);
   return (
     <section class="welcome" aria-label="Welcome">

@@ -4,6 +4,7 @@ import { count, money } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import type { Day } from "../core/days.ts";
 import { perAgent, perDay } from "../core/days.ts";
+import { titlePage } from "../core/title.ts";
 import { Fault } from "./bits.tsx";
 import { usePoll, useShell } from "./hooks.ts";
 
@@ -27,7 +28,7 @@ export function Usage(): JSX.Element {
     }
   }, 30_000, [span]);
   useEffect(() => {
-    document.title = "Usage · trunkline";
+    titlePage("Usage");
   }, []);
   const value = (day: Day): number => (measure === "cost" ? day.cost : measure === "turns" ? day.turns : day.tokensIn + day.tokensOut);
   const show = measure === "cost" ? money : count;
