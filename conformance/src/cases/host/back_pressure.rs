@@ -133,6 +133,10 @@ fn many_outputs(t: &mut Trial) -> Outcome {
     const OUTPUTS: usize = 100_000;
     let s = t.open()?;
     let from = t.instruct(&s, &json!([["burst", OUTPUTS, 8], ["complete"]]))?;
+    // A hub that reads as fast as the host writes leaves nothing to wait in the host.
+    t.with_process(|process| process.pause_reading(true))?;
+    t.pass_time(Duration::from_millis(500));
+    t.with_process(|process| process.pause_reading(false))?;
     let turn = t.end_within(&s, from, t.bounds.secs(20.0))?;
     let text = turn.text();
     for n in 1..=OUTPUTS {
