@@ -131,6 +131,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const commands: Command[] = [
     ...(me?.scope !== "observe" ? [{ label: "New session", key: "n", run: () => create(true) }] : []),
     ...(id !== "" && current === "sessions" ? [
+      { label: "Find in the session", key: "Ctrl+F", run: () => dispatchEvent(new Event("console:find")) },
       { label: "Wire view", key: "w", run: () => dispatchEvent(new Event("console:wire")) },
       { label: "Settings of the session", key: "", run: () => dispatchEvent(new Event("console:settings")) },
     ] : []),
@@ -208,7 +209,7 @@ function Theme(): JSX.Element {
 const KEYS: [string, string][] = [
   ["Ctrl+K", "commands and sessions by name"],
   ["/", "search sessions; agent:NAME for those of one agent"], ["j  k", "next session, session before"], ["n", "new session"], ["i", "to the input"],
-  ["Ctrl+Enter", "send"], ["w", "wire view"], ["Esc", "leave a field, close a dialog"], ["?", "this list"],
+  ["Ctrl+F", "find in the session; Enter and Shift+Enter go on and back"], ["Ctrl+Enter", "send"], ["w", "wire view"], ["Esc", "leave a field, close a dialog"], ["?", "this list"],
 ];
 
 function Help({ close }: { close: () => void }): JSX.Element {

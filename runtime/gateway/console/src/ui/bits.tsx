@@ -10,6 +10,7 @@ const PATHS: { [name: string]: string } = {
   check: "M3 8.500l3.500 3.500L13 4.500",
   cross: "M4 4l8 8M12 4l-8 8",
   down: "M8 3v10M4 9l4 4 4-4",
+  up: "M8 13V3M4 7l4-4 4 4",
   gear: "M2.500 5h11M2.500 11h11M6 3.500v3M10 9.500v3",
   wire: "M5 4L1.500 8 5 12M11 4l3.500 4L11 12M9 3L7 13",
   back: "M10 3L5 8l5 5",

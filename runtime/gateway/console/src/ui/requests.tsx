@@ -1,6 +1,7 @@
 import type { JSX } from "preact";
 import { useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
+import { jsonText } from "../core/find.ts";
 import { clock, who } from "../core/format.ts";
 import type { Decision, Field, PermissionRow, QuestionRow, RequestRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
@@ -10,7 +11,7 @@ import { Fault } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { Folded } from "./fold.tsx";
 import { useRequestSession, useShell } from "./hooks.ts";
-import { Value, jsonText } from "./text.tsx";
+import { Value } from "./text.tsx";
 
 /** How a request ended, who answered and when. */
 export function decisionText(decision: Decision, row: RequestRow, own: string): string {

@@ -1,10 +1,11 @@
 import type { ComponentChildren, JSX } from "preact";
 import { Component } from "preact";
+import { toolHint } from "../core/find.ts";
 import { clock, count, duration, money, who } from "../core/format.ts";
 import { markdown } from "../core/markdown.ts";
 import type { EndRow, InputRow, NoteRow, PlanRow, Row, TextRow, ToolRow } from "../core/rows.ts";
 import { visible } from "../core/safe.ts";
-import { num, obj, str } from "../core/types.ts";
+import { num } from "../core/types.ts";
 import { Copy, State } from "./bits.tsx";
 import { Changes } from "./changes.tsx";
 import { File } from "./files.tsx";
@@ -26,7 +27,7 @@ export class RowView extends Component<{ row: Row; version: number; turned: numb
   override render(): JSX.Element {
     const { row } = this.props;
     if ((this.state as { broken?: boolean }).broken) return <p class="fault">This entry cannot be drawn; the wire view has it.</p>;
-    return <div class={`row ${row.kind} ${row.history ? "history" : ""} depth-${row.depth}`}>{content(row)}</div>;
+    return <div class={`row ${row.kind} ${row.history ? "history" : ""} depth-${row.depth}`} data-key={row.key}>{content(row)}</div>;
   }
 }
 
@@ -87,13 +88,11 @@ function Text({ row }: { row: TextRow }): JSX.Element {
 }
 
 function Tool({ row }: { row: ToolRow }): JSX.Element {
-  const input = obj(row.input);
-  const hint = row.title || str(input.command) || str(input.path) || str(input.file_path) || str(input.pattern) || str(input.url);
   const summary = (
     <>
       <span class={`mark ${row.state}`}>{row.state === "running" ? "runs" : row.state === "failed" ? "failed" : "done"}</span>
       <strong>{visible(row.tool)}</strong>
-      <span class="hint">{visible(hint.slice(0, 300))}</span>
+      <span class="hint">{visible(toolHint(row).slice(0, 300))}</span>
       {row.durationMs !== undefined && <span class="dim">{duration(row.durationMs)}</span>}
     </>
   );

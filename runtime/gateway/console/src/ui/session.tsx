@@ -8,6 +8,7 @@ import { num, str } from "../core/types.ts";
 import { samples } from "./agents.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
+import { Find } from "./find.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
 import { Waiting } from "./requests.tsx";
 import { seen } from "./sessions.tsx";
@@ -88,6 +89,7 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
       <Connection store={store} />
       <div class="panes">
         <div class="talk">
+          <Find store={store} />
           {store.start > 1 && (
             <p class="earlier">
               This page begins at entry {store.start}.{" "}

@@ -1,6 +1,7 @@
 import type { ComponentChildren, JSX, VNode } from "preact";
 import { useMemo, useState } from "preact/hooks";
 import { ansi } from "../core/ansi.ts";
+import { jsonText } from "../core/find.ts";
 import { linkTarget, visible } from "../core/safe.ts";
 import type { Block } from "../core/markdown.ts";
 import type { Inline } from "../core/inline.ts";
@@ -134,8 +135,4 @@ export function Output({ text, end = false, strict = false, label }: { text: str
 export function Value({ value, label }: { value: Json | undefined; label: string }): JSX.Element {
   const text = useMemo(() => jsonText(value), [value]);
   return <Output text={text} strict label={label} />;
-}
-
-export function jsonText(value: Json | undefined): string {
-  return typeof value === "string" ? value : (JSON.stringify(value, null, 2) ?? "");
 }

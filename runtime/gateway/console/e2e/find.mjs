@@ -1,0 +1,76 @@
+// Finding: in a session, over all sessions, and by links to an entry.
+import assert from "node:assert/strict";
+import { fill } from "../mock/agent.mjs";
+import { fresh } from "./basic.mjs";
+import { clean, ends, open, send } from "./steps.mjs";
+
+/** Waits until the bar shows a number, and a match with this text is marked where a person sees it. */
+async function shown(page, status, text) {
+  await page.waitForFunction(([number, words]) => {
+    const [range] = CSS.highlights.get("find-current") ?? [];
+    const box = document.querySelector(".scroller").getBoundingClientRect();
+    const place = range?.getBoundingClientRect();
+    return document.querySelector(".find [role=status]").textContent === number && range?.toString() === words && place.height > 0 && place.top >= box.top && place.bottom <= box.bottom + 1;
+  }, [status, text]);
+}
+
+export const flows = {
+  "find-in-session": {
+    mock: true,
+    async run(it) {
+      fill(it.place.world.open("coder", "Long", "long"), 6000);
+      const { page, wrong } = await open(it, "#/sessions/long");
+      await page.waitForFunction(() => document.querySelector(".rows article:last-child .ended"));
+      await page.focus("#input");
+      await page.keyboard.press("Control+f");
+      const field = page.getByRole("search", { name: "Find in the session" }).getByRole("textbox");
+      await field.fill("WORDS,  part 3. chapter 77 ");
+      // Markdown is found as it is drawn, also far out of sight.
+      await shown(page, "1 of 1", "words, part 3. Chapter 77");
+      assert.ok(await page.locator(".rows > article").count() < 80, "only what is near is drawn");
+      await field.fill("chapter-150");
+      await shown(page, "1 of 2", "chapter-150");
+      for (const [key, status] of [["Enter", "2 of 2"], ["Enter", "1 of 2"], ["Shift+Enter", "2 of 2"], ["F3", "1 of 2"], ["Shift+F3", "2 of 2"]]) {
+        await page.keyboard.press(key);
+        await shown(page, status, "chapter-150");
+      }
+      // The second place is in the input of a call, which was folded.
+      await page.getByText("/srv/book/chapter-150.md").waitFor();
+      await field.fill("nothing of the kind");
+      await page.getByText("No match").waitFor();
+      // New entries count at once.
+      await field.fill("mend the lexer");
+      await page.getByText("No match").waitFor();
+      it.place.world.sessions.get("long").add({ type: "output", content: "We **mend** the [lexer](https://x.example/) now." });
+      await page.locator(".find [role=status]").getByText("1 of 1", { exact: true }).waitFor();
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => document.activeElement?.id === "input" && !document.querySelector(".find") && !CSS.highlights.has("find"));
+      await clean(page, wrong);
+    },
+  },
+  "find-in-parts": {
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Parts"));
+      await send(page, "work");
+      await ends(page, 1);
+      await send(page, "xss");
+      await page.waitForFunction(() => Number(document.querySelector(".rows > article:last-child")?.ariaPosInSet) > 100 && document.querySelector(".rows > article:last-child .ended"));
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("find in");
+      await page.keyboard.press("Enter");
+      const field = page.getByRole("search", { name: "Find in the session" }).getByRole("textbox");
+      await page.waitForFunction(() => document.activeElement?.closest(".find"));
+      // In a thought, in a call's output with colours, in a change.
+      for (const text of ["case_4 ... ok", "214 passed; 0 failed", "crlf_is_one_end", "end: self.at }"]) {
+        await field.fill(text);
+        await shown(page, "1 of 1", text);
+      }
+      // What an agent wrote to deceive is text here, too.
+      await field.fill("<img src=x onerror=");
+      await page.locator(".find [role=status]").getByText(/^1 of \d\d+/).waitFor();
+      for (let at = 0; at < 5; at += 1) await page.keyboard.press("Enter");
+      await page.locator(".find [role=status]").getByText(/^6 of \d+/).waitFor();
+      await clean(page, wrong);
+    },
+  },
+};
