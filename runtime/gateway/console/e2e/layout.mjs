@@ -114,4 +114,126 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "keys-and-focus": {
+    async run(it) {
+      const [hash, other] = [await fresh(it, "Keys"), await fresh(it, "Other")];
+      const { page, wrong } = await open(it, hash);
+      const keys = page.keyboard;
+      const input = page.locator("#input");
+      const typed = () => page.evaluate(() => document.activeElement.id === "input");
+      // Until the browser has drawn, it keeps the focus on what is disabled.
+      const focused = async (what, selector) => {
+        await drawn(page);
+        const is = await page.waitForFunction((wanted) => document.activeElement !== document.body && document.activeElement.closest(wanted), selector, { timeout: 3000 }).catch(() => undefined);
+        assert.ok(is, `${what}: the focus is on ${await page.evaluate(() => document.activeElement.outerHTML.slice(0, 120))}`);
+      };
+      // Enter sends, Shift+Enter makes a line, and a key of an input method does neither.
+      await input.fill("one");
+      await input.press("Shift+Enter");
+      assert.equal(await input.inputValue(), "one\n");
+      await input.evaluate((it) => it.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", isComposing: true, bubbles: true, cancelable: true })));
+      assert.equal(await page.locator(".bubble, .sent").count(), 0, "an input method's Enter sends nothing");
+      await input.fill("asks");
+      await input.press("Enter");
+      await page.locator(".waiting").nth(2).waitFor();
+      await keys.type("ad");
+      assert.equal(await input.inputValue(), "ad", "letters in a field are text");
+      await input.fill("");
+      // A request that was just shown is answered by no key, and each press answers one.
+      await keys.press("Escape");
+      await focused("after Escape", ".scroller");
+      const waiting = page.locator(".waiting");
+      const until = async (key, count) => {
+        for (let at = 0; at < 40 && (await waiting.count()) > count; at += 1) {
+          await keys.press(key);
+          await drawn(page);
+        }
+        assert.equal(await waiting.count(), count);
+      };
+      await keys.press("r");
+      await focused("after r", ".waiting");
+      await page.evaluate(() => { for (const card of document.querySelectorAll(".waiting")) card.dataset.shown = String(Math.round(performance.now())); });
+      await keys.press("a");
+      await drawn(page);
+      assert.equal(await waiting.count(), 3, "nobody has read it yet");
+      await page.evaluate(() => { for (const card of document.querySelectorAll(".waiting")) card.dataset.shown = "0"; });
+      await keys.down("a");
+      await keys.down("a");
+      await waiting.nth(2).waitFor({ state: "detached" });
+      await keys.down("a");
+      await keys.up("a");
+      await focused("after an answer", ".waiting");
+      assert.equal(await waiting.count(), 2, "a key that is held down answers one request");
+      await page.evaluate(() => { for (const card of document.querySelectorAll(".waiting")) card.dataset.shown = "0"; });
+      await keys.press("d");
+      await waiting.nth(1).waitFor({ state: "detached" });
+      await waiting.getByRole("button", { name: "Deny", exact: true }).focus();
+      await keys.press("Enter");
+      await ends(page, 1);
+      await page.getByText("yes no no").waitFor();
+      await focused("after the last answer", ".scroller");
+      // Steer and stop.
+      await keys.press("i");
+      assert.ok(await typed());
+      await keys.type("slow");
+      await keys.press("Enter");
+      await page.getByText("word2").waitFor();
+      await keys.press("Escape");
+      await keys.press("t");
+      await page.locator("button[aria-pressed=true]", { hasText: "Steer" }).waitFor();
+      await keys.press("s");
+      await ends(page, 2);
+      await focused("after a stop", ".scroller");
+      await keys.press("i");
+      await keys.type("slow");
+      await keys.press("Enter");
+      await page.getByRole("button", { name: "Stop the turn" }).waitFor();
+      await keys.press("Control+.");
+      await ends(page, 3);
+      assert.ok(await typed(), "a stop from the input stays there");
+      await keys.press("Escape");
+      // Dialogs give the focus back, and a new session takes it.
+      for (const [key, name] of [["?", "Keys"], ["n", "New session"], ["Control+k", "Commands"]]) {
+        await keys.press(key);
+        await page.getByRole("dialog", { name }).waitFor();
+        await keys.press("Escape");
+        await page.waitForFunction(() => !document.querySelector("dialog"));
+        await focused(`after ${name}`, ".scroller");
+      }
+      await keys.press("n");
+      await page.getByRole("dialog", { name: "New session" }).getByLabel("Title").fill("Made by keys");
+      await keys.press("Control+Enter");
+      await page.getByRole("heading", { level: 1, name: "Made by keys" }).waitFor();
+      await focused("after create", "#input");
+      await keys.press("Escape");
+      // From session to session by keys, which stay keys.
+      await page.locator(".list li", { hasText: "Other" }).waitFor();
+      for (let at = 0; at < 2; at += 1) {
+        const before = await page.textContent(".session h1");
+        await keys.press("j");
+        await page.waitForFunction((was) => document.querySelector(".session h1")?.textContent !== was, before);
+        await focused("after j", ".scroller, .list");
+      }
+      // A session that is removed leaves the focus on the page.
+      await page.evaluate((to) => { location.hash = to; }, other);
+      await page.getByRole("heading", { level: 1, name: "Other" }).waitFor();
+      await page.getByRole("button", { name: "Settings of the session" }).click();
+      await page.getByRole("button", { name: "Remove it" }).click();
+      await page.getByRole("button", { name: "Remove it" }).click();
+      await page.waitForFunction(() => !document.querySelector("dialog") && !document.querySelector(".session"));
+      await focused("after a removal", "main, .list");
+      // What Enter does is chosen in the list of keys, which has all of them.
+      await keys.press("?");
+      await page.getByRole("dialog", { name: "Keys" }).getByLabel(/^Enter sends a message/).uncheck();
+      assert.ok(await page.locator("dialog dt").count() >= 15);
+      await keys.press("Escape");
+      await page.goto(`${it.place.url}/${hash}`);
+      await page.reload();
+      await page.getByPlaceholder("Message  (Ctrl+Enter sends)").waitFor();
+      await input.fill("two");
+      await input.press("Enter");
+      assert.equal(await input.inputValue(), "two\n");
+      await clean(page, wrong);
+    },
+  },
 };

@@ -66,7 +66,6 @@ export const flows = {
     async run(it) {
       const { page, wrong } = await open(it, "#/sessions");
       const keys = page.keyboard;
-      const body = () => page.waitForFunction(() => document.activeElement === document.body);
       await page.getByRole("button", { name: "New session" }).first().waitFor();
       await keys.press("n");
       await page.getByRole("dialog", { name: "New session" }).waitFor();
@@ -120,7 +119,7 @@ export const flows = {
       await keys.type("nothing like it");
       await page.getByText("No session fits.").waitFor();
       await keys.press("Escape");
-      await body();
+      await page.waitForFunction(() => document.activeElement.matches(".scroller"));
       await clean(page, wrong);
     },
   },

@@ -105,6 +105,11 @@ export const SCRIPTS = {
     });
     say({ type: "output", turn_id: turn, content: answer.approved === true ? "The logs are gone." : `I left them alone. ${answer.message ?? ""}` });
   },
+  async asks({ say, turn, ask }) {
+    const one = (at) => ask({ type: "permission.request", turn_id: turn, request_id: `r-${turn}-${at}`, tool: "Bash", title: `Step ${at}`, description: "One of three", resource: `step ${at}`, options: [{ id: "yes", label: "Allow", kind: "allow_once" }, { id: "no", label: "Deny", kind: "reject_once" }] });
+    const answers = await Promise.all([1, 2, 3].map(one));
+    say({ type: "output", turn_id: turn, content: answers.map((answer) => (answer.approved === true ? "yes" : "no")).join(" ") });
+  },
   async question(it) {
     const { say, turn, ask } = it;
     const answer = await ask({

@@ -1,15 +1,18 @@
 import type { JSX } from "preact";
 import { render } from "preact";
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { Api, Problem } from "./core/api.ts";
 import { str } from "./core/types.ts";
 import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
-import { Dialog, Icon } from "./ui/bits.tsx";
+import { keyOf } from "./ui/bindings.ts";
+import { Icon } from "./ui/bits.tsx";
 import { CreateDialog } from "./ui/create.tsx";
 import { DropTarget } from "./ui/drop.tsx";
+import { keepFocus, openView } from "./ui/focus.ts";
 import { Hosts, useHosts } from "./ui/hosts.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
+import { KeysDialog, useKeys } from "./ui/keys.tsx";
 import { Palette } from "./ui/palette.tsx";
 import type { Command } from "./ui/palette.tsx";
 import { SessionPage } from "./ui/session.tsx";
@@ -84,39 +87,18 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
     return () => clearTimeout(timer);
   }, [api]);
 
-  const keys = useRef((_event: KeyboardEvent): void => undefined);
-  keys.current = (event) => {
-    const target = event.target instanceof HTMLElement ? event.target : undefined;
-    if (event.key === "k" && (event.ctrlKey || event.metaKey) && !event.altKey && !document.querySelector("dialog")) {
-      event.preventDefault();
-      return showPalette(true);
-    }
-    if (event.key === "Escape" && target?.matches("input, textarea, select") && !target.closest("dialog")) return target.blur();
-    if (event.ctrlKey || event.metaKey || event.altKey || target?.closest("input, textarea, select, dialog")) return;
-    const run: { [key: string]: () => void } = {
-      "/": () => {
-        const field = document.getElementById("search");
-        if (field?.checkVisibility()) return field.focus();
-        location.hash = "#/sessions";
-        setTimeout(() => document.getElementById("search")?.focus(), 50);
-      },
-      j: () => step(1),
-      k: () => step(-1),
-      n: () => me?.scope !== "observe" && create(true),
-      i: () => document.getElementById("input")?.focus(),
-      w: () => dispatchEvent(new Event("console:wire")),
-      "?": () => showHelp(true),
-    };
-    const action = run[event.key];
-    if (!action) return;
-    event.preventDefault();
-    action();
-  };
-  useEffect(() => {
-    const pressed = (event: KeyboardEvent): void => keys.current(event);
-    addEventListener("keydown", pressed);
-    return () => removeEventListener("keydown", pressed);
-  }, []);
+  useKeys({
+    commands: () => showPalette(true),
+    search: () => {
+      const field = document.getElementById("search");
+      if (field?.checkVisibility()) field.focus();
+      else openView("#/sessions", "#search");
+    },
+    next: () => step(1),
+    previous: () => step(-1),
+    create: () => me?.scope !== "observe" && create(true),
+    help: () => showHelp(true),
+  });
 
   const measured = useAgents(api, view === "agents" ? 2000 : 8000);
   const bad = measured.agents.some((agent) => ["warning", "error"].includes(str((agent.health as { severity?: string } | undefined)?.severity)));
@@ -129,14 +111,14 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
     location.hash = hash;
   };
   const commands: Command[] = [
-    ...(me?.scope !== "observe" ? [{ label: "New session", key: "n", run: () => create(true) }] : []),
+    ...(me?.scope !== "observe" ? [{ label: "New session", key: keyOf("create"), run: () => create(true) }] : []),
     ...(id !== "" && current === "sessions" ? [
-      { label: "Find in the session", key: "Ctrl+F", run: () => dispatchEvent(new Event("console:find")) },
-      { label: "Wire view", key: "w", run: () => dispatchEvent(new Event("console:wire")) },
+      { label: "Find in the session", key: keyOf("find"), run: () => dispatchEvent(new Event("console:find")) },
+      { label: "Wire view", key: keyOf("wire"), run: () => dispatchEvent(new Event("console:wire")) },
       { label: "Settings of the session", key: "", run: () => dispatchEvent(new Event("console:settings")) },
     ] : []),
     ...tabs.filter(([, , shown]) => shown).map(([name, label]) => ({ label, key: "", run: goTo(`#/${name}`) })),
-    { label: "Keys", key: "?", run: () => showHelp(true) },
+    { label: "Keys", key: keyOf("help"), run: () => showHelp(true) },
     { label: "Sign out", key: "", run: out },
   ];
   return (
@@ -164,7 +146,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
         ) : current === "usage" ? (
           <Usage />
         ) : (
-          <main class="work">
+          <main class="work" tabIndex={-1}>
             <Sessions current={id} create={() => create(true)} />
             {id === "" ? <Welcome create={() => create(true)} /> : <SessionPage id={id} key={id} />}
           </main>
@@ -172,7 +154,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
         <DropTarget />
         {creating && <CreateDialog close={() => create(false)} />}
         {palette && <Palette commands={commands} close={() => showPalette(false)} />}
-        {help && <Help close={() => showHelp(false)} />}
+        {help && <KeysDialog close={() => showHelp(false)} />}
       </div>
     </ShellContext.Provider>
   );
@@ -206,20 +188,9 @@ function Theme(): JSX.Element {
   );
 }
 
-const KEYS: [string, string][] = [
-  ["Ctrl+K", "commands and sessions by name"],
-  ["/", "search sessions; agent:NAME for those of one agent"], ["j  k", "next session, session before"], ["n", "new session"], ["i", "to the input"],
-  ["Ctrl+F", "find in the session; Enter and Shift+Enter go on and back"], ["Ctrl+Enter", "send"], ["w", "wire view"], ["Esc", "leave a field, close a dialog"], ["?", "this list"],
-];
-
-function Help({ close }: { close: () => void }): JSX.Element {
-  return (
-    <Dialog title="Keys" close={close}>
-      <dl class="keys">{KEYS.map(([key, what]) => <div><dt><kbd>{key}</kbd></dt><dd>{what}</dd></div>)}</dl>
-    </Dialog>
-  );
-}
-
 applyTheme(localStorage.getItem("trunkline.theme") ?? "");
 const root = document.getElementById("app");
-if (root) render(<App />, root);
+if (root) {
+  keepFocus(root);
+  render(<App />, root);
+}

@@ -1,5 +1,7 @@
 import type { ComponentChildren, JSX } from "preact";
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { dialogAction } from "./bindings.ts";
+import { focusHome } from "./focus.ts";
 
 const PATHS: { [name: string]: string } = {
   plus: "M8 3v10M3 8h10",
@@ -88,13 +90,20 @@ export function Dialog(props: { title: string; close: () => void; children: Comp
     const field = ref.current?.querySelector<HTMLElement>("form textarea") ?? ref.current?.querySelector<HTMLElement>("form select, form input");
     field?.focus();
     return () => {
-      if (before instanceof HTMLElement) before.focus();
+      if (before instanceof HTMLElement && before !== document.body && before.isConnected) before.focus();
+      else focusHome();
     };
   }, []);
   return (
     <dialog
       ref={ref}
       aria-label={props.title}
+      onKeyDown={(event) => {
+        const form = (event.target as Element).closest("form");
+        if (!form || dialogAction(event) !== "submit") return;
+        event.preventDefault();
+        form.requestSubmit();
+      }}
       onCancel={(event) => {
         event.preventDefault();
         props.close();

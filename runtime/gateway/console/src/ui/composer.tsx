@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { bytes } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
+import { inputAction, keyOf, useEnterSends } from "./bindings.ts";
 import { Fault, Icon } from "./bits.tsx";
 import { ATTACH } from "./drop.tsx";
 import { keepSent } from "./files.tsx";
@@ -37,6 +38,7 @@ export function Composer(): JSX.Element {
   const steers = canSteer && steer;
   const closed = store.state === "closed";
   const may = me?.scope !== "observe";
+  useEnterSends();
 
   useEffect(() => {
     const box = area.current;
@@ -175,7 +177,7 @@ export function Composer(): JSX.Element {
           rows={1}
           value={text}
           aria-label="Message"
-          placeholder={`${steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}${matchMedia("(hover: hover) and (min-width: 760px)").matches ? "  (Ctrl+Enter sends)" : ""}`}
+          placeholder={`${steers ? "Add to the running turn" : running !== "" ? "Queue an input" : "Message"}${matchMedia("(hover: hover) and (min-width: 760px)").matches ? `  (${keyOf("send")} sends)` : ""}`}
           onInput={(event) => write(event.currentTarget.value)}
           onPaste={(event) => {
             const pasted = event.clipboardData?.files;
@@ -185,19 +187,18 @@ export function Composer(): JSX.Element {
             attach(pasted);
           }}
           onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) {
-              event.preventDefault();
-              send();
-            }
+            if (inputAction(event) !== "send") return;
+            event.preventDefault();
+            send();
           }}
         />
         {canSteer && (
-          <button type="button" class={`quiet small ${steer ? "on" : ""}`} aria-pressed={steer} title="Add to the running turn, or queue for the next" onClick={() => setSteer(!steer)}>
+          <button type="button" class={`quiet small ${steer ? "on" : ""}`} aria-pressed={steer} title={`Add to the running turn, or queue for the next (${keyOf("steer")})`} aria-keyshortcuts="t" onClick={() => setSteer(!steer)}>
             Steer
           </button>
         )}
-        {running !== "" && <button type="button" class="stop" aria-label="Stop the turn" title="Stop the turn" onClick={stop}><Icon name="stop" /></button>}
-        <button type="submit" class="primary" aria-label={steers ? "Steer" : "Send"} title="Send (Ctrl+Enter)" disabled={text.trim() === "" && files.length === 0}>
+        {running !== "" && <button type="button" class="stop" aria-label="Stop the turn" title={`Stop the turn (${keyOf("stop")})`} aria-keyshortcuts="s Control+." onClick={stop}><Icon name="stop" /></button>}
+        <button type="submit" class="primary" aria-label={steers ? "Steer" : "Send"} title={`Send (${keyOf("send")})`} disabled={text.trim() === "" && files.length === 0}>
           <Icon name="send" />
         </button>
       </div>

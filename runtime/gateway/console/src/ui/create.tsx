@@ -7,7 +7,8 @@ import { visible } from "../core/safe.ts";
 import { choices, str } from "../core/types.ts";
 import type { Conversation, Obj } from "../core/types.ts";
 import { Dialog, Fault } from "./bits.tsx";
-import { sessionHref, useShell } from "./hooks.ts";
+import { openView } from "./focus.ts";
+import { isCoarse, sessionHref, useShell } from "./hooks.ts";
 import { Pick } from "./settings.tsx";
 
 export function CreateDialog({ close }: { close: () => void }): JSX.Element {
@@ -57,7 +58,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
       const { id, message: key } = made.current;
       if (message.trim() !== "") await api.input(id, key, { content: message });
       close();
-      location.hash = sessionHref(id);
+      openView(sessionHref(id), isCoarse() ? ".bar h1" : "#input");
     } catch (error) {
       const refused = error instanceof Problem && (error.status === 403 || error.status === 422);
       fail(`${refused ? "Not allowed: " : ""}${error instanceof Error ? error.message : "not made"}`);
@@ -92,9 +93,7 @@ export function CreateDialog({ close }: { close: () => void }): JSX.Element {
         </label>
         <label class="field">
           <span>First message</span>
-          <textarea rows={3} value={message} onInput={(event) => write(event.currentTarget.value)} onKeyDown={(event) => {
-            if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void create(event);
-          }} />
+          <textarea rows={3} value={message} onInput={(event) => write(event.currentTarget.value)} />
         </label>
         <div class="pair">
           <Pick label="Model" value={model} choices={choices(chosen?.models)} set={setModel} empty="as the agent says" />

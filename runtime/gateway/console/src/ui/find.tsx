@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { MAX_QUERY, RowFinder, findPattern } from "../core/find.ts";
 import type { RowMatch } from "../core/find.ts";
+import { keyAction } from "../core/keys.ts";
 import type { Row } from "../core/rows.ts";
 import type { SessionStore } from "../core/session.ts";
 import { Icon } from "./bits.tsx";
@@ -197,7 +198,7 @@ export function Find({ store }: { store: SessionStore }): JSX.Element | null {
     };
     const pressed = (event: KeyboardEvent): void => {
       const inBar = event.target instanceof Element && event.target.closest(".find") !== null;
-      if (event.key.toLowerCase() !== "f" || !(event.ctrlKey || event.metaKey) || event.altKey || event.shiftKey || inBar) return;
+      if (keyAction(event, ["anywhere"], false) !== "find" || inBar) return;
       if (document.querySelector("dialog") || !document.querySelector(".talk")?.checkVisibility()) return;
       event.preventDefault();
       start();

@@ -118,6 +118,8 @@ const KINDS: { [kind: string]: string } = {
 
 /** Answers that a key may give: those for this request alone. */
 const ONCE: { [kind: string]: string } = { allow_once: "allow", reject_once: "deny" };
+/** Keys answer for this time only: what holds for always is chosen by the button. */
+const KEYS: { [kind: string]: string } = { allow_once: "a", reject_once: "d" };
 
 /** What the option does comes first, in our words: a label of the agent may say anything. */
 function optionText(option: PermissionRow["options"][number]): JSX.Element {
@@ -139,6 +141,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
   // What an option without a known kind means, its label alone says, and the agent wrote that: a person decides apart.
   const free = row.options.filter((option) => !Object.hasOwn(KINDS, option.kind));
   const chosen: { [member: string]: Json } = choice !== "" ? { option_id: choice } : {};
+  const [shown] = useState(() => Math.round(performance.now()));
   const deny = (end: boolean, option: string): Promise<void> =>
     send({
       approved: false,
@@ -147,7 +150,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
       ...(end ? { end_turn: true } : {}),
     });
   return (
-    <section class="waiting" aria-label={`Permission: ${visible(row.tool)}`} data-request={row.request}>
+    <section class="waiting" aria-label={`Permission: ${visible(row.tool)}`} data-request={row.request} data-shown={shown} tabIndex={-1}>
       <header>
         <span class="badge accent">permission</span>
         <strong>{visible(row.title || row.tool)}</strong>
@@ -165,6 +168,7 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
               disabled={busy}
               data-answer={ONCE[option.kind]}
               class={option.kind.startsWith("allow") ? "allow" : "deny"}
+              aria-keyshortcuts={KEYS[option.kind]}
               onClick={() => (option.kind.startsWith("allow")
                 ? send({ approved: true, option_id: option.id })
                 : deny(false, option.id))}
@@ -179,10 +183,10 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             </select>
           )}
           {!known.some((option) => option.kind.startsWith("allow")) && (
-            <button type="button" class="allow" data-answer="allow" disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
+            <button type="button" class="allow" data-answer="allow" aria-keyshortcuts={KEYS.allow_once} disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
           )}
           {!known.some((option) => option.kind.startsWith("reject")) && (
-            <button type="button" class="deny" data-answer="deny" disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
+            <button type="button" class="deny" data-answer="deny" aria-keyshortcuts={KEYS.reject_once} disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
           )}
           <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
           {more && <input
@@ -228,7 +232,7 @@ function Question({ row }: { row: QuestionRow }): JSX.Element {
     void send({ values: Object.fromEntries(answers) });
   };
   return (
-    <section class="waiting" aria-label="Question" data-request={row.request}>
+    <section class="waiting" aria-label="Question" data-request={row.request} tabIndex={-1}>
       <header>
         <span class="badge accent">question</span>
         <strong>{visible(row.prompt)}</strong>

@@ -70,7 +70,7 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
       <header class="bar">
         <a class="back quiet button" href="#/sessions" aria-label="Sessions"><Icon name="back" /></a>
         <div class="name">
-          <h1 title={title}>{title}</h1>
+          <h1 title={title} tabIndex={-1}>{title}</h1>
           <p class="dim">
             <State state={store.state} />
             {store.agent !== "" && <span>{visible(store.agent)}</span>}
