@@ -1,0 +1,438 @@
+"""Cases of turns (C-TRN), of lost connections (C-RSM) and of the bytes of a stream (C-FRM)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from ..http_daemon import StreamPlan
+from ..journal import Message, Session, Turn
+from ..trial import ALL, NETWORK, Trial, case, lose_request
+
+TEXT = "grüße, 世界 🙂"  # characters of two, three and four bytes
+
+
+# Turns.
+
+
+@case("C-TRN-01", "a plain turn", "[journal.7]", ALL)
+async def plain_turn(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", TEXT)
+    await trial.expect_completed("a", TEXT)
+    await trial.expect_entries(session)
+
+
+@case("C-TRN-02", "two inputs at once are two turns, in their order", "[turn.3]", ALL)
+async def queued_turns(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "hold")
+    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
+    await trial.send(session, "b", "second", queue=True)
+    await trial.until(lambda: session.waiting, "a second input that waits", trial.seen_requests("input"))
+    session.complete(session.running)  # type: ignore[arg-type]
+    await trial.expect_completed("a")
+    await trial.expect_completed("b", "second")
+    await trial.expect_entries(session)
+
+
+@case("C-TRN-03", "a turn is stopped", "[turn.4]", ALL)
+async def stopped_turn(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "hold")
+    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
+    await trial.until(lambda: _has(trial, session, "turn.begin"), "the entry turn.begin", trial.seen_events)
+    await trial.driver.call("stop", session=session.id, turn="a")
+    end = await trial.expect_turn("a")
+    trial.expect(end.get("status") == "stopped", "the status stopped", end)
+
+
+@case("C-TRN-04", "a steer is added to the turn that runs", "[turn.10]", ALL)
+async def steered_turn(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "hold")
+    await trial.until(lambda: _has(trial, session, "turn.begin"), "the entry turn.begin", trial.seen_events)
+    ok = await trial.driver.call("steer", turn="a", text="left")
+    trial.expect(ok.get("delivered") is True, "delivered: true", ok)
+    await trial.until(lambda: _count(session, "input.steered") == 1, "one steer", lambda: session.entries)
+    session.complete(session.running)  # type: ignore[arg-type]
+    await trial.expect_completed("a", "steered: left")
+
+
+@case("C-TRN-05", "an input that waits is withdrawn", "[turn.9]", ALL)
+async def withdrawn_input(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "hold")
+    await trial.until(lambda: session.running, "the turn to run", trial.seen_events)
+    await trial.send(session, "b", "second", queue=True)
+    await trial.until(lambda: session.waiting, "a second input that waits", trial.seen_requests("input"))
+    await trial.until(lambda: _has(trial, session, "turn.begin", 2), "two entries turn.begin", trial.seen_events)
+    await trial.driver.call("withdraw", turn="b")
+    end = await trial.expect_turn("b")
+    trial.expect(end.get("status") == "stopped", "the status stopped of the withdrawn input", end)
+    trial.expect(session.running is not None, "the first turn to run on", "it has ended")
+
+
+@case("C-TRN-06", "separate messages of an answer stay separate", "[journal.4]", ALL)
+async def separate_messages(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "messages")
+    end = await trial.expect_completed("a")
+    if "text" in end:
+        trial.expect(re.fullmatch(r"ab\s+c", end["text"]), "the texts 'ab' and 'c' apart", repr(end["text"]))
+    outputs = [each for each in trial.driver.entries(session.id) if each["type"] == "output"]
+    seen = [(each.get("message_id"), each.get("content")) for each in outputs]
+    trial.expect(seen == [("m1", "a"), ("m1", "b"), ("m2", "c")], "the outputs with their message ids", seen)
+
+
+@case("C-TRN-07", "a failed turn is reported as failed", "[turn.7]", ALL)
+async def failed_turn(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "fail")
+    end = await trial.expect_turn("a")
+    trial.expect(end.get("status") == "failed", "the status failed", end)
+    trial.expect(end.get("category") in (None, "overloaded"), "the category overloaded", end)
+
+
+# Lost connections.
+
+
+@case("C-RSM-01", "a stream is cut at each byte of an event", "[journal.5]")
+async def cut_at_each_byte(trial: Trial) -> None:
+    journal = trial.journal
+    model = _three_entries(journal.open("model"))
+    sizes = [len(_event(entry)) for entry in model.entries]
+    points = range(sizes[0], sizes[0] + sizes[1] + 1)
+    for point in points:
+        _three_entries(journal.open(f"cut-{point}"))
+    hows = ("abort", "close", "end")
+
+    def plan(session: Session, after: int, number: int) -> StreamPlan:
+        if number > 1 or not session.id.startswith("cut-"):
+            return StreamPlan()
+        # The names of the sessions differ in length from the model's: points are counted from the end of the first event.
+        point = int(session.id[4:]) - sizes[0] + len(_event(session.entries[0]))
+        return StreamPlan(cut_at=point, cut_how=hows[int(session.id[4:]) % 3])
+
+    trial.daemon.plan = plan
+    await trial.connect()
+    for point in points:
+        await trial.attach(journal.sessions[f"cut-{point}"])
+    for point in points:
+        await trial.expect_entries(journal.sessions[f"cut-{point}"], within=20)
+
+
+@case("C-RSM-02", "an attach behind an entry brings only later ones", "[journal.5]", ALL)
+async def attach_behind(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    await trial.connect()
+    await trial.attach(session, after=2)
+    await trial.expect_entries(session, after=2)
+    session.append("output", content="later")
+    await trial.expect_entries(session, after=2)
+
+
+@case("C-RSM-03", "the daemon restarts on the same journal", "[journal.10]", ALL)
+async def daemon_restarts(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.send(session, "a", "first")
+    await trial.expect_completed("a", "first")
+    await trial.send(session, "b", "hold")
+    await trial.until(lambda: _has(trial, session, "turn.begin", 2), "the entry turn.begin", trial.seen_events)
+    await _restart(trial)
+    end = await trial.expect_turn("b")
+    trial.expect(end.get("status") == "failed", "the status failed of the turn that the restart has ended", end)
+    await trial.send(session, "c", "third")
+    await trial.expect_completed("c", "third")
+    await trial.expect_entries(session)
+
+
+@case("C-RSM-04", "another entry at the client's position is not continued", "[journal.5]")
+async def other_epoch(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    await trial.daemon.stop()
+    trial.journal.epoch = 2
+    session.entries.pop()
+    session.append("output", content="another third entry")
+    session.append("output", content="fourth")
+    await trial.daemon.start()
+    ended = await _ended(trial, session)
+    trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
+    await _no_more(trial, "stream", session)
+    numbers = [each.get("seq") for each in trial.driver.entries(session.id)]
+    trial.expect(numbers == [1, 2, 3], "no entry behind those of the first epoch", numbers)
+
+
+@case("C-RSM-05", "a journal with fewer entries than the client has is refused", "[journal.5]")
+async def shorter_journal(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    await trial.daemon.stop()
+    del session.entries[1:]
+    await trial.daemon.start()
+    ended = await _ended(trial, session)
+    trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
+    await _no_more(trial, "stream", session)
+
+
+@case("C-RSM-06", "entries that come twice are handed out once", "[journal.3]")
+async def repeated_entries(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    trial.daemon.plan = lambda session, after, number: StreamPlan(rewrite=lambda text, entry: text * 2)
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    await trial.send(session, "a", "hello")
+    await trial.expect_completed("a", "hello")
+    await trial.expect_entries(session)
+
+
+@case("C-RSM-07", "`lag` is reported, and what follows is handed out", "[journal.8]", NETWORK)
+async def lost_entries(trial: Trial) -> None:
+    session = trial.journal.open()
+    for number in range(2, 8):
+        session.append("output", content=f"entry {number}")
+    session.lost = {3, 4, 5}
+    await trial.connect()
+    await trial.attach(session)
+    numbers = lambda: [each.get("seq") for each in trial.driver.entries(session.id) if each["type"] != "lag"]  # noqa: E731
+    await trial.until(lambda: len(numbers()) >= 4, "the entries 1, 2, 6, 7", numbers)
+    trial.expect(numbers() == [1, 2, 6, 7], "the entries 1, 2, 6, 7", numbers())
+    lags = [*trial.driver.of("lag"), *(each for each in trial.driver.entries(session.id) if each["type"] == "lag")]
+    seen = [(each.get("from"), each.get("to")) for each in lags]
+    trial.expect(seen == [(3, 5)], "one report that the entries 3 to 5 are lost", seen)
+
+
+@case("C-RSM-08", "an entry that is missing without `lag` is read again", "[journal.3]")
+async def missing_entry(trial: Trial) -> None:
+    session = trial.journal.open()
+    for number in range(2, 6):
+        session.append("output", content=f"entry {number}")
+
+    def plan(session: Session, after: int, number: int) -> StreamPlan:
+        is_bad = number == 1
+        return StreamPlan(rewrite=lambda text, entry: b"" if is_bad and entry["seq"] == 3 else text)
+
+    trial.daemon.plan = plan
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+
+
+@case("C-RSM-09", "`session.refused` ends the stream, and the client comes back", "docs/gateway.md#events-of-a-session")
+async def refused_stream(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    trial.daemon.plan = lambda session, after, number: (
+        StreamPlan(upto=2, then="refused") if number == 1 else StreamPlan()
+    )
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+
+
+@case("C-RSM-10", "a closed session ends, and is not asked for again", "docs/gateway.md#events-of-a-session", ALL)
+async def closed_session(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    await trial.connect()
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    session.close()
+    ended = await _ended(trial, session)
+    trial.expect(not ended.get("error"), "an end without an error", ended)
+    await trial.expect_entries(session)
+    await _no_more(trial, "stream", session)
+
+
+@case("C-RSM-11", "the daemon is away for a second", "[client.2]", ALL)
+async def daemon_away(trial: Trial) -> None:
+    session = await trial.open()
+    await trial.daemon_stop()
+    await asyncio.sleep(1)
+    session.append("output", content="while it was away")
+    await trial.daemon_start()
+    await trial.expect_entries(session)
+    await trial.send(session, "a", "hello")
+    await trial.expect_completed("a", "hello")
+
+
+@case("C-RSM-12", "a silent stream is a lost one", "[client.7]")
+async def silent_stream(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    trial.daemon.plan = lambda session, after, number: (
+        StreamPlan(upto=2, then="silent") if number == 1 else StreamPlan()
+    )
+    await trial.connect(limits={"silence": 400})
+    trial.needs_limit("silence")
+    await trial.attach(session)
+    await trial.expect_entries(session)
+
+
+@case("C-RSM-13", "heartbeats keep a stream, and are no entries", "[client.7]")
+async def heartbeats(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    trial.daemon.heartbeat = 0.1
+    await trial.connect(limits={"silence": 400})
+    await trial.attach(session)
+    await trial.expect_entries(session)
+    await asyncio.sleep(0.9)
+    session.append("output", content="after the heartbeats")
+    await trial.expect_entries(session)
+    made = trial.daemon.made("stream", session.id)
+    trial.expect(len(made) == 1, "one stream", f"{len(made)} streams")
+
+
+@case("C-RSM-14", "a connection that is lost before the head of its answer is made again", "[client.2]")
+async def lost_heads(trial: Trial) -> None:
+    session = _three_entries(trial.journal.open())
+    await trial.connect()
+    trial.daemon.fault("stream", lose_request, times=2)
+    await trial.attach(session)
+    await trial.expect_entries(session)
+
+
+# Bytes.
+
+
+async def _in_form(trial: Trial, plan: StreamPlan) -> None:
+    """Expects all entries of a turn from a stream in an unusual form."""
+    trial.daemon.plan = lambda session, after, number: plan
+    session = await trial.open()
+    await trial.send(session, "a", TEXT)
+    await trial.expect_completed("a", TEXT)
+    await trial.expect_entries(session)
+    made = trial.daemon.made("stream", session.id)
+    trial.expect(len(made) == 1, "one stream, which is not lost", f"{len(made)} streams")
+
+
+@case("C-FRM-01", "one byte at a time", "[frame.4]")
+async def single_bytes(trial: Trial) -> None:
+    await _in_form(trial, StreamPlan(step=1))
+
+
+@case("C-FRM-02", "lines that end with CR LF", "[frame.3]")
+async def carriage_returns(trial: Trial) -> None:
+    await _in_form(trial, StreamPlan(newline=b"\r\n"))
+
+
+@case("C-FRM-03", "characters are cut between two writes", "[frame.4]")
+async def cut_characters(trial: Trial) -> None:
+    await _in_form(trial, StreamPlan(step=3, pause=0.001))
+
+
+@case("C-FRM-04", "unknown types of entries and unknown members are no failure", "[journal.3]", ALL)
+async def unknown_types(trial: Trial) -> None:
+    async def agent(session: Session, turn: Turn) -> None:
+        session.append("hologram", turn_id=turn.id, depth=3)
+        session.output(turn, "seen", colour={"of": ["the", "sky"]})
+        session.append("host.fact", fact="eclipse")
+
+    trial.journal.agent = agent
+    session = await trial.open()
+    await trial.send(session, "a", "hello")
+    await trial.expect_completed("a", "seen")
+    numbers = [each.get("seq") for each in trial.driver.entries(session.id) if each["type"] != "hologram"]
+    wanted = [each["seq"] for each in session.entries if each["type"] != "hologram"]
+    trial.expect(numbers == wanted, f"the entries {wanted}", numbers)
+    await trial.quiet(0.2)
+    if trial.transport == "http":
+        made = trial.daemon.made("stream", session.id)
+        trial.expect(len(made) == 1, "one stream, which is not lost", f"{len(made)} streams")
+
+
+@case("C-FRM-05", "comments, `retry` and unknown fields and events between entries", "[client.9]")
+async def other_fields(trial: Trial) -> None:
+    def rewrite(text: bytes, entry: Message) -> bytes:
+        return b": a comment\n\nretry: 50\nnonsense: 1\nnonsense\n\nevent: weather\ndata: {\"type\":\"rain\"}\n\n" + text
+
+    await _in_form(trial, StreamPlan(rewrite=rewrite))
+
+
+@case("C-FRM-06", "`data` over several lines, without a space, and a byte order mark", "[client.9]")
+async def split_data(trial: Trial) -> None:
+    def rewrite(text: bytes, entry: Message) -> bytes:
+        head, data = text.rstrip(b"\n").split(b"data: ", 1)
+        # A line of `data` may end wherever JSON has white space.
+        first, rest = data.split(b",", 1)
+        return head + b"data:" + first + b",\ndata: " + rest + b"\n\n"
+
+    await _in_form(trial, StreamPlan(rewrite=rewrite, preamble=b"\xef\xbb\xbf: begun\n\n"))
+
+
+@case("C-FRM-07", "U+2028, U+2029 and U+0085 end no line", "[frame.2]", ALL)
+async def line_separators(trial: Trial) -> None:
+    text = "a\u2028b\u2029c\u0085d\x0be\x0cf"
+
+    async def agent(session: Session, turn: Turn) -> None:
+        session.output(turn, text)
+
+    trial.journal.agent = agent
+    session = await trial.open()
+    await trial.send(session, "a", "hello")
+    await trial.expect_completed("a", text)
+    await trial.expect_entries(session)
+
+
+@case("C-FRM-08", "an entry of nearly 16 MiB", "[frame.5]", ALL)
+async def long_entry(trial: Trial) -> None:
+    text = "x" * (16 * 1024 * 1024 - 1024)
+
+    async def agent(session: Session, turn: Turn) -> None:
+        session.output(turn, text)
+
+    trial.journal.agent = agent
+    session = await trial.open()
+    await trial.send(session, "a", "hello")
+    end = await trial.expect_turn("a", within=20)
+    trial.expect(end.get("status") == "completed", "the status completed", str(end)[:300])
+    await trial.expect_entries(session)
+
+
+# Help.
+
+
+def _three_entries(session: Session) -> Session:
+    session.append("output", content=TEXT)
+    session.append("output", content="third")
+    return session
+
+
+def _event(entry: Message) -> bytes:
+    from ..journal import encode
+
+    return f"id: {entry['seq']}\nevent: {entry['type']}\ndata: ".encode() + encode(entry) + b"\n\n"
+
+
+def _count(session: Session, kind: str) -> int:
+    return sum(each["type"] == kind for each in session.entries)
+
+
+def _has(trial: Trial, session: Session, kind: str, count: int = 1) -> bool:
+    return sum(each["type"] == kind for each in trial.driver.entries(session.id)) >= count
+
+
+def _class(ended: Message) -> str | None:
+    return (ended.get("error") or {}).get("class")
+
+
+async def _ended(trial: Trial, session: Session) -> Message:
+    await trial.until(lambda: trial.driver.of("ended", session=session.id), "the event `ended`", trial.seen_events)
+    return trial.driver.of("ended", session=session.id)[0]
+
+
+async def _no_more(trial: Trial, operation: str, session: Session) -> None:
+    """Expects that nothing more is asked of a session that is over."""
+    before = len(trial.daemon.made(operation, session.id))
+    await trial.quiet()
+    after = len(trial.daemon.made(operation, session.id))
+    trial.expect(after == before, "no further request for the session", f"{after - before} more of `{operation}`")
+
+
+async def _restart(trial: Trial) -> None:
+    await trial.daemon_stop()
+    trial.journal.restart()
+    await trial.daemon_start()
