@@ -258,8 +258,8 @@ export const flows = {
       await page.getByLabel("Model").selectOption("small-1");
       await page.getByRole("button", { name: "Apply" }).click();
       await page.locator(".bar").getByText("small-1").waitFor();
-      await page.getByRole("button", { name: "Settings of the session" }).click();
-      await page.getByRole("button", { name: "Close the session" }).click();
+      await page.getByRole("button", { name: "Actions" }).click();
+      await page.getByRole("menuitem", { name: "Close the session" }).click();
       await page.getByRole("button", { name: "Close it" }).click();
       await page.getByText("This session is closed. It can be read.").waitFor();
       await clean(page, wrong);

@@ -1,5 +1,6 @@
 // Finding: in a session, over all sessions, and by links to an entry.
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import { fill } from "../mock/agent.mjs";
 import { fresh } from "./basic.mjs";
 import { clean, ends, open, send } from "./steps.mjs";
@@ -70,6 +71,84 @@ export const flows = {
       await page.locator(".find [role=status]").getByText(/^1 of \d\d+/).waitFor();
       for (let at = 0; at < 5; at += 1) await page.keyboard.press("Enter");
       await page.locator(".find [role=status]").getByText(/^6 of \d+/).waitFor();
+      await clean(page, wrong);
+    },
+  },
+  "links-to-entries": {
+    mock: true,
+    async run(it) {
+      fill(it.place.world.open("coder", "Long", "long"), 3000);
+      const { page, wrong } = await open(it, "#/sessions/long/953");
+      // The entry is marked and in view, and the page stays there.
+      const goal = page.locator("article.goal");
+      await goal.getByText("Question 51:").waitFor();
+      assert.ok(await goal.evaluate((row) => row.getBoundingClientRect().top < 400));
+      await page.goto(`${it.place.url}/#/sessions/long/41`);
+      await page.locator("article.goal").getByText("Question 3:").waitFor();
+      await goal.hover();
+      await page.getByRole("button", { name: "This input" }).first().focus();
+      await page.keyboard.press("Enter");
+      await page.getByRole("menuitem", { name: "Copy the link" }).waitFor();
+      await page.keyboard.press("Enter");
+      const link = await page.evaluate(() => navigator.clipboard.readText());
+      assert.match(link, /^http.*#\/sessions\/long\/\d+$/);
+      await page.waitForFunction(() => document.activeElement?.getAttribute("aria-haspopup") === "menu");
+      await page.getByRole("button", { name: "Copy the link" }).first().focus();
+      await page.keyboard.press("Enter");
+      await page.locator("[aria-label=Copied][title='Copy the link']").waitFor();
+      await clean(page, wrong);
+    },
+  },
+  "session-actions": {
+    real: true,
+    async run(it) {
+      const { page, wrong } = await open(it, await fresh(it, "Before"));
+      await send(page, "stream");
+      await ends(page, 1);
+      const act = async (name) => {
+        await page.getByRole("button", { name: "Actions" }).click();
+        await page.getByRole("menuitem", { name }).click();
+      };
+      await act("Rename");
+      await page.getByRole("textbox", { name: "Title" }).fill("After <b>all</b>");
+      await page.keyboard.press("Enter");
+      await page.getByRole("heading", { level: 1, name: "After <b>all</b>" }).waitFor();
+      await page.getByText("the session was renamed to “After <b>all</b>” by you").waitFor();
+      await page.locator(".list li", { hasText: "After <b>all</b>" }).waitFor();
+      for (const [name, suffix, text] of [["Export as Markdown", ".md", /mend the lexer/], ["Export as JSON lines", ".jsonl", /"type":"session.edited"/]]) {
+        const [download] = await Promise.all([page.waitForEvent("download"), act(name)]);
+        assert.equal(download.suggestedFilename(), `After _b_all__b_${suffix}`);
+        assert.match(readFileSync(await download.path(), "utf8"), text);
+      }
+      await act("Archive");
+      await page.locator(".bar .badge", { hasText: "archived" }).waitFor();
+      await page.locator(".list li", { hasText: "After" }).waitFor({ state: "detached" });
+      await act("Take out of the archive");
+      await page.locator(".list li", { hasText: "After" }).waitFor();
+      const source = page.url();
+      // By keys only: from the end of a turn, and with the first input again.
+      await page.getByRole("button", { name: "This turn" }).focus();
+      for (const key of ["Enter", "ArrowDown", "Enter"]) await page.keyboard.press(key);
+      await page.waitForFunction((url) => location.href !== url && document.querySelector(".ended"), source);
+      const copy = page.url();
+      await page.locator(".bubble").getByText("stream", { exact: true }).waitFor();
+      await page.goto(source);
+      await page.getByRole("button", { name: "This input" }).focus();
+      for (const key of ["Enter", "End", "Enter"]) await page.keyboard.press(key);
+      await page.waitForFunction((urls) => !urls.includes(location.href) && document.querySelector("#input")?.value === "stream", [source, copy]);
+      assert.equal(await page.locator(".bubble").count(), 0, "the input is not in the copy");
+      await page.press("#input", "Control+Enter");
+      await ends(page, 1);
+      await act("Remove the session");
+      await page.getByRole("dialog").getByText("All that is kept of it is deleted").waitFor();
+      await page.keyboard.press("Escape");
+      await act("Close the session");
+      await page.getByRole("button", { name: "Close it" }).click();
+      await page.getByText("This session is closed. It can be read.").waitFor();
+      await act("Remove the session");
+      await page.getByRole("button", { name: "Remove it" }).click();
+      await page.waitForFunction(() => location.hash === "#/sessions");
+      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 2);
       await clean(page, wrong);
     },
   },

@@ -73,7 +73,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const [creating, create] = useState(false);
   const [help, showHelp] = useState(false);
   const [palette, showPalette] = useState(false);
-  const [view = "", id = ""] = useRoute();
+  const [view = "", id = "", seq = ""] = useRoute();
   useEffect(() => {
     let timer = 0;
     const ask = (): void => {
@@ -148,7 +148,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
         ) : (
           <main class="work" tabIndex={-1}>
             <Sessions current={id} create={() => create(true)} />
-            {id === "" ? <Welcome create={() => create(true)} /> : <SessionPage id={id} key={id} />}
+            {id === "" ? <Welcome create={() => create(true)} /> : <SessionPage id={id} at={/^\d{1,15}$/.test(seq) ? Number(seq) : undefined} key={id} />}
           </main>
         )}
         <DropTarget />

@@ -16,7 +16,7 @@ Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () =>
 const PAYLOADS = readFileSync("test/xss.txt", "utf8").split("\n").filter((line) => line !== "");
 
 /** Elements that a transcript is made of, each with the attributes that it may have. */
-const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "data-key", "data-request", "data-answer", "data-shown", "aria-keyshortcuts", "hidden"];
+const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "aria-haspopup", "data-key", "data-request", "data-answer", "data-shown", "aria-keyshortcuts", "hidden"];
 const ALLOWED: { [element: string]: string[] } = {
   a: ["href", "rel", "target"], article: [], b: [], blockquote: [], br: [], button: ["type", "disabled"], code: [], dd: [], del: [], div: [], dl: [], dt: [],
   em: [], fieldset: [], figcaption: [], figure: [], form: ["autocomplete"], h1: [], h2: [], h3: [], h4: [], h5: [], h6: [], header: [], hr: [], i: [],

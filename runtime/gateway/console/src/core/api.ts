@@ -139,6 +139,23 @@ export class Api {
     await this.json("DELETE", `${path(id)}${remove ? "?remove=true" : ""}`);
   }
 
+  /** Changes the title of a session, or archives it. */
+  async edit(id: string, change: { title?: string; archived?: boolean }): Promise<void> {
+    await this.json("PATCH", path(id), change);
+  }
+
+  /** Opens a copy of a session up to an entry, or of all of it. Returns its id. */
+  async fork(id: string, seq: number | undefined): Promise<string> {
+    return str((await this.json("POST", `${path(id)}/fork`, seq === undefined ? {} : { seq })).id);
+  }
+
+  /** Reads a whole session as a file. */
+  async export(id: string, format: "jsonl" | "markdown"): Promise<Blob> {
+    const answer = await this.send("GET", `${path(id)}/export?format=${format}`);
+    if (!answer.ok) throw await problem(answer);
+    return answer.blob();
+  }
+
   input(id: string, message: string, body: Given): Promise<Obj> {
     return this.json("POST", `${path(id)}/inputs`, body, { "Idempotency-Key": message });
   }

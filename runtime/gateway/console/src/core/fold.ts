@@ -43,6 +43,8 @@ export class Fold {
   /** The begin of the first input: the headline where the session has none. */
   headline = "";
   closed = false;
+  /** Grows when the title or the archive mark of the session may have changed. */
+  edits = 0;
   /** Whether no process serves the session; not known before an entry says so. */
   asleep: boolean | undefined;
   /** Inputs that were taken, by their `message_id`: a page's own copy of one can go. */
@@ -375,12 +377,14 @@ export class Fold {
     if (str(entry.model) !== "") it.model = str(entry.model);
     if (str(entry.mode) !== "") it.mode = str(entry.mode);
     if (str(entry.reasoning_effort) !== "") it.effort = str(entry.reasoning_effort);
+    if (str(entry.display_id) !== "") this.edits += 1;
     if (str(entry.display_id) !== "") it.display = str(entry.display_id);
     if (entry.context === "lost") this.add<NoteRow>(entry, mark("host", "the agent does not remember the conversation"));
   }
 
   private note(entry: Entry): void {
     if (entry.type === "session.closed") this.closed = true;
+    if (entry.type === "session.edited") this.edits += 1;
     const note = noteOf(entry);
     if (entry.fact === "process_ended" || entry.fact === "host_restarted") this.asleep = true;
     const before = this.rows[this.rows.length - 1];

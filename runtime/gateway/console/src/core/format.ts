@@ -43,7 +43,7 @@ export function clock(time: string, now: Date = new Date()): string {
 /** The author of a message: `NAME/TOKEN/LISTENER`, where a token need not have a name, or only a listener, of the socket.
  * One's own token is oneself. */
 export function who(by: string, own: string): string {
-  if (by === "" || (own !== "" && by.startsWith(`${own}/`))) return "you";
+  if (by === "" || (own !== "" && `${by}/`.startsWith(`${own}/`))) return "you";
   const name = by.split("/")[0] ?? "";
   if (/^t-[0-9a-f]+$/.test(name)) return `token ${name.slice(2)}`;
   return /^l-\d+$/.test(name) ? "a local program" : name;

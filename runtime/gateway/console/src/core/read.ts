@@ -130,6 +130,11 @@ export function noteOf(entry: Entry): Note {
       const reason = str(entry.reason);
       return note("closed", "mark", ["the session is closed", reason, str(error.message)].filter(Boolean).join(": "));
     }
+    case "session.edited": {
+      const title = typeof entry.title !== "string" ? "" : entry.title === "" ? "the title was removed" : `the session was renamed to “${entry.title}”`;
+      const archived = entry.archived === true ? "the session was archived" : entry.archived === false ? "the session left the archive" : "";
+      return { ...note("edited", "mark", [title, archived].filter(Boolean).join(", ") || "the session was edited"), by: str(entry.by) };
+    }
     case "compaction": {
       const tokens = num(entry.pre_tokens);
       return note("context", "mark", `the context was compacted${tokens === undefined ? "" : ` from ${tokens} tokens`}`);

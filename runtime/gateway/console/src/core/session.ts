@@ -164,7 +164,7 @@ export class SessionStore {
   }
 
   get title(): string {
-    return sessionTitle(this.fold.settings.display || str(this.attached.title) || (this.start <= 1 ? this.fold.headline : ""), this.id);
+    return sessionTitle(str(this.attached.title) || this.fold.settings.display || (this.start <= 1 ? this.fold.headline : ""), this.id);
   }
 
   get agent(): string {
@@ -179,6 +179,12 @@ export class SessionStore {
     // What happened since the page connected says more than the daemon said then.
     const asleep = this.fold.last <= this.target ? said === "detached" : this.fold.asleep === true;
     return asleep ? "detached" : "idle";
+  }
+
+  /** Reads again what the daemon reports of the session, such as its title. */
+  async refresh(): Promise<void> {
+    this.attached = await this.api.show(this.id);
+    this.changed();
   }
 
   say(notice: string): void {

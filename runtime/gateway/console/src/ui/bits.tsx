@@ -13,6 +13,9 @@ const PATHS: { [name: string]: string } = {
   cross: "M4 4l8 8M12 4l-8 8",
   down: "M8 3v10M4 9l4 4 4-4",
   up: "M8 13V3M4 7l4-4 4 4",
+  more: "M3.500 8h.100M8 8h.100M12.500 8h.100",
+  link: "M6.500 9.500l3-3M7 5l1.500-1.500a2.500 2.500 0 0 1 4 4L11 9M9 11l-1.500 1.500a2.500 2.500 0 0 1-4-4L5 7",
+  find: "M7 2.500a4.500 4.500 0 1 1 0 9 4.500 4.500 0 0 1 0-9M10.500 10.500l3.500 3.500",
   gear: "M2.500 5h11M2.500 11h11M6 3.500v3M10 9.500v3",
   wire: "M5 4L1.500 8 5 12M11 4l3.500 4L11 12M9 3L7 13",
   back: "M10 3L5 8l5 5",
@@ -61,21 +64,27 @@ function copyOld(text: string): boolean {
   return done;
 }
 
-export function Copy({ text, label = "Copy" }: { text: () => string; label?: string }): JSX.Element {
+/** Copies a text. Returns whether the browser took it. */
+export async function copyText(text: string): Promise<boolean> {
+  try {
+    if (!navigator.clipboard) return copyOld(text);
+    await navigator.clipboard.writeText(text);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+export function Copy({ text, label = "Copy", icon = "copy" }: { text: () => string; label?: string; icon?: string }): JSX.Element {
   const [done, set] = useState(false);
   const copy = async (): Promise<void> => {
-    try {
-      if (navigator.clipboard) await navigator.clipboard.writeText(text());
-      else if (!copyOld(text())) return;
-      set(true);
-      setTimeout(() => set(false), 1500);
-    } catch {
-      set(false);
-    }
+    if (!(await copyText(text()))) return;
+    set(true);
+    setTimeout(() => set(false), 1500);
   };
   return (
     <button type="button" class="quiet small" aria-label={done ? "Copied" : label} title={label} onClick={copy}>
-      <Icon name={done ? "check" : "copy"} />
+      <Icon name={done ? "check" : icon} />
     </button>
   );
 }

@@ -29,6 +29,16 @@ function keep(sha256: string, url: string): void {
   }
 }
 
+/** Saves a file as a download. Its type is never one that a browser shows. */
+export function saveBlob(name: string, content: Blob): void {
+  const url = URL.createObjectURL(content.slice(0, content.size, "application/octet-stream"));
+  const link = document.createElement("a");
+  link.href = url;
+  link.download = name;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(url), 30_000);
+}
+
 export function File({ row }: { row: FileRow }): JSX.Element {
   const { api, id } = useSession();
   const [picture, show] = useState(() => pictures.get(row.sha256) ?? "");
@@ -63,12 +73,7 @@ export function File({ row }: { row: FileRow }): JSX.Element {
   const save = async (): Promise<void> => {
     fail("");
     try {
-      const url = URL.createObjectURL(new Blob([await api.file(id, row.sha256)], { type: "application/octet-stream" }));
-      const link = document.createElement("a");
-      link.href = url;
-      link.download = fileName(row.name);
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(url), 30_000);
+      saveBlob(fileName(row.name), new Blob([await api.file(id, row.sha256)]));
     } catch (error) {
       fail(error instanceof Error ? error.message : "not loaded");
     }

@@ -100,3 +100,4 @@ export function useRoute(): string[] {
 }
 
 export const sessionHref = (id: string): string => `#/sessions/${encodeURIComponent(id)}`;
+export const entryHref = (id: string, seq: number): string => `${sessionHref(id)}/${seq}`;

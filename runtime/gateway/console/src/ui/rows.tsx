@@ -12,6 +12,7 @@ import { File } from "./files.tsx";
 import { Folded } from "./fold.tsx";
 import { useSession, useShell } from "./hooks.ts";
 import { Request } from "./requests.tsx";
+import { RowMenu } from "./rowmenu.tsx";
 import { Ansi, Output, Value, blocksOf } from "./text.tsx";
 
 /** Draws a row again only when it has changed. */
@@ -27,7 +28,7 @@ export class RowView extends Component<{ row: Row; version: number; turned: numb
   override render(): JSX.Element {
     const { row } = this.props;
     if ((this.state as { broken?: boolean }).broken) return <p class="fault">This entry cannot be drawn; the wire view has it.</p>;
-    return <div class={`row ${row.kind} ${row.history ? "history" : ""} depth-${row.depth}`} data-key={row.key}>{content(row)}</div>;
+    return <div class={`row ${row.kind} ${row.history ? "history" : ""} depth-${row.depth}`} data-key={row.key}>{content(row)}<RowMenu row={row} /></div>;
   }
 }
 

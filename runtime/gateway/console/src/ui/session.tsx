@@ -12,11 +12,12 @@ import { Find } from "./find.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
 import { Waiting } from "./requests.tsx";
 import { seen } from "./sessions.tsx";
-import { SettingsDialog } from "./settings.tsx";
+import { SessionMenu } from "./settings.tsx";
 import { Transcript } from "./transcript.tsx";
 import { WireView } from "./wire.tsx";
 
-export function SessionPage({ id }: { id: string }): JSX.Element {
+/** The page of a session, at its end or at an entry. */
+export function SessionPage({ id, at }: { id: string; at: number | undefined }): JSX.Element {
   const { api } = useShell();
   const [store, open] = useState<SessionStore | undefined>(undefined);
   useEffect(() => {
@@ -25,13 +26,12 @@ export function SessionPage({ id }: { id: string }): JSX.Element {
     return () => fresh.dispose();
   }, [api, id]);
   if (!store || store.id !== id) return <section class="session" aria-label="Session" />;
-  return <SessionContext.Provider value={store}><Session key={id} store={store} /></SessionContext.Provider>;
+  return <SessionContext.Provider value={store}><Session key={id} store={store} at={at} /></SessionContext.Provider>;
 }
 
-function Session({ store }: { store: SessionStore }): JSX.Element {
+function Session({ store, at }: { store: SessionStore; at: number | undefined }): JSX.Element {
   useChanges(store);
   const [wire, showWire] = useState(() => sessionStorage.getItem("trunkline.wire") === "yes");
-  const [settings, showSettings] = useState(false);
   const { fold } = store;
   const waiting = [...fold.pending.values()];
   const title = visible(store.title);
@@ -44,17 +44,19 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
   latest.current = toggleWire;
   useEffect(() => {
     const toggle = (): void => latest.current();
-    const configure = (): void => showSettings(true);
     addEventListener("console:wire", toggle);
-    addEventListener("console:settings", configure);
-    return () => {
-      removeEventListener("console:wire", toggle);
-      removeEventListener("console:settings", configure);
-    };
+    return () => removeEventListener("console:wire", toggle);
   }, []);
   useEffect(() => {
     dispatchEvent(new Event("console:refresh"));
   }, [store.state, title]);
+  const isLoaded = fold.last > 0 && !store.catchingUp;
+  useEffect(() => {
+    if (isLoaded && at !== undefined) void store.show(at);
+  }, [isLoaded, at]);
+  useEffect(() => {
+    if (isLoaded) store.refresh().catch(() => undefined);
+  }, [fold.edits]);
   // What was shown is seen; the list counts entries, and the oldest ones may be gone.
   const entries = fold.last - Math.max(0, (num(store.attached.first_seq) ?? 1) - 1);
   useEffect(() => {
@@ -84,7 +86,7 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
           </p>
         </div>
         <button type="button" class={`quiet ${wire ? "on" : ""}`} aria-pressed={wire} onClick={toggleWire} title="Wire view (w)" aria-label="Wire view"><Icon name="wire" /></button>
-        <button type="button" class="quiet" onClick={() => showSettings(true)} title="Settings" aria-label="Settings of the session"><Icon name="gear" /></button>
+        <SessionMenu store={store} />
       </header>
       <Connection store={store} />
       <div class="panes">
@@ -130,7 +132,6 @@ function Session({ store }: { store: SessionStore }): JSX.Element {
         {wire && <WireView />}
       </div>
       <Announce waiting={waiting.length} running={fold.running !== ""} />
-      {settings && <SettingsDialog close={() => showSettings(false)} />}
     </section>
   );
 }
