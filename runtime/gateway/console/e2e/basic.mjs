@@ -65,16 +65,17 @@ export const flows = {
     async run(it) {
       for (let at = 1; at <= 130; at += 1) it.place.world.open("coder", `Session number ${at}`);
       const { page, wrong } = await open(it, "#/sessions");
-      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 100);
-      await page.getByRole("button", { name: "More sessions" }).click();
-      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 130);
+      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 100);
+      await page.locator(".list ul").evaluate((list) => list.scrollTo(0, list.scrollHeight));
+      await page.locator(".list ul").evaluate((list) => list.scrollTo(0, list.scrollHeight));
+      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 130);
       await page.keyboard.press("/");
       await page.keyboard.type("number 12");
-      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 11);
+      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 11);
       await page.fill("#search", "agent:reviewer");
       await page.getByText("No session fits.").waitFor();
       await page.fill("#search", "agent:coder 12");
-      await page.waitForFunction(() => document.querySelectorAll(".list li").length === 12);
+      await page.waitForFunction(() => document.querySelectorAll(".list li a").length === 12);
       await page.keyboard.press("Escape");
       await page.keyboard.press("j");
       await page.waitForSelector(".session h1");

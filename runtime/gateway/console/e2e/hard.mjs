@@ -85,7 +85,7 @@ export const flows = {
       await page.clock.runFor(6_000);
       await listeners(0);
       void run(session, { turn: "t-9", content: "ask" }, 5);
-      await page.clock.runFor(16_000);
+      // The stream of all sessions stays open.
       await page.waitForFunction(() => document.title.startsWith("(1)"));
       await listeners(0);
       await hide(false);

@@ -73,6 +73,7 @@ async function handle(world, request, response, pace, open) {
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
   if (area === "me") return json(response, 200, { scope: "control", may_approve: true, agents: null, sees_all: false, version: "0.1.0", name: "console" });
+  if (area === "events") return changes(world, request, response);
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, agents(world));
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
@@ -84,16 +85,18 @@ async function handle(world, request, response, pace, open) {
   if (part === undefined) {
     if (method === "GET") return json(response, 200, session.attached());
     session.close();
-    if (url.searchParams.get("remove") === "true") world.sessions.delete(id);
+    if (url.searchParams.get("remove") === "true") world.remove(id);
     return json(response, 204);
   }
   if (part === "events") return events(session, url, request, response);
   if (part === "history") {
-    const from = Number(url.searchParams.get("from") ?? 1);
     const limit = Number(url.searchParams.get("limit") ?? 1000);
-    const entries = session.entries.slice(from - 1, from - 1 + limit).map((line) => JSON.parse(line));
+    const before = url.searchParams.get("before");
+    const end = before === null || before === "end" ? session.entries.length + 1 : Number(before);
+    const from = before === null ? Number(url.searchParams.get("from") ?? 1) : Math.max(1, end - limit);
+    const entries = session.entries.slice(from - 1, before === null ? from - 1 + limit : end - 1).map((line) => JSON.parse(line));
     const next = from + limit;
-    return json(response, 200, { entries, ...(next <= session.entries.length ? { next } : {}) });
+    return json(response, 200, { entries, last: session.entries.length, previous: from > 1 ? from : null, next: next <= session.entries.length ? next : null });
   }
   if (part === "files") {
     if (method === "PUT") {
@@ -142,7 +145,7 @@ async function sessions(world, url, method, request, response) {
   const limit = Number(url.searchParams.get("limit") ?? 100);
   const from = Number(url.searchParams.get("cursor") ?? 0);
   const found = [...world.sessions.values()].map((session) => session.listed())
-    .filter((each) => (url.searchParams.get("agent_id") ?? each.agent_id) === each.agent_id)
+    .filter((each) => (url.searchParams.get("agent") ?? each.agent_id) === each.agent_id)
     .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state))
     .sort((a, b) => (a.active < b.active ? 1 : -1));
   const next = found.length > from + limit ? String(from + limit) : undefined;
@@ -196,6 +199,33 @@ function events(session, url, request, response) {
   response.on("close", () => {
     clearInterval(beat);
     session.listeners.delete(flush);
+  });
+  flush();
+}
+
+/** The changes of all sessions: a snapshot, then each change; behind a position only what came since. */
+function changes(world, request, response) {
+  if (world.noChanges) return problem(response, 404, "there is no such path");
+  const [epoch, number] = (request.headers["last-event-id"] ?? "").split("-").map(Number);
+  response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store, no-transform" });
+  const write = (id, event) => response.write(`id: ${id}\nevent: ${event.type}\ndata: ${JSON.stringify(event)}\n\n`);
+  let at = world.changes.length;
+  if (epoch === world.epoch && number <= at) at = number;
+  else {
+    if (epoch) write("", { type: "reset", reason: "unknown_position" });
+    const sessions = [...world.sessions.values()].map((session) => session.overview());
+    const half = sessions.splice(0, Math.ceil(sessions.length / 2));
+    write("", { type: "snapshot", sessions: half, complete: false });
+    write(`${world.epoch}-${at}`, { type: "snapshot", sessions, complete: true });
+  }
+  const flush = () => {
+    for (; at < world.changes.length; at += 1) write(`${world.epoch}-${at + 1}`, world.changes[at]);
+  };
+  const beat = setInterval(() => response.write(`:\nid: ${world.epoch}-${at}\n\n`), 15_000);
+  world.followers.add(flush);
+  response.on("close", () => {
+    clearInterval(beat);
+    world.followers.delete(flush);
   });
   flush();
 }

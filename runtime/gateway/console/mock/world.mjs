@@ -6,7 +6,7 @@ export const sha256 = (content) => createHash("sha256").update(content).digest("
 export class Session {
   constructor(world, id, agent, title = "") {
     Object.assign(this, { world, id, agent, title, entries: [], listeners: new Set(), files: new Map(), inputs: new Map() });
-    Object.assign(this, { created: new Date().toISOString(), active: new Date().toISOString(), closed: false, turns: 0, bytes: 0, queue: [], running: "", requests: new Map(), cwd: "/srv/app" });
+    Object.assign(this, { created: new Date().toISOString(), active: new Date().toISOString(), closed: false, turns: 0, bytes: 0, queue: [], requests: new Map(), cwd: "/srv/app" });
     this.add({ type: "host.fact", fact: "opened" });
     this.add({
       type: "session.info", model: "large-2", mode: "code", reasoning_effort: "medium", input_modes: ["queue", "steer"],
@@ -25,7 +25,45 @@ export class Session {
     this.entries.push(line);
     this.bytes += line.length;
     for (const listener of this.listeners) listener();
+    this.announce(whole);
     return seq;
+  }
+
+  get running() {
+    return this.turn ?? "";
+  }
+
+  set running(turn) {
+    this.turn = turn;
+    this.shown();
+  }
+
+  /** Announces what an entry changes, as the daemon does. */
+  announce({ type, turn_id, ...entry }) {
+    const request = { "permission.request": "permission", "input.request": "question" }[type];
+    const tell = (subject, change, members) => this.world.announce({ type: subject, change, session_id: this.id, agent: this.agent, time: this.active, seq: this.entries.length, turn_id, ...members });
+    if (request) tell("request", "opened", { request_id: entry.request_id, request });
+    if (type === "request.decided") tell("request", "answered", { request_id: entry.request_id, by: entry.by, approved: entry.approved, cancelled: entry.cancelled });
+    if (type === "turn.begin") tell("turn", "started", { by: entry.by });
+    if (type === "turn.complete") tell("turn", "ended", { status: entry.status, category: entry.error?.category });
+    this.shown();
+  }
+
+  /** Announces the state of the session, if it is another one than before. */
+  shown(change) {
+    const { title, state, running } = this;
+    const key = JSON.stringify([title, state, running]);
+    if (key === this.told && change === undefined) return;
+    const first = this.told === undefined;
+    this.told = key;
+    this.world.announce({ type: "session", change: change ?? (first ? "opened" : "state"), session_id: this.id, agent: this.agent, time: this.active, seq: this.entries.length, title, state, turn_id: running || undefined });
+  }
+
+  overview() {
+    const of = (entry) => entry.request_id !== undefined && this.requests.has(entry.request_id) && (entry.type === "permission.request" || entry.type === "input.request");
+    const requests = this.requests.size === 0 ? [] : this.entries.map((line) => JSON.parse(line)).filter(of)
+      .map((entry) => ({ id: entry.request_id, request: entry.type === "input.request" ? "question" : "permission", turn_id: entry.turn_id, since: entry.time }));
+    return { id: this.id, agent: this.agent, title: this.title, state: this.state, last_seq: this.entries.length, turn_id: this.running || undefined, requests };
   }
 
   get state() {
@@ -61,7 +99,19 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [] });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], changes: [], followers: new Set() });
+  }
+
+  /** Gives a change to the streams of all sessions, and keeps the last ones. */
+  announce(change) {
+    this.changes.push(JSON.parse(JSON.stringify(change)));
+    for (const follower of this.followers) follower();
+  }
+
+  remove(id) {
+    const session = this.sessions.get(id);
+    this.sessions.delete(id);
+    session?.shown("removed");
   }
 
   open(agent, title, id = `s-${this.next++}`) {

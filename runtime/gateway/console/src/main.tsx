@@ -10,6 +10,7 @@ import { Icon } from "./ui/bits.tsx";
 import { CreateDialog } from "./ui/create.tsx";
 import { DropTarget } from "./ui/drop.tsx";
 import { keepFocus, openView } from "./ui/focus.ts";
+import { LiveContext, useFeed } from "./ui/live.ts";
 import { Hosts, useHosts } from "./ui/hosts.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
 import { KeysDialog, useKeys } from "./ui/keys.tsx";
@@ -87,6 +88,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
     return () => clearTimeout(timer);
   }, [api]);
 
+  const live = useFeed(api, me);
   useKeys({
     commands: () => showPalette(true),
     search: () => {
@@ -123,6 +125,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   ];
   return (
     <ShellContext.Provider value={{ api, me }}>
+    <LiveContext.Provider value={live}>
       <div class={`shell view-${current} ${id !== "" ? "chosen" : ""}`}>
         <header class="top">
           <a class="brand" href="#/sessions"><img src="/icon.svg" alt="" width={20} height={20} /> trunkline</a>
@@ -156,6 +159,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
         {palette && <Palette commands={commands} close={() => showPalette(false)} />}
         {help && <KeysDialog close={() => showHelp(false)} />}
       </div>
+    </LiveContext.Provider>
     </ShellContext.Provider>
   );
 }

@@ -183,7 +183,7 @@ test("an entry says which way it went, and why it failed", () => {
 test("what came since a session was seen is unread, also on the next day", () => {
   const store = new Map<string, string>();
   const kept = { getItem: (key: string) => store.get(key) ?? null, setItem: (key: string, value: string) => void store.set(key, value), removeItem: (key: string) => void store.delete(key) };
-  const session = (id: string, entries: number, created: string) => ({ id, entries, created, agent: "", title: "", state: "", cwd: "", active: "", bytes: 0, openTurns: 0, openRequests: 0, host: "" });
+  const session = (id: string, entries: number, created: string) => ({ id, entries, created, agent: "", title: "", state: "", cwd: "", active: "", bytes: 0, openTurns: 0, openRequests: 0, host: "", archived: false });
   const seen = new Seen(kept, () => "2026-06-01");
   seen.learn([session("old", 5, "2026-01-01"), session("new", 2, "2026-07-01")]);
   assert.deepEqual([seen.unread(session("old", 5, "2026-01-01")), seen.unread(session("old", 6, "2026-01-01")), seen.unread(session("new", 2, "2026-07-01"))], [false, true, true]);

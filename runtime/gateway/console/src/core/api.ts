@@ -2,7 +2,7 @@
 
 import type { Connection } from "./stream.ts";
 import { conversation, list, listed, num, obj, str } from "./types.ts";
-import type { Conversation, Json, ListedSession, Me, Obj } from "./types.ts";
+import type { Conversation, Entry, Json, ListedSession, Me, Obj } from "./types.ts";
 
 /** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
 export class Problem extends Error {
@@ -36,6 +36,7 @@ export interface Filter {
   text: string;
   state: string;
   agent: string;
+  archived?: boolean;
   cursor?: string;
 }
 
@@ -72,8 +73,8 @@ export class Api {
     return answer;
   }
 
-  private async json(method: string, path: string, body?: unknown, headers: HeadersInit = {}): Promise<Obj> {
-    const init: RequestInit = { headers };
+  private async json(method: string, path: string, body?: unknown, headers: HeadersInit = {}, signal?: AbortSignal): Promise<Obj> {
+    const init: RequestInit = { headers, ...(signal ? { signal } : {}) };
     if (body !== undefined) {
       init.body = JSON.stringify(body);
       init.headers = { ...headers, "Content-Type": "application/json" };
@@ -100,13 +101,14 @@ export class Api {
     return { agents: list(it.agents).map(obj), first: str(it.default), withFolder: list(it.takes_cwd).map(str) };
   }
 
-  async sessions(filter: Filter): Promise<Page> {
+  async sessions(filter: Filter, signal?: AbortSignal): Promise<Page> {
     const query = new URLSearchParams({ limit: "100" });
     if (filter.text !== "") query.set("text", filter.text);
     if (filter.state !== "") query.set("state", filter.state);
-    if (filter.agent !== "") query.set("agent_id", filter.agent);
+    if (filter.agent !== "") query.set("agent", filter.agent);
+    if (filter.archived) query.set("archived", "true");
     if (filter.cursor) query.set("cursor", filter.cursor);
-    const it = await this.json("GET", `/v1/sessions?${query}`);
+    const it = await this.json("GET", `/v1/sessions?${query}`, undefined, {}, signal);
     return { sessions: list(it.sessions).map(listed).filter((each) => each.id !== ""), next: str(it.next), missing: list(it.missing).map(str) };
   }
 
@@ -192,6 +194,19 @@ export class Api {
     return list((await this.json("GET", `/v1/usage?days=${days}`)).days).map(obj);
   }
 
+  /** Opens the stream of the changes of all sessions, behind a position that the daemon gave. */
+  async changes(position: string, signal: AbortSignal): Promise<Connection> {
+    const headers = { Accept: "text/event-stream", ...(position === "" ? {} : { "Last-Event-ID": position }) };
+    return stream(await this.send("GET", "/v1/events", { signal, headers }));
+  }
+
+  /** A page of a session's entries: `from=SEQ`, or `before=SEQ` or `before=end`. */
+  async history(id: string, query: string): Promise<{ entries: Entry[]; previous: number | undefined }> {
+    const it = await this.json("GET", `${path(id)}/history?${query}`);
+    const entries = list(it.entries).map(obj).filter((each): each is Entry => typeof each.type === "string");
+    return { entries, previous: num(it.previous) };
+  }
+
   /** Opens the stream of a session behind an entry, with its epoch: another one there is another journal. */
   async events(id: string, after: number, epoch: number, signal: AbortSignal): Promise<Connection> {
     const behind = `after=${after}${epoch > 0 ? `&epoch=${epoch}` : ""}`;
@@ -199,10 +214,14 @@ export class Api {
       signal,
       headers: { Accept: "text/event-stream" },
     });
-    if (answer.status === 200 && answer.body) return { status: 200, body: answer.body.getReader() };
-    if (answer.ok) return { status: answer.status };
-    return { status: answer.status, detail: (await problem(answer)).detail };
+    return stream(answer);
   }
+}
+
+async function stream(answer: Response): Promise<Connection> {
+  if (answer.status === 200 && answer.body) return { status: 200, body: answer.body.getReader() };
+  if (answer.ok) return { status: answer.status };
+  return { status: answer.status, detail: (await problem(answer)).detail };
 }
 
 const path = (id: string): string => `/v1/sessions/${encodeURIComponent(id)}`;

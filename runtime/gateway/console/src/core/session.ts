@@ -6,8 +6,8 @@ import { Fold } from "./fold.ts";
 import { sessionTitle } from "./format.ts";
 import { Outbox } from "./outbox.ts";
 import type { Connection, Line, Phase } from "./stream.ts";
-import { follow } from "./stream.ts";
-import { list, num, str } from "./types.ts";
+import { follow, pause } from "./stream.ts";
+import { num, str } from "./types.ts";
 import type { Obj } from "./types.ts";
 import { Wire } from "./wire.ts";
 
@@ -17,8 +17,6 @@ const WINDOW = 100_000;
 const MOST = 300_000;
 /** How long a page is hidden before it gives its stream back: a browser has six connections for all of its pages. */
 const HIDDEN = 10_000;
-/** How often such a page asks whether an answer is needed. */
-const GLANCE = 15_000;
 /** How long entries are folded before the page may draw, in milliseconds. */
 const SLICE = 10;
 
@@ -69,24 +67,13 @@ export class SessionStore {
     }
   };
 
-  /** Leaves the stream, and looks now and then until the page is seen again. */
+  /** Leaves the stream until the page is seen again. */
   private sleep = (): void => {
     if (this.phase === "ended" || this.phase === "failed") return;
     this.life.abort();
     this.phase = "asleep";
-    const glance = async (): Promise<void> => {
-      await this.api.show(this.id).then((attached) => (this.attached = attached), () => undefined);
-      if (this.phase !== "asleep" || !document.hidden) return;
-      this.changed();
-      this.hiddenTimer = window.setTimeout(glance, GLANCE);
-    };
-    void glance();
+    this.changed();
   };
-
-  /** How many requests wait for an answer. */
-  get waiting(): number {
-    return this.phase === "asleep" ? list(this.attached.requests).length : this.fold.pending.size;
-  }
 
   private run(signal: AbortSignal): Promise<void> {
     return follow(
@@ -279,20 +266,5 @@ function turn(): Promise<void> {
       resolve();
     };
     channel.port2.postMessage(null);
-  });
-}
-
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const stop = (): void => {
-      clearTimeout(timer);
-      reject(new DOMException("aborted", "AbortError"));
-    };
-    const timer = setTimeout(() => {
-      signal.removeEventListener("abort", stop);
-      resolve();
-    }, ms);
-    if (signal.aborted) stop();
-    else signal.addEventListener("abort", stop, { once: true });
   });
 }

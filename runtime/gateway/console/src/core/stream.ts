@@ -16,6 +16,8 @@ export interface Connection {
 export interface Line {
   entry: Entry;
   raw: string;
+  /** The id of the event. */
+  id?: string;
 }
 
 export interface StreamOptions {
@@ -40,6 +42,22 @@ const LONGEST_WAIT = 5000;
 export function backoff(tries: number, random: number): number {
   const whole = Math.min(LONGEST_WAIT, FIRST_WAIT * 2 ** Math.min(tries, 10));
   return Math.round(whole / 2 + (whole / 2) * random);
+}
+
+/** Waits, or rejects when the signal aborts. */
+export function pause(ms: number, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(new DOMException("aborted", "AbortError"));
+    };
+    const timer = setTimeout(() => {
+      signal.removeEventListener("abort", stop);
+      resolve();
+    }, ms);
+    if (signal.aborted) stop();
+    else signal.addEventListener("abort", stop, { once: true });
+  });
 }
 
 /** Bytes that are read in one go. */
@@ -127,7 +145,7 @@ function linesOf(parser: SseParser, bytes: Uint8Array): Line[] {
   const skipped = parser.skipped;
   for (const event of parser.push(bytes)) {
     const entry = entryOf(event.data);
-    if (entry) found.push({ entry, raw: event.data });
+    if (entry) found.push({ entry, raw: event.data, id: event.id });
   }
   if (parser.skipped > skipped) {
     const entry = { type: "console.skipped", count: parser.skipped - skipped };

@@ -27,6 +27,7 @@ export interface ListedSession {
   openRequests: number;
   /** Which has it, where there are several. */
   host: string;
+  archived: boolean;
 }
 
 /** A conversation that an agent itself keeps. */
@@ -77,6 +78,7 @@ export function listed(value: unknown): ListedSession {
     openTurns: num(it.open_turns) ?? 0,
     openRequests: num(it.open_requests) ?? 0,
     host: str(it.host),
+    archived: it.archived === true,
   };
 }
 

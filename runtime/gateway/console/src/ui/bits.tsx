@@ -39,13 +39,13 @@ const STATES: { [state: string]: string } = {
   asks: "needs an answer", up: "up", draining: "draining", lost: "lost",
 };
 
-/** A dot and a word; what the dot says is in the word too. */
-export function State({ state, quiet = false }: { state: string; quiet?: boolean }): JSX.Element {
+/** A dot and a word; what the dot says is in the word too. `why` is shown on hover. */
+export function State({ state, quiet = false, why = "" }: { state: string; quiet?: boolean; why?: string }): JSX.Element {
   const known = Object.hasOwn(STATES, state) ? state : "other";
   return (
-    <span class={`state state-${known}`} title={state}>
+    <span class={`state state-${known}`} title={why || (known === "other" ? state : STATES[state])}>
       <i aria-hidden="true" />
-      <span class={quiet ? "hidden" : ""}>{known === "other" ? state : STATES[state]}</span>
+      <span class={quiet ? "hidden" : ""}>{known === "other" ? state : STATES[state]}{why !== "" && <span class="hidden">: {why}</span>}</span>
     </span>
   );
 }

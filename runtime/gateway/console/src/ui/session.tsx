@@ -2,14 +2,16 @@ import type { JSX } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { SessionStore } from "../core/session.ts";
 import { count } from "../core/format.ts";
+import { failureText, shownState } from "../core/overview.ts";
 import { visible } from "../core/safe.ts";
-import { titlePage, titleWaiting } from "../core/title.ts";
-import { num, str } from "../core/types.ts";
+import { titlePage } from "../core/title.ts";
+import { str } from "../core/types.ts";
 import { samples } from "./agents.tsx";
 import { Icon, State } from "./bits.tsx";
 import { Composer } from "./composer.tsx";
 import { Find } from "./find.tsx";
 import { SessionContext, useChanges, useShell } from "./hooks.ts";
+import { useLive } from "./live.ts";
 import { Waiting } from "./requests.tsx";
 import { seen } from "./sessions.tsx";
 import { SessionMenu } from "./settings.tsx";
@@ -35,6 +37,9 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   const { fold } = store;
   const waiting = [...fold.pending.values()];
   const title = visible(store.title);
+  const { overview } = useLive();
+  const known = overview.get(store.id);
+  const state = waiting.length > 0 ? "asks" : store.state !== "running" && known !== undefined ? shownState({ ...known, state: store.state }) : store.state;
 
   const toggleWire = (): void => {
     sessionStorage.setItem("trunkline.wire", wire ? "no" : "yes");
@@ -57,15 +62,14 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   useEffect(() => {
     if (isLoaded) store.refresh().catch(() => undefined);
   }, [fold.edits]);
-  // What was shown is seen; the list counts entries, and the oldest ones may be gone.
-  const entries = fold.last - Math.max(0, (num(store.attached.first_seq) ?? 1) - 1);
+  // What was shown is seen.
+  const entries = fold.last;
   useEffect(() => {
     if (!document.hidden && !store.catchingUp) seen.mark(store.id, entries);
   }, [entries, store.catchingUp]);
   useEffect(() => {
     titlePage(title);
   }, [title]);
-  useEffect(() => titleWaiting(store.waiting), [store.waiting]);
 
   return (
     <section class={`session ${wire ? "with-wire" : ""}`} aria-label={`Session ${title}`}>
@@ -74,7 +78,7 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
         <div class="name">
           <h1 title={title} tabIndex={-1}>{title}</h1>
           <p class="dim">
-            <State state={store.state} />
+            <State state={state} why={state === "failed" ? visible(failureText(known?.outcome)) : ""} />
             {store.agent !== "" && <span>{visible(store.agent)}</span>}
             {str(store.attached.host) !== "" && <span title="its host">{visible(str(store.attached.host))}</span>}
             {fold.settings.model !== "" && <span>{visible(fold.settings.model)}</span>}

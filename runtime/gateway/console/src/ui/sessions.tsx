@@ -1,63 +1,118 @@
 import type { JSX } from "preact";
-import { useEffect, useRef, useState } from "preact/hooks";
+import { Component } from "preact";
+import { useContext, useEffect, useLayoutEffect, useMemo, useReducer, useRef, useState } from "preact/hooks";
+import type { Filter } from "../core/api.ts";
 import { ago, sessionTitle } from "../core/format.ts";
+import { failureText, shownState } from "../core/overview.ts";
+import type { KnownSession } from "../core/overview.ts";
+import { SessionPages } from "../core/pages.ts";
 import { visible } from "../core/safe.ts";
 import { Seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
-import type { ListedSession } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
-import { sessionHref, usePoll, useShell } from "./hooks.ts";
+import { sessionHref, useShell } from "./hooks.ts";
+import { LiveContext, useLive } from "./live.ts";
 
-const STATES = ["", "running", "idle", "detached", "closed"];
-const LABELS = ["any state", "running", "idle", "asleep", "closed"];
+const STATES = ["", "running", "idle", "detached", "closed", "archived"];
+const LABELS = ["any state", "running", "idle", "asleep", "closed", "archived"];
 
 export const seen = new Seen(globalThis.localStorage, () => new Date().toISOString());
 globalThis.addEventListener?.("pagehide", () => seen.flush());
 
-/** The list at the side: searched by the daemon, read again every few seconds. */
-export function Sessions({ current, create }: { current: string; create: () => void }): JSX.Element {
-  const { api, me } = useShell();
-  const [text, search] = useState("");
-  const [state, only] = useState("");
-  const [sessions, list] = useState<ListedSession[]>([]);
-  const [next, setNext] = useState("");
-  const [pages, setPages] = useState(1);
-  const [missing, miss] = useState<string[]>([]);
-  const [fault, fail] = useState("");
-  const [loaded, load] = useState(false);
-  const asked = useRef(0);
-
-  // `agent:NAME` in the search is the agent's id.
+/** Reads the filter of the list: `agent:NAME` in the search is the agent's id. */
+function filterOf(text: string, state: string): Filter {
   const agent = /(?:^|\s)agent:(\S*)/.exec(text)?.[1] ?? "";
   const words = text.replace(/(^|\s)agent:\S*/, " ").trim();
-  usePoll(async () => {
-    const mine = ++asked.current;
-    try {
-      const found = new Map<string, ListedSession>();
-      const silent = new Set<string>();
-      let cursor = "";
-      for (let page = 0; page < pages; page += 1) {
-        const answer = await api.sessions({ text: words, state, agent, ...(cursor !== "" ? { cursor } : {}) });
-        for (const each of answer.sessions) if (!found.has(each.id)) found.set(each.id, each);
-        for (const host of answer.missing) silent.add(host);
-        cursor = answer.next;
-        if (cursor === "") break;
+  const isArchived = state === "archived";
+  return { text: words, agent, state: isArchived ? "" : state, archived: isArchived };
+}
+
+/** The pages of a filter. Those of another filter end. */
+function usePages(filter: Filter): SessionPages {
+  const { api } = useShell();
+  const { overview } = useContext(LiveContext);
+  const [, again] = useReducer((count: number) => count + 1, 0);
+  const key = JSON.stringify(filter);
+  const kept = useRef<{ key: string; overview: unknown; pages: SessionPages }>(undefined);
+  if (kept.current?.key !== key || kept.current.overview !== overview) {
+    kept.current?.pages.dispose();
+    kept.current = { key, overview, pages: new SessionPages(api, overview, filter, () => again(undefined as never)) };
+  }
+  useEffect(() => () => kept.current?.pages.dispose(), []);
+  return kept.current.pages;
+}
+
+/** The list at the side: pages of the daemon's list, kept current by the stream of changes. */
+export function Sessions({ current, create }: { current: string; create: () => void }): JSX.Element {
+  const { me } = useShell();
+  const { overview, outcomes, feed } = useLive();
+  const [text, search] = useState("");
+  const [state, only] = useState("");
+  const pages = usePages(filterOf(text, state));
+  const rows = pages.rows();
+  useMemo(() => seen.learn(rows), [pages, pages.requests]);
+
+  // The first page, and a further one while the end of the list is in sight.
+  const end = useRef<HTMLLIElement>(null);
+  const isInSight = useRef(false);
+  const goOn = (): void => {
+    if (pages.next === undefined || isInSight.current) void pages.more();
+  };
+  useEffect(() => {
+    const timer = setTimeout(goOn, pages.next === undefined && text !== "" ? 120 : 0);
+    return () => clearTimeout(timer);
+  }, [pages, pages.requests]);
+  useEffect(() => {
+    const observer = new IntersectionObserver((found) => {
+      isInSight.current = found[found.length - 1]?.isIntersecting === true;
+      goOn();
+    });
+    if (end.current) observer.observe(end.current);
+    return () => observer.disconnect();
+  }, [pages, pages.requests, pages.next === ""]);
+  // A page that did not come is tried again when something has changed, or with the next look.
+  const { snapshots } = overview;
+  useEffect(() => {
+    if (snapshots > 1) void pages.refresh();
+  }, [snapshots]);
+  useEffect(() => {
+    if (pages.fault === "") return undefined;
+    const timer = setTimeout(goOn, 3000);
+    return () => clearTimeout(timer);
+  }, [pages.fault, pages.isLoading]);
+
+  // The outcome of a row that is in sight is read when it is not known.
+  const sight = useRef<IntersectionObserver>(undefined);
+  const ids = useRef(new WeakMap<Element, string>());
+  const inSight = useRef(new Set<string>());
+  useLayoutEffect(() => () => sight.current?.disconnect(), []);
+  const observe = (row: Element | null, id: string): void => {
+    sight.current ??= new IntersectionObserver((found) => {
+      for (const each of found) {
+        const shown = ids.current.get(each.target) ?? "";
+        if (each.isIntersecting) inSight.current.add(shown);
+        else inSight.current.delete(shown);
       }
-      // A later question has been asked since: its answer counts.
-      if (mine !== asked.current) return;
-      seen.learn([...found.values()]);
-      list([...found.values()]);
-      setNext(cursor);
-      miss([...silent]);
-      fail("");
-      load(true);
-    } catch (error) {
-      if (mine === asked.current) fail(error instanceof Error ? error.message : "not loaded");
+      look.current();
+    });
+    if (!row) return;
+    ids.current.set(row, id);
+    sight.current.observe(row);
+  };
+  const look = useRef((): void => undefined);
+  look.current = () => {
+    for (const id of inSight.current) {
+      const session = overview.get(id);
+      if (session) outcomes?.want(session);
     }
-  }, 3000, [text, state, pages]);
+  };
+  useEffect(() => look.current());
 
   const now = Date.now();
-  const filtered = text !== "" || state !== "";
+  const isFiltered = text !== "" || state !== "";
+  const isFirst = pages.next === undefined;
+  const isSearching = pages.next !== "" && !pages.isStopped && (text !== "" || state !== "") && !isFirst && (pages.isLoading || rows.length === 0);
+  const fault = pages.fault || feed?.fault || "";
   return (
     <nav class="list" aria-label="Sessions">
       <div class="tools">
@@ -67,15 +122,9 @@ export function Sessions({ current, create }: { current: string; create: () => v
           value={text}
           placeholder="Search sessions  /"
           aria-label="Search sessions"
-          onInput={(event) => {
-            search(event.currentTarget.value);
-            setPages(1);
-          }}
+          onInput={(event) => search(event.currentTarget.value)}
         />
-        <select aria-label="State" value={state} onChange={(event) => {
-          only(event.currentTarget.value);
-          setPages(1);
-        }}>
+        <select aria-label="State" value={state} onChange={(event) => only(event.currentTarget.value)}>
           {STATES.map((each, at) => <option value={each}>{LABELS[at]}</option>)}
         </select>
         {me?.scope !== "observe" && (
@@ -84,37 +133,79 @@ export function Sessions({ current, create }: { current: string; create: () => v
       </div>
       <Fault text={fault} />
       <ul>
-        {!loaded && fault === "" && [1, 2, 3, 4, 5].map((row) => <li key={row} class="bone" aria-hidden="true" />)}
-        {sessions.map((each) => (
-          <li key={each.id}>
-            <a href={sessionHref(each.id)} aria-current={each.id === current ? "page" : undefined} class={each.state === "closed" ? "closed" : ""}>
-              <span class="title">{visible(sessionTitle(each.title, each.id))}</span>
-              <time title={each.active}>
-                {each.id !== current && seen.unread(each) && <i class="unread" role="img" aria-label="unread" title="unread" />}
-                {ago(each.active, now)}
-              </time>
-              <span class="under">
-                <State state={each.openRequests > 0 ? "asks" : each.state} quiet={each.state === "idle"} />
-                <span class="agent">{visible(each.agent)}</span>
-                {each.host !== "" && <span class="agent" title="its host">{visible(each.host)}</span>}
-                {each.cwd !== "" && <span class="path">{visible(tail(each.cwd))}</span>}
-              </span>
-            </a>
-          </li>
+        {isFirst && rows.length === 0 && fault === "" && [1, 2, 3, 4, 5].map((row) => <li key={row} class="bone" aria-hidden="true" />)}
+        {rows.map((each) => (
+          <Row
+            key={each.id}
+            session={each}
+            isCurrent={each.id === current}
+            isUnread={each.id !== current && seen.unread(each)}
+            age={ago(each.active, now)}
+            observe={observe}
+          />
         ))}
+        {pages.next !== "" && !pages.isStopped && <li key="end" class="end" ref={end} aria-hidden="true" />}
       </ul>
-      {missing.length > 0 && <p class="empty" role="status">No answer of {missing.map(visible).join(", ")}: sessions there are not listed.</p>}
-      {next !== "" && <button type="button" class="quiet more" onClick={() => setPages(pages + 1)}>More sessions</button>}
-      {loaded && sessions.length === 0 && (
+      {isSearching && (
+        <p class="empty" role="status">
+          Searching older sessions, {rows.length} found …{" "}
+          <button type="button" class="quiet" onClick={() => pages.stop()}>Cancel</button>
+        </p>
+      )}
+      {pages.isStopped && <p class="empty" role="status">Older sessions were not searched.</p>}
+      {pages.missing.size > 0 && <p class="empty" role="status">No answer of {[...pages.missing].map(visible).join(", ")}: sessions there are not listed.</p>}
+      {pages.next === "" && rows.length === 0 && (
         <p class="empty">
-          {filtered ? "No session fits." : "No session yet."}{" "}
-          {filtered
-            ? <button type="button" class="quiet" onClick={() => [search(""), only("")]}>Show all</button>
-            : me?.scope !== "observe" && <button type="button" class="quiet" onClick={create}>Make the first one</button>}
+          {isFiltered ? "No session fits." : "No session yet."}{" "}
+          {isFiltered && <button type="button" class="quiet" onClick={() => [search(""), only("")]}>Show all</button>}
         </p>
       )}
     </nav>
   );
+}
+
+interface RowProps {
+  session: KnownSession;
+  isCurrent: boolean;
+  isUnread: boolean;
+  age: string;
+  observe: (row: Element | null, id: string) => void;
+}
+
+/** A row of the list, drawn again only when its session has changed. */
+class Row extends Component<RowProps> {
+  private element: Element | null = null;
+
+  override componentDidMount(): void {
+    this.props.observe(this.element, this.props.session.id);
+  }
+
+  override shouldComponentUpdate(next: RowProps): boolean {
+    const { session, isCurrent, isUnread, age } = this.props;
+    return next.session !== session || next.isCurrent !== isCurrent || next.isUnread !== isUnread || next.age !== age;
+  }
+
+  override render(): JSX.Element {
+    const { session, isCurrent, isUnread, age } = this.props;
+    const state = shownState(session);
+    return (
+      <li ref={(element) => { this.element = element; }}>
+        <a href={sessionHref(session.id)} aria-current={isCurrent ? "page" : undefined} class={session.state === "closed" ? "closed" : ""}>
+          <span class="title">{visible(sessionTitle(session.title, session.id))}</span>
+          <time title={session.active}>
+            {isUnread && <i class="unread" role="img" aria-label="unread" title="unread" />}
+            {age}
+          </time>
+          <span class="under">
+            <State state={state} quiet={state === "idle"} why={state === "failed" ? visible(failureText(session.outcome)) : ""} />
+            <span class="agent">{visible(session.agent)}</span>
+            {session.host !== "" && <span class="agent" title="its host">{visible(session.host)}</span>}
+            {session.cwd !== "" && <span class="path">{visible(tail(session.cwd))}</span>}
+          </span>
+        </a>
+      </li>
+    );
+  }
 }
 
 const tail = (path: string): string => (path.length > 28 ? `…${path.slice(-27)}` : path);
@@ -132,9 +223,7 @@ export function step(by: number): void {
 /** What stands beside the list when no session is chosen. */
 export function Welcome({ create }: { create: () => void }): JSX.Element {
   const { me } = useShell();
-  useEffect(() => {
-    titlePage("");
-  }, []);
+  useEffect(() => titlePage(""), []);
   return (
     <section class="welcome" aria-label="Welcome">
       <h1>Choose a session</h1>
