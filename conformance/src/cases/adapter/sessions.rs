@@ -10,7 +10,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-SES-10", one_of_two),
     ("A-SES-11", the_last),
     ("A-SES-13", cycles),
-    ("A-SES-14", two_hundred),
 ];
 
 fn tokens(t: &mut Trial) -> Outcome {
@@ -164,22 +163,6 @@ fn grown(before: Usage, after: Usage) -> Option<String> {
     }
     (after.processes > before.processes + 5)
         .then(|| format!("{} processes became {}", before.processes, after.processes))
-}
-
-fn two_hundred(t: &mut Trial) -> Outcome {
-    let first = t.open()?;
-    t.quick_turn(&first)?;
-    let mut last = t.open()?;
-    for n in 3..=200 {
-        last = t.open()?;
-        // A program that starts something for each session is given its time.
-        if n % 50 == 0 {
-            t.fence()?;
-        }
-    }
-    t.quick_turn(&first)?;
-    t.quick_turn(&last)?;
-    Ok(())
 }
 
 fn one_of_two(t: &mut Trial) -> Outcome {

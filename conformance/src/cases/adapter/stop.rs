@@ -11,7 +11,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-STP-01", stop_ends_the_turn),
     ("A-STP-06", five_stops),
     ("A-STP-07", stop_races_completion),
-    ("A-STP-09", no_tick_after_the_end),
     ("A-STP-10", stop_in_a_flood),
     ("A-STP-13", children_end),
 ];
@@ -172,22 +171,6 @@ fn stop_races_completion(t: &mut Trial) -> Outcome {
         ),
     )
     .hint("decide under one lock whether the turn ends by itself or by the stop")
-}
-
-fn no_tick_after_the_end(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.busy(&s)?;
-    let end = stop(t, &s, from)?.end.index;
-    t.settle()?;
-    let mut late = t.of(&s);
-    late.retain(|seen| seen.index > end);
-    // Other output between turns is work in the background ([turn.6]).
-    let ticks = answer_of(&late).matches(TICK).count();
-    t.demand(
-        ticks == 0,
-        "no output of a turn after its `turn.complete`",
-        format!("{ticks} ticks"),
-    )
 }
 
 fn stop_in_a_flood(t: &mut Trial) -> Outcome {

@@ -9,7 +9,6 @@ use crate::{
 
 /// The family.
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
-    ("H-FRM-02", cut_characters),
     ("H-FRM-03", many_at_once),
     ("H-FRM-07", malformed_lines),
     ("H-FRM-08", not_utf8),
@@ -18,12 +17,8 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("H-FRM-12", endless_line),
     ("H-FRM-13", over_the_limit),
     ("H-FRM-14", last_line),
-    ("H-FRM-16", odd_json),
     ("H-FRM-18", within_the_adapters_limit),
 ];
-
-/// Characters of one to four bytes.
-const MIXED: &str = "na\u{ef}ve \u{20ac} \u{65e5}\u{672c} \u{1f600}\u{1f44d}";
 
 fn within_the_adapters_limit(t: &mut Trial) -> Outcome {
     const MIB: usize = 1 << 20;
@@ -57,21 +52,6 @@ fn within_the_adapters_limit(t: &mut Trial) -> Outcome {
     let told = !turn.on_channel("system").is_empty();
     t.demand(told, "the reason on channel `system`", "nothing there")?;
     t.demand_served(&s, "served")
-}
-
-fn cut_characters(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &json!([["split", {"type":"output","content":MIXED}, "chars", 5], ["complete"]]),
-        MIXED,
-    )?;
-    // Whatever the offset of a read, one of these has a character across it at each of its inner bytes.
-    for shift in 0..4 {
-        let text = format!("{}{}", "a".repeat(shift), "\u{1f600}".repeat(17_000));
-        t.demand_served(&s, &text)?;
-    }
-    Ok(())
 }
 
 fn many_at_once(t: &mut Trial) -> Outcome {
@@ -242,38 +222,4 @@ fn last_line(t: &mut Trial) -> Outcome {
         super::shown(&text),
     );
     Ok(())
-}
-
-fn odd_json(t: &mut Trial) -> Outcome {
-    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let line =
-        |rest: &str| format!("{{\"type\":\"output\",\"session_id\":\"{{session_id}}\",{rest}}}\n");
-    let actions = json!([
-        ["raw", line(r#""content":"a\ud83db ""#)],
-        ["raw", line(r#""content":"c\ud83d""#)],
-        [
-            "raw",
-            line(r#""content":"\ud800 \udc00\ude00 \ud83d\ud83d\ude00 ""#)
-        ],
-        ["raw", line(r#""content":"first","content":"last ""#)],
-        [
-            "raw",
-            line(
-                r#""content":"numbers ","n":1e999,"m":-123456789012345678901234567890,"o":0.1e-999"#
-            )
-        ],
-        ["raw", line(&format!("\"content\":\"deep \",\"x\":{deep}"))],
-        [
-            "raw",
-            format!("{{\"type\":\"custom\",\"session_id\":\"{{session_id}}\",\"data\":{deep}}}\n")
-        ],
-        ["say", "end"],
-        ["complete"]
-    ]);
-    let s = t.open()?;
-    t.demand_answer(
-        &s,
-        &actions,
-        "a\u{fffd}b c\u{fffd}\u{fffd} \u{fffd}\u{fffd} \u{fffd}\u{1f600} last numbers deep end",
-    )
 }
