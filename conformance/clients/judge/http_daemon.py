@@ -77,6 +77,7 @@ class StreamPlan:
     cut_how: str = "abort"  # `abort` resets it, `close` ends it within a chunk, `end` ends the body as if it were whole
     step: int = 0  # bytes of a write; 0 for each event whole
     pause: float = 0.0  # seconds between writes
+    splits_characters: bool = False  # a write ends behind each byte of a character that has several
     newline: bytes = b"\n"
     preamble: bytes = b"retry: 1000\n:" + b" " * 64 + b"\n\n"
     rewrite: Callable[[bytes, Message], bytes] | None = None  # changes the bytes of an event
@@ -301,7 +302,7 @@ class HttpDaemon:
             session = journal.open(None, body.get("agent") or "echo", body.get("options"))
             return 201, {"id": session.id, "agent": session.agent}
         if operation == "sessions":
-            return 200, self._list(query)
+            return 200, self.list_page(query)
         if operation == "search":
             hits = [
                 {"id": each.id, "agent": each.agent, "title": each.title, "seq": entry["seq"], "kind": "output",
@@ -353,7 +354,8 @@ class HttpDaemon:
             return 200, history_page(session, query)
         raise Refusal(404, "there is nothing at this path")
 
-    def _list(self, query: dict[str, str]) -> Message:
+    def list_page(self, query: dict[str, str]) -> Message:
+        """A page of the sessions, the last opened first."""
         found = [each.listed() for each in reversed(self.journal.sessions.values()) if not each.removed]
         archived = query.get("archived") == "true"
         found = [each for each in found if each.get("archived", False) == archived]
@@ -527,12 +529,17 @@ class EventWriter:
 
     async def _pieces(self, data: bytes) -> None:
         step = self._plan.step or len(data) or 1
-        for begin in range(0, len(data), step):
-            await self._chunk(data[begin : begin + step])
+        ends = list(range(step, len(data), step))
+        if self._plan.splits_characters:
+            ends = [at + 1 for at, byte in enumerate(data) if byte >= 0x80]
+        for begin, end in zip([0, *ends], [*ends, len(data)], strict=True):
+            await self._chunk(data[begin:end])
             if self._plan.pause:
                 await asyncio.sleep(self._plan.pause)
 
     async def _chunk(self, data: bytes) -> None:
+        if not data:
+            return
         await self._reply.write(b"%x\r\n%b\r\n" % (len(data), data))
 
     async def comment(self) -> None:

@@ -109,6 +109,8 @@ class Session:
             return {**earlier["result"], "duplicate": True}
         if self.closed:
             raise Refusal(409, "the session is closed")
+        if self.journal.refuses:
+            raise Refusal(422, "a limit is not enforced", "protocol")
         if turn_id is None or turn_id in self.turns:
             turn_id = self.journal.new_id("t")
         queued = self.running is not None
@@ -223,6 +225,7 @@ class Journal:
         self.boot = "a1"  # begins the positions of changes
         self.change_listeners: list[Callable[[], None]] = []
         self.agent: Callable[[Session, Turn], Any] = default_agent
+        self.refuses = False  # whether each input is refused
         self._ids = 0
 
     def new_id(self, prefix: str) -> str:

@@ -347,7 +347,7 @@ class Client:
         try:
             if files and self.behaviour.sends_files:
                 body["files"] = [{"sha256": await self.put_file(session.id, each)} for each in files]
-            if self.pipe:
+            if self.pipe and not files:
                 message = {"type": "user.input", "turn_id": str(uuid.uuid4()), "message_id": turn.message_id}
                 await self.pipe.say(session, turn.message_id, {**message, "content": turn.content})
             else:
@@ -885,15 +885,21 @@ class PipeLink:
             try:
                 if status == 2 and not client.behaviour.restarts_for_status_2:
                     raise ClientFailure("the command ended with status 2", permanent=True, status=2)
+                wait = 0.0
                 tries = 0 if before != [each.last for each in client.sessions.values()] else tries
                 while True:
                     tries += 1
-                    await client.pause(tries)
+                    await client.pause(tries, wait)
+                    wait = 0.0
                     try:
                         await self.dial()
                         break
                     except OSError:
                         continue
+                    except ClientFailure as failure:
+                        if failure.permanent and client.behaviour.raises_at_once:
+                            raise
+                        wait = failure.retry_after
             except ClientFailure as failure:
                 for session in list(client.sessions.values()):
                     client._end(session, failure)

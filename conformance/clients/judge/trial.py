@@ -16,6 +16,7 @@ from typing import Any
 from .driver import CallFailure, Driver, DriverFailure, Unsupported
 from .http_daemon import TOKEN, Fault, HttpDaemon, Reply, Request
 from .journal import Journal, Message, Session
+from .pipes import Pipes
 
 SOON = 6.0  # seconds in which an ordinary thing happens, with two or three reconnects
 QUIET = 0.4  # seconds in which a thing that must not happen does not
@@ -95,7 +96,7 @@ class Trial:
     folder: Path
     time_scale: float = 1.0
     limits: list[str] = field(default_factory=list)
-    pipes: Any = None  # the daemon's pipes: socket, command and WebSocket
+    pipes: Pipes | None = None  # for each transport but HTTP
 
     # Instructions that nearly every case begins with.
 
@@ -282,7 +283,7 @@ async def lose_request(_: Request, reply: Reply) -> bool:
 
 
 async def run_case(
-    each: Case, transport: str, make_driver: Callable[[Path], Driver], time_scale: float, make_pipes: Any = None
+    each: Case, transport: str, make_driver: Callable[[Path], Driver], time_scale: float = 1.0
 ) -> Verdict:
     """Runs a case with a daemon and a driver of its own."""
     began = time.monotonic()
@@ -293,8 +294,9 @@ async def run_case(
         daemon = HttpDaemon(journal)
         await daemon.start()
         stack.push_async_callback(daemon.stop)
-        pipes = await make_pipes(journal, daemon, folder) if make_pipes else None
+        pipes = Pipes(journal, daemon, folder) if transport != "http" else None
         if pipes:
+            await pipes.start()
             stack.push_async_callback(pipes.stop)
         driver = make_driver(folder)
         stack.push_async_callback(driver.end)

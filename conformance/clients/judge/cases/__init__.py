@@ -1,3 +1,3 @@
 """The cases. Importing this package registers them all."""
 
-from . import errors, hub, sessions  # noqa: F401
+from . import errors, hub, pipes, sessions  # noqa: F401

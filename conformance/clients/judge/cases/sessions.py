@@ -159,7 +159,7 @@ async def other_epoch(trial: Trial) -> None:
     session.append("output", content="another third entry")
     session.append("output", content="fourth")
     await trial.daemon.start()
-    ended = await _ended(trial, session)
+    ended = await ended_event(trial, session)
     trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
     await _no_more(trial, "stream", session)
     numbers = [each.get("seq") for each in trial.driver.entries(session.id)]
@@ -175,7 +175,7 @@ async def shorter_journal(trial: Trial) -> None:
     await trial.daemon.stop()
     del session.entries[1:]
     await trial.daemon.start()
-    ended = await _ended(trial, session)
+    ended = await ended_event(trial, session)
     trial.expect(_class(ended) == "permanent", "an end with a permanent error", ended)
     await _no_more(trial, "stream", session)
 
@@ -242,7 +242,7 @@ async def closed_session(trial: Trial) -> None:
     await trial.attach(session)
     await trial.expect_entries(session)
     session.close()
-    ended = await _ended(trial, session)
+    ended = await ended_event(trial, session)
     trial.expect(not ended.get("error"), "an end without an error", ended)
     await trial.expect_entries(session)
     await _no_more(trial, "stream", session)
@@ -321,7 +321,7 @@ async def carriage_returns(trial: Trial) -> None:
 
 @case("C-FRM-03", "characters are cut between two writes", "[frame.4]")
 async def cut_characters(trial: Trial) -> None:
-    await _in_form(trial, StreamPlan(step=3, pause=0.001))
+    await _in_form(trial, StreamPlan(splits_characters=True, pause=0.005))
 
 
 @case("C-FRM-04", "unknown types of entries and unknown members are no failure", "[journal.3]", ALL)
@@ -419,7 +419,7 @@ def _class(ended: Message) -> str | None:
     return (ended.get("error") or {}).get("class")
 
 
-async def _ended(trial: Trial, session: Session) -> Message:
+async def ended_event(trial: Trial, session: Session) -> Message:
     await trial.until(lambda: trial.driver.of("ended", session=session.id), "the event `ended`", trial.seen_events)
     return trial.driver.of("ended", session=session.id)[0]
 
