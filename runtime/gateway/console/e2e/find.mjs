@@ -152,4 +152,70 @@ export const flows = {
       await clean(page, wrong);
     },
   },
+  "search-sessions": {
+    mock: true,
+    async run(it) {
+      const { world } = it.place;
+      const hostile = '<img src=x onerror="window.pwned=1"> needle <b>';
+      const old = world.open("coder", "The oldest one", "oldest");
+      for (const content of ["first", `A ${hostile}`]) old.add({ type: "turn.begin", turn_id: content, message_id: content, content, by: "l-1" });
+      for (let at = 0; at < 60; at += 1) world.open("coder", `Session ${at}`, `many-${at}`);
+      Object.assign(world, { searchStep: 10, searchPause: 60 });
+      const { page, wrong } = await open(it, "#/sessions");
+      await page.getByRole("link", { name: "Search all sessions" }).click();
+      const field = page.getByRole("searchbox", { name: "Search all sessions" });
+      await field.fill("needle");
+      // How far it is, and no word of nothing before the end.
+      await page.getByText(/^Searched [1-5]0 sessions of 61 …/).waitFor();
+      await page.getByText("1 match in 1 session.").waitFor();
+      assert.equal(await page.getByText("Nothing fits").count(), 0);
+      assert.equal(await page.locator("mark").innerText(), "needle");
+      await page.getByText(hostile).waitFor();
+      await page.keyboard.press("Enter");
+      await page.locator("article.goal").getByText(hostile).waitFor();
+      assert.equal(new URL(page.url()).hash, "#/sessions/oldest/4");
+      await page.goBack();
+      await page.getByText("1 match in 1 session.").waitFor();
+      assert.equal(await field.inputValue(), "needle");
+      // Another text ends the search before it; a search can be stopped, and goes on.
+      world.searchPause = 400;
+      await field.fill("nowhere at all");
+      await page.getByRole("button", { name: "Stop" }).click();
+      await page.getByText(/Not all was searched/).waitFor();
+      world.searchPause = 0;
+      await page.getByRole("button", { name: "Search on" }).click();
+      await page.getByText("Nothing fits.").waitFor();
+      assert.equal(world.searches.at(-1), "?q=nowhere+at+all&after=60");
+      // The palette finds it, too, and leads to the whole search.
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("needle");
+      await page.locator(".palette li mark").waitFor();
+      await page.locator(".palette li", { hasText: 'pwned=1"> needle <b>' }).waitFor();
+      await page.keyboard.press("ArrowUp");
+      await page.locator(".palette li[aria-selected=true]", { hasText: "Search all sessions for “needle”" }).waitFor();
+      await page.keyboard.press("ArrowUp");
+      await page.keyboard.press("Enter");
+      await page.locator("article.goal").getByText(hostile).waitFor();
+      await page.keyboard.press("Control+k");
+      await page.keyboard.type("nothing at all");
+      await page.getByText("Nothing fits.").waitFor();
+      await clean(page, wrong);
+    },
+  },
+  "search-real": {
+    real: true,
+    async run(it) {
+      const hash = await fresh(it, "Hay");
+      const { page, wrong } = await open(it, hash);
+      await send(page, "stream of the needle");
+      await ends(page, 1);
+      await page.goto(`${it.place.url}/#/search/OFF%20BY%20ONE`);
+      await page.locator("mark", { hasText: "off by one" }).first().waitFor();
+      await page.getByText("1 match in 1 session.").waitFor();
+      await page.keyboard.press("ArrowDown");
+      await page.keyboard.press("Enter");
+      await page.locator("article.goal").getByText("off by one").waitFor();
+      await clean(page, wrong);
+    },
+  },
 };

@@ -76,6 +76,7 @@ async function handle(world, request, response, pace, open) {
   if (area === "events") return changes(world, request, response);
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, agents(world));
+  if (area === "search") return search(world, url, response);
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
@@ -228,6 +229,29 @@ function changes(world, request, response) {
     world.followers.delete(flush);
   });
   flush();
+}
+
+/** Searches the newest sessions first, so many a request that a page must go on. */
+async function search(world, url, response) {
+  const [text, step] = [url.searchParams.get("q").toLowerCase(), world.searchStep ?? 2000];
+  const from = Number(url.searchParams.get("after") ?? 0);
+  const all = [...world.sessions.values()].reverse();
+  world.searches.push(url.search);
+  if (world.searchPause) await new Promise((done) => setTimeout(done, world.searchPause));
+  const hits = [];
+  for (const session of all.slice(from, from + step)) {
+    const hit = (kind, content, entry) => content.toLowerCase().includes(text) && hits.push({
+      id: session.id, agent: session.agent, title: session.title, archived: false, kind, snippet: content.replace(/\s+/g, " ").slice(0, 200), seq: entry?.seq ?? null, turn: entry?.turn_id ?? null, time: entry?.time ?? session.active,
+    });
+    hit("title", session.title);
+    for (const line of session.entries.toReversed()) {
+      const entry = JSON.parse(line);
+      if (entry.type === "turn.begin") hit("input", entry.content, entry);
+      if (entry.type === "output" && !entry.channel) hit("output", entry.content, entry);
+    }
+  }
+  const next = from + step < all.length ? String(from + step) : null;
+  return json(response, 200, { hits, next, complete: next === null, sessions_searched: Math.min(from + step, all.length), sessions_total: all.length });
 }
 
 function conversations(world, agent, response) {

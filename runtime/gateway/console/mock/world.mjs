@@ -99,7 +99,7 @@ export class Session {
 
 export class World {
   constructor(token = "tlk_mock") {
-    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], changes: [], followers: new Set() });
+    Object.assign(this, { token, epoch: 1, sessions: new Map(), codes: new Map(), next: 1, started: Date.now(), hostile: [], hosts: [], searches: [], changes: [], followers: new Set() });
   }
 
   /** Gives a change to the streams of all sessions, and keeps the last ones. */

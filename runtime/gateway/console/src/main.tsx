@@ -16,6 +16,7 @@ import { ShellContext, useRoute } from "./ui/hooks.ts";
 import { KeysDialog, useKeys } from "./ui/keys.tsx";
 import { Palette } from "./ui/palette.tsx";
 import type { Command } from "./ui/palette.tsx";
+import { Search, searchHref } from "./ui/search.tsx";
 import { SessionPage } from "./ui/session.tsx";
 import { Sessions, Welcome, step } from "./ui/sessions.tsx";
 import { SignIn } from "./ui/signin.tsx";
@@ -120,13 +121,14 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
       { label: "Settings of the session", key: "", run: () => dispatchEvent(new Event("console:settings")) },
     ] : []),
     ...tabs.filter(([, , shown]) => shown).map(([name, label]) => ({ label, key: "", run: goTo(`#/${name}`) })),
+    { label: "Search all sessions", key: "", run: goTo(searchHref("")) },
     { label: "Keys", key: keyOf("help"), run: () => showHelp(true) },
     { label: "Sign out", key: "", run: out },
   ];
   return (
     <ShellContext.Provider value={{ api, me }}>
     <LiveContext.Provider value={live}>
-      <div class={`shell view-${current} ${id !== "" ? "chosen" : ""}`}>
+      <div class={`shell view-${current} ${id !== "" && current === "sessions" ? "chosen" : ""}`}>
         <header class="top">
           <a class="brand" href="#/sessions"><img src="/icon.svg" alt="" width={20} height={20} /> trunkline</a>
           <nav aria-label="Views">
@@ -138,6 +140,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           </nav>
           {me?.scope === "observe" && <span class="badge">reads only</span>}
           <span class="dim version" title={me ? `You are ${me.name}` : ""}>{me && `v${me.version}`}</span>
+          <a class="quiet button" href={searchHref("")} aria-label="Search all sessions" title="Search all sessions" aria-current={current === "search" ? "page" : undefined}><Icon name="find" /></a>
           <button type="button" class="quiet" onClick={() => showHelp(true)} aria-label="Keys" title="Keys (?)"><Icon name="help" /></button>
           <Theme />
           <button type="button" class="quiet" onClick={out} aria-label="Sign out" title="Sign out"><Icon name="out" /></button>
@@ -146,6 +149,8 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           <Agents {...measured} />
         ) : current === "hosts" ? (
           <Hosts {...cluster} />
+        ) : current === "search" ? (
+          <Search initial={id} />
         ) : current === "usage" ? (
           <Usage />
         ) : (

@@ -1,5 +1,7 @@
 /** The paths of the daemon. Each call carries the token; an answer that is no success becomes a `Problem`. */
 
+import { readSearchPage } from "./search.ts";
+import type { SearchPage } from "./search.ts";
 import type { Connection } from "./stream.ts";
 import { conversation, list, listed, num, obj, str } from "./types.ts";
 import type { Conversation, Entry, Json, ListedSession, Me, Obj } from "./types.ts";
@@ -110,6 +112,13 @@ export class Api {
     if (filter.cursor) query.set("cursor", filter.cursor);
     const it = await this.json("GET", `/v1/sessions?${query}`, undefined, {}, signal);
     return { sessions: list(it.sessions).map(listed).filter((each) => each.id !== ""), next: str(it.next), missing: list(it.missing).map(str) };
+  }
+
+  /** Searches for about 250 ms, behind the position that the answer before gave. */
+  async search(query: { text: string; agent: string; after: string }, signal: AbortSignal): Promise<SearchPage> {
+    const { text, agent, after } = query;
+    const parameters = new URLSearchParams({ q: text, ...(agent !== "" ? { agent } : {}), ...(after !== "" ? { after } : {}) });
+    return readSearchPage(await this.json("GET", `/v1/search?${parameters}`, undefined, {}, signal));
   }
 
   /** The hosts of the cluster; none where the daemon is alone. */

@@ -7,6 +7,7 @@ import { failureText, shownState } from "../core/overview.ts";
 import type { KnownSession } from "../core/overview.ts";
 import { SessionPages } from "../core/pages.ts";
 import { visible } from "../core/safe.ts";
+import { searchWords } from "../core/search.ts";
 import { Seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
 import { Fault, Icon, State } from "./bits.tsx";
@@ -21,8 +22,7 @@ globalThis.addEventListener?.("pagehide", () => seen.flush());
 
 /** Reads the filter of the list: `agent:NAME` in the search is the agent's id. */
 function filterOf(text: string, state: string): Filter {
-  const agent = /(?:^|\s)agent:(\S*)/.exec(text)?.[1] ?? "";
-  const words = text.replace(/(^|\s)agent:\S*/, " ").trim();
+  const { words, agent } = searchWords(text);
   const isArchived = state === "archived";
   return { text: words, agent, state: isArchived ? "" : state, archived: isArchived };
 }
