@@ -50,7 +50,6 @@ static ADAPTER: &[&[CaseRun]] = &[
     adapter::messages::RUNS,
     adapter::sessions::RUNS,
     adapter::turns::RUNS,
-    adapter::stop::RUNS,
     adapter::files::RUNS,
     adapter::permission::RUNS,
     adapter::lifecycle::RUNS,

@@ -10,5 +10,4 @@ pub(super) mod permission;
 pub(super) mod properties;
 pub(super) mod security;
 pub(super) mod sessions;
-pub(super) mod stop;
 pub(super) mod turns;

@@ -3,7 +3,7 @@
 
 use std::{cell::Cell, collections::BTreeMap};
 
-use super::{back_pressure, stop::TICK};
+use super::{back_pressure, turns::TICK};
 use crate::{cases::prelude::*, model};
 
 pub(in crate::cases) mod declared;

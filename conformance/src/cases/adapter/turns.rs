@@ -1,11 +1,21 @@
-//! A-TRN: turns ([turn.1] to [turn.3]).
+//! A-TRN and A-STP: turns, how they end, and `stop` ([turn.1] to [turn.5]).
 
-use crate::cases::prelude::*;
+use std::cell::Cell;
+
+use crate::{cases::prelude::*, process::descendants};
+
+/// Output each 50 ms of a turn that lasts until it is stopped.
+pub(super) const TICK: &str = "tick";
 
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-03", nothing_after_the_end),
     ("A-TRN-07", two_back_to_back),
     ("A-TRN-08", queued_in_order),
+    ("A-STP-01", stop_ends_the_turn),
+    ("A-STP-06", five_stops),
+    ("A-STP-07", stop_races_completion),
+    ("A-STP-10", stop_in_a_flood),
+    ("A-STP-13", children_end),
 ];
 
 fn nothing_after_the_end(t: &mut Trial) -> Outcome {
@@ -75,4 +85,254 @@ fn queued_in_order(t: &mut Trial) -> Outcome {
         format!("one turn for each of {}", words.join(", ")),
         said.join(" | "),
     )
+}
+
+/// Stops the running turn and waits for its end, for the time that the author declared.
+pub(in crate::cases) fn stop(
+    t: &mut Trial,
+    s: &Session,
+    from: usize,
+) -> Outcome<crate::trial::TurnSeen> {
+    t.stop(s)?;
+    t.end_within(s, from, t.bounds.stop)
+        .hint("stdin must be read while a turn runs, and `stop` must reach the turn, which then ends by `turn.complete`")
+}
+
+fn stop_ends_the_turn(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let stopped = t.history.len();
+    let turn = match stop(t, &s, from) {
+        Ok(turn) => turn,
+        Err(failure) => {
+            // If the turn does become silent it was stopped, and only its end is missing.
+            let last = t
+                .of(&s)
+                .into_iter()
+                .rfind(|seen| seen.index >= stopped)
+                .map(|seen| seen.at);
+            let since = t
+                .history
+                .began()
+                .elapsed()
+                .saturating_sub(last.unwrap_or_default());
+            if last.is_none() || since > Duration::from_secs(1) {
+                t.found(
+                    "turn.1",
+                    Level::Must,
+                    "one `turn.complete` for a turn that is stopped",
+                    "none",
+                );
+            }
+            return Err(failure);
+        }
+    };
+    let bound = t.bounds.secs(5.0);
+    t.should(
+        turn.took <= bound,
+        format!("the end within {bound:.1?} of the stop"),
+        format!("{:.1?}", turn.took),
+    );
+    t.settle_ledger(&s)?;
+    match t.tier() {
+        Tier::Recipe => outlives_a_stopped_turn(t, turn.end.at.saturating_sub(t.sent_at(from))),
+        Tier::BlackBox | Tier::Probe => Ok(()),
+    }
+}
+
+/// Checks that an unstopped turn of recipe `long` lasts longer than the stopped one: the stop has
+/// ended that one.
+fn outlives_a_stopped_turn(t: &mut Trial, stopped_after: Duration) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    let within = stopped_after * 2 + t.quiet();
+    let ended = |seen: &Seen| seen.is_of(&s, "turn.complete");
+    if t.wait(from, within, ended).is_some() {
+        return Err(Stop::Inconclusive(format!(
+            "recipe `long` ended by itself within {within:.1?}, so it does not show what the stop did; it should last a minute"
+        )));
+    }
+    stop(t, &s, from)?;
+    Ok(())
+}
+
+/// The next turn of a session is served as if there had been no stop.
+pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
+    if !t.has_probe(&["echo"]) {
+        return t.quick_turn(s).map(|_| ());
+    }
+    let token = t.token();
+    let said = t.probe_echo(s, &token)?;
+    t.demand(
+        said.contains(&token),
+        format!("the next turn says {token:?}"),
+        format!("{said:?}"),
+    )
+    .hint("the stop seems to be kept for the next turn")
+}
+
+fn five_stops(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    let from = t.busy(&s)?;
+    t.raw_valid(wire::line_of(&json!({"type":"stop","session_id":s.id()})).repeat(5))?;
+    t.end_within(&s, from, t.bounds.stop)?;
+    t.settle_ledger(&s)
+        .hint("a `stop` without a running turn must not be answered")?;
+    ordinary_turn(t, &s)?;
+    t.settle_ledger(&s)
+}
+
+fn stop_races_completion(t: &mut Trial) -> Outcome {
+    const RUNS: usize = 200;
+    let s = t.open()?;
+    let mut natural = Vec::new();
+    for _ in 0..5 {
+        let from = t.sleeping(&s, 5)?;
+        natural.push(t.end_of(&s, from)?.took);
+    }
+    natural.sort_unstable();
+    let span = (natural[2] * 3 / 2).min(Duration::from_millis(40));
+    let mut runs = Vec::new();
+    let began = Instant::now();
+    for _ in 0..RUNS {
+        // Where each stop takes its time, fewer have to do.
+        if runs.len() >= 5 && began.elapsed() > Duration::from_secs(15) {
+            t.note(format!(
+                "{} turns instead of {RUNS}, since a stop takes so long",
+                runs.len()
+            ));
+            break;
+        }
+        let offset = span.mul_f64(t.rng.below(1_000) as f64 / 1_000.0);
+        let from = t.sleeping(&s, 5)?;
+        t.pass_time(offset);
+        t.stop(&s)?;
+        t.end_within(&s, from, t.bounds.stop)?;
+        runs.push((from, offset));
+    }
+    t.settle()?;
+    let ends: Vec<usize> = t
+        .of(&s)
+        .iter()
+        .filter(|seen| seen.kind() == "turn.complete")
+        .map(|seen| seen.index)
+        .collect();
+    let mut doubles = Vec::new();
+    for (run, (from, offset)) in runs.iter().enumerate() {
+        let until = runs.get(run + 1).map_or(usize::MAX, |(next, _)| *next);
+        if ends
+            .iter()
+            .filter(|end| (*from..until).contains(*end))
+            .count()
+            != 1
+        {
+            doubles.push(format!("{offset:.1?}"));
+        }
+    }
+    doubles.truncate(5);
+    t.demand(
+        ends.len() == runs.len() + 5 && doubles.is_empty(),
+        format!(
+            "exactly one `turn.complete` for each of {} inputs",
+            runs.len() + 5
+        ),
+        format!(
+            "{}; not one each where the stop came after {}",
+            ends.len(),
+            doubles.join(", ")
+        ),
+    )
+    .hint("decide under one lock whether the turn ends by itself or by the stop")
+}
+
+fn stop_in_a_flood(t: &mut Trial) -> Outcome {
+    const PIECES: usize = 10_000;
+    const SIZE: usize = 20_000;
+    /// Outputs that may be in flight when the stop arrives.
+    const AHEAD: usize = 3_000;
+    let s = t.open()?;
+    // A stop may take time, in which the burst continues.
+    let usual = match t.has_probe(&["until_stop"]) {
+        true => {
+            let from = t.busy(&s)?;
+            stop(t, &s, from)?.took
+        }
+        false => Duration::ZERO,
+    };
+    let from = t.probe(&s, &json!([["burst", PIECES, SIZE]]))?;
+    let ended = |seen: &Seen| seen.kind() == "turn.complete";
+    t.expect(from, &s, "output")?;
+    t.stop(&s)?;
+    let due = t.history.began().elapsed() + usual * 2 + t.bounds.secs(0.5);
+    let bytes = Cell::new(0);
+    let decided = t.wait(from, t.bounds.longest, |seen| {
+        if seen.session() != s.id() {
+            return false;
+        }
+        bytes.set(bytes.get() + seen.on_channel("stdout").len());
+        ended(seen) || (bytes.get() > AHEAD * SIZE && seen.at > due)
+    });
+    let pieces = bytes.get() / SIZE;
+    match decided {
+        Some(seen) if ended(&seen) && pieces < PIECES => {
+            t.end_of(&s, from)?;
+            t.settle_ledger(&s)
+        }
+        Some(seen) if ended(&seen) && seen.at <= due => t.inconclusive(format!(
+            "all pieces of the burst came before a stop would have shown, which takes {usual:.1?} here"
+        )),
+        Some(_) => {
+            t.expect_gone();
+            t.fail(
+                "the turn ends soon after its stop",
+                format!("{pieces} pieces of the burst"),
+            )
+            .hint("look for a stop between the pieces of an answer, and read stdin meanwhile")
+        }
+        None => {
+            let came = t.what_came(from, &s);
+            t.expect_gone();
+            t.late("the turn ends soon after its stop", came)
+        }
+    }
+}
+
+fn children_end(t: &mut Trial) -> Outcome {
+    let Some(long) = t.subject.recipes.long.clone() else {
+        return t.skip("recipe `long`");
+    };
+    let s = t.open()?;
+    t.quick_turn(&s)?;
+    let adapter = t.process()?.pid();
+    let before = descendants(adapter);
+    let from = t.input(&s, long)?;
+    t.pass_time(t.quiet().max(Duration::from_millis(500)));
+    let of_turn: Vec<u32> = descendants(adapter)
+        .into_iter()
+        .filter(|process| !before.contains(process))
+        .collect();
+    if of_turn.is_empty() {
+        return t.skip("a turn of recipe `long` that starts a process");
+    }
+    stop(t, &s, from)?;
+    let until = Instant::now() + t.bounds.secs(5.0);
+    loop {
+        let now = descendants(adapter);
+        let left = of_turn
+            .iter()
+            .filter(|process| now.contains(process))
+            .count();
+        if left == 0 {
+            return Ok(());
+        }
+        if Instant::now() > until {
+            return t
+                .fail(
+                    "the processes of a stopped turn are gone within 5 s",
+                    format!("{left} are running"),
+                )
+                .hint("start what a turn starts in its own process group, and end the group");
+        }
+        t.pass_time(Duration::from_millis(50));
+    }
 }

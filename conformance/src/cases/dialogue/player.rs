@@ -10,7 +10,7 @@ use super::{Operand, Step, read_steps};
 use crate::cases::{
     adapter::{
         extensions::{self, declared},
-        permission as asking, sessions, stop,
+        permission as asking, sessions, turns,
     },
     host::{
         demand_core, demand_unheard, extensions as host_extensions, full_hub, journal, lifecycle,
@@ -1005,7 +1005,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     ),
     (
         "ordinary",
-        Act(|p, step| stop::ordinary_turn(p.t, &p.find_session(step, 0)?)),
+        Act(|p, step| turns::ordinary_turn(p.t, &p.find_session(step, 0)?)),
     ),
     // Other messages of the hub or host.
     ("send", Find(|p, step| p.send_message(step, true))),
@@ -1028,7 +1028,7 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         Act(|p, step| {
             let s = p.find_session(step, 0)?;
             let from = p.take_input(&s);
-            stop::stop(p.t, &s, from).map(drop)
+            turns::stop(p.t, &s, from).map(drop)
         }),
     ),
     // Waits.
