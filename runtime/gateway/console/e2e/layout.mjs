@@ -39,7 +39,43 @@ export function layoutFaults({ coarse }) {
       if (it.checkVisibility() && w > 0 && !it.closest("[aria-hidden=true], .hidden") && (h < 43.5 || w < 43.5)) found.push(`${Math.round(w)} × ${Math.round(h)} px for a finger: ${name(it)}`);
     }
   }
+  for (const text of cutTexts(top)) found.push(text);
   return [...new Set(found)];
+
+  /** Texts that an edge cuts, with no ellipsis to show it. */
+  function cutTexts(root) {
+    const cut = [];
+    const walker = document.createTreeWalker(root === document ? document.body : root, NodeFilter.SHOW_TEXT);
+    const range = document.createRange();
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const parent = node.parentElement;
+      if (node.data.trim() === "" || !parent.checkVisibility() || parent.closest(".hidden, option, title, script, style, noscript")) continue;
+      range.selectNodeContents(node);
+      const it = range.getBoundingClientRect();
+      if (it.width === 0) continue;
+      // Up to the first box that cuts: one that scrolls lets a person reach the rest.
+      for (let clip = parent; clip && clip !== document.body; clip = clip.parentElement) {
+        const style = getComputedStyle(clip);
+        const edge = box(clip);
+        if (style.overflowX === "hidden" || style.overflowX === "clip") {
+          if (it.right > edge.right + 1.5 && it.top < edge.bottom && style.textOverflow !== "ellipsis") cut.push(`cut at the right of ${name(clip)}: "${node.data.trim().slice(0, 50)}"`);
+          if (style.textOverflow === "ellipsis") break;
+        }
+        if ((style.overflowY === "hidden" || style.overflowY === "clip") && it.bottom > edge.bottom + 2 && it.top < edge.bottom - 2 && !(Number(style.webkitLineClamp) > 0)) cut.push(`cut at the bottom of ${name(clip)}: "${node.data.trim().slice(0, 50)}"`);
+        if (/auto|scroll/.test(style.overflowX + style.overflowY)) break;
+      }
+    }
+    const canvas = document.createElement("canvas").getContext("2d");
+    for (const select of root.querySelectorAll("select")) {
+      if (!select.checkVisibility()) continue;
+      const style = getComputedStyle(select);
+      canvas.font = style.font;
+      const room = select.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight) - 18;
+      const text = select.selectedOptions[0]?.textContent ?? "";
+      if (style.textOverflow !== "ellipsis" && canvas.measureText(text).width > room + 1) cut.push(`cut in ${name(select).slice(0, 30)}: "${text.slice(0, 50)}"`);
+    }
+    return cut;
+  }
 }
 
 export const fits = async (page, what, options = {}) => {

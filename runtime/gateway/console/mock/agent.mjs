@@ -110,6 +110,23 @@ export const SCRIPTS = {
     const answers = await Promise.all([1, 2, 3].map(one));
     say({ type: "output", turn_id: turn, content: answers.map((answer) => (answer.approved === true ? "yes" : "no")).join(" ") });
   },
+  async "ask-long"({ turn, ask }) {
+    await ask({
+      type: "permission.request", turn_id: turn, request_id: `r-${turn}`, tool: "mcp__a_server_with_a_long_name__write_many_files_at_once", title: "Write four files of the configuration of the production cluster",
+      description: "The configuration has four parts that belong together, so all of them are written at once. ".repeat(5), resource: `/srv/app/${"a-folder-with-a-long-name/".repeat(9)}config.toml`,
+      input: { files: Array.from({ length: 60 }, (_, at) => ({ path: `/srv/app/config/${at}.toml`, text: "key = 1\n".repeat(4) })) },
+      diffs: [1, 2, 3, 4].map((at) => ({ path: `/srv/app/config/part-${at}.toml`, old_text: "one = 1\ntwo = 2\n".repeat(20), new_text: "one = 1\ntwo = 3 # a remark that is long enough to be wider than the screen of a phone by far\n".repeat(20) })),
+      options: [{ id: "once", label: "Allow", kind: "allow_once" }, { id: "always", label: "writes below /srv/app/config for the rest of this session", kind: "allow_always" }, { id: "no", label: "Deny", kind: "reject_once" }, { id: "never", label: "writes below /srv/app/config", kind: "reject_always" }, { id: "x", label: "Let another agent decide about it", kind: "other" }],
+    });
+  },
+  async "question-long"({ turn, ask }) {
+    await ask({
+      type: "input.request", turn_id: turn, request_id: `q-${turn}`, prompt: "How should the service be deployed, and to which clusters, when all of the tests have passed?",
+      fields: Array.from({ length: 14 }, (_, at) => (at % 3 === 0
+        ? { id: `f${at}`, label: `A choice with a label that is long enough for two lines on a phone (${at})`, kind: at % 2 ? "choices" : "choice", required: true, choices: Array.from({ length: 5 }, (_, n) => ({ id: `${n}`, label: `Choice ${n}`, description: "what it means, in a sentence that takes some room" })) }
+        : { id: `f${at}`, label: `Field ${at}`, kind: ["text", "number", "boolean", "secret"][at % 4] })),
+    });
+  },
   async question(it) {
     const { say, turn, ask } = it;
     const answer = await ask({

@@ -75,10 +75,10 @@ async function handle(world, request, response, pace, open) {
   if (area === "me") return json(response, 200, { scope: "control", may_approve: true, agents: null, sees_all: false, version: "0.1.0", name: "console" });
   if (area === "events") return changes(world, request, response);
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
-  if (area === "agents") return json(response, 200, agents(world));
+  if (area === "agents") return json(response, 200, world.bare ? { agents: [] } : agents(world));
   if (area === "search") return search(world, url, response);
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
-  if (area === "usage") return json(response, 200, { days: usage(world, Number(url.searchParams.get("days") ?? 30)) });
+  if (area === "usage") return json(response, 200, { days: world.bare ? [] : usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");
   if (id === undefined) return sessions(world, url, method, request, response);
   const session = world.sessions.get(id);
