@@ -253,8 +253,8 @@ export const flows = {
       // A session that is removed leaves the focus on the page.
       await page.evaluate((to) => { location.hash = to; }, other);
       await page.getByRole("heading", { level: 1, name: "Other" }).waitFor();
-      await page.getByRole("button", { name: "Settings of the session" }).click();
-      await page.getByRole("button", { name: "Remove it" }).click();
+      await page.getByRole("button", { name: "Actions" }).click();
+      await page.getByRole("menuitem", { name: "Remove the session" }).click();
       await page.getByRole("button", { name: "Remove it" }).click();
       await page.waitForFunction(() => !document.querySelector("dialog") && !document.querySelector(".session"));
       await focused("after a removal", "main, .list");
