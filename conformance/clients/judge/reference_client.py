@@ -403,10 +403,13 @@ class Client:
             return await self.pipe.say(session, f"answer {request}", {"type": kind, "request_id": request, **answer})
         await self.ask("POST", f"{_path(session_id)}/requests/{quote(request, safe='')}", answer, str(uuid.uuid4()))
 
-    def decide(self, session_id: str, request: str, answer: Message) -> None:
+    def decide(self, session_id: str, request: str, answer: Message) -> bool:
+        """Has the callback of a request return. Returns False if there is none."""
         callback = self.sessions[session_id].callbacks.get(request)
-        if callback and not callback.done():
-            callback.set_result(answer)
+        if callback is None or callback.done():
+            return False
+        callback.set_result(answer)
+        return True
 
     async def history(self, session_id: str, query: Message) -> Message:
         if self.pipe:

@@ -76,7 +76,8 @@ class DriverLoop:
         await self.client.stop("", turn)
 
     async def do_decide(self, session: str, request: str, **answer: Any) -> None:
-        self.client.decide(session, request, answer)
+        if not self.client.decide(session, request, answer):
+            raise ClientFailure("no callback waits for the request", permanent=True)
 
     async def do_answer(self, session: str, request: str, **answer: Any) -> None:
         await self.client.answer(session, request, answer)
