@@ -218,7 +218,9 @@ export const flows = {
   files: {
     async run(it) {
       const { page, wrong } = await open(it, await fresh(it, "Files"));
-      await page.setInputFiles("input[type=file]", [{ name: "one.txt", mimeType: "text/plain", buffer: Buffer.from("first") }, { name: "sent.png", mimeType: "image/png", buffer: PNG }]);
+      await page.setInputFiles("input[type=file]", [{ name: "one.txt", mimeType: "text/plain", buffer: Buffer.from("first") }, { name: "sent.png", mimeType: "image/png", buffer: PNG },
+        { name: "notes.md", mimeType: "text/markdown", buffer: Buffer.from("# Notes\n\n<img src=x onerror=window.pwned=1>") },
+        { name: "evil.svg", mimeType: "image/svg+xml", buffer: Buffer.from('<svg xmlns="http://www.w3.org/2000/svg" width="40" height="40" onload="window.pwned=1"><script>window.pwned=1</script><image href="https://evil.example/x.png" width="9" height="9"/><rect width="40" height="40"/></svg>') }]);
       const give = (kind) => page.evaluate((type) => {
         const data = new DataTransfer();
         data.items.add(new File(["second"], `${type}.txt`, { type: "text/plain" }));
@@ -229,16 +231,40 @@ export const flows = {
       }, kind);
       await give("paste");
       await give("drop");
-      await page.waitForFunction(() => document.querySelectorAll(".attached li.ready").length === 4);
+      await page.waitForFunction(() => document.querySelectorAll(".attached li.ready").length === 6);
+      await page.waitForFunction(() => document.querySelector(".attached img")?.naturalWidth === 480);
       await page.getByRole("button", { name: "Remove paste.txt" }).click();
       await send(page, "stream");
       await ends(page, 1);
       await page.locator(".scroller").evaluate((scroller) => scroller.scrollTo(0, 0));
       await page.getByText("one.txt").waitFor();
-      assert.equal(await page.getByText("to the agent").count(), 3);
-      // The daemon gives back only what comes from the agent.
-      assert.equal(await page.getByRole("button", { name: "Save one.txt" }).count(), 0);
-      assert.equal(await page.locator(".file img").count(), 1, "a picture that was sent is seen");
+      assert.equal(await page.getByText("to the agent").count(), 5);
+      // What was sent comes back, also after a reload.
+      await page.reload();
+      await page.locator(".scroller").evaluate((scroller) => scroller.scrollTo(0, 0));
+      await page.waitForFunction(() => document.querySelector(".file.in img")?.naturalWidth === 480);
+      const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "Save one.txt" }).click()]);
+      assert.equal(readFileSync(await download.path(), "utf8"), "first");
+      await page.getByRole("button", { name: "Actions" }).click();
+      await page.getByRole("menuitem", { name: "Files of the session" }).click();
+      const list = page.getByRole("dialog", { name: "Files of the session" });
+      await list.getByRole("button", { name: /^Save/ }).nth(4).waitFor();
+      await list.getByRole("button", { name: "Show notes.md" }).click();
+      const notes = page.getByRole("dialog", { name: "notes.md" });
+      await notes.getByRole("heading", { name: "Notes" }).waitFor();
+      assert.equal(await notes.locator(".file-view img, .file-view script").count(), 0);
+      await notes.getByRole("button", { name: "Source" }).click();
+      await notes.getByLabel("Line numbers").check();
+      assert.equal(await notes.locator(".numbered pre").first().innerText(), "1\n2\n3");
+      await page.keyboard.press("Escape");
+      await list.getByRole("button", { name: "Show evil.svg" }).click();
+      const svg = page.getByRole("dialog", { name: "evil.svg" });
+      await page.waitForFunction(() => document.querySelector(".file-view > img")?.naturalWidth === 40);
+      await svg.getByRole("button", { name: "Source" }).click();
+      await svg.getByText("window.pwned=1").waitFor();
+      await page.keyboard.press("Escape");
+      await page.keyboard.press("Escape");
+      await page.waitForFunction(() => !document.querySelector("dialog"));
       await clean(page, wrong);
     },
   },

@@ -105,8 +105,7 @@ async function handle(world, request, response, pace, open) {
       return json(response, 201, { sha256: session.file(url.searchParams.get("name"), content, false), size: content.length, name: url.searchParams.get("name") });
     }
     const file = session.files.get(sub);
-    // As the daemon does: what a client sent is the agent's, and does not come back.
-    if (!file || !file.out) return problem(response, 404, "there is no such file");
+    if (!file) return problem(response, 404, "there is no such file");
     response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Disposition": "attachment", "Content-Security-Policy": "sandbox" });
     return response.end(file.content);
   }

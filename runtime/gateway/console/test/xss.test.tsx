@@ -6,9 +6,11 @@ import { render } from "preact";
 import { Fold } from "../src/core/fold.ts";
 import type { SessionStore } from "../src/core/session.ts";
 import type { Entry } from "../src/core/types.ts";
+import { FileView } from "../src/ui/files.tsx";
 import { SessionContext, ShellContext } from "../src/ui/hooks.ts";
 import { Waiting } from "../src/ui/requests.tsx";
 import { RowView } from "../src/ui/rows.tsx";
+import { Excerpt } from "../src/ui/search.tsx";
 import { FakeElement, fakeDocument } from "./dom.ts";
 
 Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () => 0 });
@@ -16,12 +18,12 @@ Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () =>
 const PAYLOADS = readFileSync("test/xss.txt", "utf8").split("\n").filter((line) => line !== "");
 
 /** Elements that a transcript is made of, each with the attributes that it may have. */
-const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "aria-haspopup", "data-key", "data-request", "data-answer", "data-shown", "aria-keyshortcuts", "hidden"];
+const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "aria-haspopup", "aria-pressed", "data-key", "data-request", "data-answer", "data-shown", "aria-keyshortcuts", "hidden"];
 const ALLOWED: { [element: string]: string[] } = {
   a: ["href", "rel", "target"], article: [], b: [], blockquote: [], br: [], button: ["type", "disabled"], code: [], dd: [], del: [], div: [], dl: [], dt: [],
   em: [], fieldset: [], figcaption: [], figure: [], form: ["autocomplete"], h1: [], h2: [], h3: [], h4: [], h5: [], h6: [], header: [], hr: [], i: [],
   input: ["type", "value", "checked", "disabled", "placeholder", "maxLength", "maxlength", "name", "required", "autocomplete", "inputMode", "inputmode"],
-  label: [], legend: [], li: [], ol: ["start"], option: ["value"], p: [], path: ["d"], pre: [], q: [], section: [], select: ["value"], span: [], strong: [],
+  label: [], legend: [], li: [], mark: [], ol: ["start"], option: ["value"], p: [], path: ["d"], pre: [], q: [], section: [], select: ["value"], span: [], strong: [],
   svg: ["viewBox"], table: [], tbody: [], td: [], th: [], thead: [], time: [], tr: [], ul: [],
 };
 
@@ -95,6 +97,15 @@ test("no member of an entry does either, wherever it stands", () => {
       { type: "turn.complete", turn_id: it, status: "failed", stop_reason: it, summary: it, model: it, result: it, error: { category: it, message: it }, usage: { cost_usd: it } },
     ]);
     check(root, it);
+  }
+});
+
+test("no content of a file does either, however it is shown", () => {
+  for (const text of PAYLOADS) {
+    for (const kind of ["markdown", "text", "svg"] as const) {
+      check(drawn(<FileView shown={{ kind, text: `${text}\n\n# ${text}` }} bytes={new Uint8Array()} isWhole={false} name={text} />), `${kind} ${text}`);
+    }
+    check(drawn(<Excerpt text={text} query={text.slice(2, 9)} />), text);
   }
 });
 

@@ -53,7 +53,12 @@ async function problem(answer: Response): Promise<Problem> {
   return new Problem(answer.status, detail, str(body.category));
 }
 
+/** Time for which the limits of the agents are kept, in milliseconds. */
+const LIMITS_FRESH = 60_000;
+
 export class Api {
+  private limits: { at: number; answer: Promise<Obj> } = { at: -Infinity, answer: Promise.resolve({}) };
+
   /** `refused` hears that the token is no longer taken, and why. */
   constructor(private token: string, private refused: (why: string) => void) {}
 
@@ -95,6 +100,13 @@ export class Api {
   async me(): Promise<Me> {
     const it = await this.json("GET", "/v1/me");
     return { scope: str(it.scope), may_approve: it.may_approve === true, version: str(it.version), name: str(it.name) };
+  }
+
+  /** The largest file that an agent takes, in bytes; nothing if the daemon does not report it. */
+  async maxFileBytes(agent: string): Promise<number | undefined> {
+    const now = Date.now();
+    if (now - this.limits.at > LIMITS_FRESH) this.limits = { at: now, answer: this.json("GET", "/v1/agents") };
+    return num(obj((await this.limits.answer).max_file_bytes)[agent]);
   }
 
   /** The agents, the default one, and the ids of agents whose sessions may name a folder. */
@@ -197,6 +209,25 @@ export class Api {
     const answer = await this.send("GET", `${path(id)}/files/${encodeURIComponent(sha256)}`);
     if (!answer.ok) throw await problem(answer);
     return answer.arrayBuffer();
+  }
+
+  /** Reads the beginning of a file, or all of a small one. */
+  async fileHead(id: string, sha256: string, most: number, signal: AbortSignal): Promise<{ bytes: Uint8Array<ArrayBuffer>; isWhole: boolean }> {
+    const answer = await this.send("GET", `${path(id)}/files/${encodeURIComponent(sha256)}`, { signal });
+    if (!answer.ok || !answer.body) throw await problem(answer);
+    const bytes = new Uint8Array(most);
+    const reader = answer.body.getReader();
+    for (let length = 0; ; ) {
+      const { done, value } = await reader.read();
+      if (done) return { bytes: bytes.slice(0, length), isWhole: true };
+      const part = value.subarray(0, most - length);
+      bytes.set(part, length);
+      length += part.length;
+      if (part.length < value.length) {
+        await reader.cancel();
+        return { bytes, isWhole: false };
+      }
+    }
   }
 
   async usage(days: number): Promise<Obj[]> {

@@ -90,7 +90,7 @@ export function Copy({ text, label = "Copy", icon = "copy" }: { text: () => stri
 }
 
 /** A dialog that is modal, closed by Esc, and gives the focus back. */
-export function Dialog(props: { title: string; close: () => void; children: ComponentChildren }): JSX.Element {
+export function Dialog(props: { title: string; close: () => void; wide?: boolean; children: ComponentChildren }): JSX.Element {
   const ref = useRef<HTMLDialogElement>(null);
   // Before the next key comes: who types on reaches the field, and not the page.
   useLayoutEffect(() => {
@@ -107,6 +107,7 @@ export function Dialog(props: { title: string; close: () => void; children: Comp
     <dialog
       ref={ref}
       aria-label={props.title}
+      class={props.wide ? "wide" : ""}
       onKeyDown={(event) => {
         const form = (event.target as Element).closest("form");
         if (!form || dialogAction(event) !== "submit") return;

@@ -1,33 +1,21 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { bytes } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import { inputAction, keyOf, useEnterSends } from "./bindings.ts";
 import { Fault, Icon } from "./bits.tsx";
 import { ATTACH } from "./drop.tsx";
-import { keepSent } from "./files.tsx";
+import { Attachments, keepSent, tooLarge } from "./files.tsx";
+import type { Attachment } from "./files.tsx";
 import { useSession, useShell } from "./hooks.ts";
 
-interface Attached {
-  key: number;
-  name: string;
-  mime: string;
-  size: number;
-  sha256: string;
-  state: "loading" | "ready" | "failed";
-  detail: string;
-}
-
 const MOST_FILES = 16;
-/** What a daemon takes; it decides, this only spares the way. */
-const LARGEST = 64 * 1024 * 1024;
 
 export function Composer(): JSX.Element {
   const store = useSession();
   const { me } = useShell();
   const draft = `trunkline.draft.${store.id}`;
   const [text, set] = useState(() => sessionStorage.getItem(draft) ?? "");
-  const [files, setFiles] = useState<Attached[]>([]);
+  const [files, setFiles] = useState<Attachment[]>([]);
   const [steer, setSteer] = useState(false);
   const [fault, fail] = useState("");
   const area = useRef<HTMLTextAreaElement>(null);
@@ -72,19 +60,22 @@ export function Composer(): JSX.Element {
     fail("");
     for (const file of Array.from(found ?? []).slice(0, MOST_FILES - files.length)) {
       const key = ++next.current;
-      const change = (part: Partial<Attached>): void =>
+      const change = (part: Partial<Attachment>): void =>
         setFiles((all) => all.map((each) => (each.key === key ? { ...each, ...part } : each)));
       const name = file.name || "pasted";
-      const failed = file.size > LARGEST;
-      setFiles((all) => [...all, { key, name, mime: file.type, size: file.size, sha256: "", state: failed ? "failed" : "loading", detail: failed ? "too large" : "" }]);
-      if (failed) continue;
-      store.api.upload(store.id, name, file).then(
-        async ({ sha256 }) => {
+      setFiles((all) => [...all, { key, file, name, mime: file.type, size: file.size, sha256: "", state: "loading", detail: "" }]);
+      const upload = async (): Promise<void> => {
+        try {
+          const detail = await tooLarge(store.api, store.agent, file.size);
+          if (detail !== "") return change({ state: "failed", detail });
+          const { sha256 } = await store.api.upload(store.id, name, file);
           await keepSent(sha256, file);
           change({ sha256, state: sha256 === "" ? "failed" : "ready" });
-        },
-        (error: unknown) => change({ state: "failed", detail: error instanceof Error ? error.message : "not sent" }),
-      );
+        } catch (error) {
+          change({ state: "failed", detail: error instanceof Error ? error.message : "not sent" });
+        }
+      };
+      void upload();
     }
   };
 
@@ -151,19 +142,7 @@ export function Composer(): JSX.Element {
           )}
         </p>
       ))}
-      {files.length > 0 && (
-        <ul class="attached" aria-label="Attachments">
-          {files.map((file) => (
-            <li key={file.key} class={file.state}>
-              <Icon name="file" /> <span class="path">{visible(file.name)}</span>
-              <span class="dim">{file.state === "failed" ? visible(file.detail) || "failed" : file.state === "loading" ? "on its way" : bytes(file.size)}</span>
-              <button type="button" class="quiet small" aria-label={`Remove ${visible(file.name)}`} onClick={() => setFiles(files.filter((each) => each.key !== file.key))}>
-                <Icon name="cross" />
-              </button>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
       <Fault text={fault} />
       <div class="line">
         <input ref={picker} type="file" multiple hidden aria-label="Files" onChange={(event) => {

@@ -1,11 +1,12 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { SessionStore } from "../core/session.ts";
+import type { FileRow } from "../core/rows.ts";
 import { fileName, visible } from "../core/safe.ts";
 import type { Choice } from "../core/types.ts";
 import { keyOf } from "./bindings.ts";
 import { Dialog, Fault, Icon, copyText } from "./bits.tsx";
-import { saveBlob } from "./files.tsx";
+import { FileDialog, FilesDialog, SHOW_FILE, saveBlob } from "./files.tsx";
 import { useSession, useShell } from "./hooks.ts";
 import { Menu } from "./menu.tsx";
 import type { MenuItem } from "./menu.tsx";
@@ -79,7 +80,7 @@ export function SettingsDialog({ close }: { close: () => void }): JSX.Element {
   );
 }
 
-type SessionDialog = "rename" | "close" | "remove" | "settings";
+type SessionDialog = "files" | "rename" | "close" | "remove" | "settings";
 
 /** The actions on the session that is shown, for the palette. */
 export const sessionActions: { list: () => MenuItem[] } = { list: () => [] };
@@ -88,6 +89,7 @@ export const sessionActions: { list: () => MenuItem[] } = { list: () => [] };
 export function SessionMenu({ store }: { store: SessionStore }): JSX.Element {
   const { me } = useShell();
   const [dialog, open] = useState<SessionDialog | "">("");
+  const [file, showFile] = useState<FileRow>();
   const may = me?.scope !== "observe";
   const { archived } = store.attached;
 
@@ -107,6 +109,7 @@ export function SessionMenu({ store }: { store: SessionStore }): JSX.Element {
   const items = (): MenuItem[] => [
     ...(may ? [{ label: "Rename", run: () => open("rename") }] : []),
     { label: "Find in the session", key: keyOf("find"), run: () => void dispatchEvent(new Event("console:find")) },
+    { label: "Files of the session", run: () => open("files") },
     { label: "Copy the link of the session", run: async () => ((await copyText(entryLink(store.id, undefined))) ? "Copied" : "") },
     { label: "Export as Markdown", run: () => save("markdown") },
     { label: "Export as JSON lines", run: () => save("jsonl") },
@@ -122,10 +125,13 @@ export function SessionMenu({ store }: { store: SessionStore }): JSX.Element {
   useEffect(() => {
     sessionActions.list = () => latest.current();
     const settings = (): void => open("settings");
+    const shown = (event: Event): void => showFile((event as CustomEvent<FileRow>).detail);
     addEventListener("console:settings", settings);
+    addEventListener(SHOW_FILE, shown);
     return () => {
       sessionActions.list = () => [];
       removeEventListener("console:settings", settings);
+      removeEventListener(SHOW_FILE, shown);
     };
   }, []);
   const close = (): void => open("");
@@ -135,6 +141,8 @@ export function SessionMenu({ store }: { store: SessionStore }): JSX.Element {
       <button type="button" class="quiet" onClick={() => open("settings")} title="Settings" aria-label="Settings of the session"><Icon name="gear" /></button>
       <Menu label="Actions" items={items} fail={(why) => store.say(why)} />
       {dialog === "settings" && <SettingsDialog close={close} />}
+      {dialog === "files" && <FilesDialog store={store} close={close} />}
+      {file && <FileDialog row={file} close={() => showFile(undefined)} />}
       {dialog === "rename" && <RenameDialog close={close} />}
       {(dialog === "close" || dialog === "remove") && <EndDialog remove={dialog === "remove"} close={close} />}
     </>
