@@ -144,10 +144,14 @@ async function sessions(world, url, method, request, response) {
   const state = url.searchParams.get("state") ?? "";
   const limit = Number(url.searchParams.get("limit") ?? 100);
   const from = Number(url.searchParams.get("cursor") ?? 0);
-  const found = [...world.sessions.values()].map((session) => session.listed())
+  if (world.slow && text !== "") await new Promise((done) => setTimeout(done, world.slow));
+  const all = [...world.sessions.values()].map((session) => session.listed()).sort((a, b) => (a.active < b.active ? 1 : -1));
+  // As the daemon does: a request looks at so many sessions, and may find none of them.
+  const end = world.lookedAt ? from + world.lookedAt : all.length;
+  const found = all.slice(world.lookedAt ? from : 0, end)
     .filter((each) => (url.searchParams.get("agent") ?? each.agent_id) === each.agent_id)
-    .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state))
-    .sort((a, b) => (a.active < b.active ? 1 : -1));
+    .filter((each) => (each.title + each.session_id).toLowerCase().includes(text) && (state === "" || each.state === state));
+  if (world.lookedAt) return json(response, 200, { sessions: found, next: end < all.length ? String(end) : undefined, missing: world.missing });
   const next = found.length > from + limit ? String(from + limit) : undefined;
   return json(response, 200, { sessions: found.slice(from, from + limit), next, missing: world.missing });
 }

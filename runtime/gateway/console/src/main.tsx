@@ -2,6 +2,7 @@ import type { JSX } from "preact";
 import { render } from "preact";
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { Api, Problem } from "./core/api.ts";
+import { itemKey } from "./core/inbox.ts";
 import { str } from "./core/types.ts";
 import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
@@ -13,7 +14,9 @@ import { keepFocus, openView } from "./ui/focus.ts";
 import { LiveContext, useFeed } from "./ui/live.ts";
 import { Hosts, useHosts } from "./ui/hosts.tsx";
 import { ShellContext, useRoute } from "./ui/hooks.ts";
+import { Inbox, UnknownView, WaitingCount, answerInbox, markDone, stepInbox } from "./ui/inbox.tsx";
 import { KeysDialog, useKeys } from "./ui/keys.tsx";
+import { shownName, useShown } from "./ui/notify.tsx";
 import { Palette } from "./ui/palette.tsx";
 import type { Command } from "./ui/palette.tsx";
 import { Search, searchHref } from "./ui/search.tsx";
@@ -72,7 +75,8 @@ function App(): JSX.Element {
 function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const [me, know] = useState<Me | undefined>(undefined);
   const [hasUsage, setUsage] = useState(false);
-  const [creating, create] = useState(false);
+  // The agent to begin with; empty for the default, `undefined` without the dialog.
+  const [creating, create] = useState<string>();
   const [help, showHelp] = useState(false);
   const [palette, showPalette] = useState(false);
   const [view = "", id = "", seq = ""] = useRoute();
@@ -97,9 +101,10 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
       if (field?.checkVisibility()) field.focus();
       else openView("#/sessions", "#search");
     },
-    next: () => step(1),
-    previous: () => step(-1),
-    create: () => me?.scope !== "observe" && create(true),
+    next: () => (view === "inbox" ? stepInbox(1) : step(1)),
+    previous: () => (view === "inbox" ? stepInbox(-1) : step(-1)),
+    ...(view === "inbox" ? { allow: () => answerInbox("a"), deny: () => answerInbox("d"), done: markDone } : {}),
+    create: () => me?.scope !== "observe" && create(""),
     help: () => showHelp(true),
   });
 
@@ -108,13 +113,14 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const cluster = useHosts(api, view === "hosts" ? 2000 : 15_000);
   const lost = cluster.hosts.some((host) => host.state === "lost");
   const alerts: { [view: string]: string } = { ...(bad ? { agents: "An agent needs a look" } : {}), ...(lost ? { hosts: "A host is lost" } : {}) };
-  const tabs: [string, string, boolean][] = [["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage]];
-  const current = view === "" ? "sessions" : view;
+  const tabs: [string, string, boolean][] = [["inbox", "Inbox", true], ["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage]];
+  const current = view === "" ? "sessions" : tabs.some(([name]) => name === view) ? view : "unknown";
+  useShown(me?.name, shownName(current, id));
   const goTo = (hash: string) => (): void => {
     location.hash = hash;
   };
   const commands: Command[] = [
-    ...(me?.scope !== "observe" ? [{ label: "New session", key: keyOf("create"), run: () => create(true) }] : []),
+    ...(me?.scope !== "observe" ? [{ label: "New session", key: keyOf("create"), run: () => create("") }] : []),
     ...(id !== "" && current === "sessions" ? [
       { label: "Find in the session", key: keyOf("find"), run: () => dispatchEvent(new Event("console:find")) },
       { label: "Wire view", key: keyOf("wire"), run: () => dispatchEvent(new Event("console:wire")) },
@@ -134,7 +140,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           <nav aria-label="Views">
             {tabs.filter(([, , shown]) => shown).map(([name, label]) => (
               <a href={`#/${name}`} aria-current={name === current ? "page" : undefined}>
-                {label}{alerts[name] && <i class="alert" role="img" aria-label={alerts[name]} />}
+                {label}{name === "inbox" && <WaitingCount />}{alerts[name] && <i class="alert" role="img" aria-label={alerts[name]} />}
               </a>
             ))}
           </nav>
@@ -153,14 +159,18 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           <Search initial={id} />
         ) : current === "usage" ? (
           <Usage />
+        ) : current === "inbox" ? (
+          <Inbox chosen={id === "" ? "" : itemKey(id, seq)} />
+        ) : current === "unknown" ? (
+          <UnknownView />
         ) : (
           <main class="work" tabIndex={-1}>
-            <Sessions current={id} create={() => create(true)} />
-            {id === "" ? <Welcome create={() => create(true)} /> : <SessionPage id={id} at={/^\d{1,15}$/.test(seq) ? Number(seq) : undefined} key={id} />}
+            <Sessions current={id} create={() => create("")} />
+            {id === "" ? <Welcome create={create} agents={measured.agents} /> : <SessionPage id={id} at={/^\d{1,15}$/.test(seq) ? Number(seq) : undefined} key={id} />}
           </main>
         )}
         <DropTarget />
-        {creating && <CreateDialog close={() => create(false)} />}
+        {creating !== undefined && <CreateDialog agent={creating} close={() => create(undefined)} />}
         {palette && <Palette commands={commands} close={() => showPalette(false)} />}
         {help && <KeysDialog close={() => showHelp(false)} />}
       </div>

@@ -4,13 +4,17 @@ import { test } from "node:test";
 import type { ComponentChild, ContainerNode } from "preact";
 import { render } from "preact";
 import { Fold } from "../src/core/fold.ts";
+import type { RequestCard } from "../src/core/inbox.ts";
+import { SessionOverview } from "../src/core/overview.ts";
 import type { SessionStore } from "../src/core/session.ts";
 import type { Entry } from "../src/core/types.ts";
 import { FileView } from "../src/ui/files.tsx";
 import { SessionContext, ShellContext } from "../src/ui/hooks.ts";
+import { Decided, Item, News } from "../src/ui/inbox.tsx";
 import { Waiting } from "../src/ui/requests.tsx";
 import { RowView } from "../src/ui/rows.tsx";
 import { Excerpt } from "../src/ui/search.tsx";
+import { FirstRun } from "../src/ui/sessions.tsx";
 import { FakeElement, fakeDocument } from "./dom.ts";
 
 Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () => 0 });
@@ -18,7 +22,7 @@ Object.assign(globalThis, { document: fakeDocument, requestAnimationFrame: () =>
 const PAYLOADS = readFileSync("test/xss.txt", "utf8").split("\n").filter((line) => line !== "");
 
 /** Elements that a transcript is made of, each with the attributes that it may have. */
-const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "aria-haspopup", "aria-pressed", "data-key", "data-request", "data-answer", "data-shown", "aria-keyshortcuts", "hidden"];
+const EVERYWHERE = ["class", "className", "title", "role", "tabIndex", "tabindex", "aria-label", "aria-expanded", "aria-hidden", "aria-haspopup", "aria-pressed", "data-key", "data-request", "data-shown", "aria-keyshortcuts", "hidden"];
 const ALLOWED: { [element: string]: string[] } = {
   a: ["href", "rel", "target"], article: [], b: [], blockquote: [], br: [], button: ["type", "disabled"], code: [], dd: [], del: [], div: [], dl: [], dt: [],
   em: [], fieldset: [], figcaption: [], figure: [], form: ["autocomplete"], h1: [], h2: [], h3: [], h4: [], h5: [], h6: [], header: [], hr: [], i: [],
@@ -45,13 +49,25 @@ function check(root: FakeElement, what: string): void {
     for (const [name, value] of element.attributes) {
       assert.ok(allowed.includes(name) || EVERYWHERE.includes(name), `${what}: <${element.localName} ${name}>`);
       if (name === "href") assert.match(String(value), /^(https?:\/\/[^\s<>"]+|mailto:[^\s<>"]+)$/, what);
-      if (name === "data-answer") assert.match(String(value), /^(allow|deny|undefined)$/, what);
       if (name === "data-shown" || name === "aria-keyshortcuts") assert.match(String(value), /^(\d+|[a-z]|undefined)$/, what);
       if (name === "rel") assert.equal(value, "noopener noreferrer nofollow");
       if (name === "class" || name === "className") assert.match(String(value), /^[\w -]*$/, what);
     }
     if (element.localName === "a") assert.ok(element.attributes.has("rel") && element.attributes.has("href"), what);
   }
+}
+
+/** As `check`, for what is no transcript: links lead to sessions, and items have their key. */
+function checkPage(root: FakeElement, what: string): void {
+  for (const element of root.elements) {
+    if (element.localName === "a") {
+      assert.match(String(element.attributes.get("href")), /^#\/sessions\/[^\s<>"]*$/, what);
+      element.attributes.set("href", "https://page.example/");
+      element.attributes.set("rel", "noopener noreferrer nofollow");
+    }
+    for (const name of ["data-item", "data-done"]) element.attributes.delete(name);
+  }
+  check(root, what);
 }
 
 function rowsOf(entries: Entry[]): { root: FakeElement; fold: Fold } {
@@ -106,6 +122,28 @@ test("no content of a file does either, however it is shown", () => {
       check(drawn(<FileView shown={{ kind, text: `${text}\n\n# ${text}` }} bytes={new Uint8Array()} isWhole={false} name={text} />), `${kind} ${text}`);
     }
     check(drawn(<Excerpt text={text} query={text.slice(2, 9)} />), text);
+  }
+});
+
+test("no text of a session becomes either in the inbox, or in the first run", () => {
+  for (const it of PAYLOADS) {
+    const overview = new SessionOverview();
+    overview.apply({ type: "snapshot", complete: true, sessions: [{ id: it, agent: it, title: it, state: it, requests: [{ id: it, request: it, turn_id: it, since: it }] }] });
+    overview.outcome(it, { status: "failed", category: it, message: it, time: it, seq: 9 });
+    const session = overview.get(it);
+    if (!session) continue;
+    const { fold } = rowsOf([{ type: "permission.request", request_id: it, tool: it, title: it, description: it, resource: it }]);
+    const [row] = fold.pending.values();
+    assert.ok(row);
+    const card = { id: it, api: {}, open: new Map(), row, fault: "" } as unknown as RequestCard;
+    const [request] = session.requests.values();
+    assert.ok(request);
+    const decision = { approved: true, cancelled: false, option: it, reason: it, by: it, time: it, values: {} };
+    const agents = [{ id: it, name: it, profile: it, description: it, health: { severity: "error", verdict: it } }];
+    checkPage(drawn([
+      <Item item={{ key: it, session, request }} card={card} now={0} />, <Item item={{ key: it, session, request }} card={{ ...card, row: undefined, fault: it } as never} now={0} />,
+      <News session={session} now={0} done={() => undefined} />, <Decided item={{ key: it, session, row, decision }} own="" />, <FirstRun create={() => undefined} agents={agents} mayCreate />,
+    ]), it);
   }
 });
 

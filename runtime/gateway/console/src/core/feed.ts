@@ -29,6 +29,8 @@ export class ChangeFeed {
   isLeader = false;
   /** Why the list was not read; empty if it was, or need not be. */
   fault = "";
+  /** Hosts that did not answer the last time that the list was read. */
+  missing: string[] = [];
   private position = "";
   private hasState = false;
   /** Whether a page waits for the state. */
@@ -187,6 +189,7 @@ export class ChangeFeed {
 
   private async read(): Promise<void> {
     const page = await this.api.sessions({ text: "", state: "", agent: "" });
+    this.missing = page.missing;
     this.overview.list(page.sessions);
     const asking = page.sessions.filter((each) => each.openRequests > 0 && (!this.overview.isLive || each.host !== ""));
     for (const each of asking.slice(0, MAX_SHOWN)) {

@@ -2,7 +2,7 @@
 export type KeyPlace = "anywhere" | "page" | "input" | "dialog" | "field";
 
 export type KeyAction =
-  | "commands" | "search" | "next" | "previous" | "create" | "write" | "request" | "allow" | "deny" | "stop" | "steer"
+  | "commands" | "search" | "next" | "previous" | "create" | "write" | "request" | "allow" | "deny" | "done" | "stop" | "steer"
   | "find" | "wire" | "help" | "send" | "line" | "submit" | "leave" | "close";
 
 export interface KeyBinding {
@@ -22,13 +22,14 @@ export function keyTable(enterSends: boolean): KeyBinding[] {
     { keys: ["Mod+f"], what: "find in the session; Enter and Shift+Enter go on and back", where: "anywhere", action: "find" },
     { keys: ["Mod+."], what: "stop the running turn", where: "anywhere", action: "stop" },
     { keys: ["/"], what: "search sessions; agent:NAME for those of one agent", where: "page", action: "search" },
-    { keys: ["j"], what: "next session", where: "page", action: "next", repeats: true },
-    { keys: ["k"], what: "previous session", where: "page", action: "previous", repeats: true },
+    { keys: ["j"], what: "next session, or item of the inbox", where: "page", action: "next", repeats: true },
+    { keys: ["k"], what: "the previous one", where: "page", action: "previous", repeats: true },
     { keys: ["n"], what: "new session", where: "page", action: "create" },
     { keys: ["i"], what: "write a message", where: "page", action: "write" },
     { keys: ["r"], what: "go to the request that waits", where: "page", action: "request" },
     { keys: ["a"], what: "allow once what the request in sight asks for", where: "page", action: "allow" },
     { keys: ["d"], what: "deny it", where: "page", action: "deny" },
+    { keys: ["e"], what: "mark as done, in the inbox", where: "page", action: "done" },
     { keys: ["s"], what: "stop the running turn", where: "page", action: "stop" },
     { keys: ["t"], what: "steer the running turn, or queue", where: "page", action: "steer" },
     { keys: ["w"], what: "wire view", where: "page", action: "wire" },

@@ -37,6 +37,8 @@ export interface KnownSession extends ListedSession {
   turn: string;
   requests: ReadonlyMap<string, OpenRequest>;
   outcome: TurnOutcome | undefined;
+  /** The number of entries when this page first knew it; 0 for one that was opened since. */
+  first: number;
 }
 
 /** A change that a person may have to know at once. */
@@ -63,7 +65,7 @@ export function failureText(outcome: TurnOutcome | undefined): string {
 function blank(id: string): KnownSession {
   return {
     id, agent: "", title: "", state: "", cwd: "", created: "", active: "", entries: 0, bytes: 0, openTurns: 0, openRequests: 0, host: "",
-    archived: false, turn: "", requests: new Map(), outcome: undefined,
+    archived: false, turn: "", requests: new Map(), outcome: undefined, first: 0,
   };
 }
 
@@ -92,6 +94,10 @@ export class SessionOverview {
 
   all(): IterableIterator<KnownSession> {
     return this.sessions.values();
+  }
+
+  get size(): number {
+    return this.sessions.size;
   }
 
   /** The sessions with requests. */
@@ -131,7 +137,7 @@ export class SessionOverview {
   /** Takes a page of the list, which has members that no event has. While the stream is read, it prevails. */
   list(sessions: ListedSession[]): void {
     for (const each of sessions) {
-      const before = this.sessions.get(each.id) ?? blank(each.id);
+      const before = this.sessions.get(each.id) ?? { ...blank(each.id), first: each.entries };
       const active = before.active > each.active ? before.active : each.active;
       const { cwd, created, host, bytes } = each;
       if (this.isLive && host === "" && before.state !== "") {
@@ -203,8 +209,8 @@ export class SessionOverview {
       const id = str(it.id);
       if (id === "") continue;
       this.fresh?.add(id);
-      const before = this.sessions.get(id) ?? blank(id);
       const entries = num(it.last_seq) ?? 0;
+      const before = this.sessions.get(id) ?? { ...blank(id), first: entries };
       const session: KnownSession = {
         ...before,
         agent: str(it.agent),
@@ -290,7 +296,10 @@ export class SessionOverview {
 
   /** The session after an event of it. */
   private moved(before: KnownSession, event: Obj): KnownSession {
-    return { ...before, agent: str(event.agent) || before.agent, entries: Math.max(before.entries, num(event.seq) ?? 0), active: str(event.time) || before.active };
+    // A session that was dropped, and changes again.
+    const isOld = before.state === "" && event.change !== "opened";
+    const first = isOld ? num(event.seq) ?? 0 : before.first;
+    return { ...before, first, agent: str(event.agent) || before.agent, entries: Math.max(before.entries, num(event.seq) ?? 0), active: str(event.time) || before.active };
   }
 
   private replaceRequests(session: KnownSession, open: OpenRequest[]): void {

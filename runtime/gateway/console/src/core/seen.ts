@@ -44,6 +44,11 @@ export class Seen {
     if (fresh) this.save();
   }
 
+  /** Keeps what a session had when this page first knew it, as soon as it has news: a reload must not forget them. */
+  keep(session: ListedSession & { first: number }): void {
+    if (!this.known.has(session.id) && session.created < this.since) this.mark(session.id, session.first);
+  }
+
   mark(id: string, entries: number): void {
     if ((this.known.get(id) ?? -1) >= entries) return;
     this.known.delete(id);
@@ -51,8 +56,8 @@ export class Seen {
     this.save();
   }
 
-  unread(session: ListedSession): boolean {
-    return session.entries > (this.known.get(session.id) ?? (session.created >= this.since ? 0 : session.entries));
+  unread(session: ListedSession & { first?: number }): boolean {
+    return session.entries > (this.known.get(session.id) ?? (session.created >= this.since ? 0 : (session.first ?? session.entries)));
   }
 
   private save(): void {
@@ -75,3 +80,6 @@ export class Seen {
     }
   }
 }
+
+export const seen = new Seen(globalThis.localStorage, () => new Date().toISOString());
+globalThis.addEventListener?.("pagehide", () => seen.flush());

@@ -11,10 +11,10 @@ import { openView } from "./focus.ts";
 import { isCoarse, sessionHref, useShell } from "./hooks.ts";
 import { Pick } from "./settings.tsx";
 
-export function CreateDialog({ close }: { close: () => void }): JSX.Element {
+export function CreateDialog({ agent: given, close }: { agent: string; close: () => void }): JSX.Element {
   const { api } = useShell();
   const [agents, list] = useState<Obj[]>([]);
-  const [agent, pick] = useState("");
+  const [agent, pick] = useState(given);
   const [first, setFirst] = useState("");
   const [withFolder, setWithFolder] = useState<string[]>([]);
   const [folder, setFolder] = useState("");

@@ -16,8 +16,8 @@ const inSight = (element: HTMLElement): boolean => {
 };
 
 /** Presses the button that names `key` as its own, in the request that has the focus or else in the first one in sight. */
-function press(key: string): void {
-  const all = [...document.querySelectorAll<HTMLButtonElement>(`button[aria-keyshortcuts~="${key}"]`)].filter((each) => !each.disabled && inSight(each));
+export function press(key: string, root: ParentNode = document): void {
+  const all = [...root.querySelectorAll<HTMLButtonElement>(`button[aria-keyshortcuts~="${key}"]`)].filter((each) => !each.disabled && inSight(each));
   const card = document.activeElement?.closest("[data-request]");
   const button = all.find((each) => card?.contains(each)) ?? all[0];
   const since = Number(button?.closest<HTMLElement>("[data-shown]")?.dataset.shown ?? 0);

@@ -116,8 +116,6 @@ const KINDS: { [kind: string]: string } = {
   allow_once: "Allow", allow_always: "Always allow", reject_once: "Deny", reject_always: "Always deny",
 };
 
-/** Answers that a key may give: those for this request alone. */
-const ONCE: { [kind: string]: string } = { allow_once: "allow", reject_once: "deny" };
 /** Keys answer for this time only: what holds for always is chosen by the button. */
 const KEYS: { [kind: string]: string } = { allow_once: "a", reject_once: "d" };
 
@@ -166,7 +164,6 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             <button
               type="button"
               disabled={busy}
-              data-answer={ONCE[option.kind]}
               class={option.kind.startsWith("allow") ? "allow" : "deny"}
               aria-keyshortcuts={KEYS[option.kind]}
               onClick={() => (option.kind.startsWith("allow")
@@ -183,10 +180,10 @@ function Permission({ row }: { row: PermissionRow }): JSX.Element {
             </select>
           )}
           {!known.some((option) => option.kind.startsWith("allow")) && (
-            <button type="button" class="allow" data-answer="allow" aria-keyshortcuts={KEYS.allow_once} disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
+            <button type="button" class="allow" aria-keyshortcuts={KEYS.allow_once} disabled={busy} onClick={() => send({ approved: true, ...chosen })}>Allow</button>
           )}
           {!known.some((option) => option.kind.startsWith("reject")) && (
-            <button type="button" class="deny" data-answer="deny" aria-keyshortcuts={KEYS.reject_once} disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
+            <button type="button" class="deny" aria-keyshortcuts={KEYS.reject_once} disabled={busy} onClick={() => deny(false, choice)}>Deny</button>
           )}
           <button type="button" class="quiet" aria-expanded={more} onClick={() => showMore(!more)}>More</button>
           {more && <input

@@ -8,8 +8,10 @@ import type { KnownSession } from "../core/overview.ts";
 import { SessionPages } from "../core/pages.ts";
 import { visible } from "../core/safe.ts";
 import { searchWords } from "../core/search.ts";
-import { Seen } from "../core/seen.ts";
+import { seen } from "../core/seen.ts";
 import { titlePage } from "../core/title.ts";
+import { obj, str } from "../core/types.ts";
+import type { Obj } from "../core/types.ts";
 import { Fault, Icon, State } from "./bits.tsx";
 import { sessionHref, useShell } from "./hooks.ts";
 import { LiveContext, useLive } from "./live.ts";
@@ -17,18 +19,15 @@ import { LiveContext, useLive } from "./live.ts";
 const STATES = ["", "running", "idle", "detached", "closed", "archived"];
 const LABELS = ["any state", "running", "idle", "asleep", "closed", "archived"];
 
-export const seen = new Seen(globalThis.localStorage, () => new Date().toISOString());
-globalThis.addEventListener?.("pagehide", () => seen.flush());
-
 /** Reads the filter of the list: `agent:NAME` in the search is the agent's id. */
-function filterOf(text: string, state: string): Filter {
+export function filterOf(text: string, state: string): Filter {
   const { words, agent } = searchWords(text);
   const isArchived = state === "archived";
   return { text: words, agent, state: isArchived ? "" : state, archived: isArchived };
 }
 
 /** The pages of a filter. Those of another filter end. */
-function usePages(filter: Filter): SessionPages {
+export function usePages(filter: Filter): SessionPages {
   const { api } = useShell();
   const { overview } = useContext(LiveContext);
   const [, again] = useReducer((count: number) => count + 1, 0);
@@ -111,7 +110,8 @@ export function Sessions({ current, create }: { current: string; create: () => v
   const now = Date.now();
   const isFiltered = text !== "" || state !== "";
   const isFirst = pages.next === undefined;
-  const isSearching = pages.next !== "" && !pages.isStopped && (text !== "" || state !== "") && !isFirst && (pages.isLoading || rows.length === 0);
+  const isSearching = pages.next !== "" && !pages.isStopped && isFiltered && pages.fault === "" && (pages.isLoading || rows.length === 0);
+  const missing = [...new Set([...pages.missing, ...(feed?.missing ?? [])])];
   const fault = pages.fault || feed?.fault || "";
   return (
     <nav class="list" aria-label="Sessions">
@@ -147,13 +147,13 @@ export function Sessions({ current, create }: { current: string; create: () => v
         {pages.next !== "" && !pages.isStopped && <li key="end" class="end" ref={end} aria-hidden="true" />}
       </ul>
       {isSearching && (
-        <p class="empty" role="status">
+        <p class="empty searching" role="status">
           Searching older sessions, {rows.length} found …{" "}
           <button type="button" class="quiet" onClick={() => pages.stop()}>Cancel</button>
         </p>
       )}
       {pages.isStopped && <p class="empty" role="status">Older sessions were not searched.</p>}
-      {pages.missing.size > 0 && <p class="empty" role="status">No answer of {[...pages.missing].map(visible).join(", ")}: sessions there are not listed.</p>}
+      {missing.length > 0 && <p class="empty" role="status">No answer of {missing.map(visible).join(", ")}: sessions there are not listed.</p>}
       {pages.next === "" && rows.length === 0 && (
         <p class="empty">
           {isFiltered ? "No session fits." : "No session yet."}{" "}
@@ -220,17 +220,50 @@ export function step(by: number): void {
   to?.scrollIntoView({ block: "nearest" });
 }
 
-/** What stands beside the list when no session is chosen. */
-export function Welcome({ create }: { create: () => void }): JSX.Element {
+/** What is beside the list when no session is chosen: at first the agents to begin with. */
+export function Welcome({ create, agents }: { create: (agent: string) => void; agents: Obj[] }): JSX.Element {
   const { me } = useShell();
+  const { overview } = useLive();
   useEffect(() => titlePage(""), []);
+  if (overview.isLive && overview.size === 0) return <FirstRun create={create} agents={agents} mayCreate={me !== undefined && me.scope !== "observe"} />;
   return (
     <section class="welcome" aria-label="Welcome">
       <h1>Choose a session</h1>
       <p class="dim">
         <kbd>Ctrl+K</kbd> finds sessions and commands, <kbd>j</kbd> <kbd>k</kbd> go through the list, <kbd>?</kbd> shows all keys.
       </p>
-      {me?.scope !== "observe" && <p><button type="button" class="primary" onClick={create}>New session</button></p>}
+      {me?.scope !== "observe" && <p><button type="button" class="primary" onClick={() => create("")}>New session</button></p>}
+    </section>
+  );
+}
+
+/** The agents that are there, what is wrong with them, and the next step. */
+export function FirstRun({ create, agents, mayCreate }: { create: (agent: string) => void; agents: Obj[]; mayCreate: boolean }): JSX.Element {
+  const found = agents.filter((agent) => str(agent.profile) !== "echo");
+  return (
+    <section class="welcome first-run" aria-label="Welcome">
+      <h1>{found.length > 0 ? "Start your first session" : "No agent is installed yet"}</h1>
+      {agents.length > 0 && (
+        <ul>
+          {agents.slice(0, 30).map((agent) => {
+            const id = str(agent.id);
+            const health = obj(agent.health);
+            const isIll = health.severity === "warning" || health.severity === "error";
+            return (
+              <li key={id}>
+                <span class="name">
+                  <strong>{visible(str(agent.name) || id)}</strong>{" "}
+                  <span class="dim">{visible(str(agent.description) || (str(agent.profile) === "echo" ? "Repeats what you write, to try the page" : ""))}</span>
+                  {isIll && <span class="warning">{visible(str(health.verdict))}</span>}
+                </span>
+                {mayCreate && <button type="button" class={found.length > 0 && str(agent.profile) !== "echo" ? "primary" : ""} onClick={() => create(id)}>Start<span class="hidden"> a session with {visible(str(agent.name) || id)}</span></button>}
+              </li>
+            );
+          })}
+        </ul>
+      )}
+      {found.length === 0 && <p>Install one, such as <code>npm install -g @openai/codex</code>, then run <code>trunkline daemon reload</code>.</p>}
+      <p class="dim"><code>trunkline doctor</code> checks each agent, and names what is missing: its program, its login, its version.</p>
     </section>
   );
 }
