@@ -1,43 +1,43 @@
 /**
- * Drive agents from a browser: sessions over the daemon's WebSocket, or over requests and Server-Sent Events; or read a session's
- * entries. A page of another site may where `trunkline up --allow-origin` names it.
+ * Drive agents from a browser: sessions over the daemon's WebSocket, or over requests and Server-Sent Events. A page of another
+ * site may if `trunkline up --allow-origin` names it.
  *
  * @module
  */
 import type { Entry } from "./conversation.js";
-import { Daemon, DIALS, Refused } from "./daemon.js";
+import { Daemon, DIALS, MAX_ENTRY, pathOf } from "./daemon.js";
+import { AnswerTooLarge, backoff, clientError, isPermanent, sleep, Unreachable } from "./errors.js";
 import type { Connect, Pipe, PipeEvents } from "./hub.js";
 import { InOrder, Requests, type FileAt } from "./http.js";
 
+export type { AgentRequest, Conversation, Decision, Done, Entry, SentInput, TurnOptions } from "./conversation.js";
+export { AnswerTooLarge, ClientClosed, ClientError, CommandEnded, ProtocolMismatch, Refused, RequestSettled } from "./errors.js";
+export { SessionEnded, Unreachable, UnsupportedAbility } from "./errors.js";
 export { Client } from "./hub.js";
-export type { AttachOptions, ClientOptions, Connect, GivenFile, Listening, OpenOptions } from "./hub.js";
-export type { PermissionAnswer, Pipe, PipeEvents, QuestionAnswer } from "./hub.js";
-export type { Conversation, Done, Entry, TurnOptions } from "./conversation.js";
-export { Refused } from "./daemon.js";
+export type { Answer, AttachOptions, CallbackContext, ClientOptions, Connect, ConnectionState, GivenFile, HistoryOptions } from "./hub.js";
+export type { HistoryPage, Identity, Listening, OpenOptions, PermissionAnswer, PermissionDecision, Pipe, PipeEvents } from "./hub.js";
+export type { QuestionAnswer, QuestionDecision, SearchHit, SearchPage, SessionFilter, SessionListing, WatchOptions } from "./hub.js";
+export { SessionTable } from "./overview.js";
+export type { OverviewEvent, OverviewSession, SessionChange, WaitingRequest } from "./overview.js";
 
 /**
  * The WebSocket of a daemon at `http://…`, by a token, which is the first message and in no address. A list has several daemons
  * of one cluster, which are tried in turn; the token is good at each of them. Needs Node 22 in Node.
  */
 export function webSocket(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
-  return inTurn(url, token, (daemon, events) => dial(daemon, events, fileAt)).connect;
+  return inTurn(url, token, (daemon, events) => dial(daemon, events, fileAt));
 }
 
 /**
- * A daemon at `http://…` over requests and Server-Sent Events, by a token. Addresses as for `webSocket`. To connect rejects with
- * `Refused` where the token is not good. A browser has six connections to a daemon without TLS, and each session takes one.
+ * A daemon at `http://…` over requests and Server-Sent Events, by a token. Addresses as for `webSocket`. A browser has six
+ * connections to a daemon without TLS, and each session takes one.
  */
 export function overHttp(url: string | readonly string[], token: string, /** @internal */ fileAt?: FileAt): Connect {
-  const { connect, daemon } = inTurn(url, token, async (daemon, events) => {
-    await daemon.ask("GET", "/v1/me", undefined, DIALS);
-    return new Requests(daemon, events, fileAt);
-  });
-  connect.create = async ({ agent_id: agent, ...options }) => (await daemon().ask("POST", "/v1/sessions", { agent, options })).id;
-  return connect;
+  return inTurn(url, token, async (daemon, events) => new Requests(daemon, events, fileAt));
 }
 
-// The first of the addresses that answers, from the one behind the last on; and which that was.
-function inTurn(url: string | readonly string[], token: string, dial: (daemon: Daemon, events: PipeEvents) => Promise<Pipe>) {
+// Opens a pipe to the first address that answers, from the one behind the last on.
+function inTurn(url: string | readonly string[], token: string, dial: (daemon: Daemon, events: PipeEvents) => Promise<Pipe>): Connect {
   const daemons = daemonsOf(url, token);
   let next = 0;
   const daemon = () => daemons[(next + daemons.length - 1) % daemons.length]!;
@@ -45,6 +45,8 @@ function inTurn(url: string | readonly string[], token: string, dial: (daemon: D
     for (let left = daemons.length; ; ) {
       next++;
       try {
+        // A WebSocket does not report why it is refused; a request does.
+        await daemon().ask("GET", "/v1/me", { time: DIALS });
         return await dial(daemon(), events);
       } catch (error) {
         if (--left === 0) throw error;
@@ -52,8 +54,10 @@ function inTurn(url: string | readonly string[], token: string, dial: (daemon: D
     }
   };
   connect.others = daemons.length > 1;
-  connect.file = (session, entry) => daemon().file(session, entry);
-  return { connect, daemon };
+  connect.creates = true;
+  connect.daemon = daemon;
+  connect.file = (session, entry) => daemon().file(session, entry.sha256 ?? "");
+  return connect;
 }
 
 function daemonsOf(url: string | readonly string[], token: string): readonly Daemon[] {
@@ -68,37 +72,42 @@ function dial(daemon: Daemon, events: PipeEvents, fileAt: FileAt | undefined): P
     address.protocol = address.protocol.replace("http", "ws");
     const socket = new WebSocket(address);
     let isOpen = false;
-    const fences = new Map<string, () => void>(); // by what their pong holds
-    const fail = (why: string) => (clearTimeout(late), reject(new Error(why)));
+    const fences = new Map<string, () => void>(); // by the nonce of their pong
+    const fail = (why: string) => (clearTimeout(late), reject(new Unreachable(why)));
     const late = setTimeout(() => (fail(`${address.host} does not answer`), socket.close()), DIALS);
     socket.onerror = () => isOpen || fail(`no connection to ${address.host}`);
-    socket.onclose = ({ reason }) => (isOpen ? events.closed(reason || "the WebSocket was closed") : fail(reason));
+    socket.onclose = ({ reason }) => (isOpen ? events.closed(new Unreachable(reason || "the WebSocket was closed")) : fail(reason));
     socket.onmessage = ({ data }) => {
+      // The runtime keeps a message until it is whole: this bounds what is kept of it.
       for (const line of String(data).split("\n")) {
-        const nonce = [...fences.keys()].find((nonce) => line.includes(nonce));
+        if (line.length > MAX_ENTRY) {
+          events.closed(new AnswerTooLarge("a line", MAX_ENTRY, "UTF-16 units"));
+          return socket.close();
+        }
+        const nonce = fences.size === 0 ? undefined : [...fences.keys()].find((nonce) => line.includes(nonce));
         if (nonce === undefined) line && events.line(line);
         else fences.get(nonce)!();
       }
     };
-    const say = (line: string) => void (socket.readyState === WebSocket.OPEN && socket.send(line));
-    // Files go by requests, and so does their input: behind what was said before, and before what is said later.
-    const requests = new Requests(daemon, { line: events.line, closed: () => socket.close() }, fileAt);
+    const write = (line: string) => void (socket.readyState === WebSocket.OPEN && socket.send(line));
+    // Files go by requests, and so does their input: after earlier messages, and before later ones.
+    const requests = new Requests(daemon, { ...events, closed: () => socket.close() }, fileAt);
     const withFiles = new InOrder();
     const passed = async () => {
       const nonce = crypto.randomUUID();
       await new Promise<void>((passed) => {
         fences.set(nonce, passed);
-        say(JSON.stringify({ type: "ping", session_id: "", nonce }));
+        write(JSON.stringify({ type: "ping", session_id: "", nonce }));
       });
       fences.delete(nonce);
     };
     const send: Pipe["send"] = (line, files = []) => {
-      if (files.length === 0 && withFiles.isEmpty) return say(line);
+      if (files.length === 0 && withFiles.isEmpty) return write(line);
       const message = JSON.parse(line);
       const id = message.session_id;
-      if (files.length > 0) withFiles.add(id, async () => (await passed(), await requests.say(message, files)));
-      else if (withFiles.has(id)) withFiles.add(id, () => say(line));
-      else say(line);
+      if (files.length > 0) withFiles.add(id, async () => (await passed(), await requests.request(message, files)));
+      else if (withFiles.has(id)) withFiles.add(id, () => write(line));
+      else write(line);
     };
     socket.onopen = () => {
       isOpen = true;
@@ -121,8 +130,8 @@ export interface EventsOptions {
 
 /**
  * The entries of a session over Server-Sent Events, each once, from `after` on and until the session is closed. A stream that
- * was cut, or is silent for a minute, is opened again behind the last entry, at the next address where `url` has several. Rejects
- * where the daemon refuses (401, 403, 404), or stays away, and for an entry over 32 Mi UTF-16 units.
+ * was cut, or is silent for a minute, is opened again behind the last entry, at the next address if `url` has several. Rejects
+ * if the daemon refuses (401, 403, 404) or stays away, and for an entry over 32 Mi UTF-16 units.
  */
 export async function* eventsOf(
   url: string | readonly string[],
@@ -132,12 +141,14 @@ export async function* eventsOf(
   const { token, signal, retryFor = 60_000 } = options;
   const daemons = daemonsOf(url, token);
   let after = options.after ?? 0;
-  for (let since = Date.now(), wait = 50, at = 0; ; wait = Math.min(wait * 2, 2000), at++) {
+  for (let since = Date.now(), tries = 0, at = 0; ; at++) {
     let isOpen = false; // then it has just been lost
+    let failure;
     try {
-      for await (const text of daemons[at % daemons.length]!.entries(session, after, () => (isOpen = true), signal)) {
-        wait = 50;
-        const entry = JSON.parse(text) as Entry;
+      const path = `${pathOf(session)}/events?after=${after}`;
+      for await (const { data } of daemons[at % daemons.length]!.events(path, () => (isOpen = true), signal)) {
+        tries = 0;
+        const entry = JSON.parse(data) as Entry;
         if (entry.seq === undefined || entry.seq <= after) continue;
         after = entry.seq;
         yield entry;
@@ -146,8 +157,9 @@ export async function* eventsOf(
       since = Date.now();
     } catch (error) {
       if (isOpen) since = Date.now();
-      if (signal?.aborted || (error instanceof Refused && error.isFinal) || Date.now() - since > retryFor) throw error;
+      if (signal?.aborted || isPermanent(error) || Date.now() - since > retryFor) throw error;
+      failure = clientError(error);
     }
-    await new Promise((resolve) => setTimeout(resolve, wait));
+    await sleep(backoff(tries++, failure), signal);
   }
 }

@@ -1,90 +1,160 @@
-// A daemon over HTTP: requests, and the events of a session as a stream. Nothing here needs Node.
+// Requests to a daemon over HTTP, with bounded answers. Nothing here needs Node.
+import { AnswerTooLarge, ClientError, ProtocolMismatch, Refused, Unreachable } from "./errors.js";
+
 type Message = { [name: string]: any };
 
 export const DIALS = 10_000; // milliseconds in which an address answers; then the next one is tried
 const ANSWERS = 60_000; // milliseconds in which a request is answered
-export const TRANSFERS = 600_000; // the same where a file goes along
+export const TRANSFERS = 600_000; // the same for a file
 export const LARGEST = 64 * 1024 * 1024; // bytes of a file
-const SILENT = 60_000; // milliseconds: a stream says something each 15 seconds
-const MOST_ENTRY = 32 * 1024 * 1024; // UTF-16 units: an entry is a line of up to 16 MiB, and what the relay adds to it
-
-/** What is refused: `status` is that of HTTP, `category` one of the protocol's. */
-export class Refused extends Error {
-  /** Whether to try again would not mend it. */
-  readonly isFinal: boolean;
-
-  constructor(readonly status: number, readonly detail: string, readonly category = "other", message = `the daemon answers ${status}: ${detail}`) {
-    super(message);
-    this.isFinal = status < 500 && status !== 429;
-  }
-}
+export const MAX_ANSWER = 32 * 1024 * 1024; // bytes of an answer in JSON: a page of 1 MiB, or one entry of up to 16 MiB and its escapes
+const MAX_PROBLEM = 64 * 1024; // bytes of an error; the rest is cut
+const SILENT = 60_000; // milliseconds: a stream sends something each 15 seconds
+export const MAX_ENTRY = 32 * 1024 * 1024; // UTF-16 units: a line of up to 16 MiB, and what the relay adds to it
 
 /** The path of a session. */
 export const pathOf = (session: string): string => `/v1/sessions/${encodeURIComponent(session)}`;
 
-/** Where a daemon is, and who asks. */
-export class Daemon {
-  constructor(readonly url: string, readonly token: string) {}
+/** `fetch`, or one over another connection. */
+export type Fetch = (url: URL, init: RequestInit) => Promise<Response>;
 
-  /** Its answer in JSON, nothing for an empty one. Rejects with `Refused`, and where it is not reached, or does not answer in time. */
-  async ask(method: string, path: string, body?: unknown, time = ANSWERS, signal?: AbortSignal): Promise<any> {
+export interface AskOptions {
+  body?: unknown;
+  /** The same key: the same request, however often it is sent. */
+  key?: string;
+  /** Milliseconds in which it is answered. */
+  time?: number;
+  signal?: AbortSignal | undefined;
+}
+
+/** An event of a stream. */
+export interface StreamedEvent {
+  id: string | undefined;
+  data: string;
+}
+
+/** The address of a daemon, and the token for it. */
+export class Daemon {
+  readonly #fetch: Fetch;
+
+  constructor(
+    readonly url: string,
+    readonly token: string | undefined,
+    fetcher: Fetch = (url, init) => fetch(url, init),
+    /** Its name in errors. */
+    readonly host = new URL(url).host,
+  ) {
+    this.#fetch = fetcher;
+    if (token !== undefined && !/^[\x21-\x7e]+$/.test(token)) throw new TypeError("the token is empty, or has a space, a line break or a letter beyond ASCII");
+  }
+
+  /** The answer in JSON, nothing for an empty one. Rejects with `Refused`, `Unreachable`, `AnswerTooLarge` and `ProtocolMismatch`. */
+  async ask(method: string, path: string, { body, key, time = ANSWERS, signal }: AskOptions = {}): Promise<any> {
     const watch = new Watch(signal, time);
     try {
-      const said = await (await this.#fetch(method, path, watch, body)).text();
-      return said === "" ? undefined : JSON.parse(said);
+      const answer = await this.#request(method, path, watch, body, key);
+      const text = new TextDecoder().decode(await readAll(answer, `the answer to ${method} ${path}`, MAX_ANSWER, watch));
+      return text === "" ? undefined : parsed(text, this.host);
     } finally {
       watch.end();
     }
   }
 
-  /** The contents of a file that the agent gave. Rejects as `ask`. */
-  async file(session: string, { sha256 }: Message): Promise<Uint8Array> {
+  /** The contents of a file. Rejects as `ask`. */
+  async file(session: string, sha256: string): Promise<Uint8Array> {
     const watch = new Watch(undefined, TRANSFERS);
     try {
-      const answer = await this.#fetch("GET", `${pathOf(session)}/files/${encodeURIComponent(sha256)}`, watch);
-      if (Number(answer.headers.get("content-length")) > LARGEST) throw new Error(`the file is over ${LARGEST} bytes`);
-      return new Uint8Array(await answer.arrayBuffer());
+      const answer = await this.#request("GET", `${pathOf(session)}/files/${encodeURIComponent(sha256)}`, watch);
+      return await readAll(answer, "the file", LARGEST, watch);
     } finally {
       watch.end();
     }
   }
 
   /**
-   * The entries of a session behind one, as text and as they come, up to where the stream ends. `opened` is called when it has
-   * begun, and never where the session is closed and has no more. Rejects as `ask`, and where it is silent.
+   * The events of a stream, up to its end. `opened` is called when it has begun, and never for a 204. Rejects as `ask`, and for a
+   * stream that is silent for a minute.
    */
-  async *entries(session: string, after: number, opened: () => void, signal?: AbortSignal, epoch?: number): AsyncGenerator<string, void, void> {
+  async *events(path: string, opened: () => void, signal?: AbortSignal): AsyncGenerator<StreamedEvent, void, void> {
     const watch = new Watch(signal, DIALS);
     try {
-      const path = `${pathOf(session)}/events?after=${after}${epoch === undefined ? "" : `&epoch=${epoch}`}`;
-      const answer = await this.#fetch("GET", path, watch);
+      const answer = await this.#request("GET", path, watch);
       if (answer.status === 204) return;
+      const type = answer.headers.get("content-type");
+      if (!answer.body || (type && !type.startsWith("text/event-stream"))) throw new ProtocolMismatch(`${this.host} answers ${path} by no stream of events`);
       opened();
-      yield* dataOf(answer.body!, watch);
+      yield* eventsIn(answer.body, watch);
     } finally {
       watch.end();
     }
   }
 
-  // One daemon, whatever it answers: the token goes nowhere else.
-  async #fetch(method: string, path: string, { signal }: Watch, body?: unknown): Promise<Response> {
-    const headers: { [name: string]: string } = { Authorization: `Bearer ${this.token}` };
+  // No redirect is followed: the token goes to this daemon only.
+  async #request(method: string, path: string, watch: Watch, body?: unknown, key?: string): Promise<Response> {
+    const headers: { [name: string]: string } = {};
+    if (this.token !== undefined) headers["Authorization"] = `Bearer ${this.token}`;
+    if (key !== undefined) headers["Idempotency-Key"] = key;
     if (body instanceof Blob) headers["Content-Type"] = "application/octet-stream";
     const data = body === undefined ? {} : { body: body instanceof Blob ? body : JSON.stringify(body) };
-    const answer = await fetch(new URL(path, this.url), { method, headers, redirect: "error", signal, ...data });
+    let answer: Response;
+    try {
+      answer = await this.#fetch(new URL(path, this.url), { method, headers, redirect: "manual", signal: watch.signal, ...data });
+    } catch (error) {
+      throw watch.wrap(error, `no connection to ${this.host}`);
+    }
     if (answer.ok) return answer;
-    const said = await answer.text();
+    if (answer.status === 0 || (answer.status >= 300 && answer.status < 400)) {
+      void answer.body?.cancel().catch(() => {});
+      throw new Refused(answer.status || 307, `${this.host} redirects to another address, and no redirect is followed`);
+    }
+    const text = new TextDecoder().decode(await readAll(answer, "an error", MAX_PROBLEM, watch, true));
     let problem: Message = {};
     try {
-      problem = JSON.parse(said) ?? {};
+      problem = JSON.parse(text) ?? {};
     } catch {
-      // what is between says so in its own words
+      // not the daemon, but a proxy
     }
-    throw new Refused(answer.status, String(problem["detail"] ?? said), problem["category"] ?? undefined);
+    const after = Number(answer.headers.get("retry-after") ?? NaN);
+    throw new Refused(answer.status, String(problem["detail"] ?? text), problem["category"] ?? undefined, after >= 0 ? after * 1000 : undefined);
   }
 }
 
-// Ends a request from outside, and where it says nothing in time.
+function parsed(text: string, host: string): any {
+  try {
+    return JSON.parse(text);
+  } catch {
+    throw new ProtocolMismatch(`${host} does not answer in JSON: is it a daemon?`);
+  }
+}
+
+async function readAll(answer: Response, what: string, max: number, watch: Watch, cuts = false): Promise<Uint8Array> {
+  const parts: Uint8Array[] = [];
+  let size = 0;
+  const reader = answer.body?.getReader();
+  try {
+    for (let read; reader && !(read = await reader.read()).done; ) {
+      const room = max - size;
+      const piece = read.value.length > room && cuts ? read.value.subarray(0, room) : read.value;
+      size += piece.length;
+      if (size > max) throw new AnswerTooLarge(what, max);
+      parts.push(piece);
+      if (cuts && size === max) break;
+    }
+  } catch (error) {
+    throw watch.wrap(error, "the connection was lost");
+  } finally {
+    void reader?.cancel().catch(() => {});
+  }
+  const all = new Uint8Array(size);
+  let at = 0;
+  for (const part of parts) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+// Ends a request by a signal from outside, or after a time without an answer.
 class Watch {
   readonly #cut = new AbortController();
   readonly #outside: AbortSignal | undefined;
@@ -104,7 +174,15 @@ class Watch {
 
   within(time: number): void {
     clearTimeout(this.#late);
-    this.#late = setTimeout(() => this.#cut.abort(new Error("the daemon says nothing")), time);
+    this.#late = setTimeout(() => this.#cut.abort(new Unreachable("the daemon does not answer")), time);
+  }
+
+  // The reason of an abort as it is, an error of a client as it is, any other one as a lost connection.
+  wrap(error: unknown, message: string): unknown {
+    if (this.signal.aborted) return this.signal.reason;
+    if (error instanceof ClientError) return error;
+    const { cause, code, message: own } = error as { cause?: { code?: string; message?: string }; code?: string; message: string };
+    return new Unreachable(`${message}: ${cause?.code ?? cause?.message ?? code ?? own}`, { cause: error });
   }
 
   end(): void {
@@ -113,15 +191,23 @@ class Watch {
   }
 }
 
-async function* dataOf(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGenerator<string, void, void> {
+async function* eventsIn(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGenerator<StreamedEvent, void, void> {
   const reader = body.pipeThrough(new TextDecoderStream() as any).getReader() as ReadableStreamDefaultReader<string>;
-  let [rest, data, size] = ["", [] as string[], 0]; // the line and the entry whose ends have not come
+  // The line and the event whose ends have not come.
+  let rest = "";
+  let data: string[] = [];
+  let id: string | undefined;
+  let size = 0;
   const cancel = () => void reader.cancel().catch(() => {});
-  // A body that ends just then is not ended by the signal of its request.
+  // A body that ends at that moment is not ended by the signal of its request.
   watch.signal.addEventListener("abort", cancel);
   watch.within(SILENT);
   try {
-    for (let read; !(read = await reader.read()).done; ) {
+    for (;;) {
+      const read = await reader.read().catch((error: unknown) => {
+        throw watch.wrap(error, "the stream of events was lost");
+      });
+      if (read.done) break;
       watch.within(SILENT);
       const lines = read.value.split("\n");
       lines[0] = rest + lines[0];
@@ -130,13 +216,13 @@ async function* dataOf(body: ReadableStream<Uint8Array>, watch: Watch): AsyncGen
         if (line.startsWith("data:")) {
           data.push(line.slice(5).trimStart());
           size += line.length;
-        }
+        } else if (line.startsWith("id:")) id = line.slice(3).trim();
         if (line !== "" || data.length === 0) continue;
-        yield data.join("\n");
-        [data, size] = [[], 0];
+        yield { id, data: data.join("\n") };
+        data = [];
+        size = 0;
       }
-      const tooLong = `an entry is over ${MOST_ENTRY} UTF-16 units`;
-      if (size + rest.length > MOST_ENTRY) throw new Refused(413, tooLong, "oversize", tooLong);
+      if (size + rest.length > MAX_ENTRY) throw new AnswerTooLarge("an entry", MAX_ENTRY, "UTF-16 units");
     }
     watch.signal.throwIfAborted();
   } finally {

@@ -12,6 +12,10 @@ export interface LineReader {
   line(text: string): void;
   /** Gets the first bytes of a line over the limit, which may name its session, and its length in bytes. */
   tooLong(first: Buffer, bytes: number): void;
+  /** Gets a line of one character, which is no message. */
+  short?(text: string): void;
+  /** Called once for such a line, before its end has come. */
+  exceeds?(): void;
 }
 
 /** Splits at LF and nowhere else, on the bytes; what is cut anywhere gives the same lines. */
@@ -75,6 +79,7 @@ export class Lines {
       if (this.#size > this.#max) {
         this.#first = Buffer.concat(this.#parts, Math.min(FIRST, this.#size));
         this.#parts = [];
+        this.#reader.exceeds?.();
       }
     }
   }
@@ -98,5 +103,6 @@ export class Lines {
       if (text.startsWith("\ufeff")) text = text.slice(1);
     }
     if (text.length > 1) this.#reader.line(text);
+    else if (text.length > 0) this.#reader.short?.(text);
   }
 }

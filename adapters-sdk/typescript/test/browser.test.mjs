@@ -17,7 +17,7 @@ const sdk = new URL("./", import.meta.resolve("@trunkline/sdk/browser"));
 
 // What the page does: it says each step to the site that it came from.
 async function script() {
-  const { Client, eventsOf, overHttp, webSocket } = await import("/sdk/browser.js");
+  const { Client, eventsOf, overHttp, SessionTable, webSocket } = await import("/sdk/browser.js");
   const { url, token, way } = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
   const tell = async (what) => void (await fetch("/said", { method: "POST", body: JSON.stringify(what) }));
   try {
@@ -40,11 +40,29 @@ async function script() {
       if (entry.type === "file.output") file = new TextDecoder().decode(await session.file(entry));
       if (entry.type === "turn.complete" && read.length >= heard.length) break;
     }
+    await session.setTitle("of a page");
+    const able = [(await client.agents()).length, (await client.sessions({ text: session.id })).sessions[0].title];
+    able.push((await session.history({ before: "end", limit: 1 })).entries[0].type, (await client.search("again")).hits.length);
+    const other = await Client.connect(connect, { onPermission: "leave" });
+    const fork = await session.fork();
+    const copy = await other.attach(fork.id, { after: fork.position });
+    const [table, stop] = [new SessionTable(), new AbortController()];
+    fork.leave();
+    const asked = copy.turn("ask");
+    for await (const event of other.watch({ signal: stop.signal })) {
+      table.apply(event);
+      if (table.isComplete && table.waiting.length > 0) break;
+    }
+    const [{ request }] = table.waiting;
+    able.push((await other.answer(copy.id, request.id, { approved: true, name: "Ada" })).name, (await asked).text);
+    await other.remove(copy.id);
+    able.push(await other.history(copy.id).catch(({ status }) => status));
+    await other.close();
     const wrong = await eventsOf(url, session.id, { token: "wrong" }).next().catch((error) => error.message);
     session.close();
     await hearing;
     await client.close();
-    await tell({ texts, heard, read, wrong, file });
+    await tell({ texts, heard, read, wrong, file, able });
   } catch (error) {
     await tell({ error: String(error) });
   }
@@ -114,6 +132,7 @@ for (const way of ["WebSocket", "HTTP"]) {
       assert.deepEqual(said.texts, ["ä b 😀 ", "true", "ä.txt: of a, read ", "again "]);
       assert.equal(said.file, "made by the agent");
       assert.match(said.wrong, /401/);
+      assert.deepEqual(said.able, [1, "of a page", "session.edited", 2, "Ada", "true", 404]);
       assert.deepEqual(said.read, said.read.map((_, index) => index + 1));
       assert.deepEqual(said.heard.slice(0, said.read.length), said.read);
     } finally {

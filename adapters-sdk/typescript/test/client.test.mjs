@@ -6,7 +6,7 @@ import { after, before, test } from "node:test";
 import { Client, eventsOf, overHttp, spawned, unixSocket, webSocket } from "@trunkline/sdk/client";
 import { adapter, Daemon, skip } from "./daemon.mjs";
 
-const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 5);
+const KILLS = Number(process.env.TRUNKLINE_KILLS ?? 20);
 let daemon;
 
 before(async () => {
@@ -138,46 +138,59 @@ test("entries over WebSocket and Server-Sent Events are the same", { skip }, asy
   client.close();
 });
 
-// Entries come by events of the session, or by a stream of them beside it.
+// Each with its own session, and its entries by `events` or by a stream of them beside it.
 const WAYS = {
-  "the socket": async (use) => use(unixSocket(daemon.socket), (session) => session.events()),
-  "a WebSocket": async (use) => use(webSocket(daemon.http, await daemon.token()), (session) => session.events()),
-  "Server-Sent Events": async (use) => {
-    const secret = await daemon.token("--all-sessions"); // also those of the socket
-    return use(unixSocket(daemon.socket), (session, signal) => eventsOf(daemon.http, session.id, { token: secret, signal }));
+  socket: async () => [unixSocket(daemon.socket)],
+  "Server-Sent Events": async () => [unixSocket(daemon.socket), await daemon.token("--all-sessions")],
+  HTTP: async () => [overHttp(daemon.http, await daemon.token())],
+  ...(typeof WebSocket !== "undefined" && { WebSocket: async () => [webSocket(daemon.http, await daemon.token())] }),
+  command: async () => {
+    let child;
+    const args = ["serve", "--journal", join(daemon.scratch, "own"), "--adapter", adapter];
+    return [spawned("trunkline", args, { onStderr: () => {}, onSpawn: (started) => (child = started) }), undefined, () => child.kill("SIGKILL")];
   },
-  "HTTP alone": async (use) => use(overHttp(daemon.http, await daemon.token()), (session) => session.events()),
 };
-for (const [way, open] of Object.entries(WAYS)) {
-  const without = skip || (way === "a WebSocket" && typeof WebSocket === "undefined" ? "no WebSocket" : false);
-  test(`no entry is lost or comes twice by ${way} over ${KILLS} kills of the daemon`, { skip: without }, () => open(survives));
-}
 
-async function survives(connect, entriesOf) {
-  const client = await Client.connect(connect);
+test(`no entry and no input is lost or comes twice over ${KILLS} kills of the daemon, by each transport`, { skip, timeout: 60_000 + KILLS * 6000 }, async () => {
+  const ways = await Promise.all(Object.entries(WAYS).map(async ([way, open]) => survivor(way, ...(await open()))));
+  for (let round = 0; round < KILLS; round++) {
+    const turns = ways.map((way) => way.turns(round));
+    if (round % 2) await Promise.all(turns.map(([first]) => first));
+    for (const way of ways) way.kill?.();
+    await daemon.kill();
+    await daemon.up();
+    for (const { end } of await Promise.all(turns.flat())) assert.ok(["completed", "failed"].includes(end.status), end.status);
+  }
+  for (const way of ways) await way.ends();
+});
+
+async function survivor(way, connect, token, kill) {
+  const client = await Client.connect(connect, { retryFor: 120_000 });
   const session = await client.open({}, { listen: true });
-  const [seen, over] = [[], new AbortController()];
+  const [seen, inputs, over] = [[], [], new AbortController()];
   let isLast;
   const last = new Promise((resolve) => (isLast = resolve));
   const reading = (async () => {
-    for await (const entry of entriesOf(session, over.signal)) {
-      if (entry.seq !== undefined) seen.push(entry.seq);
-      if (entry.type === "output" && entry.content === "words ") isLast();
+    const entries = token ? eventsOf(daemon.http, session.id, { token, signal: over.signal }) : session.events();
+    for await (const { seq, type, content } of entries) {
+      if (seq !== undefined) seen.push(seq);
+      if (type === "turn.begin") inputs.push(content);
+      if (type === "output" && content === "words ") isLast();
     }
   })();
-  for (let round = 0; round < KILLS; round++) {
-    const turns = [session.turn(`one ${round}`), session.turn(`two ${round}`)];
-    if (round % 2) await turns[0];
-    await daemon.kill();
-    await daemon.up();
-    for (const { end } of await Promise.all(turns)) assert.ok(["completed", "failed"].includes(end.status), end.status);
-  }
-  const { text, end } = await session.turn("last words");
-  assert.deepEqual([text, end.status], ["last words ", "completed"]);
-  await Promise.race([last, reading]);
-  assert.deepEqual(seen, seen.map((_, index) => index + 1));
-  assert.ok(seen.length > KILLS * 4);
-  client.close();
-  over.abort();
-  await assert.rejects(reading, /closed|abort/);
+  reading.catch(() => {});
+  const sent = [];
+  const turn = (content) => (sent.push(content), session.turn(content));
+  const ends = async () => {
+    const { text, end } = await turn("last words");
+    assert.deepEqual([text, end.status], ["last words ", "completed"], way);
+    await Promise.race([last, reading]);
+    assert.deepEqual(seen, seen.map((_, index) => index + 1), way);
+    assert.deepEqual([...inputs].sort(), [...sent].sort(), way);
+    assert.ok(seen.length > KILLS * 4);
+    await client.close();
+    over.abort();
+    await assert.rejects(reading, /closed|abort/);
+  };
+  return { kill, ends, turns: (round) => [turn(`one ${round}`), turn(`two ${round}`)] };
 }

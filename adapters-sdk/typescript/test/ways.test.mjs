@@ -79,7 +79,7 @@ byEachWay("callbacks answer permissions and questions; what they throw denies an
     const session = await client.open({}, { listen: true });
     const permission = (await session.turn("ask")).text;
     const question = session.turn("question");
-    if (onQuestion === "leave") session.answer((await first(session.events(), ({ type }) => type === "input.request")).request_id, { answer: "by hand" });
+    if (onQuestion === "leave") session.answer((await first(session.events(), ({ type }) => type === "input.request")).request_id, { values: { answer: "by hand" } });
     assert.deepEqual([permission, (await question).text], expected);
     session.close();
     await client.close();
@@ -151,11 +151,12 @@ test("what a daemon refuses over HTTP says so", { skip, timeout: 60_000 }, async
 
 test("a token that is revoked ends the sessions", { skip, timeout: 60_000 }, async () => {
   for (const way of Object.keys(WAYS).filter((way) => way !== "socket")) {
-    const client = await Client.connect(await WAYS[way](), { retryFor: way === "HTTP" ? 60_000 : 200 });
+    const client = await Client.connect(await WAYS[way]());
     const session = await client.open({}, { listen: true });
     const long = session.turn("long");
     await first(session.events(), ({ content }) => content === "begun");
     await daemon.revoke();
-    await assert.rejects(long, /lost/, way);
+    await assert.rejects(long, { name: "Refused", status: 401 }, way);
+    assert.deepEqual([client.state.state, client.state.error.status], ["closed", 401]);
   }
 });

@@ -7,6 +7,19 @@ const does = {
     const { approved } = await turn.permission({ tool: "Bash", description: "d", resource: "r" });
     await turn.output(String(approved));
   },
+  async edit(turn) {
+    const { approved, updatedInput } = await turn.permission({ tool: "Bash", description: "d", resource: "r", input: { command: "a" } });
+    await turn.output(JSON.stringify([approved, updatedInput ?? null]));
+  },
+  async withdrawn(turn) {
+    await turn.permission({ tool: "Bash", description: "d", resource: "r" }, { signal: AbortSignal.timeout(300) });
+    await turn.output("withdrawn");
+  },
+  async two(turn) {
+    await turn.emit({ type: "output", content: "a", message_id: "1" });
+    await turn.emit({ type: "output", content: "b", message_id: "1" });
+    await turn.emit({ type: "output", content: "c", message_id: "2" });
+  },
   async question(turn) {
     const { cancelled, values } = await turn.question({ prompt: "Which?" });
     await turn.output(cancelled ? "cancelled" : JSON.stringify(values));
@@ -29,5 +42,5 @@ await serve(
     if (Object.hasOwn(does, content)) return void (await does[content](turn));
     for (const word of content.split(" ")) await turn.output(word + " ");
   },
-  { steerable: true },
+  { steerable: true, takesUpdatedInput: true },
 );
