@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Writes src/trunkline/types.py, the messages as TypedDicts, from protocol/schema. With --check it only compares."""
+"""Writes src/trunkline/types.py, the messages as TypedDicts, from protocol/schema, and src/trunkline/api.py, the answers of
+the daemon, from its OpenAPI document. With --check it only compares."""
 
 import json
 import keyword
+import re
 import sys
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent.parent
 SCHEMAS = PACKAGE.parent.parent / "protocol" / "schema"
-OUT = PACKAGE / "src" / "trunkline" / "types.py"
+OPENAPI = PACKAGE.parent.parent / "runtime" / "gateway" / "openapi.json"
+OUT = PACKAGE / "src" / "trunkline"
 UNIONS = {
     "adapter-to-host": "AdapterMessage",
     "host-to-adapter": "HostMessage",
@@ -22,6 +25,10 @@ ENTRY = '''class Stored(TypedDict, total=False):
     seq: int
     epoch: int
     time: str'''
+API = (
+    "Agent", "Conversation", "Decided", "EntryPage", "ForkedSession", "LastingRule", "ListedSession", "Me", "SearchHit",
+    "Session", "StreamedChange", "UsedInDay",
+)  # fmt: skip
 SCALARS = {"string": "str", "integer": "int", "number": "float", "boolean": "bool", "null": "None"}
 
 
@@ -68,7 +75,15 @@ def doc_of(schema, otherwise):
     return "\n    ".join([*lines, line])
 
 
-def typed_dict(name, schema, base="TypedDict"):
+def is_nullable(schema):
+    """Whether a member may be null."""
+    return isinstance(schema, dict) and (
+        "null" in (schema.get("type") or ()) or any(is_nullable(each) for each in schema.get("anyOf") or schema.get("oneOf") or ())
+        or schema.get("type") == "null"
+    )  # fmt: skip
+
+
+def typed_dict(name, schema, base="TypedDict", nulls=False):
     required = set(schema.get("required", ()))
     members = schema.get("properties", {})
     if any(keyword.iskeyword(member) for member in members):  # such as `from`
@@ -81,6 +96,8 @@ def typed_dict(name, schema, base="TypedDict"):
     lines = [f"class {name}({base}):", f'    """{doc_of(schema, f"A `{name}`.")}"""', ""]
     for member in sorted(members, key=lambda member: (member not in required, member)):
         kind = type_of(members[member])
+        if nulls and member in required and is_nullable(members[member]):
+            kind += " | None"
         lines.append(f"    {member}: {kind}" if member in required else f"    {member}: NotRequired[{kind}]")
     return "\n".join(lines)
 
@@ -129,7 +146,49 @@ def generate():
     return "\n\n\n".join(parts) + "\n"
 
 
-text = generate()
-if "--check" in sys.argv:
-    sys.exit(0 if OUT.exists() and OUT.read_text() == text else "types.py is not what the schemas make: run scripts/generate.py")
-OUT.write_text(text)
+def generate_api():
+    """The schemas that answers use, and those that they use in turn."""
+    document = json.loads(OPENAPI.read_text())
+    schemas = document["components"]["schemas"]
+    changes = schemas["StreamedChange"]["anyOf"]
+    for place, change in enumerate(changes):
+        if "$ref" not in change:  # such as `reset`: a class of its own
+            name = f"{change['properties']['type']['enum'][0].capitalize()}Change"
+            schemas[name] = {"description": f"An event of type `{name[:-6].lower()}`.", **change}
+            changes[place] = {"$ref": f"#/components/schemas/{name}"}
+    wanted, used = list(API), {"Entry"}
+    while wanted:
+        name = wanted.pop()
+        if name not in used:
+            used.add(name)
+            wanted += re.findall(r'"#/components/schemas/(\w+)"', json.dumps(schemas[name]))
+    aliases, blocks = ["Entry: TypeAlias = 'AdapterMessage | RelayMessage'"], []
+    for name in sorted(used - {"Entry"}):
+        schema = schemas[name]
+        if isinstance(schema, dict) and schema.get("properties"):
+            blocks.append(typed_dict(name, schema, nulls=True))
+        else:
+            aliases.append(f"{name}: TypeAlias = {type_of(schema)!r}")
+    head = [
+        '"""The answers of the daemon, made from its OpenAPI document by scripts/generate.py: do not edit.',
+        "",
+        "In a member that may be absent null equals that. An enumerated member may hold values of later versions.",
+        '"""',
+        "",
+        "from __future__ import annotations",
+        "",
+        "from typing import Any, Literal, NotRequired, TypeAlias, TypedDict",
+        "",
+        "from .types import AdapterMessage, RelayMessage",
+        "",
+        "# fmt: off",
+        "# ruff: noqa: E501",
+    ]
+    return "\n\n\n".join(["\n".join(head), "\n".join(aliases), *blocks]) + "\n"
+
+
+for name, text in {"types.py": generate(), "api.py": generate_api()}.items():
+    if "--check" not in sys.argv:
+        (OUT / name).write_text(text)
+    elif not (OUT / name).exists() or (OUT / name).read_text() != text:
+        sys.exit(f"{name} is not what the schemas make: run scripts/generate.py")

@@ -15,6 +15,9 @@ import trunkline
 def answer(turn):
     if turn.text == "ask":
         return turn.output(str(turn.permission("Bash", "Delete", "rm").approved))
+    if turn.text == "edits":
+        decision = turn.permission("Bash", "Delete", "rm", input={"command": "rm"})
+        return turn.output(f"{decision.approved} {(decision.updated_input or {}).get('command')}")
     if turn.text == "question":
         return turn.output(str(turn.question("Which?").text()))
     if turn.text == "steers":
@@ -36,11 +39,16 @@ def answer(turn):
     for number in range(20):
         turn.output(f"{number} ")
         turn.wait(0.002)
-trunkline.serve(answer, steerable=True)
+trunkline.serve(answer, steerable=True, takes_updated_input=True, honours=['model'])
 """
-KILLS = int(os.environ.get("TRUNKLINE_KILLS", "5"))
+KILLS = int(os.environ.get("TRUNKLINE_KILLS", "20"))
 NUMBERS = "".join(f"{number} " for number in range(20))
 needs_trunkline = pytest.mark.skipif(shutil.which("trunkline") is None, reason="no program trunkline")
+
+
+def host(folder):
+    """A command that keeps a journal."""
+    return ["trunkline", "serve", "--journal", str(folder / "journal"), "--adapter", command_of(folder)]
 
 
 def command_of(folder):
@@ -67,21 +75,31 @@ class Daemon:
         self.http, self.socket = self.says["http"].removeprefix("http://"), self.says["socket"]
         return self
 
+    def start(self):
+        """Starts it for tests that share it."""
+        command = ["trunkline", "up", "--json", "--http", self.http, "--adapter", command_of(self.folder), *self.flags]
+        self.child = subprocess.Popen(command, env=self.env, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        self.says = json.loads(self.child.stdout.readline())
+        self.http, self.socket = self.says["http"].removeprefix("http://"), self.says["socket"]
+        return self
+
     async def kill(self):
         self.process.kill()
         await self.process.wait()
 
-    def token(self, *flags, scope="control"):
+    def token(self, *flags, scope="control", approve=True):
         """A token that answers permissions, if its scope lets it."""
-        flags += () if scope == "observe" else ("--approve",)
+        flags += ("--approve",) if approve and scope != "observe" else ()
         command = ["trunkline", "token", "new", "--scope", scope, *flags]
         return subprocess.run(command, env=self.env, capture_output=True, check=True, text=True).stdout.split()[-1]
 
     def by(self, way):
         """The arguments of a `Client` that comes this way."""
+        if way == "command":
+            return {"command": host(self.folder)}
         if way == "socket":
             return {"socket": self.socket}
-        return {"url": f"{way}://{self.http}", "token": self.token()}
+        return {"url": f"{way}://{self.http}", "token": self.token("--all-sessions")}
 
     async def __aenter__(self):
         return await self.up()

@@ -7,12 +7,8 @@ import shlex
 import sys
 from pathlib import Path
 
-from daemon import ADAPTER, KILLS, NUMBERS, command_of, needs_trunkline
+from daemon import ADAPTER, KILLS, NUMBERS, host, needs_trunkline
 from trunkline.client import Client
-
-
-def host(folder):
-    return ["trunkline", "serve", "--journal", str(folder / "journal"), "--adapter", command_of(folder)]
 
 
 @needs_trunkline

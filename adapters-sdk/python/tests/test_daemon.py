@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from daemon import KILLS, NUMBERS, Daemon, needs_trunkline
-from trunkline.client import Client, Refused, SessionEnded
+from trunkline.client import Client, Conflict, Forbidden, Invalid, NotFound, Refused, SessionEnded, TokenRefused
 
 pytestmark = needs_trunkline
 needs_websockets = pytest.mark.skipif(importlib.util.find_spec("websockets") is None, reason="no package websockets")
@@ -86,6 +86,8 @@ def test_files_go_both_ways(tmp_path, way):
             (tmp_path / "b.txt").write_text("of b")
             session = await client.open()
             earlier = session.send("x")
+            while earlier.state != "running" or not earlier._inbox._entries:  # files go to the next turn that begins
+                await asyncio.sleep(0.01)
             with_files = session.send("y", files=[tmp_path / "a.txt", str(tmp_path / "b.txt")])
             later = session.send("x")
             assert await with_files.text() == f"a.txt: of ab.txt: of b{NUMBERS}"
@@ -181,18 +183,20 @@ def test_a_session_goes_on_in_another_client_and_is_not_asked_again(tmp_path, wa
 def test_what_is_refused_says_so(tmp_path, way):
     async def main():
         async with Daemon(tmp_path) as daemon, Client(**(ways := daemon.by(way))) as client:
-            with pytest.raises(SessionEnded):
+            with pytest.raises(NotFound):
                 await client.open("unknown", after=3)
-            with pytest.raises(SessionEnded):
+            with pytest.raises(NotFound):
                 await client.open("unknown", observe=True)
+            with pytest.raises(Invalid, match="nobody"):
+                await client.open(agent_id="nobody")
             session = await client.open()
             async with Client(**ways) as other:
-                with pytest.raises(SessionEnded, match="1000"):
+                with pytest.raises(Conflict, match="1000"):
                     await other.open(session.id, after=1000)
             if way != "socket":
-                with pytest.raises((SessionEnded, Refused), match="cwd"):
+                with pytest.raises(Forbidden, match="cwd"):
                     await client.open(cwd="/")
-                with pytest.raises(Refused):
+                with pytest.raises(TokenRefused):
                     await Client(url=f"{way}://{daemon.http}", token="wrong").__aenter__()
                 watching = daemon.token("--all-sessions", scope="observe")
                 async with Client(url=f"{way}://{daemon.http}", token=watching) as watcher:
@@ -215,8 +219,9 @@ def test_a_token_that_is_revoked_ends_the_sessions(tmp_path, way):
                 listed = subprocess.run(["trunkline", "token", "list"], env=daemon.env, capture_output=True, text=True)
                 ids = [line.split()[0] for line in listed.stdout.splitlines() if "control" in line]
                 subprocess.run(["trunkline", "token", "revoke", *ids], env=daemon.env, check=True)
-                with pytest.raises(SessionEnded, match="401"):
+                with pytest.raises(SessionEnded, match="401") as ended:
                     await turn.text()
+                assert isinstance(ended.value.cause, TokenRefused)
             await daemon.kill()
 
     run(main())

@@ -41,7 +41,7 @@ async def serving(respond, use):
     return asked
 
 
-ATTACHED = {"id": "s", "agent_id": "a", "state": "idle", "first_seq": 1, "last_seq": 0, "epoch": 1, "requests": []}
+ATTACHED = {"id": "s", "agent_id": "a", "state": "idle", "first_seq": 1, "last_seq": 0, "epoch": 1, "requests": [], "scope": "control"}
 
 
 def test_a_stream_is_read_however_it_is_cut_and_goes_on_where_it_broke():
@@ -119,7 +119,7 @@ def test_a_redirect_is_not_followed():
 
 
 def test_a_daemon_that_only_fails_is_given_up(monkeypatch):
-    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    monkeypatch.setattr("trunkline._retry.LAST_DELAY", 0.001)
 
     async def respond(method, path, writer):
         problem = {"status": 503, "detail": "not now"}
@@ -139,7 +139,7 @@ def test_a_daemon_that_only_fails_is_given_up(monkeypatch):
 
 
 def test_a_session_that_is_not_served_for_the_moment_is_asked_for_again_and_ends_no_other(monkeypatch):
-    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    monkeypatch.setattr("trunkline._retry.LAST_DELAY", 0.001)
     asked, events, is_over = [], [], asyncio.Event()
 
     async def respond(method, path, writer):
@@ -181,7 +181,7 @@ def test_a_session_that_is_not_served_for_the_moment_is_asked_for_again_and_ends
 
 
 def test_of_several_addresses_the_next_one_is_tried(monkeypatch):
-    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    monkeypatch.setattr("trunkline._retry.LAST_DELAY", 0.001)
     asked = []
 
     async def nowhere(number, method, path, writer):
@@ -213,7 +213,7 @@ def test_of_several_addresses_the_next_one_is_tried(monkeypatch):
 
 def test_a_refusal_by_one_address_counts_when_no_other_takes_the_token():
     async def respond(status, _, __, writer):
-        writer.write(answer(status, {"detail": "no"}))
+        writer.write(answer(status, {"detail": "no", "scope": "control"}))
 
     async def use(first):
         async def both(second):
@@ -228,7 +228,7 @@ def test_a_refusal_by_one_address_counts_when_no_other_takes_the_token():
 
 
 def test_a_pipe_that_does_not_serve_a_session_now_is_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("trunkline.client.LAST_DELAY", 0.001)
+    monkeypatch.setattr("trunkline._retry.LAST_DELAY", 0.001)
     said = []
 
     async def take(reader, writer):
@@ -260,48 +260,47 @@ def test_a_pipe_that_does_not_serve_a_session_now_is_asked_again(tmp_path, monke
 
 
 def test_a_late_answer_decides_no_later_request_of_the_same_id():
+    """The callback of a request that was settled is cancelled, and its answer is not sent."""
+    ask = {"request_id": "r", "tool": "T", "description": "d"}
+    stream = [
+        event(1, "permission.request", **ask, resource="first"),
+        event(2, "request.decided", request_id="r", reason="shutdown"),
+        event(3, "permission.request", **ask, resource="second"),
+    ]
+    answered, cancelled = [], []
+
     async def respond(method, path, writer):
         if method == "POST":
-            return writer.write(answer(200, {}))
+            answered.append(path)
+            writer.write(answer(200, {"id": "r", "request_id": "r", "approved": False}))
+            return is_over.set()
         if "/events" not in path:
             return writer.write(answer(200, ATTACHED))
-        ask = {"request_id": "r", "tool": "T", "description": "d"}
-        stream = [
-            event(1, "permission.request", **ask, resource="first"),
-            event(2, "request.decided", request_id="r", reason="shutdown"),
-            event(3, "permission.request", **ask, resource="second"),
-        ]
-        writer.write(CHUNKED + b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in stream))
+        writer.write(CHUNKED)
+        for each in stream:
+            writer.write(b"%x\r\n%s\r\n" % (len(each), each))
+            await writer.drain()
+            await asyncio.sleep(0.02)
         await is_over.wait()
 
-    bodies, is_over = [], asyncio.Event()
+    is_over = asyncio.Event()
 
     async def use(url):
-        late = asyncio.Event()
-
-        async def decide(request):
-            if request["resource"] == "first":
-                await late.wait()
-                return True
-            late.set()
-            for _ in range(10):  # the other one's answer is there first
-                await asyncio.sleep(0)
-            return False
+        async def decide(request, pending):
+            if request["resource"] == "second":
+                return False
+            try:
+                await asyncio.sleep(10)
+            except asyncio.CancelledError:
+                cancelled.append(pending.decision.who)
+                return True  # one that goes on all the same decides nothing
 
         async with Client(url=url, token="t") as client:
-            session = await client.open("s", permission=decide)
-            said = session._say
-
-            async def noted(message):
-                bodies.append(message)
-                await said(message)
-                is_over.set()
-
-            session._say = noted
+            await client.open("s", permission=decide)
             await is_over.wait()
 
     asyncio.run(asyncio.wait_for(serving(respond, use), 30))
-    assert [(body["request_id"], body["approved"]) for body in bodies] == [("r", False)]
+    assert answered == ["/v1/sessions/s/requests/r"] and cancelled == ["shutdown"]
 
 
 def test_what_no_one_takes_waits_and_is_bounded():

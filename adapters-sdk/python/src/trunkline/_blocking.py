@@ -8,14 +8,24 @@ import os
 import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, cast
 
-from ._conversation import ClientSession, ClientTurn, Decision, Entry, Values
+from ._conversation import (
+    ClientSession, ClientTurn, Decision, Entry, Failed, PendingRequest, Values, takes_pending,
+)  # fmt: skip
+from ._retry import ConnectionState
 from .types import InputRequest, PermissionRequest, TurnComplete
 
+if TYPE_CHECKING:
+    from .api import (
+        Agent, Conversation, Decided, EntryPage, ForkedSession, LastingRule, ListedSession, Me, SearchHit, Session,
+        StreamedChange, UsedInDay,
+    )  # fmt: skip
+    from .client import Changes
+
 T = TypeVar("T")
-CALLBACKS = 32  # that run at the same time; further ones wait
-LAST = 2.0  # seconds that calls of other threads have to end when the client is left
+MAX_CALLBACKS = 32  # that run at the same time; further ones wait
+CALLS_GRACE = 2.0  # seconds that calls of other threads have to end when the client is left
 
 
 class Ways(TypedDict, total=False):
@@ -28,12 +38,39 @@ class Ways(TypedDict, total=False):
     token_file: str | os.PathLike[str]
     ca: str | os.PathLike[str]
     insecure: bool
+    on_connection: Callable[[ConnectionState], object]
+
+
+class Filters(TypedDict, total=False):
+    """The arguments of `Client.sessions`."""
+
+    agent: str | None
+    state: Literal["idle", "running", "detached", "closed"] | None
+    text: str | None
+    cwd: str | None
+    archived: bool
+    limit: int
+
+
+class PageOfEntries(TypedDict, total=False):
+    """The arguments of `Client.history`."""
+
+    start: int | None
+    before: int | Literal["end"] | None
+    limit: int
+
+
+Permit = (
+    Callable[[PermissionRequest], Decision] | Callable[[PermissionRequest, PendingRequest], Decision] | Literal["leave"]
+)
+Question = Callable[[InputRequest], Values] | Callable[[InputRequest, PendingRequest], Values] | Literal["leave"]
 
 
 class BlockingClient:
-    """A `Client` without asyncio: the same arguments, the same sessions, entered with `with`.
+    """A `Client` without asyncio: the same arguments, the same calls, entered with `with`.
 
     Any thread may call it, and its callbacks. A call waits, and raises, as the one of `Client` does; Ctrl-C ends the wait.
+    `on_connection` is called on the client's thread, and must not call the client.
     """
 
     def __init__(self, **ways: Unpack[Ways]) -> None:
@@ -41,7 +78,7 @@ class BlockingClient:
 
         self._client = Client(**ways)
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._callbacks = ThreadPoolExecutor(CALLBACKS, "trunkline-callback")
+        self._callbacks = ThreadPoolExecutor(MAX_CALLBACKS, "trunkline-callback")
 
     def __enter__(self) -> BlockingClient:
         self._loop = asyncio.new_event_loop()
@@ -60,36 +97,124 @@ class BlockingClient:
         finally:
             self._end()
 
+    @property
+    def connection(self) -> ConnectionState:
+        """The state of the connection."""
+        return self._client.connection
+
     def open(
         self,
         session_id: str | None = None,
         *,
-        permission: Callable[[PermissionRequest], Decision] | Literal["leave"] | None = None,
-        question: Callable[[InputRequest], Values] | Literal["leave"] | None = None,
-        after: int = 0,
+        permission: Permit | None = None,
+        question: Question | None = None,
+        failed: Failed | None = None,
+        after: int | Literal["end"] = 0,
         observe: bool = False,
         entries: bool = False,
+        conversation: str | None = None,
         **options: Any,
     ) -> BlockingSession:
-        """Opens a session, or goes on with one, as `Client.open` does. Callbacks run on threads of their own, up to 32 at the
-        same time, and may take their time: the interpreter's end waits for those that run."""
+        """Opens a session, or continues one, as `Client.open` does. Callbacks run on threads of their own, up to 32 at the
+        same time, and may block: the interpreter's end waits for those that run. A callback that takes a PendingRequest
+        waits for its `decided`, too: it is set when another client answers, and the result of the callback is ignored."""
         opening = self._client.open(
             session_id,
             permission=self._on_a_thread(permission),
             question=self._on_a_thread(question),
+            failed=failed,
             after=after,
             observe=observe,
             entries=entries,
+            conversation=conversation,
             **options,
         )
         return BlockingSession(self, self._call(opening))
 
+    def agents(self, *, health: bool = False) -> list[Agent]:
+        """Lists the agents, as `Client.agents` does."""
+        return self._call(self._client.agents(health=health))
+
+    def sessions(self, **filters: Unpack[Filters]) -> list[ListedSession]:
+        """Lists sessions, as `Client.sessions` does."""
+        return self._call(self._client.sessions(**filters))
+
+    def conversations(self, agent: str | None = None, *, cwd: str | None = None, limit: int | None = None) -> list[Conversation]:
+        """Lists what an agent itself keeps, as `Client.conversations` does."""
+        return self._call(self._client.conversations(agent, cwd=cwd, limit=limit))
+
+    def info(self, session_id: str) -> Session:
+        """Returns the state of a session."""
+        return self._call(self._client.info(session_id))
+
+    def history(self, session_id: str, **page: Unpack[PageOfEntries]) -> EntryPage:
+        """Returns a page of entries, as `Client.history` does."""
+        return self._call(self._client.history(session_id, **page))
+
+    def stop(self, session_id: str, turn_id: str | None = None) -> None:
+        """Asks the agent to end a turn, as `Client.stop` does."""
+        self._call(self._client.stop(session_id, turn_id))
+
+    def answer(self, session_id: str, request_id: str, approved: bool | None = None, **answer: Any) -> Decided:
+        """Answers a permission or a question, as `Client.answer` does."""
+        return self._call(self._client.answer(session_id, request_id, approved, **answer))
+
+    def settings(self, session_id: str, **options: Any) -> None:
+        """Changes options of a session."""
+        self._call(self._client.settings(session_id, **options))
+
+    def rename(self, session_id: str, title: str) -> None:
+        """Changes the title; an empty one removes it."""
+        self._call(self._client.rename(session_id, title))
+
+    def archive(self, session_id: str, archived: bool = True) -> None:
+        """Leaves a session out of lists, or lists it again."""
+        self._call(self._client.archive(session_id, archived))
+
+    def fork(self, session_id: str, seq: int | None = None) -> ForkedSession:
+        """Makes a copy of a session, up to an entry. Open it by its `id`."""
+        return self._call(self._client.fork(session_id, seq))
+
+    def close(self, session_id: str) -> None:
+        """Ends a session for all."""
+        self._call(self._client.close(session_id))
+
+    def remove(self, session_id: str) -> None:
+        """Removes all that is kept of a session, as `Client.remove` does."""
+        self._call(self._client.remove(session_id))
+
+    def search(self, text: str, *, agent: str | None = None, limit: int = 50) -> list[SearchHit]:
+        """Finds titles, inputs and outputs, as `Client.search` does."""
+        return self._call(self._client.search(text, agent=agent, limit=limit))
+
+    def changes(self, after: str | None = None) -> BlockingChanges:
+        """Follows the changes of all sessions, as `Client.changes` does."""
+        return BlockingChanges(self, self._client.changes(after))
+
+    def me(self) -> Me:
+        """Returns the rights of the token."""
+        return self._call(self._client.me())
+
+    def rules(self) -> list[LastingRule]:
+        """Lists the lasting rules."""
+        return self._call(self._client.rules())
+
+    def remove_rule(self, rule_id: str) -> None:
+        """Removes a lasting rule."""
+        self._call(self._client.remove_rule(rule_id))
+
+    def usage(self, days: int = 30) -> list[UsedInDay]:
+        """Returns the usage by day and agent."""
+        return self._call(self._client.usage(days))
+
     def _on_a_thread(self, callback: Any) -> Any:
         if not callable(callback):
             return callback
+        takes_two = takes_pending(callback)
 
-        def called(request: Any) -> Any:
-            return asyncio.get_running_loop().run_in_executor(self._callbacks, functools.partial(callback, request))
+        def called(request: Any, pending: Any) -> Any:
+            arguments = (request, pending) if takes_two else (request,)
+            return asyncio.get_running_loop().run_in_executor(self._callbacks, functools.partial(callback, *arguments))
 
         return called
 
@@ -101,26 +226,26 @@ class BlockingClient:
         try:
             return waits.result()
         except BaseException:
-            waits.cancel()  # where it was the wait that was ended
+            waits.cancel()  # if the wait was ended
             raise
 
-    def _iterate(self, all: AsyncIterator[Entry]) -> Iterator[Entry]:
-        entries = cast(AsyncGenerator[Entry, None], all)
+    def _iterate(self, all: AsyncIterator[T]) -> Iterator[T]:
+        items = cast(AsyncGenerator[T, None], all)
 
-        async def following() -> Entry | None:
-            return await anext(entries, None)
+        async def following() -> T | None:
+            return await anext(items, None)
 
         try:
-            while entry := self._call(following()):
-                yield entry
-        finally:  # what is not heard any longer holds no session back
+            while item := self._call(following()):
+                yield item
+        finally:  # an iterator without a reader holds no session back
             if self._loop and not self._loop.is_closed():
-                asyncio.run_coroutine_threadsafe(entries.aclose(), self._loop)
+                asyncio.run_coroutine_threadsafe(items.aclose(), self._loop)
 
     async def _leave(self) -> None:
         await self._client.__aexit__()
         if waiting := asyncio.all_tasks() - {cast(asyncio.Task[Any], asyncio.current_task())}:
-            await asyncio.wait(waiting, timeout=LAST)
+            await asyncio.wait(waiting, timeout=CALLS_GRACE)
 
     def _end(self) -> None:
         assert self._loop
@@ -128,6 +253,21 @@ class BlockingClient:
         self._thread.join()
         self._loop.close()
         self._callbacks.shutdown(wait=False, cancel_futures=True)
+
+
+class BlockingChanges:
+    """`Changes` as a plain iterator: `for change in client.changes()`."""
+
+    def __init__(self, client: BlockingClient, changes: Changes) -> None:
+        self._client, self._changes = client, changes
+
+    @property
+    def position(self) -> str | None:
+        """Position of the last change that was taken."""
+        return self._changes.position
+
+    def __iter__(self) -> Iterator[StreamedChange]:
+        return self._client._iterate(aiter(self._changes))
 
 
 class BlockingSession:
@@ -145,17 +285,73 @@ class BlockingSession:
         """The number of the last entry that was taken; 0 for none."""
         return self._session.last
 
-    def send(self, text: str, files: Sequence[str | os.PathLike[str]] = ()) -> BlockingTurn:
-        """Sends an input, and gives its turn, as `ClientSession.send` does; it does not wait for the turn."""
+    @property
+    def turns(self) -> list[str]:
+        """Ids of the open turns of all clients: the one that runs, then those that are queued."""
+        return self._session.turns
+
+    @property
+    def requests(self) -> list[str]:
+        """Ids of the permissions and questions that wait for an answer."""
+        return self._session.requests
+
+    def send(
+        self, text: str, files: Sequence[str | os.PathLike[str]] = (), *, limits: Mapping[str, int] | None = None
+    ) -> BlockingTurn:
+        """Sends an input, and returns its turn, as `ClientSession.send` does; it does not wait for the turn."""
 
         async def sent() -> ClientTurn:
-            return self._session.send(text, files)
+            return self._session.send(text, files, limits=limits)
 
         return BlockingTurn(self._client, self._client._call(sent()))
 
     def file(self, entry: Mapping[str, Any]) -> bytes:
-        """The contents of a file that the agent gave, as `ClientSession.file` has them."""
+        """Returns the contents of a file that the agent gave, as `ClientSession.file` does."""
         return self._client._call(self._session.file(entry))
+
+    def answer(self, request_id: str, approved: bool | None = None, **answer: Any) -> Decided:
+        """Answers a permission or a question, as `Client.answer` does."""
+        return self._client.answer(self.id, request_id, approved, **answer)
+
+    def stop(self, turn_id: str | None = None) -> None:
+        """Asks the agent to end a turn of any client; without an id the one that runs."""
+        self._client.stop(self.id, turn_id)
+
+    def withdraw(self, turn_id: str) -> bool:
+        """Takes a queued input of any client back. Returns true if it never runs."""
+        return self._client._call(self._session.withdraw(turn_id))
+
+    def settings(self, **options: Any) -> None:
+        """Changes options such as `model` and `mode`."""
+        self._client.settings(self.id, **options)
+
+    def info(self) -> Session:
+        """Returns the state of the session."""
+        return self._client.info(self.id)
+
+    def history(self, **page: Unpack[PageOfEntries]) -> EntryPage:
+        """Returns a page of entries, as `Client.history` does."""
+        return self._client.history(self.id, **page)
+
+    def rename(self, title: str) -> None:
+        """Changes the title; an empty one removes it."""
+        self._client.rename(self.id, title)
+
+    def archive(self, archived: bool = True) -> None:
+        """Leaves the session out of lists, or lists it again."""
+        self._client.archive(self.id, archived)
+
+    def fork(self, seq: int | None = None) -> ForkedSession:
+        """Makes a copy, up to an entry. Open it by its `id`."""
+        return self._client.fork(self.id, seq)
+
+    def remove(self) -> None:
+        """Leaves the session, and removes all that is kept of it. Raises Conflict while a turn or another client uses it."""
+        self._client._call(self._session.remove())
+
+    def leave(self) -> None:
+        """Leaves the session, which goes on."""
+        self._client._call(self._session.leave())
 
     def close(self) -> None:
         """Ends the session for all. Returns when it has ended."""
@@ -176,8 +372,13 @@ class BlockingTurn:
         return self._turn.id
 
     @property
+    def state(self) -> Literal["sent", "queued", "running", "ended"]:
+        """`sent` until the host has it; `queued` while another turn runs."""
+        return self._turn.state
+
+    @property
     def end(self) -> TurnComplete | None:
-        """Its `turn.complete`, once that was taken."""
+        """Its `turn.complete`, once it was iterated."""
         return self._turn.end
 
     def __iter__(self) -> Iterator[Entry]:
@@ -191,6 +392,10 @@ class BlockingTurn:
         """Asks the agent to end the turn; its end comes as an entry."""
         self._client._call(self._turn.stop())
 
+    def withdraw(self) -> bool:
+        """Takes the input back while it is queued, as `ClientTurn.withdraw` does."""
+        return self._client._call(self._turn.withdraw())
+
     def steer(self, text: str) -> bool:
-        """Adds to the turn while it runs. Returns whether the agent took it."""
+        """Adds to the turn while it runs. Returns whether the agent accepted it."""
         return self._client._call(self._turn.steer(text))

@@ -30,6 +30,11 @@ class Lines:
         self._first = b""
         self._begun = False
 
+    @property
+    def is_skipping(self) -> bool:
+        """Whether the line whose end has not come is over the limit already."""
+        return self._skipping > 0
+
     def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
         """Gives the lines that end in this chunk, without their LF."""
         *ended, rest = chunk.split(b"\n")

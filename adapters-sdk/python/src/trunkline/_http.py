@@ -1,4 +1,4 @@
-"""Requests to a daemon over HTTP: as much of HTTP/1.1 as its paths need, one connection each."""
+"""Requests to a daemon over HTTP: the part of HTTP/1.1 that its paths need, one connection each."""
 
 from __future__ import annotations
 
@@ -13,24 +13,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-HEAD = 64 * 1024  # bytes of an answer's head, or of a line between its chunks
-BODY = 4 * 1024 * 1024  # bytes of an answer in JSON
+from ._errors import BadAnswer, Refused, TooLarge, refusal
+from ._json import Message, parse
+
+MAX_HEAD = 64 * 1024  # bytes of the head of an answer, or of a line between its chunks
+MAX_JSON = 8 * 1024 * 1024  # bytes of an answer in JSON; a page of history has 1 MiB, or one entry
+MAX_PROBLEM = 64 * 1024  # bytes of an error's answer
 PIECE = 64 * 1024
 NONE: Mapping[str, str] = {}
-ANSWERS = 60.0  # seconds for an answer, or between two pieces of one: a stream says something each 15
-
-
-class Refused(Exception):
-    """The daemon refuses: `status` is that of HTTP, `category` one of the protocol's where there is one."""
-
-    def __init__(self, status: int, detail: str, category: str | None = None) -> None:
-        super().__init__(f"the daemon refuses with {status}: {detail}")
-        self.status, self.detail, self.category = status, detail, category
+ANSWERS = 60.0  # seconds for an answer, or between two pieces of one: a stream sends a heartbeat each 15
+PROBE = b'{"type":"ping","session_id":"","nonce":"probe"}\n'
 
 
 @dataclass
 class Daemon:
-    """Where a daemon is, and who asks. Certificates are verified; redirects and proxies are not followed."""
+    """Address and credentials of a daemon. Certificates are verified; redirects and proxies are not followed."""
 
     url: str
     token: str | None = field(default=None, repr=False)
@@ -53,46 +50,52 @@ class Daemon:
         self.host, self.is_socket = parts.hostname, parts.scheme.startswith("ws")
         is_safe = parts.scheme in ("https", "wss")
         if not is_safe and not self.insecure and not _is_here(self.host):
-            raise ValueError("without TLS the token could be read on the way: use https:// or wss://, or say insecure=True")
+            raise ValueError("without TLS the token could be read on the way: use https:// or wss://, or insecure=True")
         self.tls = ssl.create_default_context(cafile=self.ca) if is_safe else None
         self.port = parts.port or (443 if is_safe else 80)
         self._authority, self.base = parts.netloc, parts.path.rstrip("/")
 
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Opens a connection. Raises OSError."""
+        verified = self.host if self.tls else None
+        return await asyncio.open_connection(self.host, self.port, limit=MAX_HEAD, ssl=self.tls, server_hostname=verified)
+
+    def credentials(self) -> list[str]:
+        """Headers that name the host and carry the token."""
+        return [f"Host: {self._authority}", f"Authorization: {self.authorization()}"]
+
     def authorization(self) -> str:
-        """The header's value. A file is read anew, so that its token may be replaced."""
+        """The header's value. A file is read each time, so that its token may be replaced."""
         token = self.token if self.token is not None else Path(self.token_file or "").read_text()
         token = token.strip()
         if not token or not token.isascii() or not token.isprintable() or " " in token:
-            raise ValueError("the token is not one: it has no text, or characters that no token has")
+            raise ValueError("the token is empty, or has characters that no token has")
         return f"Bearer {token}"
 
-    async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = NONE) -> Any:
-        """An answer in JSON; None for an empty one. Raises Refused for an error, OSError where the connection breaks."""
+    async def ask(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] = NONE) -> Message:
+        """Returns the object of an answer; an empty one for none. Raises Refused, and OSError if the connection breaks."""
         data = [json.dumps(body).encode()] if body is not None else []
-        async with asyncio.timeout(ANSWERS):
-            answer = await self.send(method, path, data, sum(map(len, data)), headers)
-            try:
-                said = await answer.whole(BODY)
-            finally:
-                answer.close()
         try:
-            return json.loads(said) if said else None
-        except ValueError as error:
-            raise ConnectionError("an answer is not JSON") from error
+            async with asyncio.timeout(ANSWERS):
+                answer = await self.send(method, path, data, sum(map(len, data)), headers)
+                try:
+                    received = await answer.whole(MAX_JSON)
+                finally:
+                    answer.close()
+        except TimeoutError as error:
+            raise TimeoutError(f"{self.url} did not answer {method} {path.partition('?')[0]} in {ANSWERS:.0f} s") from error
+        return parse_answer(received) if received else {}
 
     async def send(
         self, method: str, path: str, data: Iterable[bytes] = (), length: int = 0, headers: Mapping[str, str] = NONE
     ) -> Answer:
-        """A request; its answer's body is still to be read, and the answer to be closed. Raises as `ask`."""
-        verified = self.host if self.tls else None
+        """Sends a request. The caller reads the body of the answer, and closes it. Raises as `ask`."""
         async with asyncio.timeout(ANSWERS):
-            reader, writer = await asyncio.open_connection(
-                self.host, self.port, limit=HEAD, ssl=self.tls, server_hostname=verified
-            )
+            reader, writer = await self.dial()
         answer = Answer(reader, writer)
         try:
-            lines = [f"{method} {self.base}{path} HTTP/1.1", f"Host: {self._authority}", "Connection: close"]
-            lines += [f"Authorization: {self.authorization()}", "Accept-Encoding: identity", f"Content-Length: {length}"]
+            lines = [f"{method} {self.base}{path} HTTP/1.1", *self.credentials(), "Connection: close"]
+            lines += ["Accept-Encoding: identity", f"Content-Length: {length}"]
             lines += [f"{name}: {value}" for name, value in headers.items()]
             writer.write("\r\n".join([*lines, "", ""]).encode())
             for piece in data:
@@ -100,7 +103,7 @@ class Daemon:
                 try:
                     await writer.drain()
                 except OSError:
-                    break  # it may have refused before it had all: what it said is there to be read
+                    break  # a refusal may come before all was sent
             await answer.begin()
             if answer.status >= 300:
                 raise await answer.refusal()
@@ -110,18 +113,43 @@ class Daemon:
         return answer
 
 
+class SocketDaemon(Daemon):
+    """A daemon at its Unix socket, which takes HTTP without a token."""
+
+    def __init__(self, path: str) -> None:
+        self.url, self.base, self.is_socket, self._path = f"unix:{path}", "", False, path
+
+    async def dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_unix_connection(self._path, limit=MAX_HEAD)
+
+    def credentials(self) -> list[str]:
+        return ["Host: localhost"]
+
+    async def has_http(self) -> bool:
+        """Returns false for the socket of `trunkline serve`, which answers the line behind the request only."""
+        reader, writer = await self.dial()
+        try:
+            writer.write(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n" + PROBE)
+            async with asyncio.timeout(ANSWERS):
+                return await reader.readexactly(5) == b"HTTP/"
+        except asyncio.IncompleteReadError as error:
+            raise BadAnswer("the socket was closed without an answer") from error
+        finally:
+            writer.close()
+
+
 class Answer:
-    """An answer to a request: its status, its headers by small names, and its body as it comes."""
+    """An answer to a request: its status, its headers by lower-case names, and its body."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
         self.status, self.headers = 0, dict[str, str]()
 
     async def begin(self) -> None:
-        status, *lines = (await self._until(b"\r\n\r\n")).decode("latin-1").split("\r\n")
+        status, *lines = (await self._until(b"\r\n\r\n", "the head of an answer")).decode("latin-1").split("\r\n")
         version, code, *_ = [*status.split(" ", 2), ""]
-        if not version.startswith("HTTP/1.") or not code.isdecimal():
-            raise ConnectionError("this is no answer of HTTP")
+        if not version.startswith("HTTP/1.") or not code.isdecimal() or len(code) != 3:
+            raise BadAnswer("this is no answer of HTTP")
         self.status = int(code)
         for line in lines:
             name, _, value = line.partition(":")
@@ -129,31 +157,36 @@ class Answer:
 
     async def refusal(self) -> Refused:
         try:
-            problem = json.loads(await self.whole(BODY))
-        except (OSError, ValueError):
+            problem = parse(await self.whole(MAX_PROBLEM)) or {}
+        except OSError:
             problem = {}
-        if not isinstance(problem, dict):
-            problem = {}
-        return Refused(self.status, str(problem.get("detail") or self.status), problem.get("category"))
+        detail, category, after = problem.get("detail"), problem.get("category"), self.headers.get("retry-after", "")
+        return refusal(
+            self.status,
+            detail if isinstance(detail, str) else f"status {self.status}",
+            category if isinstance(category, str) else None,
+            float(after) if after.isdecimal() and len(after) < 7 else None,
+        )
 
     async def whole(self, most: int) -> bytes:
-        """The body. Raises ConnectionError where it is over `most` bytes, or ends early."""
+        """Returns the body. Raises TooLarge if it is over `most` bytes, BadAnswer if it ends early."""
         parts, size = [], 0
         async for piece in self.pieces():
             parts.append(piece)
             if (size := size + len(piece)) > most:
-                raise ConnectionError(f"an answer is over {most} bytes")
+                raise TooLarge("an answer", most)
         return b"".join(parts)
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        """The body as it comes, in pieces of up to 64 KiB. Raises ConnectionError where it ends early."""
+        """The body as it comes, in pieces of up to 64 KiB. Raises BadAnswer if it ends early."""
         if self.status == 204:
             return
+        between = "a line between two pieces of an answer"
         if self.headers.get("transfer-encoding", "").lower() == "chunked":
-            while left := _number(await self._until(b"\r\n"), 16):
+            while left := _number(await self._until(b"\r\n", between), 16):
                 async for piece in self._exactly(left):
                     yield piece
-                await self._until(b"\r\n")
+                await self._until(b"\r\n", between)
         else:
             async for piece in self._exactly(_number(self.headers.get("content-length", "0").encode(), 10)):
                 yield piece
@@ -163,26 +196,38 @@ class Answer:
             async with asyncio.timeout(ANSWERS):
                 piece = await self._reader.read(min(left, PIECE))
             if not piece:
-                raise ConnectionError("an answer ended early")
+                raise BadAnswer("an answer ended early")
             left -= len(piece)
             yield piece
 
-    async def _until(self, end: bytes) -> bytes:
+    async def _until(self, end: bytes, part: str) -> bytes:
         try:
             async with asyncio.timeout(ANSWERS):
                 return (await self._reader.readuntil(end))[: -len(end)]
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-            raise ConnectionError("an answer ended early, or its head is too long") from error
+        except asyncio.IncompleteReadError as error:
+            raise BadAnswer("an answer ended early") from error
+        except asyncio.LimitOverrunError as error:
+            raise TooLarge(part, MAX_HEAD) from error
 
     def close(self) -> None:
         self._writer.close()
 
 
+def parse_answer(text: bytes) -> Message:
+    """Returns the object of an answer. Raises BadAnswer for anything else, at any depth."""
+    if (found := parse(text)) is None:
+        raise BadAnswer("an answer is no object of JSON")
+    return found
+
+
 def _number(text: bytes, base: int) -> int:
+    digits = text.split(b";")[0].strip()
+    if not digits.isalnum() or len(digits) > 16:
+        raise BadAnswer("an answer has no length")
     try:
-        return int(text.split(b";")[0], base)
+        return int(digits, base)
     except ValueError as error:
-        raise ConnectionError("an answer has no length") from error
+        raise BadAnswer("an answer has no length") from error
 
 
 def _is_here(host: str) -> bool:

@@ -7,25 +7,28 @@ import contextlib
 import hashlib
 import logging
 import uuid
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 from urllib.parse import quote
 
-from ._frames import MAX_LINE, Lines
-from ._http import PIECE, Daemon, Refused
+from ._errors import BadAnswer, ProtocolMismatch, Refused, TooLarge, TokenRefused, Unavailable, is_retried, refusal
+from ._frames import Lines
+from ._http import PIECE, Daemon
 from ._inbox import Inbox
 from ._json import Message, encode, parse
+from ._pipes import MAX_ENTRY, MAX_FILE
+from ._retry import within_limits
 
-LONGEST = MAX_LINE + 256 * 1024  # bytes of an entry with what is around it
 AHEAD = 64  # messages that were read and not taken; then the connection is not read
-LARGEST = 64 * 1024 * 1024  # bytes of a file
 SILENT = 60.0  # seconds in which the other side answers no ping
 STREAM = {"Accept": "text/event-stream"}
 BYTES = {"Content-Type": "application/octet-stream"}
+FAILED = "session.failed"
+"""Type of a message that only this package makes: `error` is the exception that ends a session."""
 
 
 class Events:
-    """Sessions over requests, and one stream of events a session, which is opened again where it alone has ended."""
+    """Sessions over requests, and one stream of events for each, which is opened again if only it has ended."""
 
     def __init__(self, daemon: Daemon) -> None:
         self._daemon = daemon
@@ -33,17 +36,20 @@ class Events:
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     async def begin(self) -> Events:
-        """Looks whether the daemon is there and knows the token. Raises Refused and OSError."""
+        """Checks that the daemon answers and accepts the token. Raises Refused, ProtocolMismatch and OSError."""
         try:
-            await self._daemon.ask("GET", "/v1/me")
-        except Refused as refused:
-            if refused.status >= 500:
-                raise ConnectionError(str(refused)) from refused
-            raise
+            me = await self._daemon.ask("GET", "/v1/me")
+        except Unavailable as refused:
+            raise ConnectionError(str(refused)) from refused
+        if "scope" not in me:
+            raise ProtocolMismatch(f"{self._daemon.url} answers, but is no daemon of trunkline")
         return self
 
     async def read(self) -> Message | None:
         return await self._ahead.take()
+
+    async def requests(self) -> Daemon | None:
+        return self._daemon
 
     async def close(self) -> None:
         self._ahead.leave()
@@ -53,41 +59,48 @@ class Events:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def create(self, options: Message) -> str | None:
+    async def create(self, options: Message, conversation: str | None, key: str) -> str | None:
         options = dict(options)
         agent = options.pop("agent_id", None)
-        asked = {"options": options} if agent is None else {"agent": agent, "options": options}
+        asked = {"agent": agent, "native_session_id": conversation, "options": options}
+        body = {name: value for name, value in asked.items() if value is not None}
         try:
-            return str((await self._daemon.ask("POST", "/v1/sessions", asked))["id"])
+            made = await within_limits(lambda: self._daemon.ask("POST", "/v1/sessions", body, {"Idempotency-Key": key}))
         except OSError:
             self._ahead.end()
             raise
+        if not isinstance(made.get("id"), str):
+            raise BadAnswer("the daemon named no session")
+        return str(made["id"])
 
     async def file(self, session_id: str, file: Message) -> bytes:
-        answer = await self._daemon.send("GET", f"{_path(session_id)}/files/{quote(file['sha256'], safe='')}")
+        answer = await self._daemon.send("GET", f"{path_of(session_id)}/files/{quote(file['sha256'], safe='')}")
         try:
-            return await answer.whole(LARGEST)
+            return await answer.whole(MAX_FILE)
         finally:
             answer.close()
 
     async def write(self, message: Message) -> None:
-        """Makes the request that a message is. What the daemon says to it alone is read as the pipe would have it."""
+        """Makes the request of a message. What the daemon answers to it alone is read as from a pipe."""
         try:
-            await self._ask(message)
+            await within_limits(lambda: self._ask(message))
+        except TokenRefused:
+            self._ahead.end()  # the next connection shows whether another daemon accepts it
         except Refused as refused:
-            if refused.status == 401:
-                self._ahead.end()  # the next connection says whether it is good there
-            else:
-                await self._ahead.put(_refusal(message, refused))
+            if told := _refusal(message, refused):
+                await self._ahead.put(told)
+        except TooLarge as error:
+            await self._ahead.put({"type": FAILED, "session_id": message["session_id"], "error": error})
         except OSError:
             self._ahead.end()
             raise
 
     async def _ask(self, message: Message) -> None:
-        kind, path, daemon = message["type"], _path(message["session_id"]), self._daemon
-        if kind == "session.attach":
+        kind, path, daemon = message["type"], path_of(message["session_id"]), self._daemon
+        if kind in ("session.attach", "session.detach"):
             if earlier := self._tasks.pop(message["session_id"], None):
                 earlier.cancel()
+        if kind == "session.attach":
             told = await daemon.ask("GET", path)
             await self._ahead.put({**told, "type": "session.attached", "session_id": message["session_id"]})
             self._tasks[message["session_id"]] = asyncio.create_task(self._listen(message))
@@ -95,14 +108,13 @@ class Events:
             body: Message = {"content": message["content"]}
             if message.get("mode") == "steer":
                 body["steer"] = message["turn_id"]
+            if message.get("limits"):
+                body["limits"] = message["limits"]
             if files := message.get("files"):
                 body["files"] = [await self._give(path, file) for file in files]
             await daemon.ask("POST", f"{path}/inputs", body, {"Idempotency-Key": message["message_id"]})
         elif kind == "stop":
             await daemon.ask("POST", f"{path}/stop", {"turn_id": message["turn_id"]})
-        elif kind in ("permission.response", "input.response"):
-            answer = {name: message[name] for name in message if name not in ("type", "session_id", "request_id")}
-            await daemon.ask("POST", f"{path}/requests/{quote(message['request_id'], safe='')}", answer)
         elif kind == "session.close":
             await daemon.ask("DELETE", path)
 
@@ -114,35 +126,28 @@ class Events:
 
     async def _listen(self, attach: Message) -> None:
         epoch = f"&epoch={attach['epoch']}" if attach.get("epoch") is not None else ""
-        path = f"{_path(attach['session_id'])}/events?after={attach['after']}{epoch}"
+        path = f"{path_of(attach['session_id'])}/events?after={attach['after']}{epoch}"
         is_over = False
+        error: Exception | None = None
         try:
-            answer = await self._daemon.send("GET", path, headers=STREAM)
+            answer = await within_limits(lambda: self._daemon.send("GET", path, headers=STREAM))
             try:
                 is_over = answer.status == 204
-                frames, data = Lines(LONGEST), b""
-                async for piece in answer.pieces():
-                    for line in frames.feed(piece):
-                        if not isinstance(line, bytes):
-                            raise ConnectionError(f"an entry is over {LONGEST} bytes")
-                        if line.startswith(b"data:"):
-                            data = line[5:]
-                        elif not line.rstrip(b"\r") and (entry := parse(data)):
-                            data = b""
-                            is_over = is_over or entry.get("type") == "session.closed"
-                            await self._ahead.put(entry)
+                async for _, data in events_of(answer.pieces()):
+                    if entry := parse(data):
+                        is_over = is_over or entry.get("type") == "session.closed"
+                        await self._ahead.put(entry)
             finally:
                 answer.close()
-        except Refused as refused:
-            if refused.status == 401:
-                return self._ahead.end()
-            return await self._ahead.put(_refusal(attach, refused))
-        except TimeoutError:
-            return self._ahead.end()  # the daemon is silent
-        except OSError:
-            pass  # it is cut, as where it ends
+        except (TokenRefused, TimeoutError):  # the token is checked on the next connection; the daemon is silent
+            return self._ahead.end()
+        except (Refused, OSError) as refused:
+            error = refused
+        if error is not None and not is_retried(error):
+            return await self._ahead.put({"type": FAILED, "session_id": attach["session_id"], "error": error})
         if not is_over:
-            await self._ahead.put(_refusal(attach, Refused(503, "its events have ended")))
+            detail = error.detail if isinstance(error, Refused) else "its events have ended"
+            await self._ahead.put(_refusal(attach, refusal(503, detail)) or {})
 
 
 class Socket(Events):
@@ -171,7 +176,7 @@ class Socket(Events):
                 port=daemon.port,
                 proxy=None,
                 compression=None,
-                max_size=LONGEST,
+                max_size=MAX_ENTRY,
                 ping_timeout=SILENT,
                 logger=quiet,
                 ssl=daemon.tls,
@@ -180,7 +185,7 @@ class Socket(Events):
             status = error.response.status_code
             if status >= 500:
                 raise ConnectionError(f"the daemon answers {status}") from error
-            raise Refused(status, "no WebSocket for this token") from error
+            raise refusal(status, "no WebSocket for this token") from error
         except InvalidHandshake as error:
             raise ConnectionError(str(error)) from error
         self._tasks["of the socket"] = asyncio.create_task(self._pump())
@@ -189,6 +194,7 @@ class Socket(Events):
     async def _pump(self) -> None:
         from websockets.exceptions import ConnectionClosed
 
+        why: Exception | None = None
         try:
             while True:
                 for line in (await self._socket.recv(decode=False)).split(b"\n"):
@@ -197,10 +203,11 @@ class Socket(Events):
                         self._pongs.pop(message["nonce"]).set_result(None)
                     elif message:
                         await self._ahead.put(message)
-        except ConnectionClosed:
-            pass
+        except ConnectionClosed as closed:
+            if closed.sent and closed.sent.code == 1009:
+                why = TooLarge("a message of the WebSocket", MAX_ENTRY)
         finally:
-            self._ahead.end()
+            self._ahead.end(why)
             for pong in self._pongs.values():
                 pong.set_exception(ConnectionError("the WebSocket was closed"))
             self._pongs.clear()
@@ -220,7 +227,7 @@ class Socket(Events):
             raise ConnectionError(str(error)) from error
 
     async def _fence(self) -> None:
-        """Waits until the daemon has what was said before: a request does not overtake it."""
+        """Waits until the daemon has read what was sent before: a request does not overtake it."""
         nonce = uuid.uuid4().hex
         pong = self._pongs[nonce] = asyncio.get_running_loop().create_future()
         try:
@@ -229,8 +236,8 @@ class Socket(Events):
         finally:
             self._pongs.pop(nonce, None)
 
-    async def create(self, options: Message) -> str | None:
-        return None
+    async def create(self, options: Message, conversation: str | None, key: str) -> str | None:
+        return None if conversation is None else await super().create(options, conversation, key)
 
     async def close(self) -> None:
         await super().close()
@@ -238,12 +245,35 @@ class Socket(Events):
             await self._socket.close()
 
 
-def _path(session_id: str) -> str:
+def path_of(session_id: str) -> str:
+    """The path of a session."""
     return f"/v1/sessions/{quote(session_id, safe='')}"
 
 
+async def events_of(pieces: AsyncIterator[bytes]) -> AsyncIterator[tuple[str | None, bytes]]:
+    """The events of a stream: the id of each, None if it has none, and its data. Raises TooLarge and OSError."""
+    frames, event_id, data, size = Lines(MAX_ENTRY), None, list[bytes](), 0
+    async for piece in pieces:
+        for line in frames.feed(piece):
+            if not isinstance(line, bytes) or size + len(line) > MAX_ENTRY:
+                raise TooLarge("an event", MAX_ENTRY)
+            name, _, value = line.rstrip(b"\r").partition(b":")
+            value = value.removeprefix(b" ")
+            if not line.rstrip(b"\r"):
+                if data:
+                    yield event_id, b"\n".join(data)
+                event_id, data, size = None, [], 0
+            elif name == b"data":
+                data.append(value)
+                size += len(line)
+            elif name == b"id":
+                event_id = value.decode(errors="replace")
+        if frames.is_skipping:
+            raise TooLarge("an event", MAX_ENTRY)
+
+
 def _pieces(file: Message) -> Iterator[bytes]:
-    """The bytes of a file, as many as were announced. Raises OSError where it has changed since."""
+    """The bytes of a file, as many as were announced. Raises OSError if it has changed since."""
     left, sha256 = file["size"], hashlib.sha256()
     with open(file["file_path"], "rb") as source:
         while left > 0 and (piece := source.read(min(left, PIECE))):
@@ -254,22 +284,20 @@ def _pieces(file: Message) -> Iterator[bytes]:
         raise OSError("the file has changed")
 
 
-def _refusal(message: Message, refused: Refused) -> Message:
-    """A refusal in the words that the pipe has for it."""
-    kind, said = message["type"], {"session_id": message["session_id"]}
+def _refusal(message: Message, refused: Refused) -> Message | None:
+    """The message of a pipe for a refused request."""
+    kind, told = message["type"], {"session_id": message["session_id"]}
     error = {"category": refused.category or "other", "message": refused.detail}
-    if refused.status >= 500:  # the session is not served now: what was said is said again
-        return {**said, "type": "session.refused", "reason": "unavailable", "message": refused.detail}
+    if is_retried(refused) and not (kind == "user.input" and refused.status == 429):
+        # The session is not served now: what has no answer is sent again.
+        return {**told, "type": "session.refused", "reason": "unavailable", "message": refused.detail}
     if kind == "session.attach":
-        reason = {404: "unknown", 409: "ahead"}.get(refused.status, "forbidden")
-        return {**said, "type": "session.refused", "reason": reason, "message": refused.detail}
+        return {**told, "type": FAILED, "error": refused}
     if kind == "user.input" and message.get("mode") == "steer":
         result = {"message_id": message["message_id"], "delivered": False, "reason": refused.detail}
-        return {**said, "type": "steer.result", **result}
+        return {**told, "type": "steer.result", **result}
     if kind == "user.input":
-        return {**said, "type": "turn.complete", "turn_id": message["turn_id"], "status": "failed", "error": error}
-    if kind in ("permission.response", "input.response"):
-        return {**said, "type": "request.decided", "request_id": message["request_id"]}
-    if kind == "session.close" and refused.status in (404, 409):
-        return {**said, "type": "session.closed", "reason": "finished"}
-    return {**said, "type": "error", **error}
+        return {**told, "type": "turn.complete", "turn_id": message["turn_id"], "status": "failed", "error": error}
+    if refused.status in (404, 409):  # a stop or a close of what has ended
+        return {**told, "type": "session.closed", "reason": "finished"} if kind == "session.close" else None
+    return {**told, "type": "error", **error}
