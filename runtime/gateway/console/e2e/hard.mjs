@@ -141,7 +141,7 @@ export const flows = {
       await until("ten more entries", () => session.entries.length > known);
       await page.getByRole("button", { name: "Wire view" }).focus();
       await page.keyboard.press("w");
-      await page.waitForFunction((least) => parseInt(document.querySelector(".wire > header > .dim").textContent, 10) > least, known);
+      await page.waitForFunction((least) => parseInt(document.querySelector(".wire .entry:last-child .seq")?.textContent, 10) > least, known);
       await page.keyboard.press("w");
       await drawn(page);
       const after = await where();

@@ -39,6 +39,78 @@ async function longAnswer(it) {
   return `longest task ${took} ms`;
 }
 
+/** A page over a network of a certain speed, with an empty cache; `seen` are bytes by the network. */
+async function slowly({ browser, place }, hash, bits, latency) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 } });
+  const page = await context.newPage();
+  const wrong = [];
+  context.on("weberror", (error) => wrong.push(`error: ${error.error().stack}`));
+  const devtools = await context.newCDPSession(page);
+  let bytes = 0;
+  devtools.on("Network.dataReceived", (event) => {
+    bytes += event.encodedDataLength;
+  });
+  await devtools.send("Network.enable");
+  await devtools.send("Performance.enable");
+  await devtools.send("Network.emulateNetworkConditions", { offline: false, latency, downloadThroughput: bits / 8, uploadThroughput: bits / 8 });
+  await page.addInitScript(([key, token, last]) => {
+    sessionStorage.setItem(key, token);
+    window.violations = [];
+    const look = () => {
+      if (document.querySelector(`.rows > article:last-child[aria-posinset="${last}"][aria-setsize="${last}"]`)) {
+        // The frame after this one shows it.
+        requestAnimationFrame(() => setTimeout(() => {
+          window.lastDrawn = performance.now();
+        }));
+      } else requestAnimationFrame(look);
+    };
+    requestAnimationFrame(look);
+  }, ["trunkline.token", place.token, place.world.sessions.get("long").entries.length]);
+  await page.goto(`${place.url}/${hash}`, { waitUntil: "commit" });
+  await page.waitForFunction(() => window.lastDrawn, null, { timeout: 30_000 });
+  const drawnAt = bytes;
+  const { paint, last } = await page.evaluate(() => ({ paint: performance.getEntriesByName("first-contentful-paint")[0].startTime, last: window.lastDrawn }));
+  const measured = async () => {
+    await devtools.send("HeapProfiler.collectGarbage");
+    const { metrics } = await devtools.send("Performance.getMetrics");
+    return { heap: metrics.find((metric) => metric.name === "JSHeapUsedSize").value / 1e6, nodes: await page.evaluate(() => document.querySelectorAll("*").length) };
+  };
+  return { page, context, wrong, paint: Math.round(paint), last: Math.round(last), bytes: drawnAt, all: () => bytes, measured };
+}
+
+/** The times of frames while a person scrolls up by the wheel, in milliseconds. */
+async function scrolling(page, turns) {
+  await page.evaluate(() => {
+    window.frames_ = [];
+    let before = performance.now();
+    const next = (now) => {
+      if (!window.frames_) return;
+      window.frames_.push(now - before);
+      before = now;
+      requestAnimationFrame(next);
+    };
+    requestAnimationFrame(next);
+  });
+  await page.locator(".scroller").hover();
+  for (let at = 0; at < turns; at += 1) {
+    await page.mouse.wheel(0, -900);
+    await page.evaluate(() => new Promise((done) => requestAnimationFrame(done)));
+  }
+  const frames = await page.evaluate(() => {
+    const found = window.frames_.slice(2).sort((a, b) => a - b);
+    window.frames_ = undefined;
+    return found;
+  });
+  return { median: Math.round(frames[Math.floor(frames.length / 2)]), p95: Math.round(frames[Math.floor(frames.length * 0.95)]) };
+}
+
+/** A row near the top of the view, and where it is. The first one may become another when what is before it is known. */
+const topRow = (page) => page.evaluate(() => {
+  const top = document.querySelector(".scroller").getBoundingClientRect().top;
+  const row = [...document.querySelectorAll(".rows > article")].map((each) => each.firstElementChild).filter((each) => each.getBoundingClientRect().top >= top)[2];
+  return [row.dataset.key, Math.round(row.getBoundingClientRect().top)];
+});
+
 /** A session of 100,000 entries: opened, scrolled through, filtered, and added to. */
 async function veryLong(it) {
   const { page, wrong } = await open(it, "#/sessions");
@@ -47,7 +119,11 @@ async function veryLong(it) {
   await page.evaluate(() => {
     location.hash = "#/sessions/long";
   });
-  await page.waitForFunction(() => document.querySelector(".rows article:last-child .ended") && !document.querySelector(".quiet-line"), null, { timeout: 60_000 });
+  await page.waitForFunction(() => document.querySelector(".rows article:last-child .ended"));
+  await page.keyboard.press("w");
+  await page.getByTitle("Load all entries before these").click();
+  await page.getByText("Beginning of the session").waitFor({ timeout: 60_000 });
+  await page.keyboard.press("w");
   const loaded = Date.now() - begun;
   const count = await page.evaluate(() => document.querySelectorAll("*").length);
   assert.ok(count < 3000, `${count} elements`);
@@ -100,6 +176,91 @@ export const flows = {
       assert.ok(took <= LONGEST, `longest task: ${took} ms`);
       await clean(page, wrong);
       return `live in ${live} ms, read again in ${Date.now() - again} ms; longest task ${took} ms`;
+    },
+  },
+  "end-first": {
+    mock: true,
+    async run(it) {
+      const session = it.place.world.open("coder", "Long", "long");
+      fill(session, 50_000);
+      const count = session.entries.length;
+      const notes = [];
+      // The goals are 1 s and 10 s; a machine that does other work takes longer. The first page starts the browser's processes.
+      const warm = await slowly(it, "#/sessions/long", 100e6, 0);
+      await warm.context.close();
+      for (const [name, bits, latency, limit] of [["10 Mbit/s", 10e6, 40, 2500], ["400 kbit/s", 400e3, 40, 10_000]]) {
+        const there = await slowly(it, "#/sessions/long", bits, latency);
+        const { page, wrong } = there;
+        assert.ok(there.last <= limit, `${name}: the first paint is after ${there.paint} ms, the last entry drawn after ${there.last} ms`);
+        const { heap, nodes } = await there.measured();
+        assert.ok(there.bytes < 120_000, `${name}: ${there.bytes} bytes`);
+        notes.push(`${name}: first paint ${there.paint} ms, last entry ${there.last} ms, ${Math.round(there.bytes / 1000)} kB, heap ${heap.toFixed(1)} MB, ${nodes} elements`);
+        if (bits > 1e6) {
+          const { median, p95 } = await scrolling(page, 150);
+          const after = await there.measured();
+          notes.push(`scroll ${median} ms, p95 ${p95} ms, heap ${after.heap.toFixed(1)} MB, ${after.nodes} elements, ${Math.round(there.all() / 1000)} kB`);
+          assert.ok(after.nodes < 3000, `${after.nodes} elements`);
+          assert.ok(median <= 34, `a frame takes ${median} ms`);
+          const begun = Date.now();
+          await page.getByRole("button", { name: "Beginning" }).click();
+          await page.locator('.rows > article[aria-posinset="1"]').waitFor();
+          await page.getByText("Beginning of the session").waitFor();
+          notes.push(`the beginning ${Date.now() - begun} ms`);
+          assert.equal(await page.locator(`.rows > article[aria-setsize="${count}"]`).count() > 3, true);
+          await page.getByRole("button", { name: "to the end" }).click();
+          await page.locator(`.rows > article[aria-posinset="${count}"]`).waitFor();
+        }
+        assert.deepEqual(wrong, []);
+        await there.context.close();
+      }
+      return notes.join("; ");
+    },
+  },
+  "earlier-entries": {
+    mock: true,
+    async run(it) {
+      const session = it.place.world.open("coder", "Long", "long");
+      fill(session, 30_000);
+      // The end lies within a turn, a tool call and a text.
+      session.add({ type: "turn.begin", turn_id: "now", message_id: "m-now", content: "And now?", by: "l-1" });
+      session.running = "now";
+      session.add({ type: "permission.request", turn_id: "now", request_id: "r-now", tool: "Bash", description: "d", resource: "ls" });
+      session.requests.set("r-now", () => undefined);
+      session.add({ type: "tool.start", turn_id: "now", tool_call_id: "now-c", tool: "Grep", title: "for a word" });
+      for (let at = 0; at < 400; at += 1) session.add(at % 3 ? { type: "output", turn_id: "now", content: `word${at} ${at % 30 === 1 ? "\n\nNext " : ""}` } : { type: "tool.update", turn_id: "now", tool_call_id: "now-c", content: `line ${at}\n` });
+      session.first = 41;
+      const { page, wrong } = await open(it, "#/sessions/long");
+      await page.locator(".state-running").first().waitFor();
+      assert.equal(await page.getByRole("button", { name: "Stop the turn" }).count(), 1);
+      // A request that is open is read, however far back it is.
+      await page.locator(".waiting").getByText("ls").first().waitFor();
+      // What is loaded above moves nothing.
+      await page.route("**/history?*", async (route) => {
+        await new Promise((done) => setTimeout(done, 300));
+        await route.continue();
+      });
+      for (let round = 0; round < 2; round += 1) {
+        await page.locator(".scroller").evaluate((scroller) => scroller.scrollTo(0, 300));
+        await drawn(page);
+        const before = await topRow(page);
+        const first = await page.locator(".earlier").textContent();
+        await page.waitForFunction((text) => document.querySelector(".earlier").textContent !== text && !/Loading/.test(document.querySelector(".earlier").textContent), first);
+        await drawn(page);
+        const row = page.locator(`.row[data-key="${before[0]}"]`);
+        const now = await row.evaluate((each) => Math.round(each.getBoundingClientRect().top));
+        assert.ok(Math.abs(now - before[1]) <= 2, `round ${round}: ${before[1]} to ${now}`);
+      }
+      await page.getByRole("button", { name: "Beginning" }).click();
+      await page.getByText("Entries before 41 are no longer kept").waitFor();
+      await page.locator('.rows > article[aria-posinset="41"]').waitFor();
+      // From a part of its own down to the end, which joins it.
+      await page.waitForFunction(() => {
+        const scroller = document.querySelector(".scroller");
+        scroller.scrollTop += 4000;
+        return document.querySelector('.rows > article:last-child[aria-posinset]')?.innerText.includes("word398");
+      });
+      assert.equal((await page.locator(".call").last().innerText()).includes("Grep"), true);
+      await clean(page, wrong);
     },
   },
   "100000-entries": {

@@ -54,19 +54,29 @@ export async function send(page, text) {
 
 /** All that the transcript says, read from its top to its end as a person does. */
 export async function wholeText(page) {
+  await toBeginning(page);
   return page.evaluate(async () => {
     const scroller = document.querySelector(".scroller");
     const found = new Map();
     const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
-    scroller.scrollTop = 0;
     for (let still = 0; still < 3; ) {
       await frame();
-      for (const row of document.querySelectorAll(".rows > article")) found.set(Number(row.ariaPosInSet ?? row.getAttribute("aria-posinset")), row.innerText);
+      for (const row of document.querySelectorAll(".rows > article > .row")) found.set(row.dataset.key, row.innerText);
       const before = scroller.scrollTop;
       scroller.scrollTop = before + scroller.clientHeight * 0.8;
       still = scroller.scrollTop === before ? still + 1 : 0;
     }
-    return [...found].sort(([a], [b]) => a - b).map(([, text]) => text).join("\n");
+    return [...found.values()].join("\n");
+  });
+}
+
+/** Scrolls up until the session's first row is seen; earlier entries are loaded on the way. */
+export async function toBeginning(page) {
+  await page.waitForFunction(() => {
+    const scroller = document.querySelector(".scroller");
+    const there = scroller.scrollTop === 0 && /Beginning of|no longer kept/.test(document.querySelector(".earlier")?.textContent ?? "");
+    scroller.scrollTop = 0;
+    return there;
   });
 }
 

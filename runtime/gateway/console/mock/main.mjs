@@ -1,6 +1,7 @@
 // A daemon without agents, for working on the console: node mock/main.mjs [port]
 import { readFileSync } from "node:fs";
 import { createServer } from "node:http";
+import { gzipSync } from "node:zlib";
 import { fileURLToPath } from "node:url";
 import { fill, run } from "./agent.mjs";
 import { World, sha256 } from "./world.mjs";
@@ -54,8 +55,8 @@ async function body(request) {
 function page(response, name, token) {
   let content = readFileSync(DIST + name, "utf8");
   if (token) content = content.replace("<head>", `<head>\n<meta name="trunkline-token" content="${token}">`);
-  response.writeHead(200, { "Content-Type": TYPES[name.split(".").pop()], "Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache" });
-  response.end(content);
+  response.writeHead(200, { "Content-Type": TYPES[name.split(".").pop()], "Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", "Content-Encoding": "gzip" });
+  response.end(gzipSync(content));
 }
 
 async function handle(world, request, response, pace, open) {
@@ -90,15 +91,7 @@ async function handle(world, request, response, pace, open) {
     return json(response, 204);
   }
   if (part === "events") return events(session, url, request, response);
-  if (part === "history") {
-    const limit = Number(url.searchParams.get("limit") ?? 1000);
-    const before = url.searchParams.get("before");
-    const end = before === null || before === "end" ? session.entries.length + 1 : Number(before);
-    const from = before === null ? Number(url.searchParams.get("from") ?? 1) : Math.max(1, end - limit);
-    const entries = session.entries.slice(from - 1, before === null ? from - 1 + limit : end - 1).map((line) => JSON.parse(line));
-    const next = from + limit;
-    return json(response, 200, { entries, last: session.entries.length, previous: from > 1 ? from : null, next: next <= session.entries.length ? next : null });
-  }
+  if (part === "history") return history(session, url, request, response);
   if (part === "files") {
     if (method === "PUT") {
       const content = await body(request);
@@ -179,6 +172,27 @@ async function input(session, said, request, response, pace) {
   if (queued) session.queue.push({ turn, content: said.content });
   else void run(session, { turn, content: said.content }, pace);
   return json(response, 202, answer);
+}
+
+/** Characters of the largest page of history. */
+const PAGE = 1_000_000;
+
+/** A page from an entry on, or up to one. */
+function history(session, url, request, response) {
+  const { entries, first } = session;
+  const limit = Number(url.searchParams.get("limit") ?? 1e9);
+  const before = url.searchParams.get("before");
+  let from = Math.max(first, Number(url.searchParams.get("from") ?? first));
+  let to = from;
+  let size = 0;
+  if (before) {
+    from = to = before === "end" ? entries.length + 1 : Math.min(Number(before), entries.length + 1);
+    while (from > first && to - from < limit && size < PAGE) size += entries[--from - 1].length;
+  } else while (to <= entries.length && to - from < limit && size < PAGE) size += entries[++to - 2].length;
+  const text = `{"entries":[${entries.slice(from - 1, to - 1)}],"previous":${from > first ? from : null},"next":${to <= entries.length ? to : null},"last":${entries.length}}`;
+  const zipped = /gzip/.test(request.headers["accept-encoding"] ?? "");
+  response.writeHead(200, { "Content-Type": "application/json", "Cache-Control": "no-store", ...(zipped ? { "Content-Encoding": "gzip" } : {}) });
+  return response.end(zipped ? gzipSync(text) : text);
 }
 
 /** The entries behind one, then each new one; what waits goes in one piece. */

@@ -6,7 +6,7 @@ export const sha256 = (content) => createHash("sha256").update(content).digest("
 export class Session {
   constructor(world, id, agent, title = "") {
     Object.assign(this, { world, id, agent, title, entries: [], listeners: new Set(), files: new Map(), inputs: new Map() });
-    Object.assign(this, { created: new Date().toISOString(), active: new Date().toISOString(), closed: false, turns: 0, bytes: 0, queue: [], requests: new Map(), cwd: "/srv/app" });
+    Object.assign(this, { created: new Date().toISOString(), active: new Date().toISOString(), closed: false, turns: 0, bytes: 0, queue: [], requests: new Map(), cwd: "/srv/app", first: 1 });
     this.add({ type: "host.fact", fact: "opened" });
     this.add({
       type: "session.info", model: "large-2", mode: "code", reasoning_effort: "medium", input_modes: ["queue", "steer"],
@@ -81,7 +81,7 @@ export class Session {
     return {
       id: this.id, agent_id: this.agent, state: this.state, title: this.title, cwd: this.cwd, turn_id: this.running || undefined,
       queued: this.queue.map((each) => each.turn), requests: [...this.requests.keys()],
-      first_seq: this.entries.length > 0 ? 1 : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control", host: this.host,
+      first_seq: this.entries.length > 0 ? this.first : 0, last_seq: this.entries.length, epoch: this.world.epoch, role: "control", host: this.host,
     };
   }
 

@@ -96,7 +96,7 @@ test("a match knows its fold, and its number among what is drawn", () => {
     const { fold, drawn } = finder.place({ row, at }, (text) => open || text.open);
     return `${fold}:${drawn}`;
   };
-  assert.deepEqual([0, 1, 2, 3, 4].map((at) => place(at, false)), [":0", "1:1", "1:2", "1:3", "1 diff 0:1"]);
-  assert.equal(place(8, false), "1 diff 4:5", "the call stays folded, and four changes are open");
-  assert.equal(place(8, true), "1 diff 4:8");
+  assert.deepEqual([0, 1, 2, 3, 4].map((at) => place(at, false)), [":0", "4096:1", "4096:2", "4096:3", "4096 diff 0:1"]);
+  assert.equal(place(8, false), "4096 diff 4:5", "the call stays folded, and four changes are open");
+  assert.equal(place(8, true), "4096 diff 4:8");
 });

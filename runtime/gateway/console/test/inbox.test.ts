@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { HistoryPage } from "../src/core/stream.ts";
 import type { Api } from "../src/core/api.ts";
 import { RequestCards, inboxItems, requestSummary } from "../src/core/inbox.ts";
 import { MAX_OPEN, Notifier, readSwitches, saveSwitches } from "../src/core/notify.ts";
@@ -129,9 +130,9 @@ test("news outlive a reload, also of a session that was never opened", () => {
 test("a card reads its request once, and its decision stays with its author", async () => {
   const entry: Entry = { type: "permission.request", seq: 9, request_id: "r", tool: "Write", resource: "src/main.rs", description: "d" };
   let reads = 0;
-  const history = (): Promise<{ entries: Entry[]; previous: undefined }> => {
+  const history = (): Promise<HistoryPage> => {
     reads += 1;
-    return reads === 1 ? Promise.reject(new Error("not now")) : Promise.resolve({ entries: [entry], previous: undefined });
+    return reads === 1 ? Promise.reject(new Error("not now")) : Promise.resolve({ lines: [{ entry, raw: "" }], previous: 0, next: 0, last: 1 });
   };
   const overview = overviewOf("s");
   const cards = new RequestCards({ history } as unknown as Api, overview);

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import type { HistoryPage } from "../src/core/stream.ts";
 import type { Api, Filter, Page } from "../src/core/api.ts";
 import { OutcomeReader, readRequest } from "../src/core/entries.ts";
 import { MAX_SESSIONS, SessionOverview, failureText, shownState } from "../src/core/overview.ts";
@@ -147,14 +148,13 @@ test("the list shows what its pages reach, and what changed since", async () => 
 /** A daemon with these entries. */
 function journal(entries: Entry[]): { api: Api; asked: string[] } {
   const asked: string[] = [];
-  const history = async (_: string, query: string): Promise<{ entries: Entry[]; previous: number | undefined }> => {
-    asked.push(query);
-    const it = new URLSearchParams(query);
-    const limit = Number(it.get("limit"));
-    const before = it.get("before") === "end" ? entries.length + 1 : Number(it.get("before"));
-    const from = it.has("from") ? Number(it.get("from")) : Math.max(1, before - limit);
-    const end = it.has("from") ? from + limit : before;
-    return { entries: entries.slice(from - 1, end - 1), previous: from > 1 ? from : undefined };
+  const history = async (_: string, range: { before: number | "end" } | { from: number }, limit: number): Promise<HistoryPage> => {
+    asked.push(JSON.stringify(range));
+    const before = "from" in range ? 0 : range.before === "end" ? entries.length + 1 : range.before;
+    const from = "from" in range ? range.from : Math.max(1, before - limit);
+    const end = "from" in range ? from + limit : before;
+    const lines = entries.slice(from - 1, end - 1).map((entry) => ({ entry, raw: "" }));
+    return { lines, previous: from > 1 ? from : 0, next: 0, last: entries.length };
   };
   return { api: { history } as unknown as Api, asked };
 }

@@ -2,9 +2,10 @@
 
 import { readSearchPage } from "./search.ts";
 import type { SearchPage } from "./search.ts";
-import type { Connection } from "./stream.ts";
+import { splitPage } from "./stream.ts";
+import type { Connection, HistoryPage } from "./stream.ts";
 import { conversation, list, listed, num, obj, str } from "./types.ts";
-import type { Conversation, Entry, Json, ListedSession, Me, Obj } from "./types.ts";
+import type { Conversation, Json, ListedSession, Me, Obj } from "./types.ts";
 
 /** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
 export class Problem extends Error {
@@ -158,6 +159,15 @@ export class Api {
     return this.json("GET", path(id));
   }
 
+  /** Reads the last entries before a number or before the end, or the entries from a number on. */
+  async history(id: string, range: { before: number | "end" } | { from: number }, limit: number, signal?: AbortSignal): Promise<HistoryPage> {
+    const query = new URLSearchParams({ limit: String(limit) });
+    for (const [name, value] of Object.entries(range)) query.set(name, String(value));
+    const answer = await this.send("GET", `${path(id)}/history?${query}`, signal ? { signal } : {});
+    if (!answer.ok) throw await problem(answer);
+    return splitPage(await answer.text());
+  }
+
   async close(id: string, remove: boolean): Promise<void> {
     await this.json("DELETE", `${path(id)}${remove ? "?remove=true" : ""}`);
   }
@@ -238,13 +248,6 @@ export class Api {
   async changes(position: string, signal: AbortSignal): Promise<Connection> {
     const headers = { Accept: "text/event-stream", ...(position === "" ? {} : { "Last-Event-ID": position }) };
     return stream(await this.send("GET", "/v1/events", { signal, headers }));
-  }
-
-  /** A page of a session's entries: `from=SEQ`, or `before=SEQ` or `before=end`. */
-  async history(id: string, query: string): Promise<{ entries: Entry[]; previous: number | undefined }> {
-    const it = await this.json("GET", `${path(id)}/history?${query}`);
-    const entries = list(it.entries).map(obj).filter((each): each is Entry => typeof each.type === "string");
-    return { entries, previous: num(it.previous) };
   }
 
   /** Opens the stream of a session behind an entry, with its epoch: another one there is another journal. */

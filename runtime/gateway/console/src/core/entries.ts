@@ -1,6 +1,7 @@
 /** Reads single entries of sessions that no page shows: an open request, and the end of the last turn. */
 
 import type { Api } from "./api.ts";
+import type { HistoryPage } from "./stream.ts";
 import type { KnownSession, SessionOverview, TurnOutcome } from "./overview.ts";
 import { num, obj, str } from "./types.ts";
 import type { Entry } from "./types.ts";
@@ -11,25 +12,27 @@ const MAX_PAGES = 25;
 /** Number of last entries among which the end of a turn is looked for. */
 const TAIL = 12;
 
+const entriesOf = ({ lines, previous }: HistoryPage): { entries: Entry[]; previous: number } => ({ entries: lines.map((line) => line.entry), previous });
+
 const isRequest = (entry: Entry, request: string): boolean =>
   (entry.type === "permission.request" || entry.type === "input.request") && str(entry.request_id) === request;
 
 /** Returns the entry of a request, and its decision if it has one. */
 export async function readRequest(api: Api, session: string, request: string, seq: number | undefined): Promise<Entry[]> {
   if (seq !== undefined) {
-    const { entries } = await api.history(session, `from=${seq}&limit=1`);
+    const { entries } = entriesOf(await api.history(session, { from: seq }, 1));
     const entry = entries.find((each) => isRequest(each, request));
     if (entry) return [entry];
   }
   let before: number | "end" = "end";
   let decision: Entry[] = [];
   for (let page = 0; page < MAX_PAGES; page += 1) {
-    const { entries, previous } = await api.history(session, `before=${before}&limit=${PAGE}`);
+    const { entries, previous }: { entries: Entry[]; previous: number } = entriesOf(await api.history(session, { before }, PAGE));
     const decided = entries.find((each) => (each.type === "request.decided" || each.type === "permission.cancel") && str(each.request_id) === request);
     if (decided) decision = [decided];
     const entry = entries.find((each) => isRequest(each, request));
     if (entry) return [entry, ...decision];
-    if (previous === undefined) break;
+    if (previous === 0) break;
     before = previous;
   }
   return [];
@@ -37,7 +40,7 @@ export async function readRequest(api: Api, session: string, request: string, se
 
 /** Returns the end of the last turn, if it is among the last entries; its status is empty if there is none. */
 export async function readOutcome(api: Api, session: string): Promise<TurnOutcome> {
-  const { entries } = await api.history(session, `before=end&limit=${TAIL}`);
+  const { entries } = entriesOf(await api.history(session, { before: "end" }, TAIL));
   const last = num(entries[entries.length - 1]?.seq) ?? 0;
   const end = entries.reverse().find((entry) => entry.type === "turn.complete" && entry.history !== true);
   const error = obj(end?.error);

@@ -184,9 +184,14 @@ export class RowFinder {
     return sum !== total || this.complete !== complete;
   }
 
+  /** The place of a row: another object is the same row after entries were loaded. */
+  private indexOf(row: Row): number {
+    return this.rows.findIndex((each) => each.key === row.key);
+  }
+
   /** The number of a match, from 1; 0 for one that is not there any more. */
   numberOf(match: RowMatch): number {
-    const index = this.rows.indexOf(match.row);
+    const index = this.indexOf(match.row);
     if (index < 0 || match.at >= (this.counts[index] ?? 0)) return 0;
     let before = 0;
     for (let at = 0; at < index; at += 1) before += this.counts[at] ?? 0;
@@ -195,13 +200,13 @@ export class RowFinder {
 
   /** The first match at a row or behind it, or around the end the first of all. */
   from(row: Row | undefined): RowMatch | undefined {
-    const start = row === undefined ? 0 : Math.max(0, this.rows.indexOf(row));
+    const start = row === undefined ? 0 : Math.max(0, this.indexOf(row));
     return this.search(start, 1, (index) => (this.counts[index] ?? 0) > 0, () => 0);
   }
 
   /** The next match, or the previous one; around the end. */
   step(match: RowMatch, by: 1 | -1): RowMatch | undefined {
-    const index = this.rows.indexOf(match.row);
+    const index = this.indexOf(match.row);
     const at = match.at + by;
     if (index >= 0 && at >= 0 && at < (this.counts[index] ?? 0)) return { row: match.row, at };
     return this.search(index + by, by, (each) => (this.counts[each] ?? 0) > 0, (count) => (by > 0 ? 0 : count - 1));

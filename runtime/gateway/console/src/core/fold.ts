@@ -23,8 +23,16 @@ export interface Settings {
   display: string;
 }
 
-/** Without the members that every row has, which `Fold.add` sets. */
-type Fresh<R> = R extends Row ? Omit<R, "key" | "version" | "seq" | "time" | "turn" | "depth" | "history"> : never;
+/** A row without the members that `Fold.add` sets. */
+type Fresh<R> = R extends Row ? Omit<R, "key" | "version" | "seq" | "time" | "turn" | "depth" | "history" | "early"> : never;
+
+/** A running turn of which these entries have nothing but that another one waits for it. */
+const UNKNOWN = "";
+/** Rows that one entry can begin: the factor between the number of an entry and the keys of its rows. */
+const KEYS = 4096;
+/** A text is cut at its first paragraph behind each so many entries. Two folds that begin at different entries of a long
+ * message have the same rows from there on. */
+const REGULAR = 256;
 
 export class Fold {
   rows: Row[] = [];
@@ -50,15 +58,40 @@ export class Fold {
   /** Inputs that were taken, by their `message_id`: a page's own copy of one can go. */
   taken = new Set<string>();
 
+  /** Keys of rows come from the numbers of their entries, so that they are the same however far back a fold begins. */
   private key = 0;
+  /** Turns that began in these entries, and turns that ended in them. */
+  private begun = new Set<string>();
+  private ended = new Set<string>();
   private lanes = new Map<string, Row>();
   private calls = new Map<string, ToolRow>();
   private inputs = new Map<string, InputRow>();
   private plans = new Map<string, PlanRow>();
   private requests = new Map<string, RequestRow>();
+  private settled = new Set<string>();
   private provisional = new Map<string, EndRow>();
   /** When the running turn began, and when its agent first said something of it. */
   private clock = { turn: "", began: NaN, spoke: NaN };
+
+  /** `partial`: the entries do not begin with the session's first one. */
+  constructor(readonly partial = false) {}
+
+  /** Sets the open turns as the daemon reports them: their inputs may be before the first entry. */
+  know(turns: string[]): void {
+    this.openTurns = turns.filter((turn) => !this.ended.has(turn));
+    this.mark("");
+  }
+
+  /** Takes the choices that an entry before the first one offers, but not what was chosen then. */
+  learn(entry: Entry): void {
+    const { models, modes, inputModes, model, mode, effort, display } = this.settings;
+    this.choose(entry);
+    const it = this.settings;
+    Object.assign(it, { model, mode, effort, display: display || it.display });
+    if (models.length > 0) it.models = models;
+    if (modes.length > 0) it.modes = modes;
+    if (inputModes.length > 0) it.inputModes = inputModes;
+  }
 
   /** Takes an entry. One whose number is known already is passed over, and says so. */
   apply(entry: Entry): boolean {
@@ -71,10 +104,19 @@ export class Fold {
       this.epoch = num(entry.epoch) ?? this.epoch;
     }
     this.version += 1;
+    if (this.partial && SPEAKS.has(entry.type)) this.infer(str(entry.turn_id), entry);
     if (Number.isNaN(this.clock.spoke) && str(entry.turn_id) === this.clock.turn && SPEAKS.has(entry.type)) this.clock.spoke = Date.parse(str(entry.time));
     if (SPEAKS.has(entry.type) || entry.type === "session.info" || entry.fact === "resumed") this.asleep = false;
     this.take(entry);
     return true;
+  }
+
+  /** A turn that speaks, and whose begin is before the first entry, runs. */
+  private infer(turn: string, entry: Entry): void {
+    if (turn === "" || entry.late === true || entry.history === true || this.ended.has(turn)) return;
+    if (this.openTurns[0] === UNKNOWN) this.openTurns.shift();
+    if (!this.openTurns.includes(turn) && !this.begun.has(turn)) this.openTurns.unshift(turn);
+    this.mark("");
   }
 
   get running(): string {
@@ -134,16 +176,19 @@ export class Fold {
 
   /** Adds a row behind the others. */
   private add<R extends Row>(entry: Entry, fresh: Fresh<R>): R {
-    const parent = this.calls.get(str(entry.parent_tool_call_id));
+    const above = str(entry.parent_tool_call_id);
+    const parent = this.calls.get(above);
+    this.key = Math.max(this.key + 1, this.last * KEYS);
     const row = {
       ...fresh,
-      key: ++this.key,
+      key: this.key,
       version: 1,
       seq: num(entry.seq) ?? 0,
       time: str(entry.time),
       turn: str(entry.turn_id),
-      depth: parent ? Math.min(parent.depth + 1, 4) : 0,
+      depth: parent ? Math.min(parent.depth + 1, 4) : above === "" ? 0 : 1,
       history: entry.history === true,
+      early: false,
     } as unknown as R;
     this.rows.push(row);
     this.lanes.set(str(entry.parent_tool_call_id), row);
@@ -154,6 +199,8 @@ export class Fold {
     this.input(entry, false);
     if (this.headline === "") this.headline = str(entry.content).trim().slice(0, 200).split("\n")[0]?.slice(0, 100) ?? "";
     const turn = str(entry.turn_id);
+    this.begun.add(turn);
+    if (this.partial && entry.queued === true && this.openTurns.length === 0) this.openTurns.push(UNKNOWN);
     if (turn !== "" && !this.openTurns.includes(turn)) this.openTurns.push(turn);
     this.mark(str(entry.time));
   }
@@ -176,9 +223,11 @@ export class Fold {
   /** The first turn that has no end runs, and says so. */
   private mark(time: string): void {
     if (this.running !== this.clock.turn) this.clock = { turn: this.running, began: Date.parse(time), spoke: NaN };
-    const row = this.inputs.get(this.running);
-    if (row && row.state === "queued") {
-      row.state = "running";
+    for (const turn of this.openTurns) {
+      const row = this.inputs.get(turn);
+      const state = turn === this.running ? "running" : "queued";
+      if (!row || row.state === state) continue;
+      row.state = state;
       row.version += 1;
     }
   }
@@ -216,29 +265,38 @@ export class Fold {
   private text(entry: Entry, kind: "text" | "thought", role: string): void {
     const messageId = str(entry.message_id);
     const before = this.lanes.get(str(entry.parent_tool_call_id));
+    const regular = Math.floor(this.last / REGULAR);
     let row: TextRow;
     if (
       before && before.kind === kind && before.messageId === messageId && before.role === role &&
       before.turn === str(entry.turn_id) && before.history === (entry.history === true)
     ) {
       row = before;
+      if (row.regular !== regular) row.due ??= row.text.length;
+      row.regular = regular;
       row.text += str(entry.content);
       row.version += 1;
     } else {
       const text = str(entry.content);
-      row = this.add<TextRow>(entry, { kind, text, fence: "", continues: false, messageId, role });
+      row = this.add<TextRow>(entry, { kind, text, fence: "", continues: false, messageId, role, regular });
+      row.early = this.partial && (before?.early ?? true);
     }
     // A place for a cut comes with the end of a line, or where a line has no end.
     if (kind === "thought" || (!row.text.endsWith("\n") && !str(entry.content).includes("\n") && row.text.length < 8 * PART)) return;
-    for (let part = cut(row.text, row.fence); part; part = cut(row.text, row.fence)) {
+    for (let part = cut(row.text, row.fence, row.due); part; part = cut(row.text, row.fence, row.due)) {
+      const { early, due } = row;
       row.text = part.head;
-      const fresh = { kind, text: part.tail, fence: part.fence, continues: true, messageId, role };
+      const fresh = { kind, text: part.tail, fence: part.fence, continues: true, messageId, role, regular };
       row = this.add<TextRow>(entry, fresh);
+      const left = (due ?? 0) - part.head.length;
+      if (due !== undefined && left > 0) row.due = left;
+      row.early = early && (due === undefined || left > 0);
     }
   }
 
   private tool(entry: Entry): void {
     const call = str(entry.tool_call_id);
+    const before = this.lanes.get(str(entry.parent_tool_call_id));
     let row = this.calls.get(call);
     if (!row || (entry.type === "tool.start" && row.state !== "running")) {
       row = this.add<ToolRow>(entry, {
@@ -258,6 +316,10 @@ export class Fold {
         state: "running",
         durationMs: undefined,
       });
+      row.early = this.partial && entry.type !== "tool.start";
+      // The call began before the first entry: the text around it goes on.
+      if (row.early && before) this.lanes.set(str(entry.parent_tool_call_id), before);
+      else if (row.early) this.lanes.delete(str(entry.parent_tool_call_id));
       this.calls.set(call, row);
     }
     row.version += 1;
@@ -286,7 +348,14 @@ export class Fold {
     if (row) {
       row.entries = entries;
       row.version += 1;
-    } else this.plans.set(key, this.add<PlanRow>(entry, { kind: "plan", entries }));
+      return;
+    }
+    const before = this.lanes.get(str(entry.parent_tool_call_id));
+    const fresh = this.add<PlanRow>(entry, { kind: "plan", entries });
+    // The turn may have a plan before the first entry, which this one only changes: then the text around it is one.
+    fresh.early = this.partial && !this.begun.has(fresh.turn);
+    if (fresh.early && before) before.early = true;
+    this.plans.set(key, fresh);
   }
 
   private request(entry: Entry): void {
@@ -296,10 +365,16 @@ export class Fold {
     if (!row.history) this.pending.set(row.request, row);
   }
 
+  /** Whether a request was opened or decided in these entries. */
+  knows(request: string): boolean {
+    return this.requests.has(request) || this.settled.has(request);
+  }
+
   private decided(entry: Entry): void {
     const request = str(entry.request_id);
     const row = this.requests.get(request);
     this.pending.delete(request);
+    this.settled.add(request);
     if (!row) return;
     row.decision = readDecision(entry);
     row.version += 1;
@@ -344,9 +419,12 @@ export class Fold {
     if (before) Object.assign(before, end, { version: before.version + 1, seq: num(entry.seq) ?? 0 });
     else {
       const row = this.add<EndRow>(entry, end);
+      row.early = this.partial && !this.begun.has(turn);
       if (provisional) this.provisional.set(turn, row);
     }
     if (!provisional) this.provisional.delete(turn);
+    this.ended.add(turn);
+    if (this.openTurns[0] === UNKNOWN && !this.openTurns.includes(turn)) this.openTurns.shift();
     this.openTurns = this.openTurns.filter((each) => each !== turn);
     const input = this.inputs.get(turn);
     if (input) {
@@ -370,6 +448,11 @@ export class Fold {
   }
 
   private info(entry: Entry): void {
+    this.choose(entry);
+    if (entry.context === "lost") this.add<NoteRow>(entry, mark("host", "the agent does not remember the conversation"));
+  }
+
+  private choose(entry: Entry): void {
     const it = this.settings;
     if (entry.models !== undefined) it.models = choices(entry.models);
     if (entry.modes !== undefined) it.modes = choices(entry.modes);
@@ -379,7 +462,6 @@ export class Fold {
     if (str(entry.reasoning_effort) !== "") it.effort = str(entry.reasoning_effort);
     if (str(entry.display_id) !== "") this.edits += 1;
     if (str(entry.display_id) !== "") it.display = str(entry.display_id);
-    if (entry.context === "lost") this.add<NoteRow>(entry, mark("host", "the agent does not remember the conversation"));
   }
 
   private note(entry: Entry): void {
@@ -404,7 +486,10 @@ export class Fold {
     if (row && row.kind === "note" && row.label === label && row.turn === str(entry.turn_id) && row.data === undefined) {
       row.dropped += keepEnd(row, "text", text);
       row.version += 1;
-    } else this.add<NoteRow>(entry, { kind: "note", label, tone, text, dropped: 0, data: undefined });
+      return;
+    }
+    const fresh = this.add<NoteRow>(entry, { kind: "note", label, tone, text, dropped: 0, data: undefined });
+    fresh.early = this.partial && (row?.early ?? true);
   }
 
   private gap(from: number, to: number): void {

@@ -3,7 +3,7 @@
 import { Problem } from "./api.ts";
 import type { Given, GivenFile } from "./api.ts";
 import { freshId } from "./id.ts";
-import { list, obj, str } from "./types.ts";
+import { list, num, obj, str } from "./types.ts";
 
 export interface Sent {
   id: string;
@@ -12,6 +12,8 @@ export interface Sent {
   steer: string;
   state: "sending" | "sent" | "failed";
   detail: string;
+  /** The number of its entry, as the daemon answered. */
+  seq?: number;
 }
 
 /** What an outbox needs of the daemon. */
@@ -86,9 +88,9 @@ export class Outbox {
     this.save();
   }
 
-  /** Inputs that the journal has: their rows stand in the transcript. */
-  taken(ids: Set<string>): void {
-    const left = this.sent.filter((each) => !ids.has(each.id));
+  /** Drops the inputs that the page has read from the journal: by their ids, and those of entries up to a number. */
+  taken(ids: Set<string>, last: number): void {
+    const left = this.sent.filter((each) => !ids.has(each.id) && !(each.seq !== undefined && each.seq <= last));
     if (left.length === this.sent.length) return;
     this.sent = left;
     this.save();
@@ -101,12 +103,14 @@ export class Outbox {
     try {
       for (let next = this.next(); next; next = this.next()) {
         try {
-          await this.api.input(this.session, next.id, {
+          const answer = await this.api.input(this.session, next.id, {
             content: next.content,
             ...(next.files.length > 0 ? { files: next.files } : {}),
             ...(next.steer !== "" ? { steer: next.steer } : {}),
           });
           next.state = "sent";
+          const seq = num(obj(answer).seq);
+          if (seq !== undefined) next.seq = seq;
         } catch (error) {
           // Whether it arrived is not known: it goes again when the stream is there, under the same id.
           if (!(error instanceof Problem) || error.status === 0 || error.status >= 500) {

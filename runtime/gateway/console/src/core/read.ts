@@ -29,7 +29,7 @@ export function readDecision(entry: Entry): Decision {
   };
 }
 
-type Own<R> = Omit<R, "key" | "version" | "seq" | "time" | "turn" | "depth" | "history">;
+type Own<R> = Omit<R, "key" | "version" | "seq" | "time" | "turn" | "depth" | "history" | "early">;
 
 export function openRequest(entry: Entry): Own<PermissionRow> | Own<QuestionRow> {
   const request = str(entry.request_id);

@@ -3,7 +3,7 @@
 import type { Choice, Json, Obj } from "./types.ts";
 
 interface Base {
-  /** Its place; never used again. */
+  /** Its name in the page: the same in each fold of the entry, and never used again. */
   key: number;
   /** Grows with each change, so that a view knows when to draw again. */
   version: number;
@@ -14,6 +14,8 @@ interface Base {
   depth: number;
   /** It was said before, and was replayed. */
   history: boolean;
+  /** It may begin before the first entry that was read, so it can change when earlier ones are read. */
+  early: boolean;
 }
 
 export interface InputRow extends Base {
@@ -37,6 +39,9 @@ export interface TextRow extends Base {
   continues: boolean;
   messageId: string;
   role: string;
+  /** The stretch of entries to which its last one belongs, and where in the text a later one begins. */
+  regular: number;
+  due?: number;
 }
 
 export interface ToolRow extends Base {

@@ -24,10 +24,11 @@ export function fenceAfter(fence: string, line: string): string {
 
 /**
  * Cuts behind `PART` characters where a paragraph ends; in a code block, or where no paragraph ends for long, behind a
- * line; else in a line. Gives nothing where the text is short. `fence` is what is open at its begin.
+ * line; else in a line. Gives nothing where the text is short. `fence` is what is open at its begin. With `from`, also where the
+ * first paragraph ends behind that place.
  */
-export function cut(text: string, fence: string): Cut | undefined {
-  if (text.length <= PART) return undefined;
+export function cut(text: string, fence: string, from = PART): Cut | undefined {
+  if (text.length <= Math.min(from, PART)) return undefined;
   let open = fence;
   let line = 0;
   for (let start = 0; start < text.length; ) {
@@ -37,8 +38,8 @@ export function cut(text: string, fence: string): Cut | undefined {
     const content = text.slice(start, newline);
     open = fenceAfter(open, content);
     const next = newline + 1;
-    if (next >= PART) {
-      line = next;
+    if (next >= PART || next >= from) {
+      if (next >= PART) line = next;
       const paragraph = open === "" && content.trim() === "" && startsBlock(text, next);
       const code = open !== "" && next >= 2 * PART;
       if (paragraph || code || next >= 4 * PART) {

@@ -1,6 +1,7 @@
 /** The one stream of an open session: reads it, and goes on behind the last entry after each loss. */
 
 import { SseParser } from "./sse.ts";
+import { list, num, obj } from "./types.ts";
 import type { Entry } from "./types.ts";
 
 export type Phase = "connecting" | "live" | "waiting" | "ended" | "failed" | "asleep";
@@ -163,4 +164,60 @@ export function entryOf(data: string): Entry | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** A page of a session's entries, in their order. */
+export interface HistoryPage {
+  lines: Line[];
+  /** The number before which the preceding page ends; 0 if there is none. */
+  previous: number;
+  /** The number with which the following page begins; 0 if there is none. */
+  next: number;
+  last: number;
+}
+
+/** Reads a page of history. Each entry keeps its text as it came, which numbers and repeated members do not survive. */
+export function splitPage(text: string): HistoryPage {
+  const head = /^\s*\{\s*"entries"\s*:\s*\[/.exec(text)?.[0];
+  const pieces = head === undefined ? undefined : elementsOf(text, head.length);
+  const rest = obj(JSON.parse(pieces ? `{"entries":[]${text.slice(pieces.end + 1)}` : text));
+  const raws = pieces ? pieces.found : list(rest.entries).map((entry) => JSON.stringify(entry));
+  const lines = raws.flatMap((raw) => {
+    const entry = entryOf(raw);
+    return entry ? [{ entry, raw }] : [];
+  });
+  return { lines, previous: num(rest.previous) ?? 0, next: num(rest.next) ?? 0, last: num(rest.last) ?? 0 };
+}
+
+const MARKS = /["[\]{},]/g;
+
+/** The texts of an array's elements; `at` is behind its bracket, and `end` at the closing one. */
+function elementsOf(text: string, at: number): { found: string[]; end: number } | undefined {
+  const found: string[] = [];
+  let [start, depth] = [at, 0];
+  MARKS.lastIndex = at;
+  for (let mark = MARKS.exec(text); mark; mark = MARKS.exec(text)) {
+    const place = mark.index;
+    if (mark[0] === '"') {
+      let end = text.indexOf('"', place + 1);
+      while (end > 0 && escaped(text, end)) end = text.indexOf('"', end + 1);
+      if (end < 0) return undefined;
+      MARKS.lastIndex = end + 1;
+    } else if (mark[0] === "{" || mark[0] === "[") depth += 1;
+    else if (depth > 0) {
+      if (mark[0] !== ",") depth -= 1;
+    } else {
+      const piece = text.slice(start, place).trim();
+      if (piece !== "") found.push(piece);
+      start = place + 1;
+      if (mark[0] !== ",") return { found, end: place };
+    }
+  }
+  return undefined;
+}
+
+function escaped(text: string, at: number): boolean {
+  let count = 0;
+  while (text.charCodeAt(at - 1 - count) === 92) count += 1;
+  return count % 2 === 1;
 }

@@ -1,4 +1,4 @@
-/** Every entry of a session as it came, for the wire view. Bounded: the oldest go first, and are counted. */
+/** Entries of a session as they came, without a gap: for the wire view, and to fold them again. */
 
 import { num, obj, str } from "./types.ts";
 import type { Obj } from "./types.ts";
@@ -11,31 +11,45 @@ export interface WireLine {
   raw: string;
 }
 
-export const MAX_LINES = 150_000;
-export const MAX_CHARACTERS = 48 * 1024 * 1024;
-
 export class Wire {
   lines: WireLine[] = [];
-  /** Lines that are no longer kept. */
-  dropped = 0;
-  private size = 0;
+  /** Characters of all lines. */
+  size = 0;
 
   push(line: Line): void {
-    const { entry, raw } = line;
-    this.lines.push({ seq: num(entry.seq) ?? 0, type: entry.type, time: str(entry.time), raw });
-    this.size += raw.length;
-    if (this.lines.length <= MAX_LINES && this.size <= MAX_CHARACTERS) return;
-    // A tenth at a time, so that this is rare.
-    const gone = this.lines.splice(0, Math.max(1, Math.ceil(this.lines.length / 10)));
-    this.dropped += gone.length;
-    for (const each of gone) this.size -= each.raw.length;
+    this.lines.push(wireLine(line));
+    this.size += line.raw.length;
   }
 
-  clear(): void {
-    this.lines = [];
-    this.dropped = 0;
-    this.size = 0;
+  /** Puts entries before those that are there. */
+  unshift(lines: Line[]): void {
+    this.lines = [...lines.map(wireLine), ...this.lines];
+    for (const each of lines) this.size += each.raw.length;
   }
+
+  /** Keeps only the lines between two places. */
+  keep(from: number, to: number): void {
+    this.lines = this.lines.slice(from, to);
+    this.size = this.lines.reduce((sum, line) => sum + line.raw.length, 0);
+  }
+
+  /** The number of the first entry; 0 if there is none. */
+  get first(): number {
+    return this.lines.find((line) => line.seq > 0)?.seq ?? 0;
+  }
+
+  /** The number of the last entry; 0 if there is none. */
+  get last(): number {
+    for (let at = this.lines.length - 1; at >= 0; at -= 1) {
+      const seq = this.lines[at]?.seq ?? 0;
+      if (seq > 0) return seq;
+    }
+    return 0;
+  }
+}
+
+function wireLine({ entry, raw }: Line): WireLine {
+  return { seq: num(entry.seq) ?? 0, type: entry.type, time: str(entry.time), raw };
 }
 
 const TO_AGENT = new Set(["turn.begin", "input.steered", "request.decided", "stop.requested", "file.delivered"]);

@@ -211,15 +211,15 @@ function Source({ text, name }: { text: string; name: string }): JSX.Element {
 /** All files of the session that its loaded entries have. */
 export function FilesDialog({ store, close }: { store: SessionStore; close: () => void }): JSX.Element {
   const [fault, fail] = useState("");
-  const files = store.fold.rows.filter((row): row is FileRow => row.kind === "file");
+  const files = store.rows.filter((row): row is FileRow => row.kind === "file");
   return (
     <Dialog title="Files of the session" close={close} wide>
       <div class="file-view">
         <Fault text={fault} />
-        {store.start > 1 && (
+        {store.first > store.beginning && (
           <p class="dim">
-            Files before entry {store.start.toLocaleString("en")} are not listed.{" "}
-            <button type="button" class="quiet small" onClick={() => store.earlier()}>Load earlier entries</button>
+            Files before entry {store.first.toLocaleString("en")} are not listed.{" "}
+            <button type="button" class="quiet small" disabled={store.loading !== ""} onClick={() => store.whole()}>Load earlier entries</button>
           </p>
         )}
         {files.length === 0 && <p class="empty">No file was sent or received.</p>}

@@ -13,6 +13,8 @@ const RECOUNT = 250;
 const SLICE = 12;
 /** Frames in which a match must be drawn. */
 const MAX_FRAMES = 90;
+/** Earlier entries that are loaded to be searched without being asked for. */
+const MAX_LOADED = 20_000;
 /** Marks of one screen; a page full of matches needs no more. */
 const MAX_MARKS = 2000;
 
@@ -154,7 +156,7 @@ class Marker {
     const first = this.rows.querySelector<HTMLElement>(":scope > article > .row");
     const scroller = this.rows.closest(".scroller");
     if (!first || !scroller) return;
-    const rows = this.store.fold.rows;
+    const rows = this.store.rows;
     const isAbove = rows.indexOf(row) < rows.findIndex((each) => each.key === Number(first.dataset.key));
     scroller.scrollTop += (isAbove ? -1 : 1) * scroller.clientHeight;
   }
@@ -243,7 +245,7 @@ function FindBar(props: { store: SessionStore; initial: string; opened: number; 
     const pattern = findPattern(text);
     const talk = bar.current?.closest(".talk") ?? null;
     const rows = talk?.querySelector<HTMLElement>(".rows");
-    const from = state.current?.match?.row ?? seenRow(talk, store.fold.rows);
+    const from = state.current?.match?.row ?? seenRow(talk, store.rows);
     state.current = undefined;
     draw((times) => times + 1);
     if (!pattern || !rows) return undefined;
@@ -256,7 +258,7 @@ function FindBar(props: { store: SessionStore; initial: string; opened: number; 
       timer = 0;
       due = false;
       const begun = performance.now();
-      const changed = finder.scan(store.fold.rows, () => performance.now() - begun > SLICE);
+      const changed = finder.scan(store.rows, () => performance.now() - begun > SLICE);
       // What is seen decides where to begin, so all rows up to there must be counted.
       if (!it.match && finder.complete) {
         it.match = finder.from(from);
@@ -266,6 +268,7 @@ function FindBar(props: { store: SessionStore; initial: string; opened: number; 
       if (!finder.complete) timer = window.setTimeout(scan);
       else if (due) timer = window.setTimeout(scan, RECOUNT);
     };
+    if (store.first - store.beginning <= MAX_LOADED) store.whole();
     const stop = store.subscribe(() => {
       due = true;
       if (timer === 0) timer = window.setTimeout(scan, RECOUNT);
@@ -303,7 +306,7 @@ function FindBar(props: { store: SessionStore; initial: string; opened: number; 
   const total = it ? it.finder.total.toLocaleString("en") : "";
   const status = !it
     ? ""
-    : !it.finder.complete ? `${total} so far`
+    : !it.finder.complete || store.loading === "before" ? `${total} so far`
     : it.finder.total === 0 ? "No match" : number > 0 ? `${number.toLocaleString("en")} of ${total}` : `${total} ${it.finder.total === 1 ? "match" : "matches"}`;
   return (
     <div class="find" role="search" aria-label="Find in the session" ref={bar} onKeyDown={(event) => {
@@ -334,10 +337,10 @@ function FindBar(props: { store: SessionStore; initial: string; opened: number; 
         <button type="button" class="quiet" aria-label="Next match" title="Next (Enter)" disabled={!it?.finder.total} onClick={() => step(1)}><Icon name="down" /></button>
         <button type="button" class="quiet" aria-label="Close" title="Close (Esc)" onClick={close}><Icon name="cross" /></button>
       </div>
-      {text.trim() !== "" && store.start > 1 && (
+      {text.trim() !== "" && store.first > store.beginning && (
         <p class="dim">
-          Entries before {store.start.toLocaleString("en")} are not loaded, and not searched.{" "}
-          <button type="button" class="quiet small" onClick={() => store.earlier()}>Load earlier ones</button>
+          Entries before {store.first.toLocaleString("en")} are {store.loading === "before" ? "being loaded." : "not loaded, and not searched."}{" "}
+          {store.loading === "" && <button type="button" class="quiet small" onClick={() => store.whole()}>Load them</button>}
         </p>
       )}
     </div>

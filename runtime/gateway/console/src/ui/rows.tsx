@@ -177,7 +177,7 @@ function End({ row }: { row: EndRow }): JSX.Element {
         {row.reason !== "" && row.reason !== row.status && row.reason !== "end_turn" && <span class="dim">{visible(row.reason)}</span>}
         <span class="dim facts">{facts.join(" · ")}</span>
         <time class="dim">{clock(row.time)}</time>
-        {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.fold.rows, row.turn)} />}
+        {row.turn !== "" && <Copy label="Copy the answer" text={() => answer(store.rows, row.turn)} />}
         {row.status !== "completed" && !store.fold.closed && <Again turn={row.turn} />}
       </p>
       {row.message !== "" && (
@@ -197,7 +197,7 @@ function Again({ turn }: { turn: string }): JSX.Element | null {
   const { me } = useShell();
   if (me?.scope === "observe") return null;
   const input = (): string => {
-    for (const row of store.fold.rows) if (row.kind === "input" && row.turn === turn && !row.steer) return row.text;
+    for (const row of store.rows) if (row.kind === "input" && row.turn === turn && !row.steer) return row.text;
     return "";
   };
   return <button type="button" class="quiet small shown" onClick={() => dispatchEvent(new CustomEvent("console:draft", { detail: input() }))}>Write it again</button>;

@@ -65,8 +65,8 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
   // What was shown is seen.
   const entries = fold.last;
   useEffect(() => {
-    if (!document.hidden && !store.catchingUp) seen.mark(store.id, entries);
-  }, [entries, store.catchingUp]);
+    if (!document.hidden && !store.catchingUp && str(store.attached.id) !== "") seen.mark(store.id, entries);
+  }, [entries, store.catchingUp, store.attached]);
   useEffect(() => {
     titlePage(title);
   }, [title]);
@@ -96,25 +96,27 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
       <div class="panes">
         <div class="talk">
           <Find store={store} />
-          {store.start > 1 && (
-            <p class="earlier">
-              This page begins at entry {store.start}.{" "}
-              <button type="button" class="quiet" onClick={() => store.earlier()}>Read earlier ones</button>
-            </p>
-          )}
           {fold.rows.length === 0 && store.phase !== "failed" && (
             <div class="bones" aria-hidden="true"><i /><i /><i /></div>
           )}
-          {fold.last > 0 && fold.headline === "" && store.start <= 1 && !store.catchingUp && store.state !== "closed" && (
+          {fold.last > 0 && fold.headline === "" && !fold.partial && !store.catchingUp && store.state !== "closed" && (
             <p class="empty">Nothing was said yet. Write to {visible(store.agent) || "the agent"} below.</p>
           )}
           <Transcript
-            rows={fold.rows}
+            rows={store.rows}
             generation={store.generation}
             turned={store.turned}
             jumps={store.jumps}
             goal={store.goal}
-            busy={store.catchingUp}
+            busy={store.catchingUp || store.loading !== ""}
+            detached={store.detached}
+            last={fold.last}
+            head={<Head store={store} />}
+            near={(edge) => (edge === "first" ? store.earlier() : store.later())}
+            place={(seq) => {
+              store.place = seq;
+            }}
+            toEnd={() => store.end()}
           />
           {waiting.length > 0 && (
             <div class="dock" role="region" aria-label="Waiting for an answer" tabIndex={0}>
@@ -137,6 +139,28 @@ function Session({ store, at }: { store: SessionStore; at: number | undefined })
       </div>
       <Announce waiting={waiting.length} running={fold.running !== ""} />
     </section>
+  );
+}
+
+/** What is before the first row: more entries, the session's begin, or entries that are no longer kept. */
+function Head({ store }: { store: SessionStore }): JSX.Element | null {
+  const before = store.first - store.beginning;
+  if (store.rows.length === 0) return null;
+  const { loading, unread } = store;
+  return (
+    <p class="earlier">
+      {unread !== "" ? (
+        <>
+          <span role="alert">Entries were not loaded: {visible(unread)}</span>
+          <button type="button" class="quiet small" onClick={() => (before > 0 ? store.earlier(true) : store.later(true))}>Try again</button>
+        </>
+      ) : before > 0 ? (
+        <>
+          <span role="status">{loading === "" ? `${before.toLocaleString("en")} earlier entries` : `Loading ${before.toLocaleString("en")} earlier entries…`}</span>
+          <button type="button" class="quiet small" onClick={() => store.show(store.beginning)}>Beginning</button>
+        </>
+      ) : store.beginning > 1 ? `Entries before ${store.beginning.toLocaleString("en")} are no longer kept` : "Beginning of the session"}
+    </p>
   );
 }
 

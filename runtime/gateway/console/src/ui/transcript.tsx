@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { Component, createRef } from "preact";
+import type { ComponentChildren } from "preact";
 import { Heights } from "../core/heights.ts";
 import type { Row } from "../core/rows.ts";
 import { Icon } from "./bits.tsx";
@@ -23,10 +24,21 @@ interface Props {
   generation: number;
   /** How often a fold of a row was turned, by its key. */
   turned: Map<number, number>;
-  /** Grows when the reader wants to be at the row `goal`, or without one at the end. */
+  /** Grows when the reader wants to be at the row whose key is `goal`, or without one at the end. */
   jumps: number;
   goal: number | undefined;
   busy: boolean;
+  /** Whether the rows are not the last ones. */
+  detached: boolean;
+  /** The number of the last entry. */
+  last: number;
+  /** What stands above the first row. */
+  head: ComponentChildren;
+  /** The reader comes near the first or the last row. */
+  near(edge: "first" | "last"): void;
+  /** The entry at which the reader is; nothing if that is the end. */
+  place(seq: number | undefined): void;
+  toEnd(): void;
 }
 
 /** Draws the rows that are seen, and a room of the right height for the others. */
@@ -36,13 +48,17 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
   private scroller = createRef<HTMLDivElement>();
   private inner = createRef<HTMLDivElement>();
   private observer: ResizeObserver | undefined;
-  private anchor = { index: 0, delta: 0 };
+  /** The rows whose heights are known, and their keys. */
+  private rows: Row[] = [];
+  private keys: number[] = [];
+  /** The row by which the reader's place is kept, and how far its top is above that of the view. */
+  private anchor = { index: 0, key: 0, seq: 0, delta: 0 };
   private lastTop = 0;
   private height = 0;
   private seen = 0;
   private generation = 0;
   /** The rows that are drawn. */
-  private drawn = { from: 0, to: 0 };
+  private drawn = { from: 0, to: 0, rows: [] as Row[] };
   /** Draws in a row that only set right what the one before has measured. */
   private rounds = 0;
 
@@ -61,20 +77,50 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
   }
 
   override componentDidUpdate(before: Props): void {
-    if (before.generation !== this.props.generation) {
-      this.anchor = { index: 0, delta: 0 };
-      this.setState({ pinned: true });
-    }
+    if (before.generation !== this.props.generation) this.setState({ pinned: true });
     if (before.jumps !== this.props.jumps) this.jump();
     if (before !== this.props) this.rounds = 0;
     this.settle();
   }
 
+  private get pinned(): boolean {
+    return this.state.pinned && !this.props.detached;
+  }
+
   private sync(): void {
+    const { rows, generation } = this.props;
+    if (rows !== this.rows || generation !== this.generation) {
+      // What was measured of a row holds wherever it is now.
+      const known = new Map(generation === this.generation ? this.keys.map((key, at) => [key, this.heights.get(at)]) : []);
+      this.heights.clear();
+      this.keys = [];
+      for (const row of rows) {
+        this.heights.push(known.get(row.key) ?? estimate(row));
+        this.keys.push(row.key);
+      }
+      this.hold();
+    }
+    this.rows = rows;
+    this.generation = generation;
+    for (let at = this.heights.length; at < rows.length; at += 1) {
+      this.heights.push(estimate(rows[at] as Row));
+      this.keys.push((rows[at] as Row).key);
+    }
+  }
+
+  /** Finds the row of the anchor among other rows: itself, or the last one that is not behind it. */
+  private hold(): void {
     const { rows } = this.props;
-    if (this.generation !== this.props.generation) this.heights.clear();
-    this.generation = this.props.generation;
-    for (let at = this.heights.length; at < rows.length; at += 1) this.heights.push(estimate(rows[at] as Row));
+    const { anchor } = this;
+    anchor.index = this.keys.indexOf(anchor.key);
+    if (anchor.index >= 0) return;
+    anchor.index = 0;
+    for (const [at, row] of rows.entries()) if (row.seq <= anchor.seq) anchor.index = at;
+  }
+
+  /** Where the first row begins. */
+  private get base(): number {
+    return this.inner.current?.offsetTop ?? 0;
   }
 
   /** Takes the heights of what is drawn, keeps the place of the reader, and draws others where they are seen now. */
@@ -82,20 +128,30 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     const [scroller, inner] = [this.scroller.current, this.inner.current];
     if (!scroller || !inner) return;
     this.sync();
-    const { from } = this.drawn;
+    const { from, rows } = this.drawn;
     this.height = scroller.clientHeight;
-    for (let at = 0; at < inner.children.length; at += 1) {
+    for (let at = 0; at < inner.children.length && rows === this.rows; at += 1) {
       const height = inner.children[at]?.getBoundingClientRect().height ?? 0;
       if (height > 0) this.heights.set(from + at, height);
     }
     this.pad();
-    const top = this.state.pinned ? scroller.scrollHeight : this.heights.offset(this.anchor.index) + this.anchor.delta;
-    if (this.state.pinned ? scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight > 1 : Math.abs(scroller.scrollTop - top) > 1) {
+    const { pinned } = this;
+    const top = pinned ? scroller.scrollHeight : this.base + this.heights.offset(this.anchor.index) + this.anchor.delta;
+    if (pinned ? scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight > 1 : Math.abs(scroller.scrollTop - top) > 1) {
       scroller.scrollTop = top;
     }
     this.lastTop = scroller.scrollTop;
-    if (this.state.pinned) this.seen = this.props.rows.length;
+    if (pinned) this.seen = this.props.rows.length;
     this.again();
+    this.edges();
+  }
+
+  /** Asks for more rows before the reader comes to the first or the last one. */
+  private edges(): void {
+    const scroller = this.scroller.current;
+    if (!scroller || this.rows.length === 0 || this.height === 0) return;
+    if (scroller.scrollTop < 1.5 * this.height) this.props.near("first");
+    if (this.props.detached && scroller.scrollHeight - scroller.scrollTop - this.height < this.height) this.props.near("last");
   }
 
   /** Draws again where other rows are seen than those that are drawn. */
@@ -117,9 +173,9 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
   private range(): { from: number; to: number } {
     const length = this.heights.length;
     const height = this.height || 800;
-    const top = this.state.pinned ? Math.max(0, this.heights.total - height) : this.lastTop;
+    const top = this.pinned ? Math.max(0, this.heights.total - height) : this.lastTop - this.base;
     const from = length === 0 ? 0 : this.heights.find(Math.max(0, top - AROUND));
-    const to = this.state.pinned ? length : Math.min(length, this.heights.find(top + height + AROUND) + 1);
+    const to = this.pinned ? length : Math.min(length, this.heights.find(top + height + AROUND) + 1);
     return { from, to };
   }
 
@@ -132,45 +188,53 @@ export class Transcript extends Component<Props, { pinned: boolean }> {
     if (below <= NEAR) pinned = true;
     else if (top < this.lastTop - 1) pinned = false;
     this.lastTop = top;
-    const index = this.heights.find(top);
-    this.anchor = { index, delta: top - this.heights.offset(index) };
+    const y = top - this.base;
+    let index = this.heights.find(y);
+    const place = this.rows[index]?.seq;
+    // A row that earlier entries change holds no place.
+    while (this.rows[index]?.early && index + 1 < this.rows.length) index += 1;
+    const row = this.rows[index];
+    this.anchor = { index, key: row?.key ?? 0, seq: row?.seq ?? 0, delta: y - this.heights.offset(index) };
     this.rounds = 0;
+    this.props.place(pinned && !this.props.detached ? undefined : place);
     if (pinned !== this.state.pinned) this.setState({ pinned });
     else this.again();
+    this.edges();
   };
 
   private jump(): void {
-    const { goal } = this.props;
-    if (goal !== undefined) {
-      this.anchor = { index: goal, delta: -8 };
-      this.lastTop = Math.max(0, this.heights.offset(goal) - 8);
-      this.seen = this.props.rows.length;
+    const { goal, rows } = this.props;
+    const index = goal === undefined ? -1 : this.keys.indexOf(goal);
+    if (index >= 0) {
+      this.anchor = { index, key: rows[index]?.key ?? 0, seq: rows[index]?.seq ?? 0, delta: -8 };
+      this.lastTop = Math.max(0, this.base + this.heights.offset(index) - 8);
+      this.seen = rows.length;
     }
-    this.setState({ pinned: goal === undefined });
+    this.props.place(index >= 0 ? rows[index]?.seq : undefined);
+    this.setState({ pinned: index < 0 });
   }
 
-  private end = (): void => this.setState({ pinned: true });
-
   override render(): JSX.Element {
-    const { rows, turned, busy, goal } = this.props;
+    const { rows, turned, busy, goal, last, head, toEnd, detached } = this.props;
     this.sync();
-    const { pinned } = this.state;
+    const { pinned } = this;
     const { from, to } = this.range();
-    this.drawn = { from, to };
-    const fresh = pinned ? 0 : rows.length - this.seen;
+    this.drawn = { from, to, rows };
+    const fresh = pinned || detached ? 0 : rows.length - this.seen;
     return (
       <div class="transcript">
         <div class="scroller" ref={this.scroller} onScroll={this.scrolled} tabIndex={0} aria-label="Transcript" role="region">
+          {head}
           <div class="rows" ref={this.inner} {...(to > from ? { role: "feed", "aria-busy": busy, "aria-label": "Entries" } : {})}>
-            {rows.slice(from, to).map((row, at) => (
-              <article key={row.key} class={from + at === goal ? "goal" : ""} aria-posinset={from + at + 1} aria-setsize={rows.length} aria-label={row.kind} tabIndex={-1}>
+            {rows.slice(from, to).map((row) => (
+              <article key={row.key} class={row.key === goal ? "goal" : ""} aria-posinset={row.seq || last} aria-setsize={last} aria-label={row.kind} tabIndex={-1}>
                 <RowView row={row} version={row.version} turned={turned.get(row.key) ?? 0} />
               </article>
             ))}
           </div>
         </div>
         {!pinned && (
-          <button type="button" class="to-end" onClick={this.end}>
+          <button type="button" class="to-end" onClick={toEnd}>
             <Icon name="down" /> {fresh > 0 ? `${fresh} new` : "to the end"}
           </button>
         )}

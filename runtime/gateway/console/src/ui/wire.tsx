@@ -83,8 +83,12 @@ export function WireView(): JSX.Element {
         </select>
         <span class="dim" aria-live="off">
           {query.trim() === "" ? `${lines.length} entries` : `${lines.length} of ${store.wire.lines.length}`}
-          {store.wire.dropped > 0 && `, ${store.wire.dropped} older are not kept`}
         </span>
+        {store.first > store.beginning && (
+          <button type="button" class="quiet small" title="Load all entries before these" disabled={store.loading !== ""} onClick={() => store.whole()}>
+            {(store.first - store.beginning).toLocaleString("en")} before
+          </button>
+        )}
         <Copy label="Copy what the filter shows" text={() => lines.map((line) => line.raw).join("\n")} />
       </header>
       <div
