@@ -209,11 +209,13 @@ export const flows = {
         for (const text of XSS.slice(0, 60)) Object.assign(world.open(text, text, text), { cwd: text });
         world.hostile = XSS.slice(60);
       } else for (const text of XSS) await fresh(it, text);
-      for (const view of ["sessions", "agents", "usage"]) {
+      await send(page, "xss-asks");
+      await page.locator(".dock .waiting").first().waitFor();
+      for (const view of ["sessions", "agents", "usage", "inbox"]) {
         await page.evaluate((name) => {
           location.hash = `#/${name}`;
         }, view);
-        await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty" }[view]).first().waitFor();
+        await page.locator({ sessions: ".list li a", agents: ".card h2", usage: ".usage td, .usage .empty", inbox: ".inbox [data-request]" }[view]).first().waitFor();
         await drawn(page);
         await page.evaluate(() => document.querySelectorAll("details").forEach((each) => (each.open = true)));
         assert.deepEqual(await page.evaluate(strangers), [], view);
@@ -375,7 +377,7 @@ export const flows = {
           await page.getByRole("button", { name: "Remove it" }).click();
           await look("settings");
           await page.keyboard.press("Escape");
-          for (const [view, has] of [["sessions", ".welcome, .list li a"], ["agents", ".card h2"], ["usage", ".usage td, .usage .empty"]]) {
+          for (const [view, has] of [["sessions", ".welcome, .list li a"], ["agents", ".card h2"], ["usage", ".usage td, .usage .empty"], ["inbox", ".inbox [data-request]"]]) {
             await page.evaluate((name) => {
               location.hash = `#/${name}`;
             }, view);

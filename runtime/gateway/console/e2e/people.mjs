@@ -112,7 +112,7 @@ export const flows = {
       await keys.press("Control+k");
       await page.getByRole("dialog", { name: "Commands" }).waitFor();
       await keys.type("by hand");
-      await page.locator(".palette li[aria-selected=true]", { hasText: "By hand" }).waitFor();
+      await page.locator(".palette li[aria-selected=true]", { hasText: /^By hand/ }).waitFor();
       await keys.press("Enter");
       await page.getByRole("heading", { level: 1, name: "By hand" }).waitFor();
       await keys.press("/");

@@ -139,6 +139,12 @@ export const SCRIPTS = {
     });
     say({ type: "output", turn_id: turn, content: answer.values ? `Deployed to ${answer.values.where}.` : "Then not." });
   },
+  async "xss-asks"({ turn, ask }) {
+    await Promise.all(XSS.slice(0, 12).map((text, at) => ask({
+      type: at % 3 === 2 ? "input.request" : "permission.request", turn_id: turn, request_id: `x-${turn}-${at}`, tool: text, title: text, description: text, resource: text, prompt: text,
+      input: { [text]: text }, options: [{ id: text, label: text, kind: "allow_once" }], fields: [{ id: text, label: text, kind: "choice", choices: [{ id: text, label: text, description: text }] }],
+    })));
+  },
   async xss({ say, turn, session }) {
     for (const [at, text] of XSS.entries()) {
       say({ type: "output", turn_id: turn, content: `${text}\n\n`, message_id: `x-${at}` });
