@@ -109,6 +109,13 @@ export const flows = {
       await ends(page, 2);
       await page.locator(".bar .state-idle").waitFor();
       assert.equal(await page.locator(".list .state-failed").count(), 0);
+      // The agent's last turn failed: it is not fine.
+      await say(it, bad, "crash");
+      await page.locator(".bar .state-failed").waitFor();
+      await page.getByRole("link", { name: "Agents" }).click();
+      const card = page.getByRole("region", { name: "Coder" });
+      await card.getByText(/^The last turn failed: process_exit/).waitFor({ timeout: 10_000 }).catch(async () => assert.fail(await card.innerText()));
+      assert.equal(await card.getByText("fine").count(), 0);
       await page.goto(`${it.place.url}/#/nothing`);
       await page.getByRole("heading", { name: "There is no such view" }).waitFor();
       await clean(page, wrong);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { ansi, plain } from "../src/core/ansi.ts";
-import { perAgent, perDay } from "../src/core/days.ts";
+import { axis, perAgent, perDay } from "../src/core/days.ts";
 import { compare, diffView } from "../src/core/diff.ts";
 import { ago, bytes, clock, count, duration, money, sessionTitle, who } from "../src/core/format.ts";
 import { Problem } from "../src/core/api.ts";
@@ -145,6 +145,16 @@ test("usage is summed by day and agent", () => {
   ]);
   assert.equal(days.length, 3);
   assert.deepEqual(perAgent(days, (day) => day.cost).map((each) => [each.agent, each.cost]), [["b", 9], ["a", 3]]);
+});
+
+test("a figure that no turn reported is unknown, and a day without turns has its place", () => {
+  const days = perDay([{ date: "2026-01-02", agent: "a", turns: 2, tokens_in: null, tokens_out: null, cost_usd: null }, { date: "2026-01-02", agent: "b", turns: 1, tokens_in: 0, cost_usd: 0, is_estimated: true }, { date: "<b>", agent: "c", turns: 1 }]);
+  assert.deepEqual(days.map((day) => [day.tokensIn, day.tokensOut, day.cost, day.isEstimated]), [[undefined, undefined, undefined, false], [0, undefined, 0, true]]);
+  assert.equal(perAgent(days, (day) => day.cost).find((each) => each.agent === "a")?.cost, undefined);
+  const dates = axis(days, 30, "2026-01-10");
+  assert.deepEqual([dates.length, dates[0], dates[29]], [30, "2025-12-12", "2026-01-10"]);
+  assert.equal(axis(days, 7, "2026-01-01")[6], "2026-01-02", "a day that is ahead of this clock");
+  assert.deepEqual([money(0), money(0.00004), money(0.021), money(3)], ["$0.00", "below $0.0001", "$0.0210", "$3.00"]);
 });
 
 test("samples are bounded and drawn over time", () => {

@@ -25,6 +25,7 @@ export function duration(ms: number): string {
 }
 
 export function money(usd: number): string {
+  if (usd > 0 && usd < 0.0001) return "below $0.0001";
   return `$${usd < 0.1 && usd > 0 ? usd.toFixed(4) : usd.toFixed(2)}`;
 }
 

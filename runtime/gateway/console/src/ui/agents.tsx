@@ -1,6 +1,8 @@
 import type { JSX } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { bytes, count, duration } from "../core/format.ts";
+import { failureText } from "../core/overview.ts";
+import type { KnownSession, SessionOverview } from "../core/overview.ts";
 import { visible } from "../core/safe.ts";
 import { Samples, points } from "../core/samples.ts";
 import { titlePage } from "../core/title.ts";
@@ -8,7 +10,8 @@ import { list, num, obj, str } from "../core/types.ts";
 import type { Obj } from "../core/types.ts";
 import { Fault, State } from "./bits.tsx";
 import type { Api } from "../core/api.ts";
-import { usePoll } from "./hooks.ts";
+import { sessionHref, usePoll } from "./hooks.ts";
+import { useLive } from "./live.ts";
 import { Output } from "./text.tsx";
 
 /** Kept while the page is open, whichever view is shown. */
@@ -29,7 +32,21 @@ export function useAgents(api: Api, ms: number): { agents: Obj[]; first: string;
   return state;
 }
 
+/** The session of each agent that was active last, by its id. */
+function latestOf(overview: SessionOverview): Map<string, KnownSession> {
+  const found = new Map<string, KnownSession>();
+  for (const session of overview.all()) {
+    if (session.active !== "" && session.state !== "running" && session.active > (found.get(session.agent)?.active ?? "")) found.set(session.agent, session);
+  }
+  return found;
+}
+
 export function Agents({ agents, first, fault }: { agents: Obj[]; first: string; fault: string }): JSX.Element {
+  const { overview, outcomes } = useLive();
+  const latest = latestOf(overview);
+  useEffect(() => {
+    for (const session of [...latest.values()].slice(0, 50)) outcomes?.want(session);
+  });
   useEffect(() => {
     titlePage("Agents");
   }, []);
@@ -39,7 +56,7 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
       <h1>Agents</h1>
       <Fault text={fault} />
       <div class="cards">
-        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} />)}
+        {agents.map((agent) => <Agent key={str(agent.id)} agent={agent} isFirst={str(agent.id) === first} latest={latest.get(str(agent.id))} />)}
       </div>
       {loading && <div class="cards" aria-hidden="true"><i class="card bone" /><i class="card bone" /></div>}
       {agents.length === 0 && fault === "" && !loading && <p class="empty">No agents. Name one in the configuration, and run trunkline daemon reload.</p>}
@@ -47,10 +64,13 @@ export function Agents({ agents, first, fault }: { agents: Obj[]; first: string;
   );
 }
 
-function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Element {
+function Agent({ agent, isFirst, latest }: { agent: Obj; isFirst: boolean; latest: KnownSession | undefined }): JSX.Element {
   const health = obj(agent.health);
   const counters = Object.entries(obj(health.counters)).filter(([name, value]) => name !== "restarts" && (num(value) ?? 0) > 0);
-  const severity = ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
+  // The daemon judges by several turns; a person sees the last one.
+  const failure = failureText(latest?.outcome);
+  const isWell = !["warning", "error"].includes(str(health.severity));
+  const severity = isWell && failure !== "" ? "warning" : ["note", "warning", "error"].find((each) => each === health.severity) ?? "ok";
   const stderr = str(health.stderr);
   const id = str(agent.id);
   const facts: [string, string][] = [];
@@ -84,7 +104,9 @@ function Agent({ agent, isFirst }: { agent: Obj; isFirst: boolean }): JSX.Elemen
         {[id, str(agent.profile), list(agent.models).length > 0 ? `${list(agent.models).length} models` : ""].filter(Boolean).map(visible).join(" · ")}
       </p>
       {str(agent.description) !== "" && <p>{visible(str(agent.description))}</p>}
-      {str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
+      {isWell && failure !== "" && latest ? (
+        <p class="verdict warning">{visible(failure)}. <a href={sessionHref(latest.id)}>Open the session</a></p>
+      ) : str(health.verdict) !== "" && <p class={`verdict ${severity}`}>{visible(str(health.verdict))}</p>}
       <dl class="grid">{facts.map(([name, value]) => <div><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
       {counters.length > 0 && (
         <details open={severity === "warning" || severity === "error"}>
@@ -116,6 +138,8 @@ function Plot<T extends { at: number }>(props: { label: string; samples: T[]; va
   const { label, value, show } = props;
   const most = props.samples.reduce((high, sample) => Math.max(high, value(sample)), 0);
   const last = props.samples[props.samples.length - 1];
+  // A line without a change says no more than the number.
+  const isFlat = props.samples.every((sample) => value(sample) === most);
   const line = points(props.samples, value, WIDTH, HEIGHT, most || 1);
   const span = props.span?.(props.samples.length) ?? duration(last && props.samples[0] ? last.at - props.samples[0].at : 0);
   return (
@@ -125,11 +149,11 @@ function Plot<T extends { at: number }>(props: { label: string; samples: T[]; va
         <strong>{last ? show(value(last)) : "–"}</strong>
         <span class="dim">{span === "" ? "open a session to measure" : `most ${show(most)} in ${span}`}</span>
       </figcaption>
-      <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${span}`}>
+      {isFlat ? null : <svg viewBox={`0 -2 ${WIDTH} ${HEIGHT + 4}`} preserveAspectRatio="none" role="img" aria-label={`${label}: now ${last ? show(value(last)) : "unknown"}, at most ${show(most)} in ${span}`}>
         <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
         {line !== "" && <polygon points={`0,${HEIGHT} ${line} ${WIDTH},${HEIGHT}`} />}
         {line !== "" && <polyline points={line} />}
-      </svg>
+      </svg>}
     </figure>
   );
 }

@@ -162,12 +162,16 @@ function End({ row }: { row: EndRow }): JSX.Element {
   const store = useSession();
   const { usage } = row;
   const tokens = [num(usage.input_tokens), num(usage.output_tokens)];
+  const cost = num(usage.cost_usd);
+  // An agent that counts nothing may report zeros.
+  const isKnown = [...tokens, cost].some((figure) => (figure ?? 0) > 0);
   const facts = [
     row.durationMs !== undefined ? duration(row.durationMs) : "",
     row.firstMs !== undefined ? `first words after ${duration(row.firstMs)}` : "",
-    tokens[0] !== undefined ? `${count(tokens[0])} in` : "",
-    tokens[1] !== undefined ? `${count(tokens[1])} out` : "",
-    num(usage.cost_usd) !== undefined ? `${usage.estimated === true ? "about " : ""}${money(num(usage.cost_usd) ?? 0)}` : "",
+    isKnown ? "" : "tokens –",
+    isKnown && tokens[0] !== undefined ? `${count(tokens[0])} in` : "",
+    isKnown && tokens[1] !== undefined ? `${count(tokens[1])} out` : "",
+    isKnown && cost !== undefined ? `${usage.estimated === true ? "about " : ""}${money(cost)}` : "",
     visible(row.model),
   ].filter((fact) => fact !== "");
   return (

@@ -3,7 +3,7 @@ import { useEffect, useState } from "preact/hooks";
 import { count, money } from "../core/format.ts";
 import { visible } from "../core/safe.ts";
 import type { Day } from "../core/days.ts";
-import { perAgent, perDay } from "../core/days.ts";
+import { axis, perAgent, perDay, plus } from "../core/days.ts";
 import { titlePage } from "../core/title.ts";
 import { Fault } from "./bits.tsx";
 import { usePoll, useShell } from "./hooks.ts";
@@ -30,10 +30,10 @@ export function Usage(): JSX.Element {
   useEffect(() => {
     titlePage("Usage");
   }, []);
-  const value = (day: Day): number => (measure === "cost" ? day.cost : measure === "turns" ? day.turns : day.tokensIn + day.tokensOut);
-  const show = measure === "cost" ? money : count;
+  const value = (day: Day): number | undefined => (measure === "cost" ? day.cost : measure === "turns" ? day.turns : plus(day.tokensIn, day.tokensOut));
+  const show = known(measure === "cost" ? money : count);
   const agents = perAgent(rows, value);
-  const dates = [...new Set(rows.map((row) => row.date))].sort();
+  const dates = rows.length === 0 ? [] : axis(rows, span, new Date().toISOString().slice(0, 10));
   return (
     <main class="page usage" aria-label="Usage" tabIndex={-1}>
       <header>
@@ -56,9 +56,9 @@ export function Usage(): JSX.Element {
                 <tr>
                   <td><i class={`key series-${at % 6}`} aria-hidden="true" /> {visible(agent.agent)}</td>
                   <td class="right">{count(agent.turns)}</td>
-                  <td class="right">{count(agent.tokensIn)}</td>
-                  <td class="right">{count(agent.tokensOut)}</td>
-                  <td class="right">{money(agent.cost)}</td>
+                  <td class="right">{known(count)(agent.tokensIn)}</td>
+                  <td class="right">{known(count)(agent.tokensOut)}</td>
+                  <td class="right">{agent.isEstimated && <span class="dim" title="A part is estimated from tokens and list prices.">about </span>}{known(money)(agent.cost)}</td>
                 </tr>
               ))}
             </tbody>
@@ -71,35 +71,50 @@ export function Usage(): JSX.Element {
   );
 }
 
+/** Shows a figure, or a dash if it is unknown. */
+const known = (show: (value: number) => string) => (value: number | undefined): string => (value === undefined ? "–" : show(value));
+
 const [WIDTH, HEIGHT] = [720, 160];
 
-function Bars(props: { rows: Day[]; dates: string[]; agents: string[]; value: (day: Day) => number; show: (value: number) => string }): JSX.Element {
-  const { rows, dates, agents, value, show } = props;
-  const sums = dates.map((date) => rows.filter((row) => row.date === date).reduce((sum, row) => sum + value(row), 0));
-  const most = Math.max(...sums, 0);
-  const total = sums.reduce((sum, each) => sum + each, 0);
+interface BarsProps {
+  rows: Day[];
+  dates: string[];
+  agents: string[];
+  value: (day: Day) => number | undefined;
+  show: (value: number | undefined) => string;
+}
+
+function Bars({ rows, dates, agents, value, show }: BarsProps): JSX.Element {
+  const days = new Map(rows.map((row) => [`${row.date} ${row.agent}`, value(row)]));
+  const sums = dates.map((date) => agents.reduce<number | undefined>((sum, agent) => plus(sum, days.get(`${date} ${agent}`)), undefined));
+  const most = Math.max(...sums.map((sum) => sum ?? 0), 0);
+  const total = sums.reduce(plus, undefined);
   const step = WIDTH / dates.length;
+  const label = total === undefined ? "No turn reported it." : `${show(total)} in ${dates.length} days, at most ${show(most)} a day`;
   return (
     <figure class="bars">
-      <figcaption><strong>{show(total)}</strong> <span class="dim">in all, at most {show(most)} a day</span></figcaption>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={`${show(total)} in ${dates.length} days, at most ${show(most)} a day`}>
-        <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
-        {dates.map((date, at) => {
-          let y = HEIGHT;
-          return (
-            <g>
-              <title>{`${visible(date)}: ${show(sums[at] ?? 0)}`}</title>
-              {agents.map((agent, series) => {
-                const row = rows.find((each) => each.date === date && each.agent === agent);
-                const height = row && most > 0 ? (value(row) / most) * (HEIGHT - 8) : 0;
-                y -= height;
-                return height > 0 ? <rect class={`series-${series % 6}`} x={at * step + step * 0.12} y={y} width={step * 0.76} height={height} /> : null;
-              })}
-            </g>
-          );
-        })}
-      </svg>
-      <p class="dim dates"><span>{visible(dates[0] ?? "")}</span><span>{visible(dates[dates.length - 1] ?? "")}</span></p>
+      <figcaption><strong>{show(total)}</strong> <span class="dim">{total === undefined ? "No turn of these days reported it." : `in all, at most ${show(most)} a day`}</span></figcaption>
+      {most > 0 && (
+        <>
+          <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img" aria-label={label}>
+            <path class="base" d={`M0 ${HEIGHT}H${WIDTH}`} />
+            {dates.map((date, at) => {
+              let y = HEIGHT;
+              return (
+                <g>
+                  <title>{`${date}: ${show(sums[at])}`}</title>
+                  {agents.map((agent, series) => {
+                    const height = ((days.get(`${date} ${agent}`) ?? 0) / most) * (HEIGHT - 8);
+                    y -= height;
+                    return height > 0 ? <rect class={`series-${series % 6}`} x={at * step + step * 0.12} y={y} width={step * 0.76} height={height} /> : null;
+                  })}
+                </g>
+              );
+            })}
+          </svg>
+          <p class="dim dates"><span>{dates[0]}</span><span>{dates[dates.length - 1]}</span></p>
+        </>
+      )}
     </figure>
   );
 }
