@@ -32,7 +32,7 @@ mod peers;
 mod webhooks;
 
 pub use auth::token::{
-    NewToken, PendingTokenSync, PublicToken, Scope, Token, TokenError, TokenFile,
+    NewToken, PairedBrowser, PendingTokenSync, PublicToken, Scope, Token, TokenError, TokenFile,
 };
 pub use axum::http::{Method, StatusCode};
 pub use gateway::{DaemonOperator, DailyUsage, Gateway, Options};

@@ -1,5 +1,7 @@
 //! `trunkline down`, `open` and `daemon`: requests to the daemon.
 
+mod pair;
+
 use std::{
     io::Write,
     path::Path,
@@ -147,16 +149,18 @@ impl Reload {
     }
 }
 
-/// Opens the daemon's page in a browser
+/// Opens the daemon's page in a browser, and pairs browsers of other devices
 ///
 /// The browser gets a private file with a one-time code that is valid for a minute, so that no
-/// secret appears in a command line or an address. On a machine without a browser, forward the port
-/// and sign in to the page with a token of `trunkline token new`.
+/// secret appears in a command line or an address. It stays signed in until it is revoked. With
+/// --pair, the command shows a code for a browser on another device, which this terminal then
+/// confirms; a paired browser gets the rights of an administrator for five minutes in the same way.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   trunkline open
-  trunkline open --print")]
+  trunkline open --print
+  trunkline open --pair")]
 pub(crate) struct Open {
     #[command(flatten)]
     state: State,
@@ -164,11 +168,18 @@ pub(crate) struct Open {
     /// Prints the path of the file without opening it
     #[arg(long)]
     print: bool,
+
+    /// Shows a code and a link for a browser on another device, and asks whether to pair it
+    #[arg(long, conflicts_with = "print")]
+    pair: bool,
 }
 
 impl Open {
     pub(super) async fn run(self) -> CommandResult {
         let folder = self.state.folder()?;
+        if self.pair {
+            return pair::pair(&folder).await;
+        }
         let told = folder.ask(Method::POST, "/v1/handover").await?;
         let running = folder.running()?;
         let code = told["code"].as_str().unwrap_or_default();
@@ -183,7 +194,7 @@ impl Open {
         if !self.print {
             writeln!(
                 anstream::stderr(),
-                "no browser found: open that file within a minute, or open {} with a token of `trunkline token new`",
+                "no browser found: open that file within a minute, or run `trunkline open --pair` for {}",
                 running.http
             )?;
         }

@@ -18,6 +18,8 @@ use crate::{
 
 /// Creates, lists and revokes the access tokens of the daemon's HTTP API
 ///
+/// A paired browser of `trunkline open` is a token, too, with a key instead of a text.
+///
 /// A token can access only the sessions that it opened, unless it is created with --all-sessions.
 /// It cannot answer permission requests, whatever its scope, unless it is created with --approve.
 /// The daemon need not run. A running daemon applies a change within a second, and closes the
@@ -48,10 +50,14 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Revokes a token and the tokens that it created; their streams close within a second
+    /// Revokes a token or a browser, and the tokens that it created; their streams close within a
+    /// second
     Revoke {
         /// Id of the token, as in `trunkline token list`
         id: String,
+        /// Keeps the tokens that it created
+        #[arg(long)]
+        keep_tokens: bool,
         #[command(flatten)]
         state: State,
     },
@@ -105,10 +111,11 @@ impl Token {
         match self.action {
             Action::New(new) => new.run(),
             Action::List { state, json } => list(&state, json),
-            Action::Revoke { id, state } => {
-                file(&state)?.revoke(&id).map_err(wrong)?;
-                Ok(exit::OK)
-            }
+            Action::Revoke {
+                id,
+                keep_tokens,
+                state,
+            } => revoke(&file(&state)?, &id, keep_tokens),
         }
     }
 }
@@ -155,6 +162,29 @@ impl New {
     }
 }
 
+/// Revokes a token, and names the tokens that it created.
+fn revoke(tokens: &TokenFile, id: &str, keep_tokens: bool) -> CommandResult {
+    let known = tokens.read().map_err(wrong)?;
+    let revoked = match keep_tokens {
+        true => tokens.revoke_alone(id),
+        false => tokens.revoke(id),
+    };
+    revoked.map_err(wrong)?;
+    let made: Vec<_> = known
+        .iter()
+        .filter(|token| token.parent.as_deref() == Some(id))
+        .map(|token| match &token.name {
+            Some(name) => format!("{} ({name})", token.id),
+            None => token.id.clone(),
+        })
+        .collect();
+    if !made.is_empty() {
+        let what = if keep_tokens { "kept" } else { "also revoked" };
+        writeln!(anstream::stderr(), "{what}: {}", made.join(", "))?;
+    }
+    Ok(exit::OK)
+}
+
 fn list(state: &State, as_json: bool) -> CommandResult {
     let tokens = file(state)?.read().map_err(wrong)?;
     if as_json {
@@ -176,6 +206,7 @@ fn list(state: &State, as_json: bool) -> CommandResult {
         "sessions",
         "agents",
         "expires",
+        "last sign-in",
     ]);
     for token in &tokens {
         shown.add_row(row(token));
@@ -184,14 +215,17 @@ fn list(state: &State, as_json: bool) -> CommandResult {
     Ok(exit::OK)
 }
 
-fn row(token: &Known) -> [String; 7] {
-    let expires = token.expires.map(|at| {
+fn row(token: &Known) -> [String; 8] {
+    let time = |at| {
         let at = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(at);
         humantime::format_rfc3339_seconds(at).to_string()
-    });
+    };
+    let browser = token.browser.as_ref();
+    let used = browser.map(|browser| format!("{} from {}", time(browser.used), browser.address));
+    let name = browser.map(|browser| browser.label.clone());
     [
         token.id.clone(),
-        token.name.clone().unwrap_or_default(),
+        name.or_else(|| token.name.clone()).unwrap_or_default(),
         token.scope.as_str().to_owned(),
         if token.may_approve { "answers" } else { "" }.to_owned(),
         if token.all_sessions { "all" } else { "its own" }.to_owned(),
@@ -199,6 +233,7 @@ fn row(token: &Known) -> [String; 7] {
             .agents
             .as_ref()
             .map_or_else(|| "all".to_owned(), |agents| agents.join(", ")),
-        expires.unwrap_or_else(|| "never".to_owned()),
+        token.expires.map_or_else(|| "never".to_owned(), time),
+        used.unwrap_or_default(),
     ]
 }

@@ -69,7 +69,7 @@ fn missing_token() -> Problem {
 }
 
 /// Returns the bearer token of a request.
-fn bearer(headers: &HeaderMap) -> Option<&str> {
+pub(crate) fn bearer_text(headers: &HeaderMap) -> Option<&str> {
     let (scheme, token) = single_header(headers, header::AUTHORIZATION)?.split_once(' ')?;
     scheme
         .eq_ignore_ascii_case("bearer")
@@ -86,7 +86,7 @@ pub(crate) async fn optional_principal(
         Peer::User => Some(Ok(Principal::User)),
         Peer::OtherHost(principal) => Some(Ok(principal.clone())),
         Peer::Network(..) if !headers.contains_key(header::AUTHORIZATION) => None,
-        Peer::Network(..) => Some(match bearer(headers) {
+        Peer::Network(..) => Some(match bearer_text(headers) {
             Some(token) => authenticate_token(shared, peer, token).await,
             None => Err(missing_token()),
         }),

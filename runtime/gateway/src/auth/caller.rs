@@ -54,6 +54,11 @@ impl Caller {
         }
     }
 
+    /// Address of the client, for people.
+    pub(crate) fn address(&self) -> String {
+        self.ends.peer.ip().to_string()
+    }
+
     /// Refuses a process below a host. Returns `false` for a process of this machine that was not
     /// found.
     pub(crate) async fn is_proven(&self) -> Result<bool, Problem> {

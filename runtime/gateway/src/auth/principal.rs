@@ -13,7 +13,10 @@ use tokio::{sync::watch, time::sleep};
 use trunkline_sessions::Visitor;
 
 use crate::{
-    auth::token::{Scope, Token, TokenFile, id_of, now},
+    auth::{
+        sign_in::BrowserSignIns,
+        token::{Scope, Token, TokenFile, id_of, now},
+    },
     http::problem::{Answer, Problem},
     peers::ForwardedPrincipal,
 };
@@ -77,9 +80,8 @@ impl Principal {
             ..bearer.token.clone()
         };
         Self::Bearer(Arc::new(Bearer {
-            streams: bearer.streams.clone(),
             is_unproven: true,
-            ..Bearer::new(token, bearer.token_agents.clone())
+            ..bearer.with_token(token)
         }))
     }
 
@@ -174,6 +176,7 @@ pub(crate) struct KnownTokens {
     /// Agents of a token without a list of agents; `None` for all.
     token_agents: Option<Vec<String>>,
     known: watch::Sender<TokensById>,
+    pub(crate) sign_ins: BrowserSignIns,
     /// Version of the file that was read last. The lock is held during a read, so that a caller
     /// that finds the file unchanged also finds its tokens.
     read: Mutex<FileMark>,
@@ -187,6 +190,7 @@ impl KnownTokens {
             file,
             token_agents,
             known: watch::Sender::default(),
+            sign_ins: BrowserSignIns::default(),
             read: Mutex::default(),
         };
         known_tokens.refresh();
@@ -195,14 +199,22 @@ impl KnownTokens {
 
     /// Returns the bearer of a token, and rereads a changed file for an unknown one.
     pub(crate) fn find(&self, text: &str) -> Option<Principal> {
-        let id = id_of(text)?;
+        let bearer = self.bearer(id_of(text)?)?;
+        if bearer.token.browser.is_some() {
+            return self.sign_ins.find(text, &bearer);
+        }
+        (bearer.token.matches(text) && bearer.token.is_good_at(now()))
+            .then_some(Principal::Bearer(bearer))
+    }
+
+    /// Returns the bearer of the token of this id, and rereads a changed file for an unknown one.
+    pub(crate) fn bearer(&self, id: &str) -> Option<Arc<Bearer>> {
         let find = || self.known.borrow().get(id).cloned();
         let bearer = find().or_else(|| {
             self.refresh();
             find()
-        })?;
-        (bearer.token.matches(text) && bearer.token.is_good_at(now()))
-            .then_some(Principal::Bearer(bearer))
+        });
+        bearer.filter(|bearer| bearer.token.is_good_at(now()))
     }
 
     /// Resolves when the token of a principal is revoked or has expired.
@@ -244,7 +256,7 @@ impl KnownTokens {
     }
 
     /// Reads the file if it has changed.
-    fn refresh(&self) {
+    pub(crate) fn refresh(&self) {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = self.file.version();
         if *read == mark {
@@ -261,9 +273,11 @@ impl KnownTokens {
         *read = mark;
         self.known.send_modify(|known| {
             let kept = |token: Token| {
-                let before = known.get(&token.id).filter(|bearer| bearer.token == token);
-                let new = || Arc::new(Bearer::new(token.clone(), self.token_agents.clone()));
-                let bearer = before.cloned().unwrap_or_else(new);
+                let bearer = match known.get(&token.id) {
+                    Some(before) if before.token == token => before.clone(),
+                    Some(before) => Arc::new(before.with_token(token)),
+                    None => Arc::new(Bearer::new(token, self.token_agents.clone())),
+                };
                 (bearer.token.id.clone(), bearer)
             };
             *known = Arc::new(tokens.into_iter().map(kept).collect());
@@ -293,6 +307,23 @@ impl Bearer {
             is_unproven: false,
             is_of_other_host: false,
         }
+    }
+
+    /// Returns the bearer of a changed token. Their streams count together.
+    fn with_token(&self, token: Token) -> Self {
+        Self {
+            streams: self.streams.clone(),
+            ..Self::new(token, self.token_agents.clone())
+        }
+    }
+
+    /// Returns the bearer with another scope and expiry.
+    pub(crate) fn with_scope(&self, scope: Scope, expires: Option<u64>) -> Self {
+        self.with_token(Token {
+            scope,
+            expires,
+            ..self.token.clone()
+        })
     }
 }
 

@@ -18,10 +18,16 @@ use subtle::ConstantTimeEq;
 pub use self::shared::PendingTokenSync;
 
 /// Prefix of all tokens, by which scanners recognize leaked ones.
-const PREFIX: &str = "tlk_";
+pub(crate) const PREFIX: &str = "tlk_";
 
 /// Limit for the number of tokens.
 const MAX_TOKENS: usize = 1024;
+
+/// Limit for the number of paired browsers, which are tokens with a key instead of a text.
+pub(crate) const MAX_BROWSERS: usize = 64;
+
+/// Limit for the name of a paired browser, in characters.
+pub(crate) const MAX_LABEL_CHARS: usize = 64;
 
 /// Limit for the name of a token, in bytes.
 const MAX_NAME_BYTES: usize = 64;
@@ -84,9 +90,58 @@ pub struct Token {
     /// Id of the token that created it. It ends with that token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<String>,
-    /// SHA-256 of its text, in hex; empty for a token that another host checks.
+    /// SHA-256 of its text, in hex; empty for a paired browser, and for a token that another host
+    /// checks.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub(crate) digest: String,
+    /// Browser that signs in to this token with its key; `None` for a token with a text.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub browser: Option<PairedBrowser>,
+}
+
+/// Browser that is paired with the daemon.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PairedBrowser {
+    /// Name for people, such as `Chrome on Android`.
+    pub label: String,
+    /// Public key: an uncompressed point of P-256, in hex.
+    pub(crate) key: String,
+    /// Address at its last recorded sign-in.
+    pub address: String,
+    /// Its last recorded sign-in, in seconds since 1970. Recorded at most once in a few minutes.
+    pub used: u64,
+}
+
+impl PairedBrowser {
+    /// Sets the name, which also gives the name of the token.
+    fn rename(token: &mut Token, label: &str) {
+        if let Some(browser) = &mut token.browser {
+            label.clone_into(&mut browser.label);
+            token.name = Some(to_token_name(label)).filter(|name| is_token_name(name));
+        }
+    }
+}
+
+/// Checks the name of a browser, which a terminal shows.
+pub(crate) fn is_label(label: &str) -> bool {
+    let is_plain = |letter: char| letter.is_alphanumeric() || " ._-()+@&'".contains(letter);
+    label.chars().count() <= MAX_LABEL_CHARS && label.chars().all(is_plain) && label == label.trim() && !label.is_empty()
+}
+
+/// Converts the name of a browser to a name of a token, as in `by`.
+fn to_token_name(label: &str) -> String {
+    let is_part = |letter: char| letter.is_ascii_alphanumeric();
+    let words = label.split(|letter| !is_part(letter)).filter(|word| !word.is_empty());
+    words.collect::<Vec<_>>().join("-")
+}
+
+fn is_token_name(name: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
+    !name.is_empty()
+        && name.len() <= MAX_NAME_BYTES
+        && name.bytes().all(is_part)
+        && !name.starts_with("t-")
+        && !name.starts_with("l-")
 }
 
 /// Public members of a token, as lists show them.
@@ -108,6 +163,8 @@ pub struct PublicToken {
     expires: Option<u64>,
     /// Id of the token that created it, and with which it ends.
     parent: Option<String>,
+    /// Name of the paired browser that has a key for it; null for a token with a text.
+    browser: Option<String>,
 }
 
 /// Options of a new token.
@@ -129,6 +186,8 @@ pub struct NewToken {
     pub expires: Option<Duration>,
     /// Id of the token that creates it. The new token ends no later than that one, and with it.
     pub parent: Option<String>,
+    /// Browser that signs in to it with its key.
+    pub browser: Option<PairedBrowser>,
 }
 
 impl NewToken {
@@ -145,18 +204,12 @@ impl NewToken {
             all_sessions: false,
             expires: None,
             parent: None,
+            browser: None,
         }
     }
 
     fn check(&self) -> Result<(), TokenError> {
-        let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"._@-".contains(&byte);
-        if let Some(name) = &self.name
-            && (name.is_empty()
-                || name.len() > MAX_NAME_BYTES
-                || !name.bytes().all(is_part)
-                || name.starts_with("t-")
-                || name.starts_with("l-"))
-        {
+        if self.name.as_ref().is_some_and(|name| !is_token_name(name)) {
             return Err(TokenError::Name);
         }
         if self.may_approve && self.scope < Scope::Control {
@@ -171,7 +224,7 @@ impl Token {
         let random = || uuid::Uuid::new_v4().simple().to_string();
         let id = random()[..8].to_owned();
         let text = format!("{PREFIX}{id}_{}{}", random(), random());
-        let token = Self {
+        let mut token = Self {
             id,
             name: new.name,
             scope: new.scope,
@@ -183,7 +236,14 @@ impl Token {
             expires: new.expires.map(|lasts| now.saturating_add(lasts.as_secs())),
             parent: new.parent,
             digest: digest(&text),
+            browser: new.browser,
         };
+        if let Some(browser) = &token.browser {
+            let label = browser.label.clone();
+            PairedBrowser::rename(&mut token, &label);
+            // Only its key signs in.
+            token.digest.clear();
+        }
         (token, text)
     }
 
@@ -201,6 +261,7 @@ impl Token {
             created: token.created,
             expires: token.expires,
             parent: token.parent,
+            browser: token.browser.map(|browser| browser.label),
         }
     }
 
@@ -211,6 +272,7 @@ impl Token {
             // A page has all agents of its own host only.
             is_page: false,
             digest: String::new(),
+            browser: None,
             ..self.clone()
         }
     }
@@ -231,12 +293,23 @@ pub(crate) fn id_of(text: &str) -> Option<&str> {
     text.strip_prefix(PREFIX)?.split_once('_').map(|(id, _)| id)
 }
 
-fn digest(text: &str) -> String {
+pub(crate) fn digest(text: &str) -> String {
     hex(&hmac_sha256::Hash::hash(text.as_bytes()))
 }
 
 pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Decodes the output of [`hex`].
+pub(crate) fn decode_hex(hex: &str) -> Option<Vec<u8>> {
+    if !hex.len().is_multiple_of(2) {
+        return None;
+    }
+    let digits = hex.as_bytes().chunks(2);
+    digits
+        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
+        .collect()
 }
 
 /// Seconds since 1970.
@@ -272,6 +345,9 @@ pub enum TokenError {
     /// The limit is reached.
     #[error("there are {MAX_TOKENS} tokens already; revoke those that are not used")]
     TooMany,
+    /// The limit for browsers is reached.
+    #[error("there are {MAX_BROWSERS} paired browsers already; revoke those that are not used")]
+    TooManyBrowsers,
     /// The name has a character that is not allowed, or reads like an id.
     #[error(
         "the name of a token has at most {MAX_NAME_BYTES} letters, digits, `.`, `_`, `@` and `-`, and does not \
@@ -331,6 +407,10 @@ impl TokenFile {
         if tokens.len() >= MAX_TOKENS {
             return Err(TokenError::TooMany);
         }
+        let browsers = tokens.iter().filter(|token| token.browser.is_some());
+        if new.browser.is_some() && browsers.count() >= MAX_BROWSERS {
+            return Err(TokenError::TooManyBrowsers);
+        }
         let (mut token, text) = Token::generate(new, now());
         if let Some(id) = &token.parent {
             let parent = tokens.iter().find(|known| known.id == *id);
@@ -348,12 +428,60 @@ impl TokenFile {
     /// # Errors
     /// See [`TokenError`].
     pub fn revoke(&self, id: &str) -> Result<(), TokenError> {
+        self.change(id, |_, _| None)
+    }
+
+    /// Revokes a token; those that it created stay valid. Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub fn revoke_alone(&self, id: &str) -> Result<(), TokenError> {
+        self.change(id, |tokens, _| {
+            for token in tokens.iter_mut() {
+                token.parent.take_if(|parent| parent == id);
+            }
+            None
+        })
+    }
+
+    /// Renames a paired browser. Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub(crate) fn rename_browser(&self, id: &str, label: &str) -> Result<(), TokenError> {
+        self.change(id, |_, mut token| {
+            PairedBrowser::rename(&mut token, label);
+            Some(token)
+        })
+    }
+
+    /// Records the sign-in of a browser. Blocks for the disk.
+    ///
+    /// # Errors
+    /// See [`TokenError`].
+    pub(crate) fn note_sign_in(&self, id: &str, address: &str) -> Result<(), TokenError> {
+        self.change(id, |_, mut token| {
+            if let Some(browser) = &mut token.browser {
+                browser.used = now();
+                address.clone_into(&mut browser.address);
+            }
+            Some(token)
+        })
+    }
+
+    /// Replaces a token by what `change` makes of it and of the other tokens.
+    fn change(
+        &self,
+        id: &str,
+        change: impl FnOnce(&mut Vec<Token>, Token) -> Option<Token>,
+    ) -> Result<(), TokenError> {
         let _lock = self.lock()?;
         let mut tokens = self.read()?;
-        let before = tokens.len();
-        tokens.retain(|token| token.id != id);
-        if tokens.len() == before {
-            return Err(TokenError::Unknown(id.to_owned()));
+        let at = tokens.iter().position(|token| token.id == id);
+        let at = at.ok_or_else(|| TokenError::Unknown(id.to_owned()))?;
+        let token = tokens.remove(at);
+        if let Some(changed) = change(&mut tokens, token) {
+            tokens.insert(at, changed);
         }
         drop_orphans(&mut tokens);
         self.write_tokens(tokens)

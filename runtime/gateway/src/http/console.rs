@@ -9,9 +9,12 @@ use axum::{
 };
 use flate2::Compression;
 
-use crate::http::encoding::{accepts_gzip, digest, gzip};
+use crate::http::{
+    encoding::{accepts_gzip, digest, gzip},
+    problem::Problem,
+};
 
-/// The page, and the place in it for the token of a handover.
+/// The page, and the place in it for a value.
 const PAGE: &str = include_str!("../../console/dist/index.html");
 const HEAD: &str = "</head>";
 const HTML: &str = "text/html; charset=utf-8";
@@ -96,12 +99,17 @@ asset!(
     include_str!("../../console/dist/icon.svg")
 );
 
-/// Returns the page for a client that has given a good code. A token has only letters, digits and
-/// `_`.
-pub(crate) fn page_with(token: &str) -> Response {
-    let meta = format!("<meta name=\"trunkline-token\" content=\"{token}\">{HEAD}");
+/// Returns the page with a value for its script: `code` pairs the browser, `why` is a refusal.
+pub(crate) fn page_with(name: &str, value: &str) -> Response {
+    let value = value.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    let meta = format!("<meta name=\"trunkline-{name}\" content=\"{value}\">{HEAD}");
     let page = PAGE.replacen(HEAD, &meta, 1);
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static(HTML));
     let cache = (header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     ([kind, POLICY_HEADER, cache], page).into_response()
+}
+
+/// Returns the page that shows a problem.
+pub(crate) fn failed_page(problem: Problem) -> Response {
+    (problem.status(), page_with("why", &problem.into_detail())).into_response()
 }

@@ -25,15 +25,44 @@ pub(crate) struct ListenerSummary {
     #[cfg_attr(test, schemars(with = "String"))]
     address: SocketAddr,
     tls: bool,
+    /// Origin of the console there, for browsers; null if no host name is known.
+    pub(crate) origin: Option<String>,
 }
 
 impl Listener {
     /// Returns the bound address; `None` if the system does not report it.
     pub(crate) fn summary(&self) -> Option<ListenerSummary> {
+        let address = self.listener.local_addr().ok()?;
         Some(ListenerSummary {
-            address: self.listener.local_addr().ok()?,
+            address,
             tls: self.tls.is_some(),
+            origin: self.origin(address),
         })
+    }
+
+    /// Returns the origin of the console: with a name of the configuration or of the certificate.
+    fn origin(&self, address: SocketAddr) -> Option<String> {
+        let (scheme, usual_port) = if self.tls.is_some() {
+            ("https", 443)
+        } else {
+            ("http", 80)
+        };
+        let any_port = self.names.iter().filter_map(|name| match name {
+            HostName::AnyPort(name) => Some(name.clone()),
+            HostName::WithPort(_) => None,
+        });
+        let is_certified = |name: &String| self.tls.as_ref().is_some_and(|tls| tls.is_for(name));
+        let system = rustix::system::uname();
+        let own_name = system.nodename().to_str().ok().map(str::to_owned);
+        let mut names = any_port.clone().chain(own_name).filter(is_certified);
+        let name = names.next().or_else(|| any_port.clone().next());
+        let host = match (name, address.port()) {
+            (Some(name), port) if port == usual_port => name,
+            (Some(name), port) => format!("{name}:{port}"),
+            (None, _) if address.ip().is_unspecified() => return None,
+            (None, _) => address.to_string(),
+        };
+        Some(format!("{scheme}://{host}"))
     }
 }
 

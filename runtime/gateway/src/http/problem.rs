@@ -86,6 +86,10 @@ impl Problem {
         }
     }
 
+    pub(crate) fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// Returns the description for people.
     pub(crate) fn into_detail(self) -> String {
         self.detail

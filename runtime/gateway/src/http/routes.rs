@@ -2,6 +2,7 @@
 
 mod acp;
 mod agents;
+mod browsers;
 mod changes;
 pub(crate) mod events;
 mod export;
@@ -306,6 +307,51 @@ fn authenticated_routes() -> Routes {
         /// Only for this user, over the socket.
         POST "/v1/handover" handover(Admin) => operate::handover;
 
+        /// Returns a code for a browser on another device, valid once, for a minute.
+        ///
+        /// Only for this user, over the socket. A new code replaces the one before.
+        POST "/v1/pairing" startPairing(Admin) => browsers::start_pairing;
+
+        /// Returns whether a browser has sent the code.
+        GET "/v1/pairing/{id}" showPairing(Admin) => browsers::pairing_state;
+
+        /// Confirms or refuses the browser that has sent the code.
+        ///
+        /// - 204: The browser is paired, or has the scope `admin`; or it was refused.
+        /// - problems: 409
+        POST "/v1/pairing/{id}" decidePairing(Admin) => browsers::decide_pairing;
+
+        /// Lists the paired browsers.
+        ///
+        /// A token without the scope `admin` sees its own, and this user's page sees all.
+        ///
+        /// - problems: 503
+        GET "/v1/browsers" listBrowsers(Observe) => browsers::list;
+
+        /// Renames a paired browser.
+        ///
+        /// A browser that is not the one that asks needs the scope `admin`.
+        ///
+        /// - 204: It has the name.
+        /// - problems: 403, 404, 422, 500, 503
+        PATCH "/v1/browsers/{id}" renameBrowser(Observe) => browsers::rename;
+
+        /// Revokes a paired browser and the tokens that it created.
+        ///
+        /// Its streams end at once. A browser that is not the one that asks needs the scope
+        /// `admin`, and so does `keep_tokens`.
+        ///
+        /// - 204: It signs in no more.
+        /// - problems: 403, 404, 500, 503
+        DELETE "/v1/browsers/{id}" revokeBrowser(Observe) => browsers::revoke;
+
+        /// Gives the bearer of a paired browser the scope `admin` for five minutes.
+        ///
+        /// The answer waits until the terminal with the code has confirmed it, for a minute.
+        ///
+        /// - problems: 403
+        POST "/v1/elevation" elevate(Control) => browsers::elevate;
+
         /// Receives a message of an ACP client.
         ///
         /// `initialize` begins a connection and is answered by its result. Each further message
@@ -363,10 +409,30 @@ fn open_routes() -> Routes {
 
         /// Returns the console for a code of `handover`.
         ///
-        /// - 200 `text/html`: The page, with a token of its own.
+        /// - 200 `text/html`: The page, with a code that pairs its browser.
+        /// - 401 `text/html`: The code was used or is too old; the page explains it.
+        /// - 403 `text/html`: The code is not for this client; the page explains it.
         /// - body `application/x-www-form-urlencoded`
-        /// - problems: 400, 401, 403, 429, 503
         POST "/open" open(Public) => operate::open;
+
+        /// Pairs a browser, which signs in with its key from now on.
+        ///
+        /// It has the scope `control` at most. With a code of `trunkline open --pair` the answer
+        /// waits until the terminal has confirmed it, for a minute.
+        ///
+        /// - 201: The browser is paired.
+        /// - problems: 401, 403, 422, 429, 500, 503
+        POST "/v1/browsers" pairBrowser(Handler) => browsers::pair;
+
+        /// Returns a challenge for a paired browser, for a minute.
+        ///
+        /// - problems: 400, 401
+        POST "/v1/browsers/{id}/challenge" challengeBrowser(Public) => browsers::challenge;
+
+        /// Exchanges a signed challenge for a bearer token of ten minutes.
+        ///
+        /// - problems: 401, 429
+        POST "/v1/browsers/{id}/bearer" signIn(Public) => browsers::sign_in;
 
         /// Opens a WebSocket with the protocol itself.
         ///

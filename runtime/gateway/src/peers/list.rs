@@ -22,7 +22,10 @@ use trunkline_protocol::{
 
 use super::{HostPhase, Peers, forward};
 use crate::{
-    auth::{principal::Principal, token::hex},
+    auth::{
+        principal::Principal,
+        token::{decode_hex, hex},
+    },
     gateway::Shared,
     http::problem::{Answer, Problem},
 };
@@ -264,7 +267,7 @@ impl MergedCursor {
             {
                 return None;
             }
-            positions.insert(decode_hex(host)?, position);
+            positions.insert(String::from_utf8(decode_hex(host)?).ok()?, position);
         }
         Some(Self { time, positions })
     }
@@ -294,18 +297,6 @@ impl MergedCursor {
                 .map(|time| format!("{:x}-0", time.saturating_add(1))),
         }
     }
-}
-
-/// Decodes the output of [`hex`].
-fn decode_hex(hex: &str) -> Option<String> {
-    if !hex.len().is_multiple_of(2) {
-        return None;
-    }
-    let digits = hex.as_bytes().chunks(2);
-    let bytes: Option<Vec<u8>> = digits
-        .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok())
-        .collect();
-    String::from_utf8(bytes?).ok()
 }
 
 /// Merges pages of hosts, up to the point after which a host may have further sessions. A host

@@ -44,6 +44,7 @@ mod tests {
             parent: Some("0a1b2c3e".to_owned()),
             digest: "a digest".to_owned(),
             is_page: true,
+            browser: None,
         };
         let principal = Principal::of_other_host(ForwardedPrincipal::Bearer(token), None);
         assert!(

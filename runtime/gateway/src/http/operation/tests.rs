@@ -7,7 +7,7 @@ use axum::{
     Extension, Json,
     extract::{Request, State},
     handler::Handler,
-    http::{HeaderMap, HeaderName},
+    http::{Extensions, HeaderMap, HeaderName},
     response::{NoContent, Response},
     routing::MethodFilter,
 };
@@ -60,7 +60,7 @@ macro_rules! undescribed {
     ($($type:ty),*) => { $(impl Described for $type {})* };
 }
 
-undescribed!(HeaderMap, Request, RequestContext, Response, &'static str);
+undescribed!(Extensions, HeaderMap, Request, RequestContext, Response, &'static str);
 
 impl<T> Described for State<T> {}
 impl<T> Described for Extension<T> {}

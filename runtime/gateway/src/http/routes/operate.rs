@@ -19,7 +19,7 @@ use crate::{
         authentication::optional_principal,
         caller::UNPROVEN,
         principal::Principal,
-        token::{NewToken, Scope},
+        token::Scope,
     },
     gateway::{DailyUsage, Shared},
     http::{
@@ -35,9 +35,6 @@ use crate::{
 
 /// Description of the API, as OpenAPI.
 pub(super) const CONTRACT: &str = include_str!("../../../openapi.json");
-
-/// Lifetime of a console's token.
-const CONSOLE: Duration = Duration::from_secs(12 * 60 * 60);
 
 /// Default and maximum number of days of a usage report.
 const DAYS: u32 = 30;
@@ -247,35 +244,20 @@ struct RedeemedCode {
     code: String,
 }
 
-/// Exchanges a code for the console with a token. The page's address contains no secret.
+/// Exchanges a code for the console, which pairs its browser. The page's address contains no secret.
 pub(super) async fn open(State(shared): State<Arc<Shared>>, request: Request) -> Response {
     let is_proven = match cors::peer(request.extensions()) {
         Ok(Peer::Network(_, caller, _)) => caller.is_proven().await,
         peer => peer.map(|_| true),
     };
-    let Ok(Form(redeemed)) = Form::<RedeemedCode>::from_request(request, &()).await else {
-        return Problem::bad_request("a code is needed").into_response();
-    };
+    let redeemed = Form::<RedeemedCode>::from_request(request, &()).await;
+    let is_redeemed = redeemed.is_ok_and(|Form(redeemed)| shared.codes.redeem(&redeemed.code));
     match is_proven {
-        Ok(true) => {}
-        Ok(false) => return Problem::forbidden(UNPROVEN).into_response(),
-        Err(problem) => return problem.into_response(),
-    }
-    if !shared.codes.redeem(&redeemed.code) {
-        return Problem::unauthorized(
-            "this code was used, or is older than a minute: run `trunkline open` again",
-        )
-        .into_response();
-    }
-    let new = NewToken {
-        may_approve: true,
-        all_sessions: true,
-        is_page: true,
-        expires: Some(CONSOLE),
-        ..NewToken::with_scope(Scope::Admin)
-    };
-    match blocking(move || shared.tokens.add(new)).await {
-        Ok((_, text)) => console::page_with(&text),
-        Err(problem) => problem.into_response(),
+        Ok(true) if is_redeemed => console::page_with("code", &shared.codes.create()),
+        Ok(true) => console::failed_page(Problem::unauthorized(
+            "this link was used, or is older than a minute: run `trunkline open` again",
+        )),
+        Ok(false) => console::failed_page(Problem::forbidden(UNPROVEN)),
+        Err(problem) => console::failed_page(problem),
     }
 }

@@ -98,6 +98,7 @@ pub(super) async fn make(
         all_sessions: wanted.all_sessions,
         expires,
         parent: principal.token_id().map(str::to_owned),
+        browser: None,
     };
     let (token, text) = blocking(move || shared.tokens.add(new)).await?;
     Ok(WithStatus(Body(NewTokenText {
@@ -125,7 +126,7 @@ impl From<TokenError> for Problem {
         match error {
             TokenError::Unknown(_) => Self::new(StatusCode::NOT_FOUND, error),
             TokenError::Name | TokenError::ApproverWithoutControl => Self::unprocessable(error),
-            TokenError::TooMany => Self::too_many(error),
+            TokenError::TooMany | TokenError::TooManyBrowsers => Self::too_many(error),
             other => Self::failed(other),
         }
     }

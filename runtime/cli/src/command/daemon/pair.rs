@@ -1,0 +1,129 @@
+//! `trunkline open --pair`: shows a code, and confirms the browser that sends it.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    time::Duration,
+};
+
+use anstyle::{AnsiColor, Style};
+use anyhow::anyhow;
+use qrcode::{QrCode, render::unicode::Dense1x2};
+use rustix::termios::{QueueSelector, tcflush};
+use serde_json::{Value, json};
+use tokio::{task::spawn_blocking, time::sleep};
+use trunkline_gateway::Method;
+
+use crate::{
+    daemon::Folder,
+    error::{CliError, CommandResult},
+    exit,
+};
+
+/// Interval at which the daemon is asked whether a browser has sent the code.
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
+
+/// Colours of a QR code, whatever those of the terminal are.
+const QR_STYLE: Style = AnsiColor::Black.on(AnsiColor::BrightWhite);
+
+/// Shows a code and confirms the browser that sends it.
+pub(super) async fn pair(folder: &Folder) -> CommandResult {
+    if !io::stdin().is_terminal() {
+        return Err(CliError::usage(anyhow!(
+            "--pair asks for a confirmation, and the input is not a terminal"
+        ))
+        .next("run it in a terminal"));
+    }
+    let pairing = folder.ask(Method::POST, "/v1/pairing").await?;
+    show_code(&pairing)?;
+    let path = format!("/v1/pairing/{}", text(&pairing, "id"));
+    let request = loop {
+        let state = folder.ask(Method::GET, &path).await?;
+        match text(&state, "state") {
+            "waiting" => sleep(POLL_INTERVAL).await,
+            "claimed" => break state,
+            "spent" => {
+                return Err(CliError::failed(anyhow!(
+                    "too many wrong codes were sent; no browser was paired"
+                ))
+                .next("run `trunkline open --pair` for a new code"));
+            }
+            _ => {
+                return Err(CliError::failed(anyhow!(
+                    "the code has expired or was replaced; no browser was paired"
+                ))
+                .next("run `trunkline open --pair` for a new code"));
+            }
+        }
+    };
+    let is_confirmed = confirm(question(&request)).await?;
+    let decision = json!({ "confirm": is_confirmed });
+    folder.tell(Method::POST, &path, &decision).await?;
+    let done = match (is_confirmed, request["is_elevation"] == true) {
+        (false, _) => "refused",
+        (true, true) => "the browser has the rights of an administrator for five minutes",
+        (true, false) => "paired; `trunkline token list` shows it, and `trunkline token revoke` ends it",
+    };
+    writeln!(anstream::stdout(), "{done}")?;
+    Ok(if is_confirmed { exit::OK } else { exit::FAILED })
+}
+
+fn text<'a>(value: &'a Value, name: &str) -> &'a str {
+    value[name].as_str().unwrap_or_default()
+}
+
+/// Prints the code, and the links with their QR codes.
+fn show_code(pairing: &Value) -> io::Result<()> {
+    let code = text(pairing, "code");
+    let mut out = anstream::stdout();
+    let origins = pairing["origins"].as_array().into_iter().flatten();
+    let origins: Vec<_> = origins.filter_map(Value::as_str).collect();
+    for origin in &origins {
+        let link = format!("{origin}/#/pair/{code}");
+        let is_local = origin.starts_with("http://127.") || origin.starts_with("http://[::1]");
+        writeln!(out, "{link}")?;
+        if !is_local && let Ok(drawn) = QrCode::new(&link) {
+            let drawn = drawn.render::<Dense1x2>().build();
+            for line in drawn.lines() {
+                writeln!(out, "{QR_STYLE}{line}{QR_STYLE:#}")?;
+            }
+        }
+    }
+    if origins.iter().all(|origin| origin.starts_with("http://")) {
+        writeln!(
+            anstream::stderr(),
+            "a phone needs https: start the daemon with --listen ADDRESS:PORT, --tls-cert and \
+             --tls-key, and a certificate that the phone trusts"
+        )?;
+    }
+    writeln!(
+        out,
+        "The code is {code}. It works once, within a minute."
+    )
+}
+
+/// Returns the question for a browser's request.
+fn question(request: &Value) -> String {
+    let name = text(request, "name");
+    let address = text(request, "address");
+    if request["is_elevation"] == true {
+        format!("Give \"{name}\" at {address} the rights of an administrator for five minutes?")
+    } else {
+        format!("Pair \"{name}\" at {address}?")
+    }
+}
+
+/// Asks the terminal. What was typed before the question does not answer it.
+async fn confirm(question: String) -> Result<bool, CliError> {
+    let answer = spawn_blocking(move || -> io::Result<String> {
+        let input = io::stdin();
+        tcflush(&input, QueueSelector::IFlush)?;
+        let mut out = anstream::stdout();
+        write!(out, "{question} [y/N] ")?;
+        out.flush()?;
+        let mut line = String::new();
+        input.read_line(&mut line)?;
+        Ok(line)
+    });
+    let answer = answer.await.map_err(CliError::failed)??;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
