@@ -1,65 +1,11 @@
 // The flows of a person's day.
 import assert from "node:assert/strict";
-import { readFileSync, statSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { PROSE } from "../mock/agent.mjs";
 import { PNG } from "../mock/material.mjs";
 import { clean, ends, open, send, until, wholeText } from "./steps.mjs";
 
 export const flows = {
-  "sign-in": {
-    async run({ browser, place }) {
-      const context = await browser.newContext();
-      const page = await context.newPage();
-      await page.goto(place.url);
-      await page.getByText("Run trunkline open, or paste a token").waitFor();
-      await page.fill("input[name=token]", "tlk_wrong");
-      await page.keyboard.press("Enter");
-      await page.getByRole("alert").getByText("refused").waitFor();
-      assert.equal(await page.evaluate(() => sessionStorage.getItem("trunkline.token")), null, "a refused token is not kept");
-      await page.fill("input[name=token]", place.token);
-      await page.keyboard.press("Enter");
-      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
-      await page.reload();
-      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
-      await page.getByRole("button", { name: "Sign out" }).click();
-      await page.fill("input[name=token]", "");
-      assert.equal(await page.evaluate(() => sessionStorage.getItem("trunkline.token")), null);
-    },
-  },
-  "one-time-code": {
-    mock: true,
-    async run({ browser, place }) {
-      const context = await browser.newContext();
-      const page = await context.newPage();
-      await page.route("http://file.example/", (route) => route.fulfill({ contentType: "text/html", body: `<form method=post action="${place.url}/open"><input name=code value=x></form>` }));
-      await page.goto("http://file.example/");
-      await page.evaluate(() => document.forms[0].submit());
-      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
-      assert.equal(page.url(), `${place.url}/`);
-      assert.equal(await page.locator("meta[name=trunkline-token]").count(), 0);
-      assert.doesNotMatch(await page.content(), new RegExp(place.token));
-    },
-  },
-  "trunkline-open": {
-    real: true,
-    async run({ browser, place }) {
-      const context = await browser.newContext();
-      const page = await context.newPage();
-      const file = place.handover();
-      assert.equal(statSync(file).mode & 0o777, 0o600);
-      await page.goto(`file://${file}`);
-      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
-      assert.equal(page.url(), `${place.url}/`);
-      const token = await page.evaluate(() => sessionStorage.getItem("trunkline.token"));
-      assert.match(token, /^tlk_/);
-      assert.ok(!(await page.content()).includes(token));
-      await page.reload();
-      await page.getByRole("navigation", { name: "Sessions" }).waitFor();
-      const again = await context.newPage();
-      await again.goto(`file://${file}`).catch(() => undefined);
-      await again.getByText("this code was used").waitFor();
-    },
-  },
   "list-and-keys": {
     mock: true,
     async run(it) {

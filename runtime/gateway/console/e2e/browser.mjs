@@ -6,12 +6,17 @@ import { real } from "./real.mjs";
 
 const PLACES = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome", "/usr/bin/google-chrome-stable"];
 
-export function launch() {
+function options() {
   const executablePath = process.env.CONSOLE_CHROMIUM ?? PLACES.find((place) => existsSync(place));
   if (!executablePath) throw new Error("no Chromium was found; CONSOLE_CHROMIUM names one");
   // Chromium's own sandbox needs what a container often lacks; the pages are ours.
-  return chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] });
+  return { executablePath, args: process.getuid?.() === 0 ? ["--no-sandbox"] : [] };
 }
+
+export const launch = () => chromium.launch(options());
+
+/** A browser that keeps what its pages store in a folder. */
+export const launchIn = (folder) => chromium.launchPersistentContext(folder, options());
 
 export async function daemon({ mock = false, ...options }) {
   if (mock || process.env.CONSOLE_MOCK) {

@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { request } from "node:http";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
@@ -47,8 +48,23 @@ export async function real({ names = [] } = {}) {
   };
   const url = await up("127.0.0.1:0");
   const token = () => /tlk_\w+/.exec(said("token", "new", "--scope", "control", "--approve", "--all-sessions"))[0];
+  /** Asks over the socket of this user, as `trunkline open --pair` does. */
+  const ask = (method, path, body) => new Promise((resolve, reject) => {
+    const asked = request({ socketPath: join(state, "daemon/journal/host.sock"), method, path, headers: { "Content-Type": "application/json" } }, async (answer) => {
+      let text = "";
+      for await (const part of answer) text += part;
+      resolve(text === "" ? {} : JSON.parse(text));
+    });
+    asked.on("error", reject);
+    asked.end(body === undefined ? "" : JSON.stringify(body));
+  });
   return {
     url,
+    /** A folder that ends with the flow. */
+    folder: state,
+    ask,
+    /** Runs the program. */
+    said,
     token: token(),
     /** Another party's token: its name and its secret. */
     another: token,

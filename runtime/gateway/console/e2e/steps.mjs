@@ -21,12 +21,16 @@ export async function open({ browser, place }, hash, options = {}) {
     wrong.push(`dialog: ${dialog.message()}`);
     void dialog.dismiss();
   });
-  // The assets that were just built, and not those that the daemon carries.
-  if (process.env.CONSOLE_DIST) {
-    for (const name of ["app.js", "app.css"]) await context.route(`**/${name}`, async (route) => route.fulfill({ response: await route.fetch(), body: readFileSync(new URL(`../dist/${name}`, import.meta.url)) }));
-  }
+  await useDist(context);
   const page = await signedIn(context, place, hash);
   return { context, page, wrong };
+}
+
+/** With CONSOLE_DIST, pages get the assets that were just built, and not those that the daemon carries. */
+export async function useDist(context) {
+  if (!process.env.CONSOLE_DIST) return context;
+  for (const name of ["app.js", "app.css"]) await context.route(`**/${name}`, async (route) => route.fulfill({ response: await route.fetch(), body: readFileSync(new URL(`../dist/${name}`, import.meta.url)) }));
+  return context;
 }
 
 /** Nothing went wrong in a page: no error, no request elsewhere, nothing that the policy had to stop. */

@@ -52,9 +52,9 @@ async function body(request) {
   return Buffer.concat(parts);
 }
 
-function page(response, name, token) {
+function page(response, name, code) {
   let content = readFileSync(DIST + name, "utf8");
-  if (token) content = content.replace("<head>", `<head>\n<meta name="trunkline-token" content="${token}">`);
+  if (code) content = content.replace("<head>", `<head>\n<meta name="trunkline-code" content="${code}">`);
   response.writeHead(200, { "Content-Type": TYPES[name.split(".").pop()], "Content-Security-Policy": CSP, "X-Content-Type-Options": "nosniff", "Cache-Control": "no-cache", "Content-Encoding": "gzip" });
   response.end(gzipSync(content));
 }
@@ -65,12 +65,17 @@ async function handle(world, request, response, pace, open) {
   const method = request.method;
   if (method === "GET" && url.pathname === "/") return page(response, "index.html");
   if (method === "GET" && ["/app.js", "/app.css", "/icon.svg"].includes(url.pathname)) return page(response, url.pathname.slice(1));
-  if (method === "POST" && url.pathname === "/open") return page(response, "index.html", world.token);
+  if (method === "POST" && url.pathname === "/open") return page(response, "index.html", "a-code");
   // For the one who works on the console, not of the contract.
   if (method === "POST" && url.pathname === "/mock/restart") {
     world.restarted();
     json(response, 204);
     return setTimeout(() => open.forEach((socket) => socket.destroy()), 20);
+  }
+  // Any browser is paired, and any signature will do.
+  if (method === "POST" && area === "browsers") {
+    if (part === "challenge") return json(response, 200, { challenge: "a-challenge" });
+    return part === "bearer" ? json(response, 200, { token: world.token, expires_in: 600 }) : json(response, 201, { id: "0a1b2c3d" });
   }
   if (request.headers.authorization !== `Bearer ${world.token}`) return problem(response, 401, "the token is not known");
   if (area === "me") return json(response, 200, { scope: "control", may_approve: true, agents: null, sees_all: false, version: "0.1.0", name: "console" });
@@ -78,6 +83,7 @@ async function handle(world, request, response, pace, open) {
   if (area === "agents" && part === "conversations") return conversations(world, id, response);
   if (area === "agents") return json(response, 200, world.bare ? { agents: [] } : agents(world));
   if (area === "search") return search(world, url, response);
+  if (area === "browsers") return json(response, 200, { browsers: [] });
   if (area === "hosts") return json(response, 200, { hosts: world.hosts });
   if (area === "usage") return json(response, 200, { days: world.bare ? [] : usage(world, Number(url.searchParams.get("days") ?? 30)) });
   if (area !== "sessions") return problem(response, 404, "there is no such path");

@@ -8,6 +8,7 @@ import type { Me } from "./core/types.ts";
 import { Agents, useAgents } from "./ui/agents.tsx";
 import { keyOf } from "./ui/bindings.ts";
 import { Icon } from "./ui/bits.tsx";
+import { Browsers, SignOutDialog } from "./ui/browsers.tsx";
 import { CreateDialog } from "./ui/create.tsx";
 import { DropTarget } from "./ui/drop.tsx";
 import { keepFocus, openView } from "./ui/focus.ts";
@@ -22,57 +23,23 @@ import type { Command } from "./ui/palette.tsx";
 import { Search, searchHref } from "./ui/search.tsx";
 import { SessionPage } from "./ui/session.tsx";
 import { Sessions, Welcome, step } from "./ui/sessions.tsx";
-import { SignIn } from "./ui/signin.tsx";
+import { useSignIn } from "./ui/signin.tsx";
 import { Usage } from "./ui/usage.tsx";
 
-const TOKEN = "trunkline.token";
-
-/** Takes the token out of the page that `POST /open` gave, so that neither address nor document holds it. */
-function firstToken(): string {
-  const meta = document.querySelector<HTMLMetaElement>('meta[name="trunkline-token"]');
-  if (meta) {
-    sessionStorage.setItem(TOKEN, meta.content);
-    meta.remove();
-    history.replaceState(null, "", `/${location.hash}`);
-  }
-  return sessionStorage.getItem(TOKEN) ?? "";
+function App(): JSX.Element | null {
+  const { credential, form, browser, refused, leave } = useSignIn();
+  const [leaving, setLeaving] = useState(false);
+  const api = useMemo(() => credential && new Api(credential, refused), [credential]);
+  if (!api) return form ?? null;
+  return (
+    <>
+      <Shell api={api} out={() => (browser === "" ? void leave() : setLeaving(true))} leave={() => void leave()} />
+      {leaving && <SignOutDialog api={api} id={browser} close={() => setLeaving(false)} leave={() => void leave()} />}
+    </>
+  );
 }
 
-function App(): JSX.Element {
-  const [token, set] = useState(firstToken);
-  const [why, say] = useState("");
-  const out = (reason: string): void => {
-    sessionStorage.removeItem(TOKEN);
-    say(reason);
-    set("");
-  };
-  // A late answer to a token that was refused before says nothing of the one that is used now.
-  const refused = (reason: string): void => {
-    if (sessionStorage.getItem(TOKEN) === token) out(`The token was refused: ${reason}`);
-  };
-  const api = useMemo(() => new Api(token, refused), [token]);
-  if (token === "") {
-    return (
-      <SignIn
-        why={why}
-        enter={(given) => {
-          sessionStorage.setItem(TOKEN, given);
-          say("");
-          set(given);
-        }}
-      />
-    );
-  }
-  const leave = (): void => {
-    // Drafts and what was not sent are of the one who leaves; pictures and samples go with the page.
-    for (const key of Object.keys(sessionStorage)) if (key.startsWith("trunkline.")) sessionStorage.removeItem(key);
-    location.replace("/");
-    location.reload();
-  };
-  return <Shell key={token} api={api} out={leave} />;
-}
-
-function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
+function Shell({ api, out, leave }: { api: Api; out: () => void; leave: () => void }): JSX.Element {
   const [me, know] = useState<Me | undefined>(undefined);
   const [hasUsage, setUsage] = useState(false);
   // The agent to begin with; empty for the default, `undefined` without the dialog.
@@ -113,7 +80,7 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
   const cluster = useHosts(api, view === "hosts" ? 2000 : 15_000);
   const lost = cluster.hosts.some((host) => host.state === "lost");
   const alerts: { [view: string]: string } = { ...(bad ? { agents: "An agent needs a look" } : {}), ...(lost ? { hosts: "A host is lost" } : {}) };
-  const tabs: [string, string, boolean][] = [["inbox", "Inbox", true], ["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage]];
+  const tabs: [string, string, boolean][] = [["inbox", "Inbox", true], ["sessions", "Sessions", true], ["agents", "Agents", true], ["hosts", "Hosts", cluster.hosts.length > 0], ["usage", "Usage", hasUsage], ["browsers", "Browsers", true]];
   const current = view === "" ? "sessions" : tabs.some(([name]) => name === view) ? view : "unknown";
   useShown(me?.name, shownName(current, id));
   const goTo = (hash: string) => (): void => {
@@ -163,6 +130,8 @@ function Shell({ api, out }: { api: Api; out: () => void }): JSX.Element {
           <Inbox chosen={id === "" ? "" : itemKey(id, seq)} />
         ) : current === "unknown" ? (
           <UnknownView />
+        ) : current === "browsers" ? (
+          <Browsers leave={leave} />
         ) : (
           <main class="work" tabIndex={-1}>
             <Sessions current={id} create={() => create("")} />

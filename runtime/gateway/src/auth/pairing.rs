@@ -136,7 +136,11 @@ impl PairingCodes {
             if pending.state() != PairingState::Waiting {
                 return Err(wrong());
             }
-            let is_it: bool = pending.code.as_bytes().ct_eq(normalize(code).as_bytes()).into();
+            let is_it: bool = pending
+                .code
+                .as_bytes()
+                .ct_eq(normalize(code).as_bytes())
+                .into();
             if !is_it {
                 pending.tries_left -= 1;
                 tracing::warn!(
@@ -168,5 +172,99 @@ impl PairingCodes {
         });
         let claim = is_claimed.then(|| pending.take()?.claim).flatten();
         claim.is_some_and(|(_, decision)| decision.send(is_confirmed).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn request(name: &str) -> PairingRequest {
+        PairingRequest {
+            name: name.to_owned(),
+            address: "192.0.2.7".to_owned(),
+            is_elevation: false,
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_code_is_claimed_once_and_decided_at_the_terminal() {
+        for (is_confirmed, expected) in [(true, true), (false, false)] {
+            let codes = Arc::new(PairingCodes::default());
+            let (id, code) = codes.create();
+            assert_eq!(codes.state(&id), PairingState::Waiting);
+            assert!(!codes.decide(&id, true), "no browser waits");
+            // Two browsers send it at the same moment, as people type it.
+            let typed = code.to_lowercase().replace('-', " ");
+            let claims: Vec<_> = ["one", "two"]
+                .map(|name| {
+                    let (codes, typed) = (codes.clone(), typed.clone());
+                    tokio::spawn(async move { codes.claim(&typed, request(name)).await })
+                })
+                .into_iter()
+                .collect();
+            tokio::task::yield_now().await;
+            assert_eq!(codes.state(&id), PairingState::Claimed(request("one")));
+            assert!(!codes.decide("other", true));
+            assert!(codes.decide(&id, is_confirmed) && !codes.decide(&id, true));
+            let mut answers = Vec::new();
+            for claim in claims {
+                answers.push(claim.await.unwrap().is_ok());
+            }
+            assert_eq!(answers, [expected, false]);
+            assert_eq!(codes.state(&id), PairingState::Ended);
+            assert!(codes.claim(&code, request("late")).await.is_err());
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn five_wrong_codes_of_all_strangers_spend_a_code() {
+        for (wrong, is_good) in [(MAX_TRIES - 1, true), (MAX_TRIES, false)] {
+            let codes = Arc::new(PairingCodes::default());
+            let (id, code) = codes.create();
+            for _ in 0..wrong {
+                assert!(codes.claim("2222-2222", request("x")).await.is_err());
+            }
+            let state = codes.state(&id);
+            assert_eq!(state == PairingState::Waiting, is_good, "{state:?}");
+            assert_eq!(state == PairingState::Spent, !is_good, "{state:?}");
+            let claim = tokio::spawn({
+                let codes = codes.clone();
+                async move { codes.claim(&code, request("x")).await.is_ok() }
+            });
+            tokio::task::yield_now().await;
+            assert_eq!(codes.decide(&id, true), is_good);
+            assert_eq!(claim.await.unwrap(), is_good);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_code_ends_after_a_minute_with_a_newer_one_and_when_its_browser_leaves() {
+        let codes = Arc::new(PairingCodes::default());
+        let (id, code) = codes.create();
+        tokio::time::advance(CODE_LIFETIME).await;
+        assert_eq!(codes.state(&id), PairingState::Ended);
+        assert!(codes.claim(&code, request("x")).await.is_err());
+
+        let (old, old_code) = codes.create();
+        let (id, code) = codes.create();
+        assert!(code != old_code && codes.state(&old) == PairingState::Ended);
+        assert!(codes.claim(&old_code, request("x")).await.is_err());
+        let claim = tokio::spawn({
+            let codes = codes.clone();
+            async move { codes.claim(&code, request("x")).await }
+        });
+        tokio::task::yield_now().await;
+        claim.abort();
+        assert!(claim.await.is_err());
+        assert_eq!(codes.state(&id), PairingState::Ended);
+        assert!(!codes.decide(&id, true), "the browser has left");
+
+        // The terminal does not answer.
+        let (id, code) = codes.create();
+        assert!(codes.claim(&code, request("x")).await.is_err());
+        assert!(!codes.decide(&id, true));
     }
 }

@@ -192,3 +192,186 @@ impl SignInState {
         self.bearers.insert(digest(text), bearer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse;
+    use ring::{
+        rand::SystemRandom,
+        signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair},
+    };
+
+    use super::*;
+    use crate::auth::{
+        principal::KnownTokens,
+        token::{NewToken, PairedBrowser, TokenFile},
+    };
+
+    const ORIGIN: &str = "https://box.example:7458";
+
+    /// A browser with its key.
+    struct TestBrowser {
+        key: EcdsaKeyPair,
+        token: Token,
+    }
+
+    impl TestBrowser {
+        fn pair(file: &TokenFile) -> Self {
+            let random = SystemRandom::new();
+            let algorithm = &ECDSA_P256_SHA256_FIXED_SIGNING;
+            let document = EcdsaKeyPair::generate_pkcs8(algorithm, &random).unwrap();
+            let key = EcdsaKeyPair::from_pkcs8(algorithm, document.as_ref(), &random).unwrap();
+            let public = hex(key.public_key().as_ref());
+            assert!(is_public_key(&public) && !is_public_key(&public[2..]));
+            let browser = PairedBrowser {
+                label: "Chrome on Android".to_owned(),
+                key: public,
+                address: "192.0.2.7".to_owned(),
+                used: now(),
+            };
+            let new = NewToken {
+                browser: Some(browser),
+                ..NewToken::with_scope(Scope::Control)
+            };
+            let token = file.add(new).unwrap().0;
+            Self { key, token }
+        }
+
+        fn sign(&self, text: &str) -> String {
+            let random = SystemRandom::new();
+            hex(self.key.sign(&random, text.as_bytes()).unwrap().as_ref())
+        }
+    }
+
+    fn status(answer: Answer<String>) -> u16 {
+        answer.map_or_else(|problem| problem.into_response().status().as_u16(), |_| 200)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_challenge_is_for_one_browser_and_origin_and_good_once_for_a_minute() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let (own, other) = (TestBrowser::pair(&file), TestBrowser::pair(&file));
+        let sign_ins = BrowserSignIns::default();
+        let id = &*own.token.id;
+        let challenge = sign_ins.challenge(id, ORIGIN);
+        let signature = own.sign(&text_to_sign(ORIGIN, id, &challenge));
+        let elsewhere = "https://evil.example";
+        let of_elsewhere = own.sign(&text_to_sign(elsewhere, id, &challenge));
+        let of_other = sign_ins.challenge(&other.token.id, ORIGIN);
+        let other_signature = own.sign(&text_to_sign(ORIGIN, id, &of_other));
+        let by_other = other.sign(&text_to_sign(ORIGIN, id, &challenge));
+        let of_others_process = BrowserSignIns::default().challenge(id, ORIGIN);
+        let others_signature = own.sign(&text_to_sign(ORIGIN, id, &of_others_process));
+        let later = challenge.replacen('.', ".9", 1);
+        let later_signature = own.sign(&text_to_sign(ORIGIN, id, &later));
+        for (origin, challenge, signature) in [
+            // A signature for another origin, and a challenge that another origin has requested.
+            (ORIGIN, &challenge, &of_elsewhere),
+            (elsewhere, &challenge, &of_elsewhere),
+            (ORIGIN, &of_other, &other_signature),
+            (ORIGIN, &challenge, &by_other),
+            (ORIGIN, &of_others_process, &others_signature),
+            (ORIGIN, &later, &later_signature),
+            (ORIGIN, &challenge, &String::new()),
+            (ORIGIN, &String::from("x"), &signature),
+            (ORIGIN, &String::new(), &signature),
+        ] {
+            let answer = sign_ins.sign_in(&own.token, origin, challenge, signature);
+            assert_eq!(status(answer), 401, "{origin} {challenge} {signature}");
+        }
+        let good = || sign_ins.sign_in(&own.token, ORIGIN, &challenge, &signature);
+        assert_eq!((status(good()), status(good())), (200, 401));
+
+        let late = sign_ins.challenge(id, ORIGIN);
+        let signature = own.sign(&text_to_sign(ORIGIN, id, &late));
+        tokio::time::advance(CHALLENGE_LIFETIME).await;
+        assert_eq!(
+            status(sign_ins.sign_in(&own.token, ORIGIN, &late, &signature)),
+            401
+        );
+        // Its replay is known for as long as it could be good.
+        assert_eq!(status(good()), 401);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn challenges_that_strangers_request_occupy_nothing_and_bearers_are_bounded() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let browser = TestBrowser::pair(&file);
+        let known = KnownTokens::new(file, None);
+        let id = &*browser.token.id;
+        let begun = std::time::Instant::now();
+        for _ in 0..10_000 {
+            known.sign_ins.challenge(id, ORIGIN);
+        }
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        let counts = || {
+            let state = known.sign_ins.state.lock().unwrap();
+            (state.bearers.len(), state.used.len())
+        };
+        assert_eq!(counts(), (0, 0));
+        let sign_in = || {
+            let challenge = known.sign_ins.challenge(id, ORIGIN);
+            let signature = browser.sign(&text_to_sign(ORIGIN, id, &challenge));
+            known
+                .sign_ins
+                .sign_in(&browser.token, ORIGIN, &challenge, &signature)
+        };
+        let first = sign_in().unwrap();
+        assert!(known.find(&first).is_some());
+        for _ in 0..MAX_BEARERS {
+            tokio::time::advance(Duration::from_millis(1)).await;
+            sign_in().unwrap();
+        }
+        assert_eq!(counts(), (MAX_BEARERS, MAX_BEARERS + 1));
+        assert!(known.find(&first).is_none(), "a later one has its place");
+        let last = sign_in().unwrap();
+        tokio::time::advance(BEARER_LIFETIME).await;
+        assert!(known.find(&last).is_none(), "it has ended");
+        sign_in().unwrap();
+        assert_eq!(counts(), (1, 1));
+    }
+
+    #[test]
+    fn an_elevated_bearer_is_an_administrators_for_a_while_and_no_other_bearer_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let browser = TestBrowser::pair(&file);
+        let known = KnownTokens::new(file.clone(), None);
+        let id = &*browser.token.id;
+        let sign_in = || {
+            let challenge = known.sign_ins.challenge(id, ORIGIN);
+            let signature = browser.sign(&text_to_sign(ORIGIN, id, &challenge));
+            let answer = known
+                .sign_ins
+                .sign_in(&browser.token, ORIGIN, &challenge, &signature);
+            answer.unwrap()
+        };
+        let (one, other) = (sign_in(), sign_in());
+        let principal = known.find(&one).unwrap();
+        assert!(known.sign_ins.elevate(&one, &principal));
+        assert!(!known.sign_ins.elevate("tlk_x_y", &principal));
+        let elevated = known.find(&one).unwrap();
+        assert_eq!(elevated.scope(), Scope::Admin);
+        let expires = elevated.bearer().unwrap().token.expires.unwrap();
+        assert!(expires <= now() + ELEVATION.as_secs());
+        assert_eq!(elevated.unproven().scope(), Scope::Control);
+        assert_eq!(known.find(&other).unwrap().scope(), Scope::Control);
+        // When its time is over, it is what it was.
+        let over = principal
+            .bearer()
+            .unwrap()
+            .with_scope(Scope::Admin, Some(now()));
+        let set = |text: &str| {
+            let mut state = known.sign_ins.state.lock().unwrap();
+            state.bearers.get_mut(&digest(text)).unwrap().elevated = Some(Arc::new(over));
+        };
+        set(&one);
+        assert_eq!(known.find(&one).unwrap().scope(), Scope::Control);
+        assert!(known.find(&format!("{one}x")).is_none());
+        file.revoke(id).unwrap();
+        known.refresh();
+        assert!(known.find(&one).is_none() && known.find(&other).is_none());
+    }
+}

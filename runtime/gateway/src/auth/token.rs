@@ -125,13 +125,18 @@ impl PairedBrowser {
 /// Checks the name of a browser, which a terminal shows.
 pub(crate) fn is_label(label: &str) -> bool {
     let is_plain = |letter: char| letter.is_alphanumeric() || " ._-()+@&'".contains(letter);
-    label.chars().count() <= MAX_LABEL_CHARS && label.chars().all(is_plain) && label == label.trim() && !label.is_empty()
+    label.chars().count() <= MAX_LABEL_CHARS
+        && label.chars().all(is_plain)
+        && label == label.trim()
+        && !label.is_empty()
 }
 
 /// Converts the name of a browser to a name of a token, as in `by`.
 fn to_token_name(label: &str) -> String {
     let is_part = |letter: char| letter.is_ascii_alphanumeric();
-    let words = label.split(|letter| !is_part(letter)).filter(|word| !word.is_empty());
+    let words = label
+        .split(|letter| !is_part(letter))
+        .filter(|word| !word.is_empty());
     words.collect::<Vec<_>>().join("-")
 }
 
@@ -688,6 +693,62 @@ mod tests {
             file.add(watcher),
             Err(TokenError::ApproverWithoutControl)
         ));
+    }
+
+    #[test]
+    fn a_browser_is_a_token_without_a_text_and_there_are_so_many() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = TokenFile::in_folder(folder.path());
+        let browser = |label: &str| NewToken {
+            browser: Some(PairedBrowser {
+                label: label.to_owned(),
+                key: "04".to_owned(),
+                address: "192.0.2.7".to_owned(),
+                used: 1,
+            }),
+            ..new(Scope::Control, None)
+        };
+        let (token, text) = file.add(browser("Ann's phone (old)")).unwrap();
+        assert_eq!(token.name.as_deref(), Some("Ann-s-phone-old"));
+        assert!(!token.matches(&text) && !token.matches(""));
+        let child = NewToken {
+            parent: Some(token.id.clone()),
+            ..new(Scope::Observe, None)
+        };
+        let (child, _) = file.add(child).unwrap();
+        file.rename_browser(&token.id, "t-Ö").unwrap();
+        file.note_sign_in(&token.id, "192.0.2.8").unwrap();
+        let read = file.read().unwrap();
+        assert_eq!((&read[0].id, &read[1]), (&token.id, &child));
+        let changed = read[0].browser.as_ref().unwrap();
+        assert_eq!((&*changed.label, &*changed.address), ("t-Ö", "192.0.2.8"));
+        assert!(read[0].name.as_deref() == Some("t") && changed.used > 1);
+        for _ in 1..MAX_BROWSERS {
+            file.add(browser("x")).unwrap();
+        }
+        assert!(matches!(
+            file.add(browser("x")),
+            Err(TokenError::TooManyBrowsers)
+        ));
+        // Its tokens end with it, or stay.
+        file.revoke_alone(&token.id).unwrap();
+        let left = file.read().unwrap();
+        let left = left.iter().find(|token| token.id == child.id).unwrap();
+        assert_eq!(left.parent, None);
+        for (label, is_good) in [
+            ("Chrome on Android", true),
+            ("Järvi's (2)", true),
+            ("", false),
+            (" a", false),
+            ("a\nb", false),
+            ("a\u{1b}[2J", false),
+            ("a\u{202e}b", false),
+            ("\"", false),
+            (&"ä".repeat(MAX_LABEL_CHARS), true),
+            (&"ä".repeat(MAX_LABEL_CHARS + 1), false),
+        ] {
+            assert_eq!(is_label(label), is_good, "{label:?}");
+        }
     }
 
     #[test]

@@ -101,7 +101,10 @@ asset!(
 
 /// Returns the page with a value for its script: `code` pairs the browser, `why` is a refusal.
 pub(crate) fn page_with(name: &str, value: &str) -> Response {
-    let value = value.replace('&', "&amp;").replace('"', "&quot;").replace('<', "&lt;");
+    let value = value
+        .replace('&', "&amp;")
+        .replace('"', "&quot;")
+        .replace('<', "&lt;");
     let meta = format!("<meta name=\"trunkline-{name}\" content=\"{value}\">{HEAD}");
     let page = PAGE.replacen(HEAD, &meta, 1);
     let kind = (header::CONTENT_TYPE, HeaderValue::from_static(HTML));

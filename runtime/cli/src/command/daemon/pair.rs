@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use anstyle::{AnsiColor, Style};
+use anstyle::{AnsiColor, Color, Style};
 use anyhow::anyhow;
 use qrcode::{QrCode, render::unicode::Dense1x2};
 use rustix::termios::{QueueSelector, tcflush};
@@ -23,7 +23,9 @@ use crate::{
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Colours of a QR code, whatever those of the terminal are.
-const QR_STYLE: Style = AnsiColor::Black.on(AnsiColor::BrightWhite);
+const QR_STYLE: Style = Style::new()
+    .fg_color(Some(Color::Ansi(AnsiColor::Black)))
+    .bg_color(Some(Color::Ansi(AnsiColor::BrightWhite)));
 
 /// Shows a code and confirms the browser that sends it.
 pub(super) async fn pair(folder: &Folder) -> CommandResult {
@@ -61,7 +63,9 @@ pub(super) async fn pair(folder: &Folder) -> CommandResult {
     let done = match (is_confirmed, request["is_elevation"] == true) {
         (false, _) => "refused",
         (true, true) => "the browser has the rights of an administrator for five minutes",
-        (true, false) => "paired; `trunkline token list` shows it, and `trunkline token revoke` ends it",
+        (true, false) => {
+            "paired; `trunkline token list` shows it, and `trunkline token revoke` ends it"
+        }
     };
     writeln!(anstream::stdout(), "{done}")?;
     Ok(if is_confirmed { exit::OK } else { exit::FAILED })
@@ -95,10 +99,7 @@ fn show_code(pairing: &Value) -> io::Result<()> {
              --tls-key, and a certificate that the phone trusts"
         )?;
     }
-    writeln!(
-        out,
-        "The code is {code}. It works once, within a minute."
-    )
+    writeln!(out, "The code is {code}. It works once, within a minute.")
 }
 
 /// Returns the question for a browser's request.

@@ -1,5 +1,6 @@
 /** The paths of the daemon. Each call carries the token; an answer that is no success becomes a `Problem`. */
 
+import type { Credential } from "./pairing.ts";
 import { readSearchPage } from "./search.ts";
 import type { SearchPage } from "./search.ts";
 import { splitPage } from "./stream.ts";
@@ -43,7 +44,7 @@ export interface Filter {
   cursor?: string;
 }
 
-async function problem(answer: Response): Promise<Problem> {
+export async function problem(answer: Response): Promise<Problem> {
   let body: Obj = {};
   try {
     body = obj(JSON.parse((await answer.text()).slice(0, 65_536)));
@@ -60,25 +61,34 @@ const LIMITS_FRESH = 60_000;
 export class Api {
   private limits: { at: number; answer: Promise<Obj> } = { at: -Infinity, answer: Promise.resolve({}) };
 
-  /** `refused` hears that the token is no longer taken, and why. */
-  constructor(private token: string, private refused: (why: string) => void) {}
+  /** `refused` hears that this page is not signed in any more, and why. */
+  constructor(private credential: Credential, private refused: (why: string) => void) {}
 
   private async send(method: string, path: string, init: RequestInit = {}): Promise<Response> {
-    const headers = new Headers(init.headers);
-    headers.set("Authorization", `Bearer ${this.token}`);
-    let answer: Response;
     try {
-      answer = await fetch(path, { ...init, method, headers, cache: "no-store", redirect: "error" });
+      const bearer = await this.credential.bearer();
+      const answer = await this.fetch(method, path, init, bearer);
+      if (answer.status !== 401) return answer;
+      // A daemon that was restarted knows no bearer of before.
+      const renewed = await this.credential.renew(bearer);
+      const again = renewed === undefined ? answer : await this.fetch(method, path, init, renewed);
+      if (again.status === 401) throw await problem(again);
+      return again;
+    } catch (error) {
+      if (error instanceof Problem && error.status === 401) this.refused(error.detail);
+      throw error;
+    }
+  }
+
+  private async fetch(method: string, path: string, init: RequestInit, bearer: string): Promise<Response> {
+    const headers = new Headers(init.headers);
+    headers.set("Authorization", `Bearer ${bearer}`);
+    try {
+      return await fetch(path, { ...init, method, headers, cache: "no-store", redirect: "error" });
     } catch (error) {
       if (error instanceof DOMException && error.name === "AbortError") throw error;
       throw new Problem(0, "the daemon is not reachable");
     }
-    if (answer.status === 401) {
-      const why = await problem(answer);
-      this.refused(why.detail);
-      throw why;
-    }
-    return answer;
   }
 
   private async json(method: string, path: string, body?: unknown, headers: HeadersInit = {}, signal?: AbortSignal): Promise<Obj> {
@@ -137,6 +147,30 @@ export class Api {
   /** The hosts of the cluster; none where the daemon is alone. */
   async hosts(): Promise<Obj[]> {
     return list((await this.json("GET", "/v1/hosts")).hosts).map(obj);
+  }
+
+  async browsers(): Promise<Obj[]> {
+    return list((await this.json("GET", "/v1/browsers")).browsers).map(obj);
+  }
+
+  async renameBrowser(id: string, name: string): Promise<void> {
+    await this.json("PATCH", `/v1/browsers/${encodeURIComponent(id)}`, { name });
+  }
+
+  async revokeBrowser(id: string, keepTokens: boolean): Promise<void> {
+    await this.json("DELETE", `/v1/browsers/${encodeURIComponent(id)}${keepTokens ? "?keep_tokens=true" : ""}`);
+  }
+
+  /** Requests the scope `admin` for this page and some minutes. Waits until the terminal with the code has confirmed it. */
+  async elevate(code: string, signal: AbortSignal): Promise<void> {
+    // A new bearer does not end before that time.
+    await this.credential.renew(await this.credential.bearer());
+    await this.json("POST", "/v1/elevation", { code }, {}, signal);
+  }
+
+  /** The addresses at which the daemon serves this page. */
+  async origins(): Promise<string[]> {
+    return list((await this.json("GET", "/readyz")).listeners).map((each) => str(obj(each).origin)).filter((each) => each !== "");
   }
 
   /** The conversations that an agent itself keeps, the newest first. */

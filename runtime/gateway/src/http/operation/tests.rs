@@ -60,7 +60,14 @@ macro_rules! undescribed {
     ($($type:ty),*) => { $(impl Described for $type {})* };
 }
 
-undescribed!(Extensions, HeaderMap, Request, RequestContext, Response, &'static str);
+undescribed!(
+    Extensions,
+    HeaderMap,
+    Request,
+    RequestContext,
+    Response,
+    &'static str
+);
 
 impl<T> Described for State<T> {}
 impl<T> Described for Extension<T> {}

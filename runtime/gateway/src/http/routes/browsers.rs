@@ -177,7 +177,9 @@ pub(super) async fn pair(
     page_origin(&headers)?;
     require_label(&wanted.name)?;
     if !is_public_key(&wanted.key) {
-        return Err(Problem::unprocessable("the key is no point of P-256 in hex"));
+        return Err(Problem::unprocessable(
+            "the key is no point of P-256 in hex",
+        ));
     }
     let address = proven_address(&extensions).await?;
     let rights = match &wanted.code {
@@ -193,11 +195,11 @@ pub(super) async fn pair(
             page_rights()
         }
         None => {
-            let principal =
-                optional_principal(&shared, &peer(&extensions)?, &headers).await;
-            rights_of(&principal.unwrap_or_else(|| {
-                Err(Problem::unauthorized("a code or a token is needed"))
-            })?)?
+            let principal = optional_principal(&shared, &peer(&extensions)?, &headers).await;
+            rights_of(
+                &principal
+                    .unwrap_or_else(|| Err(Problem::unauthorized("a code or a token is needed")))?,
+            )?
         }
     };
     let new = NewToken {
@@ -325,7 +327,10 @@ pub(super) async fn elevate(
     if !shared.known_tokens.sign_ins.elevate(text, &principal) {
         return Err(Problem::unauthorized("the bearer has ended: sign in again"));
     }
-    tracing::info!(browser = principal.token_id(), "a browser has the scope admin");
+    tracing::info!(
+        browser = principal.token_id(),
+        "a browser has the scope admin"
+    );
     Ok(Body(Elevated {
         expires_in: ELEVATION.as_secs(),
     }))
@@ -336,8 +341,8 @@ pub(super) async fn list(
     RequestContext { shared, principal }: RequestContext,
 ) -> Answer<Body<BrowserList>> {
     let bearer = principal.bearer();
-    let sees_all = principal.scope() == Scope::Admin
-        || bearer.is_some_and(|bearer| bearer.token.is_page);
+    let sees_all =
+        principal.scope() == Scope::Admin || bearer.is_some_and(|bearer| bearer.token.is_page);
     let own = principal.token_id().map(str::to_owned);
     let tokens = blocking(move || shared.tokens.read()).await?;
     let browsers = tokens.iter().filter_map(|token| {
@@ -369,7 +374,9 @@ fn require_own(shared: &Shared, principal: &Principal, id: &str) -> Answer<()> {
             "a browser changes only itself; this needs the scope admin",
         ));
     }
-    paired(shared, id).map(drop).map_err(|_| Problem::absent("there is no paired browser of this id"))
+    paired(shared, id)
+        .map(drop)
+        .map_err(|_| Problem::absent("there is no paired browser of this id"))
 }
 
 pub(super) async fn rename(
@@ -390,7 +397,9 @@ pub(super) async fn revoke(
 ) -> Answer<NoContent> {
     require_own(&shared, &principal, &id)?;
     if how.keep_tokens && principal.scope() < Scope::Admin {
-        return Err(Problem::forbidden("to keep its tokens needs the scope admin"));
+        return Err(Problem::forbidden(
+            "to keep its tokens needs the scope admin",
+        ));
     }
     blocking(move || {
         let revoked = match how.keep_tokens {

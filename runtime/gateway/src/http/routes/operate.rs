@@ -16,10 +16,7 @@ use serde::{Deserialize, Serialize};
 use super::{Query, blocking};
 use crate::{
     auth::{
-        authentication::optional_principal,
-        caller::UNPROVEN,
-        principal::Principal,
-        token::Scope,
+        authentication::optional_principal, caller::UNPROVEN, principal::Principal, token::Scope,
     },
     gateway::{DailyUsage, Shared},
     http::{
