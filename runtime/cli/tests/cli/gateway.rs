@@ -19,6 +19,7 @@ use tungstenite::{
 use super::{Home, stderr_of};
 
 mod acp;
+mod browsers;
 mod client;
 mod container;
 mod contract;

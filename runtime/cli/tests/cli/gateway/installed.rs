@@ -1,15 +1,18 @@
 //! Agents that a daemon offers without a configuration, because they are installed.
 
 use std::{
-    io::{Read, Write},
-    os::unix::{fs::PermissionsExt, net::UnixStream},
+    os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use serde_json::{Value, json};
 
-use super::{super::Home, Client, Daemon};
+use super::{
+    super::Home,
+    Client, Daemon,
+    browsers::{self, Browser},
+};
 
 /// A home with programs of agents, each of which leaves a trace if it is started, and with a folder
 /// in which a daemon may work.
@@ -59,44 +62,12 @@ impl Place {
 
     /// Sends a request over the daemon's socket. Returns the status and the answer.
     fn ask(&self, method: &str, path: &str, body: &Value) -> (u16, Value) {
-        let socket = self.home.path().join("state/journal/host.sock");
-        let mut stream = UnixStream::connect(socket).unwrap();
-        let body = body.to_string();
-        let length = body.len();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
-        );
-        stream.write_all(head.as_bytes()).unwrap();
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        let value = serde_json::from_str(body).unwrap_or_else(|_| panic!("{answer}"));
-        (status, value)
+        browsers::ask(&self.home, method, path, body)
     }
 
     /// Returns the client of the page that `trunkline open` opens.
     fn page(&self, daemon: &Daemon<'_>) -> Client {
-        let opened = self.home.run(["open", "--state", "state", "--print"]);
-        let file = std::fs::read_to_string(opened.must_end_with(0).stdout.trim()).unwrap();
-        let between = |text: &str, start: &str| {
-            let rest = text.split_once(start).unwrap().1;
-            rest.split_once('"').unwrap().0.to_owned()
-        };
-        let code = between(&file, "value=\"");
-        let form = [
-            ("Content-Type", "application/x-www-form-urlencoded"),
-            ("Origin", "null"),
-        ];
-        let page = daemon
-            .stranger()
-            .ask_with("POST", "/open", &form, &format!("code={code}"))
-            .must_be(200);
-        Client {
-            token: Some(between(&page.body, "name=\"trunkline-token\" content=\"")),
-            ..daemon.stranger()
-        }
+        Browser::pair(daemon, &browsers::open(&self.home, daemon).1).client()
     }
 }
 

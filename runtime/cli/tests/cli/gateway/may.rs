@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{
     super::Home,
-    Client, Daemon,
+    Client, Daemon, browsers,
     pipe::{Hub, attach},
 };
 
@@ -323,7 +323,7 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
         page.headers["content-security-policy"]
             .starts_with("default-src 'none'; script-src 'self'")
     );
-    assert!(!page.body.contains("trunkline-token"));
+    assert!(!page.body.contains("<meta name=\"trunkline"));
     assert_eq!(daemon.stranger().get("/healthz").must_be(200).body, "ok\n");
     let names = |client: &Client| -> Vec<_> {
         let ready = client.get("/readyz").must_be(200).json();
@@ -337,7 +337,7 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
     assert_eq!(ready["agents"], 1);
     assert_eq!(
         ready["listeners"],
-        json!([{ "address": daemon.http, "tls": false }])
+        json!([{ "address": daemon.http, "tls": false, "origin": format!("http://{}", daemon.http) }])
     );
     let text = all.get("/metrics").must_be(200).body;
     assert!(
@@ -355,36 +355,17 @@ fn only_this_daemons_name_and_its_own_pages_may_ask() {
     // The page of a code that is good once, and of no other.
     let opened = home.run(["open", "--state", "state", "--print"]);
     let file = std::fs::read_to_string(opened.must_end_with(0).stdout.trim()).unwrap();
-    let code = file
-        .split("value=\"")
-        .nth(1)
-        .unwrap()
-        .split('"')
-        .next()
-        .unwrap();
-    let give = |code: &str| {
-        let form = [
-            ("Content-Type", "application/x-www-form-urlencoded"),
-            ("Origin", "null"),
-        ];
-        daemon
-            .stranger()
-            .ask_with("POST", "/open", &form, &format!("code={code}"))
-    };
-    let page = give(code).must_be(200);
-    let token = page
-        .body
-        .split("name=\"trunkline-token\" content=\"")
-        .nth(1)
-        .unwrap();
-    let token = token.split('"').next().unwrap().to_owned();
-    let console = Client {
-        token: Some(token),
-        ..client.clone()
-    };
-    assert_eq!(console.get("/v1/me").must_be(200).json()["scope"], "admin");
-    give(code).must_be(401);
-    give("x").must_be(401);
+    let code = file.split("value=\"").nth(1).unwrap();
+    let code = code.split('"').next().unwrap();
+    let page = browsers::send_form(&daemon, code).must_be(200);
+    assert!(page.body.contains("<meta name=\"trunkline-code\""));
+    for code in [code, "x"] {
+        let page = browsers::send_form(&daemon, code);
+        assert_eq!(page.status, 401);
+        assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+        assert!(page.body.contains("this link was used"), "{}", page.body);
+        assert!(!page.body.contains("trunkline-code"));
+    }
     daemon.down();
 }
 
