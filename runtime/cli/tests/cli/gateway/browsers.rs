@@ -247,9 +247,9 @@ fn a_code_pairs_after_the_terminal_has_confirmed_it_and_one_browser_of_two() {
             pairing["origins"],
             json!([format!("http://{}", daemon.http)])
         );
+        let client = daemon.stranger();
+        let pair = || Browser::try_pair(&client, Some(code)).map_err(|answer| answer.status);
         let outcomes = thread::scope(|scope| {
-            let client = daemon.stranger();
-            let pair = || Browser::try_pair(&client, Some(code)).map_err(|answer| answer.status);
             let pairs = [scope.spawn(pair), scope.spawn(pair)];
             let request = decide(&home, &pairing, confirm);
             assert_eq!(request["name"], "Chrome on Android");
@@ -348,8 +348,8 @@ fn a_browser_has_at_most_the_rights_of_what_paired_it_and_an_administrators_for_
         .post("/v1/elevation", &json!({ "code": "2222-2222" }))
         .must_be(403);
     let pairing = start_pairing(&home);
+    let code = json!({ "code": pairing["code"] });
     thread::scope(|scope| {
-        let code = json!({ "code": pairing["code"] });
         let elevated = scope.spawn(|| client.post("/v1/elevation", &code));
         assert_eq!(decide(&home, &pairing, true)["is_elevation"], true);
         assert_eq!(

@@ -24,8 +24,8 @@ export function Browsers({ leave }: { leave: () => void }): JSX.Element {
   const load = async (): Promise<void> => {
     try {
       set(await api.browsers());
-      setOrigins(await api.origins());
       say("");
+      setOrigins(await api.origins().catch(() => []));
     } catch (error) {
       say(error instanceof Error ? error.message : "not loaded");
     }

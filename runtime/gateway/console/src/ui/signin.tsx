@@ -93,9 +93,17 @@ export function useSignIn(): SignInState {
     refused: (reason) => {
       // A late answer to a credential that was refused before says nothing of the one that is used now.
       if (latest.current !== credential || !credential) return;
-      sessionStorage.removeItem(TOKEN);
-      say(credential instanceof BrowserKey ? `This browser is not signed in any more: ${reason}` : `The token was refused: ${reason}`);
-      set(undefined);
+      if (credential instanceof PastedToken) {
+        sessionStorage.removeItem(TOKEN);
+        say(`The token was refused: ${reason}`);
+        return set(undefined);
+      }
+      void storedPairing().then((pairing) => {
+        // Another tab can have paired this browser anew.
+        const isNew = credential instanceof BrowserKey && pairing && pairing.id !== credential.pairing.id;
+        if (!isNew) say(`This browser is not signed in any more: ${reason}`);
+        set(isNew ? new BrowserKey(pairing) : undefined);
+      });
     },
     leave: async () => {
       if (credential instanceof BrowserKey) await forgetPairing();
