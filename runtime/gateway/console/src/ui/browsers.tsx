@@ -107,7 +107,7 @@ function useAdminAction(api: Api, action: () => Promise<void>, close: () => void
       <p>This needs the rights of an administrator, for five minutes. Run <code>trunkline open --pair</code> in a terminal of the daemon’s machine and enter its code.</p>
       <label class="field">
         <span>Code</span>
-        <input name="code" value={code} disabled={busy} autocomplete="off" autocapitalize="characters" spellcheck={false} maxLength={20} onInput={(event) => set(event.currentTarget.value)} />
+        <input type="text" name="code" value={code} disabled={busy} autocomplete="off" autocapitalize="characters" spellcheck={false} maxLength={20} onInput={(event) => set(event.currentTarget.value)} />
       </label>
       <p role="status">{busy && code !== "" ? "Confirm it at the terminal." : ""}</p>
     </>
@@ -126,7 +126,7 @@ function RenameDialog({ api, browser, close }: BrowserDialog): JSX.Element {
           void run();
         }}
       >
-        <label class="field"><span>Name</span><input name="name" value={name} maxLength={64} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} /></label>
+        <label class="field"><span>Name</span><input type="text" name="name" value={name} maxLength={64} autocomplete="off" onInput={(event) => set(event.currentTarget.value)} /></label>
         {elevation}
         <Fault text={visible(fault)} />
         <button type="submit" class="primary" disabled={busy || name.trim() === ""}>Rename</button>

@@ -176,11 +176,11 @@ function PairForm({ code, enter }: { code: string; enter: (credential: Credentia
       <p>Run <code>trunkline open</code> on the daemon’s machine. For another device, run <code>trunkline open --pair</code> there and enter its code here.</p>
       <label class="field">
         <span>Code</span>
-        <input name="code" value={given} disabled={busy} autocomplete="off" autocapitalize="characters" spellcheck={false} maxLength={20} placeholder="K7QM-3XTB" onInput={(event) => set(event.currentTarget.value)} />
+        <input type="text" name="code" value={given} disabled={busy} autocomplete="off" autocapitalize="characters" spellcheck={false} maxLength={20} placeholder="K7QM-3XTB" onInput={(event) => set(event.currentTarget.value)} />
       </label>
       <label class="field">
         <span>Name of this browser</span>
-        <input name="browser" value={name} disabled={busy} autocomplete="off" spellcheck={false} maxLength={64} onInput={(event) => rename(event.currentTarget.value)} />
+        <input type="text" name="browser" value={name} disabled={busy} autocomplete="off" spellcheck={false} maxLength={64} onInput={(event) => rename(event.currentTarget.value)} />
       </label>
       <Fault text={visible(fault)} />
       <p role="status">{busy ? "Confirm it at the terminal." : ""}</p>
