@@ -197,7 +197,7 @@ export const flows = {
       await list.getByRole("button", { name: /^Save/ }).nth(4).waitFor();
       await list.getByRole("button", { name: "Show notes.md" }).click();
       const notes = page.getByRole("dialog", { name: "notes.md" });
-      await notes.getByRole("heading", { name: "Notes" }).waitFor();
+      await notes.getByRole("heading", { name: "Notes", exact: true }).waitFor();
       assert.equal(await notes.locator(".file-view img, .file-view script").count(), 0);
       await notes.getByRole("button", { name: "Source" }).click();
       await notes.getByLabel("Line numbers").check();

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { fill } from "../mock/agent.mjs";
 import { fresh } from "./basic.mjs";
+import { PNG } from "../mock/material.mjs";
 import { clean, ends, open, send } from "./steps.mjs";
 
 /** Waits until the bar shows a number, and a match with this text is marked where a person sees it. */
@@ -215,6 +216,40 @@ export const flows = {
       await page.keyboard.press("ArrowDown");
       await page.keyboard.press("Enter");
       await page.locator("article.goal").getByText("off by one").waitFor();
+      await clean(page, wrong);
+    },
+  },
+  "new-session": {
+    mock: true,
+    async run(it) {
+      const { world } = it.place;
+      world.open("coder", "Before").cwd = "/srv/books/second";
+      const { page, wrong } = await open(it, "#/sessions");
+      await page.getByRole("button", { name: "New session" }).first().click();
+      const dialog = page.getByRole("dialog", { name: "New session" });
+      // Folders, models and modes are those that the daemon and the last session of the agent had.
+      await dialog.getByText("in /srv/app, in /srv/books").waitFor();
+      await page.waitForFunction(() => [...document.querySelectorAll("#folders option")].map((each) => each.value).join() === "/srv/app,/srv/books,/srv/books/second");
+      await dialog.locator("label.field:has(> span:text-is(\"Mode\")) select").selectOption("plan");
+      await dialog.getByLabel("Folder").fill("/etc");
+      await dialog.getByLabel("First message").fill("stream of files");
+      await dialog.getByLabel("Attached files").setInputFiles([{ name: "a.png", mimeType: "image/png", buffer: PNG }, { name: "big.bin", mimeType: "", buffer: Buffer.alloc(120_000, 1) }]);
+      await dialog.getByText("120 kB, more than the 100 kB that coder takes").waitFor();
+      await dialog.locator(".attached img").waitFor();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await dialog.getByText("Remove the files that cannot be sent.").waitFor();
+      await dialog.getByRole("button", { name: "Remove big.bin" }).click();
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await dialog.getByText("Not allowed: /etc is no folder").waitFor();
+      await dialog.getByLabel("Folder").fill("/srv/books/third");
+      await dialog.getByRole("button", { name: "Create" }).click();
+      await ends(page, 1);
+      await page.locator(".bar").getByText("/srv/books/third").waitFor();
+      assert.equal(world.sessions.size, 2, "no session was made in vain");
+      await page.locator(".file.in img").waitFor({ state: "attached" });
+      // The limit holds in a session, too, and nothing is sent.
+      await page.setInputFiles(".composer input[type=file]", [{ name: "big.bin", mimeType: "", buffer: Buffer.alloc(120_000, 1) }]);
+      await page.locator(".attached .failed").getByText("120 kB, more than the 100 kB that coder takes").waitFor();
       await clean(page, wrong);
     },
   },

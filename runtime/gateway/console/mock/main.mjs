@@ -135,8 +135,11 @@ async function sessions(world, url, method, request, response) {
   if (method === "POST") {
     const said = JSON.parse((await body(request)).toString() || "{}");
     if (said.options?.model === "forbidden") return problem(response, 422, "model: forbidden is not one of the agent's");
+    const { cwd } = said.options ?? {};
+    if (cwd && !/^\/srv\/(app|books)(\/|$)/.test(cwd)) return problem(response, 403, `${cwd} is no folder that the agent's configuration allows to a network`);
     const opened = world.open(said.agent ?? "coder", said.options?.title ?? "");
     opened.native = said.native_session_id;
+    opened.cwd = said.options?.cwd ?? opened.cwd;
     return json(response, 201, { id: opened.id, agent: opened.agent });
   }
   const text = (url.searchParams.get("text") ?? "").toLowerCase();
@@ -298,6 +301,8 @@ function agents(world) {
   }));
   return {
     default: "coder",
+    folders: { coder: ["/srv/app", "/srv/books"] },
+    max_file_bytes: { coder: 100_000 },
     agents: [
       ...hostile,
       { id: "coder", name: "Coder", profile: "external", description: "Writes and repairs code", models: [{ id: "large-2", label: "Large 2" }, { id: "small-1", label: "Small 1" }], state: "running",

@@ -5,8 +5,8 @@ import { readSearchPage } from "./search.ts";
 import type { SearchPage } from "./search.ts";
 import { splitPage } from "./stream.ts";
 import type { Connection, HistoryPage } from "./stream.ts";
-import { conversation, list, listed, num, obj, str } from "./types.ts";
-import type { Conversation, Json, ListedSession, Me, Obj } from "./types.ts";
+import { choices, conversation, list, listed, num, obj, str } from "./types.ts";
+import type { Choice, Conversation, Json, ListedSession, Me, Obj } from "./types.ts";
 
 /** What the daemon says is wrong (RFC 9457), or that it is not there (status 0). */
 export class Problem extends Error {
@@ -42,6 +42,7 @@ export interface Filter {
   agent: string;
   archived?: boolean;
   cursor?: string;
+  limit?: number;
 }
 
 export async function problem(answer: Response): Promise<Problem> {
@@ -120,14 +121,24 @@ export class Api {
     return num(obj((await this.limits.answer).max_file_bytes)[agent]);
   }
 
-  /** The agents, the default one, and the ids of agents whose sessions may name a folder. */
-  async agents(): Promise<{ agents: Obj[]; first: string; withFolder: string[] }> {
+  /** The agents, the default one, and the folders of sessions: any folder of some agents, and those below others. */
+  async agents(): Promise<{ agents: Obj[]; first: string; anyFolder: string[]; folders: Obj }> {
     const it = await this.json("GET", "/v1/agents");
-    return { agents: list(it.agents).map(obj), first: str(it.default), withFolder: list(it.takes_cwd).map(str) };
+    return { agents: list(it.agents).map(obj), first: str(it.default), anyFolder: list(it.takes_cwd).map(str), folders: obj(it.folders) };
+  }
+
+  /** What the last sessions of an agent had: the models and modes that it offered, and their folders. */
+  async recent(agent: string): Promise<{ models: Choice[]; modes: Choice[]; folders: string[] }> {
+    const { sessions } = await this.sessions({ text: "", state: "", agent, limit: 20 });
+    const folders = [...new Set(sessions.map((each) => each.cwd))].filter((folder) => folder !== "");
+    const [last] = sessions;
+    const lines = last ? (await this.history(last.id, { from: 1 }, 40)).lines : [];
+    const offers: Obj = Object.assign({}, ...lines.map((line) => line.entry).filter((each) => each.type === "session.info" || each.type === "session.ready"));
+    return { models: choices(offers.models), modes: choices(offers.modes), folders };
   }
 
   async sessions(filter: Filter, signal?: AbortSignal): Promise<Page> {
-    const query = new URLSearchParams({ limit: "100" });
+    const query = new URLSearchParams({ limit: String(filter.limit ?? 100) });
     if (filter.text !== "") query.set("text", filter.text);
     if (filter.state !== "") query.set("state", filter.state);
     if (filter.agent !== "") query.set("agent", filter.agent);

@@ -1,22 +1,34 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Problem } from "../core/api.ts";
+import type { GivenFile } from "../core/api.ts";
 import { ago } from "../core/format.ts";
 import { freshId } from "../core/id.ts";
 import { visible } from "../core/safe.ts";
-import { choices, str } from "../core/types.ts";
-import type { Conversation, Obj } from "../core/types.ts";
-import { Dialog, Fault } from "./bits.tsx";
+import { choices, list, str } from "../core/types.ts";
+import type { Choice, Conversation, Obj } from "../core/types.ts";
+import { Dialog, Fault, Icon } from "./bits.tsx";
+import { Attachments, keepSent, tooLarge } from "./files.tsx";
+import type { Attachment } from "./files.tsx";
 import { openView } from "./focus.ts";
 import { isCoarse, sessionHref, useShell } from "./hooks.ts";
 import { Pick } from "./settings.tsx";
 
+/** Files of the first message. */
+const MAX_FILES = 16;
+
+/** What the daemon knows of an agent, or what its last session had. */
+const firstOf = (known: Choice[], recent: Choice[] | undefined): Choice[] => (known.length > 0 ? known : recent ?? []);
+
 export function CreateDialog({ agent: given, close }: { agent: string; close: () => void }): JSX.Element {
   const { api } = useShell();
-  const [agents, list] = useState<Obj[]>([]);
+  const [agents, setAgents] = useState<Obj[]>([]);
   const [agent, pick] = useState(given);
   const [first, setFirst] = useState("");
-  const [withFolder, setWithFolder] = useState<string[]>([]);
+  const [anyFolder, setAnyFolder] = useState<string[]>([]);
+  const [folders, setFolders] = useState<Obj>({});
+  const [recent, remember] = useState<{ models: Choice[]; modes: Choice[]; folders: string[] }>();
+  const [files, setFiles] = useState<Attachment[]>([]);
   const [folder, setFolder] = useState("");
   const [title, name] = useState("");
   const [model, setModel] = useState("");
@@ -24,17 +36,19 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
   const [effort, setEffort] = useState("");
   const [message, write] = useState("");
   const [continued, carryOn] = useState<Conversation>();
+  const picker = useRef<HTMLInputElement>(null);
   const [fault, fail] = useState("");
   const [busy, work] = useState(false);
   // What was made already is not made twice when the message has to go again.
-  const made = useRef({ id: "", message: freshId() });
+  const made = useRef({ id: "", message: freshId(), files: 0 });
 
   useEffect(() => {
     api.agents().then(
       (found) => {
-        list(found.agents);
+        setAgents(found.agents);
         setFirst(found.first);
-        setWithFolder(found.withFolder);
+        setAnyFolder(found.anyFolder);
+        setFolders(found.folders);
       },
       (error: unknown) => fail(error instanceof Error ? error.message : "not loaded"),
     );
@@ -42,21 +56,55 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
 
   const named = agent || first;
   const chosen = agents.find((each) => str(each.id) === named);
+  useEffect(() => {
+    remember(undefined);
+    let current = true;
+    if (named !== "") api.recent(named).then((found) => current && remember(found), () => undefined);
+    return () => {
+      current = false;
+    };
+  }, [api, named]);
+  const allowed = list(folders[named]).map(str).filter((each) => each !== "");
+  const isAny = anyFolder.includes(named);
+  // A folder of an earlier session is offered if it is still allowed.
+  const isInside = (each: string): boolean => isAny || allowed.some((root) => each === root || each.startsWith(`${root.replace(/\/$/, "")}/`));
+  const offered = [...new Set([...allowed, ...(recent?.folders ?? []).filter(isInside)])];
+
+  const change = (key: number, part: Partial<Attachment>): void => setFiles((all) => all.map((each) => (each.key === key ? { ...each, ...part } : each)));
+  const attach = (found: FileList | null): void => {
+    for (const file of Array.from(found ?? []).slice(0, MAX_FILES - files.length)) {
+      const key = ++made.current.files;
+      setFiles((all) => [...all, { key, file, name: file.name, mime: file.type, size: file.size, sha256: "", state: "waiting", detail: "" }]);
+      void tooLarge(api, named, file.size).then((detail) => detail !== "" && change(key, { state: "failed", detail }));
+    }
+  };
+  /** Uploads what was not uploaded before. */
+  const upload = async (id: string): Promise<GivenFile[]> => {
+    const sent: GivenFile[] = [];
+    for (const { key, file, name: label, mime, sha256 } of files) {
+      const hash = sha256 || (await api.upload(id, label, file)).sha256;
+      change(key, { sha256: hash, state: "ready" });
+      await keepSent(hash, file);
+      sent.push({ sha256: hash, name: label, ...(mime !== "" ? { mime_type: mime } : {}) });
+    }
+    return sent;
+  };
   const create = async (event: Event): Promise<void> => {
     event.preventDefault();
     if (busy) return;
+    if (files.some((each) => each.state === "failed")) return fail("Remove the files that cannot be sent.");
     work(true);
     fail("");
     const options: { [name: string]: string } = {};
     if (title.trim() !== "") options.title = title.trim();
-    if (folder.trim() !== "" && withFolder.includes(named)) options.cwd = folder.trim();
+    if (folder.trim() !== "" && (isAny || allowed.length > 0) && !continued) options.cwd = folder.trim();
     if (model !== "") options.model = model;
     if (mode !== "") options.mode = mode;
     if (effort !== "") options.reasoning_effort = effort;
     try {
       made.current.id ||= continued?.session || (await api.create(continued ? named : agent, options, continued?.id ?? ""));
       const { id, message: key } = made.current;
-      if (message.trim() !== "") await api.input(id, key, { content: message });
+      if (message.trim() !== "" || files.length > 0) await api.input(id, key, { content: message, files: await upload(id) });
       close();
       openView(sessionHref(id), isCoarse() ? ".bar h1" : "#input");
     } catch (error) {
@@ -81,10 +129,12 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
           empty={first === "" ? "the default" : `the default (${first})`}
         />
         {chosen && str(chosen.description) !== "" && <p class="dim">{visible(str(chosen.description))}</p>}
-        {withFolder.includes(named) && (
+        {(isAny || allowed.length > 0) && !continued && (
           <label class="field">
             <span>Folder</span>
-            <input type="text" value={folder} placeholder="the folder of the daemon" onInput={(event) => setFolder(event.currentTarget.value)} />
+            <input type="text" value={folder} list="folders" placeholder={visible(allowed[0] ?? "") || "the folder of the daemon"} onInput={(event) => setFolder(event.currentTarget.value)} />
+            <datalist id="folders">{offered.map((each) => <option value={each} />)}</datalist>
+            {!isAny && <span class="dim">in {allowed.map(visible).join(", in ")}</span>}
           </label>
         )}
         <label class="field">
@@ -95,9 +145,17 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
           <span>First message</span>
           <textarea rows={3} value={message} onInput={(event) => write(event.currentTarget.value)} />
         </label>
+        <div>
+          <button type="button" class="quiet small" onClick={() => picker.current?.click()}><Icon name="clip" /> Attach files</button>
+          <input ref={picker} type="file" multiple hidden aria-label="Attached files" onChange={(event) => {
+            attach(event.currentTarget.files);
+            event.currentTarget.value = "";
+          }} />
+          <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
+        </div>
         <div class="pair">
-          <Pick label="Model" value={model} choices={choices(chosen?.models)} set={setModel} empty="as the agent says" />
-          <Pick label="Mode" value={mode} choices={choices(chosen?.modes)} set={setMode} empty="as the agent says" />
+          <Pick label="Model" value={model} choices={firstOf(choices(chosen?.models), recent?.models)} set={setModel} empty="as the agent says" />
+          <Pick label="Mode" value={mode} choices={firstOf(choices(chosen?.modes), recent?.modes)} set={setMode} empty="as the agent says" />
         </div>
         {named !== "" && <Conversations key={named} agent={named} chosen={continued} choose={carryOn} />}
         <details>
@@ -118,7 +176,7 @@ export function CreateDialog({ agent: given, close }: { agent: string; close: ()
 function Conversations(props: { agent: string; chosen: Conversation | undefined; choose: (one: Conversation | undefined) => void }): JSX.Element {
   const { agent, chosen, choose } = props;
   const { api } = useShell();
-  const [found, list] = useState<Conversation[]>();
+  const [found, take] = useState<Conversation[]>();
   const [fault, fail] = useState("");
   const [open, show] = useState(false);
 
@@ -127,7 +185,7 @@ function Conversations(props: { agent: string; chosen: Conversation | undefined;
     let current = true;
     fail("");
     api.conversations(agent).then(
-      (conversations) => current && list(conversations),
+      (conversations) => current && take(conversations),
       (error: unknown) => current && fail(error instanceof Error ? error.message : "not loaded"),
     );
     return () => {
