@@ -81,7 +81,20 @@ class Behaviour:
     sends_files: bool = True
     reports_failed_turns: bool = True
     ends_refused_turns: bool = True
-    orders_turns: bool = True
+    sends_while_running: bool = True
+    stops: bool = True
+    reports_ends: bool = True
+    ends_once: bool = True
+    new_message_ids: bool = True
+    network_is_temporary: bool = True
+    buffers_lines: bool = True
+    skips_other_fields: bool = True
+    reports_snapshots: bool = True
+    passes_range: bool = True
+    reads_files_whole: bool = True
+    returns_after_unavailable: bool = True
+    joins_frames: bool = True
+    splits_messages: bool = True
     steers: bool = True
     pages: bool = True
     restarts_for_status_2: bool = False
@@ -168,7 +181,8 @@ class Turn:
 
     def __init__(self, session: Session, name: str, content: str) -> None:
         self.session, self.name, self.content = session, name, content
-        self.message_id, self.id = str(uuid.uuid4()), ""
+        new_ids = session.behaviour.new_message_ids
+        self.message_id, self.id = str(uuid.uuid4()) if new_ids else f"m of {session.id}", ""
         self.files: list[Message] = []
         self.text, self.last_message = "", None
         self.begun = asyncio.Event()
@@ -178,7 +192,8 @@ class Turn:
 class Session:
     """A session that the client follows."""
 
-    def __init__(self, session_id: str, after: int, role: str, is_new: bool) -> None:
+    def __init__(self, behaviour: Behaviour, session_id: str, after: int, role: str, is_new: bool) -> None:
+        self.behaviour = behaviour
         self.id, self.last, self.role, self.is_new = session_id, after, role, is_new
         self.epoch: int | None = None
         self.turns: dict[str, Turn] = {}
@@ -215,7 +230,7 @@ class Client:
         return task
 
     async def pause(self, tries: int, at_least: float = 0.0) -> None:
-        growing = 0.04 * 2 ** min(tries, 6) if self.behaviour.grows_pauses else 0.01
+        growing = 0.04 * 2 ** min(tries, 6) if self.behaviour.grows_pauses else 0.001
         seconds = growing * random.uniform(0.5, 1)
         await asyncio.sleep(max(seconds, at_least if self.behaviour.honours_retry_after else 0))
 
@@ -268,7 +283,7 @@ class Client:
         until, tries = time.monotonic() + self.retry, 0
         while True:
             headers = {}
-            if key and self.behaviour.sends_key:
+            if key and (self.behaviour.sends_key or path.endswith("/inputs")):
                 headers["Idempotency-Key"] = key if self.behaviour.keeps_key or not tries else str(uuid.uuid4())
             try:
                 answer = await self.fetch(method, path, data, headers)
@@ -276,14 +291,14 @@ class Client:
                     body_read = await answer.whole()
                 finally:
                     answer.writer.close()
-                if answer.headers.get("content-type", "").startswith("application/json"):
-                    if "/files/" not in path:
-                        return json.loads(body_read) if body_read else {}
+                if answer.headers.get("content-type", "").startswith("application/json") and "/files/" not in path:
+                    return self._read_json(body_read)
                 return body_read
             except ClientFailure as failed:
                 failure = failed
             except (OSError, ValueError) as error:
-                failure = ClientFailure(f"the daemon is not reached: {error}", permanent=False)
+                is_permanent = not self.behaviour.network_is_temporary
+                failure = ClientFailure(f"the daemon is not reached: {error}", permanent=is_permanent)
             tries += 1
             if failure.permanent and not (self.behaviour.repeats_refused_answers and "/requests/" in path and tries < 4):
                 raise failure
@@ -292,6 +307,14 @@ class Client:
             if self.behaviour.moves_on:
                 self.at += 1
             await self.pause(tries, failure.retry_after)
+
+    def _read_json(self, body: bytes) -> Any:
+        try:
+            return json.loads(body) if body else {}
+        except ValueError:
+            if self.behaviour.checks_length:
+                raise
+            return {}
 
     # The client's calls.
 
@@ -313,15 +336,16 @@ class Client:
 
     async def open(self, agent: str | None = None, options: Message | None = None) -> Session:
         if self.pipe:
-            session = Session(str(uuid.uuid4()), 0, "control", True)
+            session = Session(self.behaviour, str(uuid.uuid4()), 0, "control", True)
         else:
             body = {"options": options or {}, **({"agent": agent} if agent else {})}
             opened = await self.ask("POST", "/v1/sessions", body, str(uuid.uuid4()))
-            session = Session(opened["id"], 0, "control", False)
+            session = Session(self.behaviour, opened["id"], 0, "control", False)
         return await self._enter(session)
 
     async def attach(self, session_id: str, after: int, role: str = "control") -> Session:
-        return await self._enter(Session(session_id, after if self.behaviour.attaches_behind else 0, role, False))
+        after = after if self.behaviour.attaches_behind else 0
+        return await self._enter(Session(self.behaviour, session_id, after, role, False))
 
     async def _enter(self, session: Session) -> Session:
         self.sessions[session.id] = session
@@ -344,6 +368,8 @@ class Client:
 
     async def _send(self, session: Session, turn: Turn, files: list[str]) -> None:
         body: Message = {"content": turn.content}
+        while not self.behaviour.sends_while_running and any(not each.is_over for each in session.turns.values() if each is not turn):
+            await asyncio.sleep(0.05)
         try:
             if files and self.behaviour.sends_files:
                 body["files"] = [{"sha256": await self.put_file(session.id, each)} for each in files]
@@ -365,6 +391,7 @@ class Client:
     async def get_file(self, session_id: str, seq: int) -> bytes:
         entry = self.sessions[session_id].files[seq]
         data = await self.ask("GET", f"{_path(session_id)}/files/{entry['sha256']}")
+        data = data if self.behaviour.reads_files_whole else data[:-1]
         if self.behaviour.checks_files and hashlib.sha256(data).hexdigest() != entry["sha256"]:
             raise ClientFailure("the file is not the one that was announced", permanent=True)
         return data
@@ -386,6 +413,8 @@ class Client:
         turn_id = self.turns[name].id if name else None
         session = self.sessions[session_id or self.turns[name].session.id]  # type: ignore[index]
         named = {"turn_id": turn_id} if turn_id else {}
+        if not self.behaviour.stops:
+            return
         if not self.behaviour.withdraws and len([each for each in session.turns.values() if not each.is_over]) > 1:
             return
         if self.pipe:
@@ -412,6 +441,7 @@ class Client:
         return True
 
     async def history(self, session_id: str, query: Message) -> Message:
+        query = query if self.behaviour.passes_range else {}
         if self.pipe:
             span = {"from": query.get("from", 1)}
             if "limit" in query:
@@ -477,6 +507,8 @@ class Client:
                 return self._end(session, None)
             async for event in self._events(answer):
                 if event.get("type") == "session.refused":
+                    if not self.behaviour.returns_after_unavailable:
+                        self._end(session, ClientFailure(str(event.get("message")), permanent=True))
                     return
                 if not await self.take(session, event):
                     return
@@ -493,7 +525,7 @@ class Client:
                 raise ConnectionError("a heartbeat is no event")
             if not behaviour.decodes_whole_lines:
                 piece = piece.decode(errors="replace").encode()
-            rest += piece
+            rest = rest + piece if behaviour.buffers_lines else bytearray(piece)
             if len(rest) > behaviour.max_line:
                 raise ClientFailure("an event is too long", permanent=True)
             if b"\n" not in piece:
@@ -506,7 +538,7 @@ class Client:
             rest = bytearray(last)
             for line in lines:
                 line = bytes(line)
-                if is_first and behaviour.skips_bom:
+                if is_first and behaviour.skips_bom:  # in front of the first line only
                     line = line.removeprefix(b"\xef\xbb\xbf")
                 is_first = False
                 if behaviour.accepts_carriage_return:
@@ -520,6 +552,8 @@ class Client:
                     size += len(value)
                     if size > behaviour.max_line:
                         raise ClientFailure("an event is too long", permanent=True)
+                elif name not in (b"event", b"") and not behaviour.skips_other_fields:
+                    raise ClientFailure(f"the field {name!r} is not known", permanent=True)
                 elif not line and data:
                     message = self._parse(b"\n".join(data))
                     data, size = [], 0
@@ -550,7 +584,8 @@ class Client:
                         first.set_result(None)
                     async for event in self._events(answer, with_ids=True):
                         position, tries = event.pop("_id") or position, 0
-                        if event.get("type") != "reset" or self.behaviour.reports_reset:
+                        is_hidden = {"reset": not self.behaviour.reports_reset, "snapshot": not self.behaviour.reports_snapshots}
+                        if not is_hidden.get(event.get("type") or ""):
                             self.report({"event": "change", "change": event})
                 except ClientFailure as failure:
                     if failure.permanent and self.behaviour.raises_at_once:
@@ -621,10 +656,10 @@ class Client:
 
     def _turn(self, session: Session, entry: Message) -> Turn | None:
         turn_id = entry.get("turn_id")
-        return next((each for each in session.turns.values() if each.id == turn_id and not each.is_over), None)
+        return next((each for each in session.turns.values() if each.id == turn_id), None)
 
     def _end_turn(self, session: Session, turn: Turn, end: Message | None = None, error: ClientFailure | None = None) -> None:
-        if turn.is_over:
+        if turn.is_over and self.behaviour.ends_once or not self.behaviour.reports_ends:
             return
         turn.is_over = True
         session.pending.pop(turn.message_id, None)
@@ -721,6 +756,8 @@ class LineStreams:
         await self._writer.drain()
 
     async def read(self) -> list[bytes]:
+        if not self._client.behaviour.buffers_lines:
+            return (await self._reader.read(65536) or self._fail()).split(b"\n")
         try:
             line = await self._reader.readuntil(b"\n")
         except asyncio.IncompleteReadError as error:
@@ -728,6 +765,10 @@ class LineStreams:
         except asyncio.LimitOverrunError as error:
             raise ConnectionError("a line is too long") from error
         return [line]
+
+    @staticmethod
+    def _fail() -> bytes:
+        raise ConnectionError("the pipe has ended")
 
     async def close(self) -> int | None:
         """Ends the pipe. Returns the status of a command that has ended by itself."""
@@ -779,8 +820,9 @@ class WebSocketLines:
                 self._frame(10, data)
             elif kind in (0, 1, 2):
                 parts.append(data)
-                if first & 128:
-                    return b"".join(parts).split(b"\n")
+                if first & 128 or not self._client.behaviour.joins_frames:
+                    whole = b"".join(parts)
+                    return whole.split(b"\n") if self._client.behaviour.splits_messages else [whole]
 
     async def close(self) -> None:
         self._writer.close()
@@ -934,7 +976,7 @@ class PipeLink:
             await self.go_live(session)
         elif kind == "session.refused":
             await self.refused(session, message)
-        elif kind == "turn.complete" and "seq" not in message:
+        elif kind == "turn.complete" and "seq" not in message and client.behaviour.ends_refused_turns:
             turn = next((each for each in session.turns.values() if not each.is_over), None)
             if turn:
                 client._end_turn(session, turn, message)
@@ -957,7 +999,8 @@ class PipeLink:
         if reason == "exists" and session.is_new:
             session.is_new = False
             return await self.enter(session)
-        if reason in ("unavailable", "read_only"):
+        comes_again = self.client.behaviour.returns_after_unavailable and reason in ("unavailable", "read_only")
+        if comes_again or not self.client.behaviour.raises_at_once:
             session.is_live = False
             await self.client.pause(3)
             return await self.enter(session)

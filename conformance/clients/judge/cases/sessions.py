@@ -358,9 +358,9 @@ async def split_data(trial: Trial) -> None:
         head, data = text.rstrip(b"\n").split(b"data: ", 1)
         # A line of `data` may end wherever JSON has white space.
         first, rest = data.split(b",", 1)
-        return head + b"data:" + first + b",\ndata: " + rest + b"\n\n"
+        return b"data:" + first + b",\ndata: " + rest + b"\n" + head + b"\n\n"
 
-    await _in_form(trial, StreamPlan(rewrite=rewrite, preamble=b"\xef\xbb\xbf: begun\n\n"))
+    await _in_form(trial, StreamPlan(rewrite=rewrite, preamble=b"\xef\xbb\xbf"))
 
 
 @case("C-FRM-07", "U+2028, U+2029 and U+0085 end no line", "[frame.2]", ALL)

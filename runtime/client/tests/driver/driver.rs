@@ -1,0 +1,425 @@
+//! The driver of this client for `conformance/clients`: instructions on stdin, replies and events on
+//! stdout. An event that awaits an answer counts as a callback.
+
+use std::{
+    collections::HashMap,
+    io::Write,
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader, stdin};
+use trunkline_client::{
+    ChildProcess, Client, ClientError, Event, EventBody, Events, Input, ReconnectPolicy, Session,
+    Turn, UnixSocket, WebSocket,
+    protocol::{AdapterBody, FileInput, FileOutput, RelayBody, RequestId, Sha256},
+};
+
+/// The outcome of an instruction that has no result.
+enum Failure {
+    Client(ClientError),
+    Unsupported(String),
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        match error {
+            ClientError::Unsupported(what) => Self::Unsupported(format!("it has no {what}")),
+            error => Self::Client(error),
+        }
+    }
+}
+
+impl From<serde_json::Error> for Failure {
+    fn from(error: serde_json::Error) -> Self {
+        Self::Unsupported(error.to_string())
+    }
+}
+
+type Outcome = Result<Value, Failure>;
+
+#[derive(Default)]
+struct DriverState {
+    client: Option<Client>,
+    sessions: HashMap<String, Session>,
+    turns: HashMap<String, (Session, Turn)>,
+    files: HashMap<(String, u64), FileOutput>,
+    /// Requests that await an answer, by session and id; true for a permission.
+    asked: HashMap<(String, String), bool>,
+    leaves_requests: bool,
+}
+
+#[derive(Clone, Default)]
+struct Driver(Arc<Mutex<DriverState>>);
+
+fn write(message: &Value) {
+    let mut out = std::io::stdout().lock();
+    // The judge that does not read has ended.
+    let _ = writeln!(out, "{message}").and_then(|()| out.flush());
+}
+
+fn error_of(error: &ClientError) -> Value {
+    let class = if error.is_permanent() {
+        "permanent"
+    } else {
+        "temporary"
+    };
+    json!({ "class": class, "message": error.to_string() })
+}
+
+fn text<'a>(message: &'a Value, name: &str) -> &'a str {
+    message[name].as_str().unwrap_or_default()
+}
+
+fn with(message: &Value, names: &[&str]) -> Value {
+    let present = names.iter().filter(|name| !message[**name].is_null());
+    present
+        .map(|name| ((*name).to_owned(), message[*name].clone()))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+impl Driver {
+    fn with_state<T>(&self, visit: impl FnOnce(&mut DriverState) -> T) -> T {
+        visit(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn client(&self) -> Result<Client, Failure> {
+        let client = self.with_state(|state| state.client.clone());
+        client.ok_or(Failure::Client(ClientError::ClientClosed))
+    }
+
+    fn session(&self, message: &Value) -> Result<Session, Failure> {
+        let id = text(message, "session");
+        let session = self.with_state(|state| state.sessions.get(id).cloned());
+        session.ok_or(Failure::Client(ClientError::Detached))
+    }
+
+    fn turn(&self, message: &Value) -> Result<(Session, Turn), Failure> {
+        let name = text(message, "turn");
+        let turn = self.with_state(|state| state.turns.get(name).cloned());
+        turn.ok_or(Failure::Client(ClientError::Detached))
+    }
+
+    async fn run(self, message: Value) {
+        let id = &message["id"];
+        write(&match self.obey(&message).await {
+            Ok(ok) => json!({ "id": id, "ok": ok }),
+            Err(Failure::Client(error)) => json!({ "id": id, "error": error_of(&error) }),
+            Err(Failure::Unsupported(reason)) => json!({ "id": id, "unsupported": reason }),
+        });
+    }
+
+    async fn obey(&self, message: &Value) -> Outcome {
+        match text(message, "do") {
+            "connect" => return self.connect(message).await,
+            "open" => {
+                let (session, events) = self.client()?.open(start_of(message)?).await?;
+                return Ok(self.follow(session, events));
+            }
+            "attach" => {
+                let attach = serde_json::from_value(with(message, &["after", "epoch", "role"]))?;
+                let id = serde_json::from_value(message["session"].clone())?;
+                let (session, events) = self.client()?.attach(id, attach).await?;
+                return Ok(self.follow(session, events));
+            }
+            "fork" => {
+                let id = serde_json::from_value(message["session"].clone())?;
+                let (session, events) = self.client()?.fork(&id, message["seq"].as_u64()).await?;
+                return Ok(self.follow(session, events));
+            }
+            "send" => self.send(message).await?,
+            "steer" => {
+                let (session, turn) = self.turn(message)?;
+                let result = session.steer(turn.id(), text(message, "text")).await?;
+                return Ok(json!({ "delivered": result.delivered }));
+            }
+            "stop" | "withdraw" => self.turn(message)?.1.stop().await?,
+            "decide" | "answer" => self.answer(message).await?,
+            "history" => return self.history(message).await,
+            "sessions" => return self.sessions(message).await,
+            "agents" => return Ok(json!({ "agents": self.client()?.agents(false).await? })),
+            "get_file" => return self.file(message).await,
+            "settings" => {
+                let update = serde_json::from_value(message["options"].clone())?;
+                self.session(message)?.update(update).await?;
+            }
+            "edit" => {
+                let id = serde_json::from_value(message["session"].clone())?;
+                let title = message["title"].as_str().map(str::to_owned);
+                let archived = message["archived"].as_bool();
+                self.client()?.edit(&id, title, archived).await?;
+            }
+            "close" => self.session(message)?.close().await?,
+            "leave" => self.client()?.close().await,
+            "changes" => return unsupported("the stream over all sessions is a path of HTTP"),
+            "search" => return unsupported("the search is a path of HTTP"),
+            "remove" => return unsupported("removing a session is a path of HTTP"),
+            "put_file" => return unsupported("uploads are a path of HTTP"),
+            other => return unsupported(&format!("there is no `{other}`")),
+        }
+        Ok(json!({}))
+    }
+
+    async fn connect(&self, message: &Value) -> Outcome {
+        let mut policy = ReconnectPolicy::default();
+        let retry = message["limits"]["retry"].as_u64();
+        if let Some(retry) = retry {
+            policy = policy.give_up_after(Duration::from_millis(retry));
+        }
+        let client = match text(message, "transport") {
+            "socket" => Client::connect_with(UnixSocket::new(text(message, "path")), policy).await,
+            "command" => {
+                let words: Vec<String> = serde_json::from_value(message["command"].clone())?;
+                let [program, arguments @ ..] = words.as_slice() else {
+                    return unsupported("a command has a program");
+                };
+                Client::connect_with(ChildProcess::new(program, arguments), policy).await
+            }
+            "websocket" => {
+                let urls = match &message["urls"] {
+                    Value::Null => vec![text(message, "url").to_owned()],
+                    urls => serde_json::from_value(urls.clone())?,
+                };
+                let mut urls = urls.iter().map(|url| url.replacen("http", "ws", 1));
+                let first = urls.next().unwrap_or_default();
+                let first = WebSocket::new(first, text(message, "token"));
+                Client::connect_with(urls.fold(first, WebSocket::or), policy).await
+            }
+            _ => return unsupported("use its WebSocket: this client has no Server-Sent Events"),
+        };
+        let client = client?;
+        self.with_state(|state| {
+            state.client = Some(client);
+            state.leaves_requests = text(message, "requests") == "leave";
+        });
+        let limits: &[&str] = if retry.is_some() { &["retry"] } else { &[] };
+        Ok(json!({ "limits": limits }))
+    }
+
+    /// Reports the events of a session until it ends.
+    fn follow(&self, session: Session, mut events: Events) -> Value {
+        let id = session.id().to_string();
+        let reply = json!({ "session": id });
+        self.with_state(|state| state.sessions.insert(id.clone(), session));
+        let driver = self.clone();
+        tokio::spawn(async move {
+            let error = loop {
+                match events.next().await {
+                    Ok(Some(event)) => driver.report(&id, &event),
+                    Ok(None) => break Value::Null,
+                    Err(error) => break error_of(&error),
+                }
+            };
+            let mut ended = json!({ "event": "ended", "session": id });
+            if !error.is_null() {
+                ended["error"] = error;
+            }
+            write(&ended);
+        });
+        reply
+    }
+
+    fn report(&self, session: &str, event: &Event) {
+        let Ok(entry) = serde_json::from_str::<Value>(event.line()) else {
+            return;
+        };
+        if event.stamp.seq.is_some() {
+            write(&json!({ "event": "entry", "session": session, "entry": entry }));
+        }
+        let key = || (session.to_owned(), text(&entry, "request_id").to_owned());
+        match &event.body {
+            EventBody::Adapter(
+                AdapterBody::PermissionRequest(_) | AdapterBody::InputRequest(_),
+            ) if event.awaits_answer => {
+                let is_permission = entry["type"] == "permission.request";
+                let leaves = self.with_state(|state| {
+                    state.asked.insert(key(), is_permission);
+                    state.leaves_requests
+                });
+                if !leaves {
+                    let kind = if is_permission {
+                        "permission"
+                    } else {
+                        "question"
+                    };
+                    let request = &entry["request_id"];
+                    write(&json!({
+                        "event": "asked", "session": session, "request": request, "kind": kind,
+                    }));
+                }
+            }
+            EventBody::Adapter(AdapterBody::FileOutput(file)) => {
+                if let Some(seq) = event.stamp.seq {
+                    let key = (session.to_owned(), seq);
+                    self.with_state(|state| state.files.insert(key, file.clone()));
+                }
+            }
+            EventBody::Relay(RelayBody::RequestDecided(decided)) => {
+                let was_asked = self.with_state(|state| state.asked.remove(&key()).is_some());
+                if was_asked && !event.is_own && !self.with_state(|state| state.leaves_requests) {
+                    let is_withdrawn = decided.reason.is_some() || decided.cancelled == Some(true);
+                    let mut end = with(&entry, &["by", "name", "approved"]);
+                    end["event"] = json!("asked.end");
+                    end["session"] = json!(session);
+                    end["request"] = entry["request_id"].clone();
+                    end["because"] = json!(if is_withdrawn { "withdrawn" } else { "decided" });
+                    write(&end);
+                }
+            }
+            EventBody::Relay(RelayBody::Lag(lag)) => {
+                let (from, to) = (lag.from, lag.to);
+                write(&json!({ "event": "lag", "session": session, "from": from, "to": to }));
+            }
+            _ => {}
+        }
+    }
+
+    async fn send(&self, message: &Value) -> Result<(), Failure> {
+        let session = self.session(message)?;
+        let mut input = Input::text(text(message, "text"));
+        for path in message["files"].as_array().into_iter().flatten() {
+            let file_path = path.as_str().unwrap_or_default().to_owned();
+            let name = Path::new(&file_path).file_name();
+            input = input.with_file(FileInput {
+                file_name: name.map(|name| name.to_string_lossy().into_owned()),
+                file_path,
+                ..FileInput::default()
+            });
+        }
+        let mut turn = session.send(input).await?;
+        let name = text(message, "turn").to_owned();
+        let named = (session, turn.clone());
+        self.with_state(|state| state.turns.insert(name.clone(), named));
+        tokio::spawn(async move {
+            write(&match turn.end().await {
+                Ok(end) => {
+                    let category = end.error.as_ref().map(|error| &error.category);
+                    json!({
+                        "event": "turn", "turn": name, "status": end.status, "category": category,
+                    })
+                }
+                Err(error) => json!({ "event": "turn", "turn": name, "error": error_of(&error) }),
+            });
+        });
+        Ok(())
+    }
+
+    async fn answer(&self, message: &Value) -> Result<(), Failure> {
+        let session = self.session(message)?;
+        let request = text(message, "request").to_owned();
+        let key = (session.id().to_string(), request.clone());
+        let is_permission = self.with_state(|state| state.asked.get(&key).copied());
+        if !message["name"].is_null() {
+            return Err(Failure::Unsupported(
+                "the name of a person is a member of HTTP".to_owned(),
+            ));
+        }
+        let names = ["approved", "option_id", "message", "values", "cancelled"];
+        let mut answer = with(message, &names);
+        answer["request_id"] = json!(request);
+        match is_permission {
+            Some(true) => {
+                session
+                    .answer_permission(serde_json::from_value(answer)?)
+                    .await?
+            }
+            Some(false) => {
+                session
+                    .answer_question(serde_json::from_value(answer)?)
+                    .await?
+            }
+            None => {
+                let id = RequestId::new(request).map_err(|error| {
+                    Failure::Unsupported(format!("the id of the request: {error}"))
+                })?;
+                return Err(Failure::Client(ClientError::NotPending(id)));
+            }
+        }
+        Ok(())
+    }
+
+    async fn history(&self, message: &Value) -> Outcome {
+        if !message["before"].is_null() {
+            return unsupported("pages are read forward only");
+        }
+        let id = serde_json::from_value(message["session"].clone())?;
+        let from = message["from"].as_u64().unwrap_or(1);
+        let to = message["limit"].as_u64().map(|limit| from + limit - 1);
+        let page = self.client()?.history(&id, Some(from), to).await?;
+        let entries: Result<Vec<Value>, _> = page
+            .entries
+            .iter()
+            .map(|event| serde_json::from_str(event.line()))
+            .collect();
+        let entries = entries?;
+        let behind = entries.last().and_then(|entry| entry["seq"].as_u64());
+        let next = page.next.or(behind.map(|seq| seq + 1));
+        Ok(json!({ "entries": entries, "next": next }))
+    }
+
+    async fn sessions(&self, message: &Value) -> Outcome {
+        let mut filter = with(
+            &message["filter"],
+            &["state", "text", "archived", "limit", "cursor"],
+        );
+        filter["request_id"] = json!("list");
+        if let Some(agent) = message["filter"]["agent"].as_str() {
+            filter["agent_id"] = json!(agent);
+        }
+        let page = self
+            .client()?
+            .sessions(serde_json::from_value(filter)?)
+            .await?;
+        let sessions: Vec<_> = page
+            .sessions
+            .iter()
+            .map(|each| json!({ "id": each.session_id }))
+            .collect();
+        Ok(json!({ "sessions": sessions, "next": page.next }))
+    }
+
+    async fn file(&self, message: &Value) -> Outcome {
+        let session = self.session(message)?;
+        let key = (
+            session.id().to_string(),
+            message["seq"].as_u64().unwrap_or_default(),
+        );
+        let file = self.with_state(|state| state.files.get(&key).cloned());
+        let Some(file) = file else {
+            return unsupported("the entry is no file");
+        };
+        let data = session.file(&file).await?;
+        let sha256 = Sha256::of(&data).to_string();
+        Ok(json!({ "sha256": sha256, "size": data.len() }))
+    }
+}
+
+fn unsupported(reason: &str) -> Outcome {
+    Err(Failure::Unsupported(reason.to_owned()))
+}
+
+fn start_of(message: &Value) -> Result<trunkline_client::protocol::SessionStart, Failure> {
+    let mut start = message["options"].clone();
+    if start.is_null() {
+        start = json!({});
+    }
+    if let Some(agent) = message["agent"].as_str() {
+        start["agent_id"] = json!(agent);
+    }
+    Ok(serde_json::from_value(start)?)
+}
+
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> std::io::Result<()> {
+    let driver = Driver::default();
+    let mut lines = BufReader::new(stdin()).lines();
+    while let Some(line) = lines.next_line().await? {
+        if let Ok(message) = serde_json::from_str::<Value>(&line) {
+            tokio::spawn(driver.clone().run(message));
+        }
+    }
+    Ok(())
+}
