@@ -525,7 +525,9 @@ class Client:
                 raise ConnectionError("a heartbeat is no event")
             if not behaviour.decodes_whole_lines:
                 piece = piece.decode(errors="replace").encode()
-            rest = rest + piece if behaviour.buffers_lines else bytearray(piece)
+            if not behaviour.buffers_lines:
+                rest.clear()
+            rest += piece
             if len(rest) > behaviour.max_line:
                 raise ClientFailure("an event is too long", permanent=True)
             if b"\n" not in piece:
@@ -552,7 +554,7 @@ class Client:
                     size += len(value)
                     if size > behaviour.max_line:
                         raise ClientFailure("an event is too long", permanent=True)
-                elif name not in (b"event", b"") and not behaviour.skips_other_fields:
+                elif name not in (b"event", b"retry", b"") and not behaviour.skips_other_fields:
                     raise ClientFailure(f"the field {name!r} is not known", permanent=True)
                 elif not line and data:
                     message = self._parse(b"\n".join(data))
@@ -835,6 +837,7 @@ class PipeLink:
         self.client, self.how = client, how
         self.lines: Any = None
         self.asked: dict[str, tuple[Message, asyncio.Future[Message]]] = {}
+        self.failure: ClientFailure | None = None  # why there is no further pipe
         self.at = 0
 
     async def begin(self) -> None:
@@ -893,6 +896,8 @@ class PipeLink:
                 await self.lines.write(json.dumps(message).encode())
 
     async def enter(self, session: Session) -> None:
+        if self.failure:
+            raise self.failure
         session.is_live = False
         said = {"session_id": session.id, **AGREED}
         if session.is_new and session.last == 0:
@@ -946,6 +951,7 @@ class PipeLink:
                             raise
                         wait = failure.retry_after
             except ClientFailure as failure:
+                self.failure = failure
                 for session in list(client.sessions.values()):
                     client._end(session, failure)
                 for _, answer in self.asked.values():

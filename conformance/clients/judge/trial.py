@@ -210,7 +210,7 @@ class Trial:
             self.expect(end["text"] == text, f"the text {text!r} of the turn {turn}", repr(end["text"])[:400])
         return end
 
-    async def expect_failure(self, do: str, *, permanent: bool, status: int | None = None, within: float = 3.0, **members: Any) -> CallFailure:
+    async def expect_failure(self, do: str, *, permanent: bool, status: int | None = None, within: float = 5.0, **members: Any) -> CallFailure:
         """Expects a call to fail in time, as permanent or temporary."""
         kind = "permanent" if permanent else "temporary"
         expected = f"`{do}` to fail with an error of class {kind}" + (f" and status {status}" if status else "")

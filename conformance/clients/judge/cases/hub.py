@@ -60,7 +60,7 @@ async def withdrawn_request(trial: Trial) -> None:
 
 async def _callback_end(trial: Trial, request: str) -> Message:
     await trial.until(
-        lambda: trial.driver.of("asked.end", request=request), "the end of the callback", trial.seen_events, within=3
+        lambda: trial.driver.of("asked.end", request=request), "the end of the callback", trial.seen_events, within=5
     )
     ends = trial.driver.of("asked.end", request=request)
     trial.expect(len(ends) == 1, "one end of the callback", ends)
@@ -97,7 +97,7 @@ async def _decide_refused(trial: Trial, session: Session, request: str, status: 
     try:
         await trial.driver.call("decide", session=session.id, request=request, approved=True)
         await trial.until(
-            lambda: trial.driver.of("answer.refused", request=request), "the event `answer.refused`", trial.seen_events, within=3
+            lambda: trial.driver.of("answer.refused", request=request), "the event `answer.refused`", trial.seen_events, within=5
         )
         errors = [each.get("error") or {} for each in trial.driver.of("answer.refused", request=request)]
     except CallFailure as failure:

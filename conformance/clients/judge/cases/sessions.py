@@ -276,10 +276,11 @@ async def silent_stream(trial: Trial) -> None:
 async def heartbeats(trial: Trial) -> None:
     session = _three_entries(trial.journal.open())
     trial.daemon.heartbeat = 0.1
-    await trial.connect(limits={"silence": 400})
+    silence = 0.6 * trial.time_scale
+    await trial.connect(limits={"silence": int(1000 * silence)})
     await trial.attach(session)
     await trial.expect_entries(session)
-    await asyncio.sleep(0.9)
+    await asyncio.sleep(2 * silence)
     session.append("output", content="after the heartbeats")
     await trial.expect_entries(session)
     made = trial.daemon.made("stream", session.id)
@@ -303,7 +304,7 @@ async def _in_form(trial: Trial, plan: StreamPlan) -> None:
     trial.daemon.plan = lambda session, after, number: plan
     session = await trial.open()
     await trial.send(session, "a", TEXT)
-    await trial.expect_completed("a", TEXT)
+    await trial.expect_completed("a", TEXT, within=12)
     await trial.expect_entries(session)
     made = trial.daemon.made("stream", session.id)
     trial.expect(len(made) == 1, "one stream, which is not lost", f"{len(made)} streams")
