@@ -47,14 +47,12 @@ type CaseRun = (&'static str, Run);
 /// The functions of the adapter cases, by family.
 static ADAPTER: &[&[CaseRun]] = &[
     adapter::framing::RUNS,
-    adapter::messages::RUNS,
     adapter::sessions::RUNS,
     adapter::turns::RUNS,
     adapter::files::RUNS,
     adapter::permission::RUNS,
     adapter::lifecycle::RUNS,
     adapter::back_pressure::RUNS,
-    adapter::security::RUNS,
     adapter::properties::RUNS,
     adapter::extensions::RUNS,
 ];

@@ -143,7 +143,16 @@ mod tests {
     use super::*;
 
     /// Names that are bound by the player itself.
-    const GIVEN: [&str; 6] = ["quick", "folder", "count", "kinds", "found", "entries"];
+    const GIVEN: [&str; 8] = [
+        "quick",
+        "folder",
+        "extensions",
+        "count",
+        "kinds",
+        "found",
+        "entries",
+        "probe",
+    ];
 
     fn collect_names(steps: &[Step], names: &mut BTreeSet<&'static str>) {
         for step in steps {

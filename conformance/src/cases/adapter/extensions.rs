@@ -14,21 +14,15 @@ mod resumed;
 pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-EXT-02", subset),
     ("A-EXT-04", id_on_all),
-    ("A-EXT-10", closed),
     ("A-EXT-20", update),
-    ("A-EXT-25", ping),
-    ("A-EXT-27", meta),
     ("A-EXT-28", future),
     ("A-EXT-29", version),
-    ("A-EXT-30", resume),
-    ("A-EXT-31", types),
     ("A-EXT-33", bounded),
     ("A-EXT-34", stop_while_paused),
     ("A-EXT-35", each),
     ("A-EXT-36", program::describes_itself),
     ("A-EXT-37", program::diagnoses_itself),
     ("A-EXT-38", program::wrong_configuration),
-    ("A-EXT-39", bad_messages),
     ("A-EXT-41", categories),
     ("A-EXT-43", program::files_in_their_folder),
     ("A-EXT-44", update_lasts),
@@ -136,37 +130,6 @@ fn version(t: &mut Trial) -> Outcome {
         }
     }
     t.settle()
-}
-
-fn resume(t: &mut Trial) -> Outcome {
-    let never = t.token();
-    let resume =
-        json!({"resume":{"native_session_id":never,"params":{"from":never},"history":false}});
-    let (s, _) = t.agree(&["resume"], &resume)?;
-    t.quick_turn(&s)?;
-    t.settle()?;
-    let told: Vec<String> = t
-        .of(&s)
-        .iter()
-        .filter(|seen| matches!(seen.kind(), "session.ready" | "session.info"))
-        .map(|seen| seen.text("context").to_owned())
-        .filter(|context| !context.is_empty())
-        .collect();
-    t.demand(
-        !told.iter().any(|context| context == "kept"),
-        "context `lost`, or nothing",
-        "`kept`",
-    )
-    .hint("say `kept` only when the agent has found the session")?;
-    if told.is_empty() {
-        t.found(
-            "ext.5",
-            Level::Should,
-            "`context` is reported once it is known",
-            "nothing was reported",
-        );
-    }
-    Ok(())
 }
 
 fn id_on_all(t: &mut Trial) -> Outcome {
@@ -350,45 +313,6 @@ fn ticks_while_paused(t: &mut Trial, stop: Duration) -> Outcome<Ticks> {
     Ok(Ticks { came, most })
 }
 
-fn closed(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    let line = |script: &Value| {
-        wire::line_of(
-            &json!({"type":"user.input","session_id":s.id(),"content":Trial::script(script)}),
-        )
-    };
-    let both = [
-        line(&json!([["sleep", 400], ["close_session", "finished"]])),
-        line(&json!([["say", "late"]])),
-    ];
-    let from = t.raw_valid(both.concat())?;
-    let closed = t.expect_within(
-        from,
-        &s,
-        "session.closed",
-        t.bounds.deadline.max(t.bounds.stop),
-    )?;
-    t.settle()?;
-    let (mut ends, mut after) = (0, Vec::new());
-    for seen in t.of(&s) {
-        ends += usize::from(seen.kind() == "turn.complete" && seen.index < closed.index);
-        if seen.index > closed.index {
-            after.push(format!("`{}`", seen.kind()));
-        }
-    }
-    t.demand(
-        after.is_empty(),
-        "nothing after `session.closed`",
-        after.join(", "),
-    )?;
-    t.demand(
-        ends == 2,
-        "the ends of both turns before `session.closed`",
-        ends,
-    )
-    .hint("end the running turn and each queued one, then write `session.closed`")
-}
-
 fn update(t: &mut Trial) -> Outcome {
     let s = t.agree_on(&["options"])?;
     // What the adapter learns of its agent at the start has come by then.
@@ -493,46 +417,6 @@ fn update_lasts(t: &mut Trial) -> Outcome {
     Ok(())
 }
 
-fn ping(t: &mut Trial) -> Outcome {
-    let s = t.agree_on(&["control"])?;
-    let from = t.busy(&s)?;
-    let flood = t.open()?;
-    t.probe(&flood, &json!([["burst", 1_000, 20_000]]))?;
-    let bound = t.bounds.secs(1.0);
-    for nonce in [
-        json!("n-1"),
-        json!(7),
-        json!({"a":[1,null]}),
-        json!(""),
-        json!([true]),
-        json!("n-6"),
-    ] {
-        let at = t.history.len();
-        let began = std::time::Instant::now();
-        t.send(json!({"type":"ping","session_id":"","nonce":nonce}))?;
-        let pong = t.wait(at, t.bounds.deadline, |seen| seen.kind() == "pong");
-        let Some(pong) = pong else {
-            return t
-                .late(format!("a `pong` within {bound:.1?}"), "none")
-                .hint("answer pings where stdin is read, whatever the turns do");
-        };
-        let took = began.elapsed();
-        let got = pong.value("nonce");
-        t.demand(got == nonce, format!("the nonce {nonce}"), got)?;
-        if took > bound {
-            return t.late(
-                format!("a `pong` within {bound:.1?}"),
-                format!("after {took:.1?}"),
-            );
-        }
-    }
-    t.stop(&s)?;
-    t.end_within(&s, from, t.bounds.stop)?;
-    t.stop(&flood)?;
-    t.end_within(&flood, from, t.bounds.stop)?;
-    Ok(())
-}
-
 /// The category that an error names, if it names one.
 fn category(error: Option<&Value>) -> Option<Value> {
     error?
@@ -578,14 +462,6 @@ fn categories(t: &mut Trial) -> Outcome {
     t.settle()
 }
 
-/// Opens a session with a `session.start` that breaks a rule in one of its optional fields.
-fn open_oddly(t: &mut Trial, members: &Value) -> Outcome<Session> {
-    let id = t.fresh("odd");
-    let s = Session::named(id);
-    t.tell_deviant(&s, "session.start", members)?;
-    Ok(s)
-}
-
 /// Sends an input with odd members; its turn is answered.
 fn answered(t: &mut Trial, s: &Session, turn: Option<&str>, odd: &Value) -> Outcome {
     let mut members = json!({"content":t.quick()});
@@ -597,27 +473,6 @@ fn answered(t: &mut Trial, s: &Session, turn: Option<&str>, odd: &Value) -> Outc
     t.end_of(s, from).hint(&format!(
         "the input with {shown} stands; what is odd counts as absent"
     ))?;
-    Ok(())
-}
-
-fn meta(t: &mut Trial) -> Outcome {
-    let all = t.extensions();
-    let turns = all.contains(&"turns");
-    let large = json!({"a":"x".repeat(70 << 10)});
-    for (n, meta) in [json!(7), json!("x"), json!([1]), large]
-        .into_iter()
-        .enumerate()
-    {
-        let s = open_oddly(t, &json!({"protocol":1,"extensions":all,"_meta":meta}))?;
-        let turn = format!("t-{n}");
-        answered(
-            t,
-            &s,
-            turns.then_some(turn.as_str()),
-            &json!({"_meta":meta}),
-        )?;
-        t.settle_ledger(&s)?;
-    }
     Ok(())
 }
 
@@ -634,98 +489,6 @@ fn future(t: &mut Trial) -> Outcome {
     t.tell_deviant(&s, "stop", &json!({"reason":"zz-later"}))?;
     answered(t, &s, turns.then_some("t-3"), &json!({"mode":"turn"}))?;
     t.settle_ledger(&s)
-}
-
-fn types(t: &mut Trial) -> Outcome {
-    let all = t.extensions();
-    for start in [
-        json!({"protocol":1,"extensions":"turns"}),
-        json!({"protocol":1,"extensions":["turns",7]}),
-        json!({"protocol":"one","extensions":[]}),
-        json!({"protocol":1,"extensions":all,"model":7,"allowed_tools":["a",1],"variables":{"a":1},"resume":"x"}),
-    ] {
-        // An offer that is not an array of strings is none: the session is core-only.
-        let turns = start["extensions"]
-            .as_array()
-            .is_some_and(|offer| offer.iter().all(Value::is_string))
-            && all.contains(&"turns")
-            && start["extensions"]
-                .as_array()
-                .is_some_and(|offer| !offer.is_empty());
-        let s = open_oddly(t, &start)?;
-        answered(t, &s, turns.then_some("t-1"), &json!({}))?;
-        t.settle_ledger(&s)?;
-    }
-    let s = if all.is_empty() {
-        t.open()?
-    } else {
-        t.agree_on(&all)?
-    };
-    let turns = all.contains(&"turns");
-    answered(t, &s, None, &json!({"turn_id":5}))?;
-    answered(t, &s, turns.then_some("t-2"), &json!({"message_id":{}}))?;
-    answered(t, &s, turns.then_some("t-3"), &json!({"mode":7}))?;
-    let path = t.path("typed.txt");
-    std::fs::write(&path, "a file")?;
-    t.tell_deviant(
-        &s,
-        "file.input",
-        &json!({"file_name":7,"file_mime_type":[],"file_path":path}),
-    )?;
-    t.tell_deviant(&s, "stop", &json!({"reason":7,"turn_id":[]}))?;
-    answered(t, &s, turns.then_some("t-4"), &json!({}))?;
-    t.settle_ledger(&s)
-}
-
-/// Sessions to try it in: one without extensions, and one with all that the adapter has.
-fn sessions(t: &mut Trial) -> Outcome<Vec<(Session, bool)>> {
-    let core = t.open()?;
-    t.quick_turn(&core)?;
-    let mut all = vec![(core, false)];
-    let known = t.extensions();
-    if !known.is_empty() {
-        let rich = t.agree_on(&known)?;
-        all.push((rich, known.contains(&"turns")));
-    }
-    // Unsolicited messages at the start have arrived by then.
-    t.settle()?;
-    Ok(all)
-}
-
-fn ordinary_turn(t: &mut Trial, s: &Session, turns: bool) -> Outcome {
-    let quick = t.quick();
-    let from = if turns {
-        t.input_as(s, "t-last", &quick)?
-    } else {
-        t.input(s, quick)?
-    };
-    t.end_of(s, from)?;
-    Ok(())
-}
-
-fn bad_messages(t: &mut Trial) -> Outcome {
-    for (s, turns) in sessions(t)? {
-        let id = s.id();
-        let bad = [
-            json!({"session_id":id,"content":"no type"}),
-            json!({"type":7,"session_id":id}),
-            json!({"type":"user.input","content":"no session"}),
-            json!({"type":"user.input","session_id":7,"content":"a number"}),
-            json!({"type":"user.input","session_id":id,"content":["a","list"]}),
-            json!({"type":"permission.response","session_id":id,"approved":true}),
-            json!({"type":"input.response","session_id":id,"values":{}}),
-            json!({"type":"file.input","session_id":id,"file_name":"a"}),
-            json!({"type":"stop","session_id":{}}),
-            json!({"type":"sessions.list","session_id":""}),
-        ];
-        t.demand_unanswered(&s, "no answer to messages that are bad", |t| {
-            bad.iter()
-                .try_for_each(|message| t.send_deviant(message.clone()).map(drop))
-        })
-        .hint("drop what is bad, and say nothing of it on stdout")?;
-        ordinary_turn(t, &s, turns)?;
-    }
-    Ok(())
 }
 
 /// Every rich form that the probe can be made to send without an answer.

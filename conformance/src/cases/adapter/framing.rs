@@ -1,6 +1,6 @@
-//! A-FRM: framing ([frame.1] to [frame.11]).
+//! A-FRM and A-MSG: framing and the members of messages ([frame.1] to [frame.11], [msg.1] to [msg.5]).
 
-use std::thread;
+use std::{collections::BTreeSet, thread};
 
 use crate::{
     cases::{
@@ -36,24 +36,19 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-FRM-05", output_is_flushed),
     ("A-FRM-06", byte_by_byte),
     ("A-FRM-07", characters_cut),
-    ("A-FRM-08", many_in_one_write),
-    ("A-FRM-09", crlf),
     ("A-FRM-10", separators_are_data),
-    ("A-FRM-11", blank_lines),
     ("A-FRM-12", is_skipped),
     ("A-FRM-13", disturbs_no_turn),
     ("A-FRM-14", invalid_utf8),
-    ("A-FRM-15", byte_order_mark),
     ("A-FRM-16", up_to_a_mebibyte),
     ("A-FRM-17", sixteen_mebibytes),
     ("A-FRM-18", over_the_limit),
     ("A-FRM-19", escapes),
-    ("A-FRM-20", surrogates),
-    ("A-FRM-21", odd_values),
     ("A-FRM-22", never_mixed),
     ("A-FRM-23", half_a_line),
     ("A-FRM-24", within_the_hosts_limit),
     ("A-FRM-25", far_over_the_limit),
+    ("A-MSG-08", channels),
 ];
 
 const WHOLE_LINES: &str =
@@ -158,40 +153,6 @@ fn demand_echo(t: &Trial, turn: &TurnSeen, text: &str) -> Outcome {
     })
 }
 
-fn many_in_one_write(t: &mut Trial) -> Outcome {
-    warm(t)?;
-    let (a, b) = (Session::named(t.fresh("s")), Session::named(t.fresh("s")));
-    let quick = t.quick();
-    let bytes = [
-        start_line(&a),
-        start_line(&b),
-        input_line(&a, &quick),
-        input_line(&b, &quick),
-    ]
-    .concat();
-    let from = t.raw_valid(bytes)?;
-    for s in [&a, &b] {
-        t.end_of(s, from)
-            .map_err(|stop| stop.hint("one read may hold many lines: take them all"))?;
-    }
-    t.demand_ends(&a, 1)
-}
-
-fn crlf(t: &mut Trial) -> Outcome {
-    let s = Session::named(t.fresh("s"));
-    let mut bytes = Vec::new();
-    for mut line in [start_line(&s), input_line(&s, &t.quick())] {
-        line.pop();
-        bytes.extend(line);
-        bytes.extend(b"\r\n");
-    }
-    let from = t.raw(bytes)?;
-    t.end_of(&s, from)
-        .map_err(|stop| stop.hint("CR before LF is white space of JSON"))?;
-    t.demand_ends(&s, 1)?;
-    t.demand_no_strangers()
-}
-
 fn separators_are_data(t: &mut Trial) -> Outcome {
     let s = t.open()?;
     let text = "one\u{2028}two\u{2029}three\u{85}four";
@@ -220,37 +181,6 @@ fn separators_are_data(t: &mut Trial) -> Outcome {
         "U+2028 and U+2029 are written as escapes",
         "they are written as they are",
     )
-}
-
-fn blank_lines(t: &mut Trial) -> Outcome {
-    let s = Session::named(t.fresh("s"));
-    let blank: &[u8] = b"\n   \n\t\n\r\n \t \r\n";
-    let bytes = [
-        blank,
-        &start_line(&s),
-        blank,
-        &input_line(&s, &t.quick()),
-        blank,
-    ]
-    .concat();
-    let from = t.raw(bytes)?;
-    t.end_of(&s, from)
-        .map_err(|stop| stop.hint("a blank line is not a message: skip it before the parser"))?;
-    t.demand_ends(&s, 1)
-}
-
-fn byte_order_mark(t: &mut Trial) -> Outcome {
-    let s = Session::named(t.fresh("s"));
-    let bytes = [
-        b"\xef\xbb\xbf",
-        &start_line(&s)[..],
-        &input_line(&s, &t.quick()),
-    ]
-    .concat();
-    let from = t.raw(bytes)?;
-    t.end_of(&s, from)
-        .map_err(|stop| stop.hint("skip a byte order mark before the first message"))?;
-    t.demand_ends(&s, 1)
 }
 
 fn is_skipped(t: &mut Trial) -> Outcome {
@@ -428,87 +358,6 @@ fn spelled_input(session: &Session, content: &str) -> String {
         "{{\"type\":\"user.input\",\"session_id\":\"{}\",\"content\":\"{spelled}\"}}\n",
         session.id()
     )
-}
-
-fn surrogates(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let sent = r"a\ud83d b\ude00 c\ude00\ud83d d\ud83d\u0041 e\ud83d";
-    let read = "a\u{fffd} b\u{fffd} c\u{fffd}\u{fffd} d\u{fffd}A e\u{fffd}";
-    let hint = "a text with half a surrogate pair cannot be encoded in UTF-8: replace it by U+FFFD";
-    let line = |kind: &str, id: &str, content: &str| {
-        format!("{{\"type\":\"{kind}\",\"session_id\":\"{id}\",\"content\":\"{content}\"}}\n")
-    };
-    let from = t.raw(line("user.input", s.id(), sent))?;
-    t.end_of(&s, from).map_err(|stop| {
-        let stop = stop.sent(format!("content {sent}"));
-        // What answered has encoded the text.
-        if t.since(from, &s).is_empty() {
-            stop.hint(hint)
-        } else {
-            stop
-        }
-    })?;
-    if t.has_probe(&["report"]) {
-        demand_arrived(t, &s, read)
-            .map_err(|stop| stop.sent(format!("content {sent}")).hint(hint))?;
-    }
-    let ends = t.count(&s, "turn.complete");
-    for id in [r"\ud83d", r"\ude00x", r"\ude00\ud83d"] {
-        t.raw(line("session.start", id, ""))?;
-        t.raw(line("user.input", id, "x"))?;
-        t.raw(line(id, s.id(), "x"))?;
-    }
-    let from = t.quick_input(&s)?;
-    t.end_of(&s, from).map_err(|stop| {
-        let stop = stop.sent("unpaired surrogates in ids and types");
-        if t.since(from, &s).is_empty() {
-            stop.hint(hint)
-        } else {
-            stop
-        }
-    })?;
-    t.demand_ends(&s, ends + 1)?;
-    t.demand_no_strangers()
-}
-
-fn odd_values(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let quick = json!(t.quick()).to_string();
-    let deep = format!("{}{}", "[".repeat(10_000), "]".repeat(10_000));
-    let input = |more: &str| {
-        format!(
-            "{{\"type\":\"user.input\",{more}\"session_id\":\"{}\",\"content\":{quick}}}\n",
-            s.id()
-        )
-    };
-    let twice = format!(
-        "{{\"type\":\"x.first\",\"session_id\":\"unknown\",\"content\":\"first\",\"type\":\"user.input\",\
-         \"session_id\":\"{}\",\"content\":{quick}}}\n",
-        s.id()
-    );
-    let odd = [
-        (
-            "10,000 nested arrays in an unknown field",
-            input(&format!("\"x_deep\":{deep},")),
-            "a parser that recurses has a limit (a RecursionError in Python): raise it, or parse only what is read",
-        ),
-        ("duplicate keys", twice, "of duplicate keys the last counts"),
-        (
-            "numbers out of range",
-            input(&format!(
-                "\"x_far\":[1e999,-1e999,1e-999],\"x_long\":{},",
-                "7".repeat(5_000)
-            )),
-            "numbers of fields that are not read do no harm; Python refuses integers over 4,300 digits",
-        ),
-    ];
-    for (what, line, hint) in odd {
-        let from = t.raw(line)?;
-        t.end_of(&s, from)
-            .map_err(|stop| stop.sent(format!("an input with {what}")).hint(hint))?;
-    }
-    t.demand_ends(&s, 3)?;
-    t.demand_no_strangers()
 }
 
 const MIB: usize = 1 << 20;
@@ -849,4 +698,29 @@ fn foreign_letter(text: &str, own: &str) -> Option<char> {
         .filter(|row| row.len() > 3)
         .map(|row| char::from(row[0]));
     letters.find(|letter| matches!(letter, 'a'..='h') && !own.contains(*letter))
+}
+
+fn channels(t: &mut Trial) -> Outcome {
+    let s = t.open()?;
+    let turn = t.quick_turn(&s)?;
+    let names: BTreeSet<String> = turn
+        .messages
+        .iter()
+        .filter(|seen| seen.kind() == "output")
+        .map(|seen| match seen.get("channel") {
+            None | Some(Value::Null) => "none (stdout)".to_owned(),
+            Some(Value::String(name)) => name.clone(),
+            Some(other) => other.to_string(),
+        })
+        .collect();
+    let names: Vec<String> = names.into_iter().collect();
+    t.note(format!(
+        "channels in use: {}",
+        if names.is_empty() {
+            "no output".to_owned()
+        } else {
+            names.join(", ")
+        }
+    ));
+    Ok(())
 }

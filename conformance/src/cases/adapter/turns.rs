@@ -12,7 +12,6 @@ pub(in crate::cases) static RUNS: &[CaseRun] = &[
     ("A-TRN-07", two_back_to_back),
     ("A-TRN-08", queued_in_order),
     ("A-STP-01", stop_ends_the_turn),
-    ("A-STP-06", five_stops),
     ("A-STP-07", stop_races_completion),
     ("A-STP-10", stop_in_a_flood),
     ("A-STP-13", children_end),
@@ -169,17 +168,6 @@ pub(in crate::cases) fn ordinary_turn(t: &mut Trial, s: &Session) -> Outcome {
         format!("{said:?}"),
     )
     .hint("the stop seems to be kept for the next turn")
-}
-
-fn five_stops(t: &mut Trial) -> Outcome {
-    let s = t.open()?;
-    let from = t.busy(&s)?;
-    t.raw_valid(wire::line_of(&json!({"type":"stop","session_id":s.id()})).repeat(5))?;
-    t.end_within(&s, from, t.bounds.stop)?;
-    t.settle_ledger(&s)
-        .hint("a `stop` without a running turn must not be answered")?;
-    ordinary_turn(t, &s)?;
-    t.settle_ledger(&s)
 }
 
 fn stop_races_completion(t: &mut Trial) -> Outcome {

@@ -118,9 +118,14 @@ pub(crate) fn play(t: &mut Trial) -> Outcome {
         read_steps(text).map_err(|error| Stop::Harness(format!("the dialogue: {error}")))?;
     let quick = Bound::Data(t.quick().into());
     let folder = Bound::Data(json!(t.folder()));
+    let extensions = Bound::Data(json!(t.extensions()));
     let mut player = Player {
         t,
-        names: HashMap::from([("quick", quick), ("folder", folder)]),
+        names: HashMap::from([
+            ("quick", quick),
+            ("folder", folder),
+            ("extensions", extensions),
+        ]),
         inputs: HashMap::new(),
         last: HashMap::new(),
     };
@@ -812,6 +817,10 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
         }),
     ),
     (
+        "json",
+        Find(|p, step| Ok(Bound::Data(p.read_value(step, 0).to_string().into()))),
+    ),
+    (
         "read",
         Find(|p, step| {
             let bytes = std::fs::read(p.read_string(step, 0)).unwrap_or_default();
@@ -1010,6 +1019,20 @@ pub(super) static VERBS: &[(&str, Perform)] = &[
     // Other messages of the hub or host.
     ("send", Find(|p, step| p.send_message(step, true))),
     ("lie", Find(|p, step| p.send_message(step, false))),
+    (
+        "raw",
+        Find(|p, step| {
+            let bytes = p.read_string(step, 0);
+            let place = match step.words().last() {
+                Some("valid") => p.t.raw_valid(bytes)?,
+                _ => p.t.raw(bytes)?,
+            };
+            Ok(match step.words().find_map(|name| p.session_named(name)) {
+                Some(session) => p.remember_input(&session, place),
+                None => Bound::Data(place.into()),
+            })
+        }),
+    ),
     (
         "deviant",
         Act(|p, step| p.t.send_deviant(p.read_value(step, 0)).map(drop)),
