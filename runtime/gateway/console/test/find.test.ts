@@ -50,7 +50,7 @@ test("every kind of row has its text", () => {
 });
 
 test("next and previous go through all matches, around the ends, and survive new rows", () => {
-  const fold = foldOf([{ type: "turn.begin", turn_id: "a", content: "x x" }, { type: "turn.begin", turn_id: "b", content: "none" }, { type: "turn.begin", turn_id: "c", content: "x" }]);
+  const fold = foldOf([{ type: "message", role: "user", content: "x x" }, { type: "message", role: "user", content: "none" }, { type: "message", role: "user", content: "x" }]);
   const finder = scanned("x", fold.rows);
   assert.equal(finder.total, 3);
   let match = finder.from(fold.rows[1]) ?? assert.fail();
@@ -61,14 +61,14 @@ test("next and previous go through all matches, around the ends, and survive new
   }
   assert.deepEqual(numbers, [3, 1, 2, 3]);
   assert.equal(finder.numberOf(finder.step(match, -1) ?? assert.fail()), 3);
-  fold.apply({ type: "turn.begin", turn_id: "d", content: "x x x", seq: 4 });
+  fold.apply({ type: "message", role: "user", content: "x x x", seq: 4 });
   assert.equal(finder.scan(fold.rows, () => false), true);
   assert.equal(finder.total, 6);
   assert.equal(finder.numberOf(match), 1);
 });
 
 test("a count that is cut goes on, and a changed row is counted again", () => {
-  const fold = foldOf([...Array(100)].map((_, at) => ({ type: "turn.begin", turn_id: `t${at}`, content: "x" })));
+  const fold = foldOf([...Array(100)].map((_, at) => ({ type: "message", role: "user", content: "x" })));
   const finder = new RowFinder(pattern("x"));
   let left = 3;
   finder.scan(fold.rows, () => left-- <= 0);

@@ -58,8 +58,9 @@ test("turns queue, run and end", () => {
     { type: "turn.begin", turn_id: "t1", message_id: "m1", content: "one" },
     { type: "turn.begin", turn_id: "t2", message_id: "m2", content: "two", queued: true },
   ]);
-  const inputs = [...fold.rows] as InputRow[];
+  const inputs = [...fold.rows, ...fold.queue] as InputRow[];
   assert.deepEqual(inputs.map((each) => each.state), ["running", "queued"]);
+  assert.deepEqual(kinds(fold), ["input"], "what waits is no row");
   assert.equal(fold.running, "t1");
   fold.apply({ type: "progress", message: "half", seq: 3 });
   assert.equal(fold.progress, "half");
@@ -72,6 +73,44 @@ test("turns queue, run and end", () => {
   assert.equal(fold.running, "");
   assert.deepEqual([...fold.taken], ["m1", "m2"]);
   assert.equal(fold.headline, "one");
+});
+
+test("the rows of a turn stay together under its input", () => {
+  const fold = folded([
+    { type: "turn.begin", turn_id: "t1", content: "one" },
+    { type: "output", turn_id: "t1", content: "first " },
+    { type: "turn.begin", turn_id: "t2", content: "two", queued: true, files: ["a".repeat(64)] },
+    { type: "file.delivered", file_name: "x.txt", sha256: "a".repeat(64) },
+    { type: "output", turn_id: "t1", content: "answer " },
+    { type: "turn.begin", turn_id: "t3", content: "three", queued: true, by: "ann/t-1/l-1" },
+    { type: "stop.requested", turn_id: "t3", by: "ann/t-1/l-1" },
+    { type: "turn.complete", turn_id: "t3", status: "stopped", cause: "stopped_unsent" },
+    { type: "turn.begin", turn_id: "t4", content: "four", queued: true },
+    { type: "turn.complete", turn_id: "t4", status: "failed", error: { category: "other", message: "no room" } },
+    { type: "output", turn_id: "t1", content: "goes on" },
+  ]);
+  assert.deepEqual(texts(fold), ["first answer goes on"]);
+  assert.deepEqual(fold.queue.map((each) => each.turn), ["t2"]);
+  assert.deepEqual(fold.filesFor("t2").map((each) => each.name), ["x.txt"]);
+  assert.deepEqual([...fold.withdrawn], ["t3"]);
+  fold.apply({ type: "turn.complete", turn_id: "t1", seq: 12 });
+  assert.deepEqual(fold.rows.slice(2).map((each) => [each.kind, each.turn]), [["end", "t1"], ["note", ""], ["input", "t4"], ["end", "t4"], ["input", "t2"], ["file", ""]]);
+  const trace = fold.rows[3] as NoteRow;
+  assert.deepEqual([trace.text, trace.by, trace.tone], ["a queued input was withdrawn: “three”", "ann/t-1/l-1", "mark"]);
+  // What comes late of the first turn stands with it.
+  fold.apply({ type: "output", turn_id: "t2", content: "second", seq: 13 });
+  fold.apply({ type: "file.output", turn_id: "t1", file_name: "late", seq: 14 });
+  assert.deepEqual(fold.rows.map((each) => each.turn).filter((turn, at, all) => turn !== "" && turn !== all[at - 1]), ["t1", "t4", "t2", "t2"]);
+});
+
+test("a queued input that speaks runs", () => {
+  const fold = folded([
+    { type: "turn.begin", turn_id: "t1", content: "one" },
+    { type: "turn.begin", turn_id: "t2", content: "two", queued: true },
+    { type: "output", turn_id: "t2", content: "already" },
+    { type: "turn.complete", turn_id: "t2", status: "stopped" },
+  ]);
+  assert.deepEqual([kinds(fold), fold.withdrawn.size], [["input", "input", "text", "end"], 0]);
 });
 
 test("an end that was not stored gives way to the stored one", () => {

@@ -48,6 +48,16 @@ function session(seed: number): Entry[] {
   return entries;
 }
 
+/** How many turns are open before each entry. */
+function openCounts(entries: Entry[]): number[] {
+  let count = 0;
+  return entries.map((entry) => {
+    const before = count;
+    count += entry.type === "turn.begin" ? 1 : entry.type === "turn.complete" ? -1 : 0;
+    return before;
+  });
+}
+
 /** What a row shows, without what only the view needs. */
 const shown = (row: Row): string => JSON.stringify({ ...row, version: 0, due: 0, early: 0 });
 
@@ -57,7 +67,10 @@ test("a fold that begins anywhere has the rows of the whole one", () => {
     const whole = new Fold();
     for (const entry of entries) whole.apply(entry);
     const known = new Map(whole.rows.map((row) => [row.key, row]));
+    const open = openCounts(entries);
     for (let start = 2; start < entries.length; start += 7) {
+      // An input that waits, and was sent before the first entry, is read before what follows is sure.
+      if ((open[start - 1] ?? 0) > 1) continue;
       const fold = new Fold(true);
       for (const entry of entries.slice(start - 1)) fold.apply(entry);
       fold.know(whole.openTurns);

@@ -1,7 +1,7 @@
 /** Folds the entries of a session to the rows of its transcript and to what is in force. Pure: no clock, no page. */
 
 import { noteOf, openRequest, readDecision, readDiffs } from "./read.ts";
-import type { EndRow, InputRow, NoteRow, PlanRow, RequestRow, Row, TextRow, ToolRow } from "./rows.ts";
+import type { EndRow, FileRow, InputRow, NoteRow, PlanRow, RequestRow, Row, TextRow, ToolRow } from "./rows.ts";
 import { PART, cut } from "./split.ts";
 import { choices, list, num, obj, str } from "./types.ts";
 import type { Choice, Entry, Obj } from "./types.ts";
@@ -43,6 +43,10 @@ export class Fold {
   epoch = 0;
   /** The turns that have no end, in the order of their begin: the first one runs. */
   openTurns: string[] = [];
+  /** Inputs that wait for the turns before them. Their rows come when their turns begin to run. */
+  queue: InputRow[] = [];
+  /** Turns that ended before they ran. */
+  withdrawn = new Set<string>();
   /** Requests that wait for an answer. */
   pending = new Map<string, RequestRow>();
   settings: Settings = { models: [], modes: [], inputModes: [], model: "", mode: "", effort: "", display: "" };
@@ -66,6 +70,11 @@ export class Fold {
   private lanes = new Map<string, Row>();
   private calls = new Map<string, ToolRow>();
   private inputs = new Map<string, InputRow>();
+  /** Rows of turns that wait, and rows that would stand within a turn that runs. */
+  private held = new Map<string, Row[]>();
+  private behind: Row[] = [];
+  /** Who stopped a turn that waited. */
+  private stoppedBy = new Map<string, string>();
   private plans = new Map<string, PlanRow>();
   private requests = new Map<string, RequestRow>();
   private settled = new Set<string>();
@@ -79,6 +88,7 @@ export class Fold {
   /** Sets the open turns as the daemon reports them: their inputs may be before the first entry. */
   know(turns: string[]): void {
     this.openTurns = turns.filter((turn) => !this.ended.has(turn));
+    if (this.openTurns.length === 0) this.flush();
     this.mark("");
   }
 
@@ -105,6 +115,7 @@ export class Fold {
     }
     this.version += 1;
     if (this.partial && SPEAKS.has(entry.type)) this.infer(str(entry.turn_id), entry);
+    if (SPEAKS.has(entry.type) && this.queue.length > 0) this.run(str(entry.turn_id));
     if (Number.isNaN(this.clock.spoke) && str(entry.turn_id) === this.clock.turn && SPEAKS.has(entry.type)) this.clock.spoke = Date.parse(str(entry.time));
     if (SPEAKS.has(entry.type) || entry.type === "session.info" || entry.fact === "resumed") this.asleep = false;
     this.take(entry);
@@ -128,7 +139,7 @@ export class Fold {
       case "turn.begin":
         return this.begin(entry);
       case "input.steered":
-        return this.input(entry, true);
+        return this.steer(entry);
       case "steer.result":
         return this.steered(entry);
       case "output":
@@ -174,8 +185,29 @@ export class Fold {
     }
   }
 
-  /** Adds a row behind the others. */
+  /** Adds a row behind the others of its turn. */
   private add<R extends Row>(entry: Entry, fresh: Fresh<R>): R {
+    const row = this.make(entry, fresh);
+    this.place(row);
+    this.lanes.set(str(entry.parent_tool_call_id), row);
+    return row;
+  }
+
+  private place(row: Row): void {
+    const last = this.rows[this.rows.length - 1];
+    // What comes late of a turn stands with its other rows.
+    if (last && row.turn !== "" && last.turn !== "" && last.turn !== row.turn && this.begun.has(last.turn) && this.begun.has(row.turn)) {
+      let at = this.rows.length;
+      while (at > 0 && this.rows[at - 1]?.turn !== row.turn) at -= 1;
+      if (at > 0) {
+        this.rows = [...this.rows.slice(0, at), row, ...this.rows.slice(at)];
+        return;
+      }
+    }
+    this.rows.push(row);
+  }
+
+  private make<R extends Row>(entry: Entry, fresh: Fresh<R>): R {
     const above = str(entry.parent_tool_call_id);
     const parent = this.calls.get(above);
     this.key = Math.max(this.key + 1, this.last * KEYS);
@@ -190,39 +222,81 @@ export class Fold {
       history: entry.history === true,
       early: false,
     } as unknown as R;
-    this.rows.push(row);
-    this.lanes.set(str(entry.parent_tool_call_id), row);
     return row;
   }
 
   private begin(entry: Entry): void {
-    this.input(entry, false);
     if (this.headline === "") this.headline = str(entry.content).trim().slice(0, 200).split("\n")[0]?.slice(0, 100) ?? "";
     const turn = str(entry.turn_id);
     this.begun.add(turn);
+    const row = this.makeInput(entry, false);
+    row.files = list(entry.files).map(str);
+    this.held.set(turn, this.filesOf(row));
+    this.queue.push(row);
     if (this.partial && entry.queued === true && this.openTurns.length === 0) this.openTurns.push(UNKNOWN);
-    if (turn !== "" && !this.openTurns.includes(turn)) this.openTurns.push(turn);
+    if (turn === "") this.run(turn);
+    else if (!this.openTurns.includes(turn)) this.openTurns.push(turn);
     this.mark(str(entry.time));
   }
 
-  private input(entry: Entry, steer: boolean): void {
+  /** Takes the rows of the files that came with an input: they stand behind it. */
+  private filesOf(row: InputRow): Row[] {
+    const found: Row[] = [];
+    for (let at = this.rows.length - 1; at >= 0 && found.length < row.files.length; at -= 1) {
+      const each = this.rows[at];
+      if (each?.kind === "file" && !each.out && each.turn === "" && row.files.includes(each.sha256)) found.unshift(each);
+      else if (each?.kind === "input" || each?.kind === "end") break;
+    }
+    if (found.length > 0) this.rows = this.rows.filter((each) => !found.includes(each));
+    return found;
+  }
+
+  /** Shows an input whose turn begins to run, and what came with it. */
+  private run(turn: string): void {
+    const row = this.queue.find((each) => each.turn === turn);
+    if (!row) return;
+    this.queue = this.queue.filter((each) => each !== row);
+    const held = this.held.get(turn) ?? [];
+    this.held.delete(turn);
+    this.rows.push(row, ...held);
+    this.lanes.set("", held[held.length - 1] ?? row);
+  }
+
+  /** Shows what waited for the end of the running turn. */
+  private flush(): void {
+    if (this.behind.length === 0) return;
+    this.rows.push(...this.behind);
+    this.lanes.set("", this.behind[this.behind.length - 1] as Row);
+    this.behind = [];
+  }
+
+  private steer(entry: Entry): void {
+    const row = this.makeInput(entry, true);
+    this.place(row);
+    this.lanes.set("", row);
+  }
+
+  private makeInput(entry: Entry, steer: boolean): InputRow {
     const messageId = str(entry.message_id);
-    const row = this.add<InputRow>(entry, {
+    const row = this.make<InputRow>(entry, {
       kind: "input",
       text: str(entry.content),
       by: str(entry.by),
       messageId,
       steer,
       reason: "",
+      files: [],
       state: steer ? "running" : "queued",
     });
     if (messageId !== "") this.taken.add(messageId);
     this.inputs.set(steer ? `steer ${messageId}` : row.turn, row);
+    return row;
   }
 
   /** The first turn that has no end runs, and says so. */
   private mark(time: string): void {
     if (this.running !== this.clock.turn) this.clock = { turn: this.running, began: Date.parse(time), spoke: NaN };
+    if (this.running !== UNKNOWN) this.run(this.running);
     for (const turn of this.openTurns) {
       const row = this.inputs.get(turn);
       const state = turn === this.running ? "running" : "queued";
@@ -251,6 +325,7 @@ export class Fold {
       messageId: "",
       steer: false,
       reason: "",
+      files: [],
       state: "ended",
     });
   }
@@ -381,7 +456,7 @@ export class Fold {
   }
 
   private file(entry: Entry): void {
-    this.add<Row & { kind: "file" }>(entry, {
+    const row = this.make<Row & { kind: "file" }>(entry, {
       kind: "file",
       name: str(entry.file_name) || "file",
       mime: str(entry.file_mime_type),
@@ -390,6 +465,19 @@ export class Fold {
       out: entry.type === "file.output",
       by: str(entry.by),
     });
+    const queued = row.out || row.sha256 === "" ? undefined : this.queue.find((each) => each.files.includes(row.sha256));
+    if (queued) {
+      this.held.set(queued.turn, [...(this.held.get(queued.turn) ?? []), row]);
+      queued.version += 1;
+      return;
+    }
+    this.place(row);
+    this.lanes.set(str(entry.parent_tool_call_id), row);
+  }
+
+  /** The files that came with a queued input, as far as they are known by name. */
+  filesFor(turn: string): FileRow[] {
+    return (this.held.get(turn) ?? []).filter((row): row is FileRow => row.kind === "file");
   }
 
   private complete(entry: Entry): void {
@@ -415,6 +503,9 @@ export class Fold {
       data: Object.keys(data).length > 0 ? (data as EndRow["data"]) : undefined,
       provisional,
     };
+    const queued = this.queue.find((row) => row.turn === turn);
+    if (queued && !provisional) return this.unrun(entry, queued, end);
+    this.run(turn);
     const before = this.provisional.get(turn);
     if (before) Object.assign(before, end, { version: before.version + 1, seq: num(entry.seq) ?? 0 });
     else {
@@ -423,8 +514,26 @@ export class Fold {
       if (provisional) this.provisional.set(turn, row);
     }
     if (!provisional) this.provisional.delete(turn);
+    this.close(turn, str(entry.time));
+  }
+
+  /** Ends a turn that never ran. One that was withdrawn leaves a trace, any other one its input and its end. */
+  private unrun(entry: Entry, row: InputRow, end: Fresh<EndRow>): void {
+    this.queue = this.queue.filter((each) => each !== row);
+    if (end.status === "stopped") {
+      this.withdrawn.add(row.turn);
+      const gist = row.text.trim().split("\n")[0]?.slice(0, 120) ?? "";
+      const trace = { ...mark("withdrawn", `a queued input was withdrawn${gist === "" ? "" : `: “${gist}”`}`), by: this.stoppedBy.get(row.turn) ?? "" };
+      this.behind.push(this.make<NoteRow>({ ...entry, turn_id: "" }, trace));
+    } else this.behind.push(row, ...(this.held.get(row.turn) ?? []), this.make<EndRow>(entry, end));
+    this.held.delete(row.turn);
+    this.close(row.turn, str(entry.time));
+  }
+
+  private close(turn: string, time: string): void {
+    const ran = this.openTurns[0] === turn || !this.openTurns.includes(turn);
     this.ended.add(turn);
-    if (this.openTurns[0] === UNKNOWN && !this.openTurns.includes(turn)) this.openTurns.shift();
+    if (this.openTurns[0] === UNKNOWN && ran) this.openTurns.shift();
     this.openTurns = this.openTurns.filter((each) => each !== turn);
     const input = this.inputs.get(turn);
     if (input) {
@@ -432,8 +541,9 @@ export class Fold {
       input.version += 1;
       this.inputs.delete(turn);
     }
-    this.progress = "";
-    this.mark(str(entry.time));
+    if (ran) this.progress = "";
+    if (ran || this.openTurns.length === 0) this.flush();
+    this.mark(time);
   }
 
   /** Whether the turn's text ends with this already. */
@@ -465,6 +575,10 @@ export class Fold {
   }
 
   private note(entry: Entry): void {
+    if (entry.type === "stop.requested" && this.queue.some((row) => row.turn === str(entry.turn_id))) {
+      this.stoppedBy.set(str(entry.turn_id), str(entry.by));
+      return;
+    }
     if (entry.type === "session.closed") this.closed = true;
     if (entry.type === "session.edited") this.edits += 1;
     const note = noteOf(entry);

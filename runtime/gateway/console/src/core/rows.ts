@@ -24,6 +24,8 @@ export interface InputRow extends Base {
   by: string;
   messageId: string;
   steer: boolean;
+  /** The SHA-256 of each file that it brings. */
+  files: string[];
   /** A steer: whether it reached the turn. */
   delivered?: boolean;
   reason: string;
