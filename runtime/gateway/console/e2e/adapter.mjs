@@ -53,6 +53,14 @@ class Session {
     if (this.running === "") void this.next();
   }
 
+  /** A turn that waits is removed; else the running one ends. */
+  stop(turn) {
+    const queued = this.queue.find((each) => each.turn === turn);
+    if (!queued) return turn === undefined || turn === this.running ? this.stopper?.abort() : undefined;
+    this.queue = this.queue.filter((each) => each !== queued);
+    return this.send({ type: "turn.complete", turn_id: turn, status: "stopped", stop_reason: "user" });
+  }
+
   async next() {
     const { turn, content } = this.queue.shift();
     this.running = turn;
@@ -100,7 +108,7 @@ function take(line) {
     case "user.input":
       return typeof (message.content ?? "") === "string" ? session.input(message) : undefined;
     case "stop":
-      return session.stopper?.abort();
+      return session.stop(message.turn_id);
     case "permission.response":
     case "input.response":
       session.requests.get(message.request_id)?.(message);

@@ -79,7 +79,7 @@ export const flows = {
       await page.locator(".badge", { hasText: "steer" }).waitFor();
       await page.getByRole("button", { name: "Steer", exact: true }).first().click();
       await send(page, "stream");
-      await page.locator(".state-queued").waitFor();
+      await page.locator(".tray li", { hasText: "stream" }).getByText("queued").waitFor();
       await page.getByRole("button", { name: "Stop the turn" }).click();
       await page.locator(".ended.stopped").waitFor();
       await page.locator(".ended.completed").waitFor();

@@ -110,6 +110,14 @@ async function handle(world, request, response, pace, open) {
   }
   const said = JSON.parse((await body(request)).toString() || "{}");
   if (part === "inputs") return input(session, said, request, response, pace);
+  if (part === "stop" && said.turn_id !== undefined && said.turn_id !== session.running) {
+    const before = session.queue.length;
+    session.queue = session.queue.filter((each) => each.turn !== said.turn_id);
+    if (session.queue.length === before) return json(response, 202, {});
+    session.add({ type: "stop.requested", turn_id: said.turn_id, reason: "user", by: "console" });
+    session.add({ type: "turn.complete", turn_id: said.turn_id, status: "stopped", stop_reason: "user", cause: "stopped_unsent", delivered: "no" });
+    return json(response, 202, {});
+  }
   if (part === "stop") {
     session.add({ type: "stop.requested", turn_id: session.running || undefined, reason: "user", by: "console" });
     session.stopper?.abort("stop");
@@ -175,7 +183,7 @@ async function input(session, said, request, response, pace) {
   }
   const queued = session.running !== "";
   if (session.title === "") session.title = said.content.slice(0, 80);
-  const seq = session.add({ type: "turn.begin", turn_id: turn, message_id, content: said.content, ...(queued ? { queued } : {}), by: "console" });
+  const seq = session.add({ type: "turn.begin", turn_id: turn, message_id, content: said.content, ...(said.files ? { files: said.files.map((file) => file.sha256) } : {}), ...(queued ? { queued } : {}), by: "console" });
   const answer = { turn_id: turn, message_id, seq, state: queued ? "queued" : "running" };
   session.inputs.set(message_id, answer);
   if (queued) session.queue.push({ turn, content: said.content });

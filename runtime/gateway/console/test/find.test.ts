@@ -68,7 +68,7 @@ test("next and previous go through all matches, around the ends, and survive new
 });
 
 test("a count that is cut goes on, and a changed row is counted again", () => {
-  const fold = foldOf([...Array(100)].map((_, at) => ({ type: "message", role: "user", content: "x" })));
+  const fold = foldOf([...Array(100)].map(() => ({ type: "message", role: "user", content: "x" })));
   const finder = new RowFinder(pattern("x"));
   let left = 3;
   finder.scan(fold.rows, () => left-- <= 0);

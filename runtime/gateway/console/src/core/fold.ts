@@ -475,6 +475,10 @@ export class Fold {
     this.lanes.set(str(entry.parent_tool_call_id), row);
   }
 
+  hasBegun(turn: string): boolean {
+    return this.begun.has(turn);
+  }
+
   /** The files that came with a queued input, as far as they are known by name. */
   filesFor(turn: string): FileRow[] {
     return (this.held.get(turn) ?? []).filter((row): row is FileRow => row.kind === "file");
@@ -503,7 +507,9 @@ export class Fold {
       data: Object.keys(data).length > 0 ? (data as EndRow["data"]) : undefined,
       provisional,
     };
-    const queued = this.queue.find((row) => row.turn === turn);
+    // The input of a turn that waits may be before the first entry.
+    const waits = this.partial && !this.begun.has(turn) && this.openTurns.indexOf(turn) > 0;
+    const queued = this.queue.find((row) => row.turn === turn) ?? (waits ? this.makeInput(entry, false) : undefined);
     if (queued && !provisional) return this.unrun(entry, queued, end);
     this.run(turn);
     const before = this.provisional.get(turn);

@@ -31,6 +31,8 @@ const MOST = 32;
 
 export class Outbox {
   sent: Sent[] = [];
+  /** The files that this page has sent, by their SHA-256. */
+  names = new Map<string, GivenFile>();
   private key: string;
   private busy = false;
 
@@ -66,6 +68,7 @@ export class Outbox {
   add(content: string, files: GivenFile[], steer: string): void {
     if (this.full) return;
     this.sent.push({ id: freshId(), content, files, steer, state: "sending", detail: "" });
+    for (const file of files) this.names.set(file.sha256, file);
     this.save();
     void this.flush();
   }

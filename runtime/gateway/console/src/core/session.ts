@@ -183,9 +183,31 @@ export class SessionStore {
     }
   }
 
-  /** Whether an open request is before the first entry. */
+  /** Whether an open request or an input that waits is before the first entry. */
   private missing(): boolean {
-    return list(this.attached.requests).some((id) => !this.fold.knows(str(id)));
+    return this.lostInputs.length > 0 || list(this.attached.requests).some((id) => !this.fold.knows(str(id)));
+  }
+
+  /** Withdraws an input that waits. False if its turn had begun to run before. */
+  async withdraw(turn: string): Promise<boolean> {
+    const waits = (): boolean => this.fold.openTurns.indexOf(turn) > 0;
+    if (!waits()) {
+      this.say("It runs already. Stop ends it.");
+      return false;
+    }
+    await this.api.stop(this.id, turn);
+    await new Promise<void>((resolve) => {
+      const look = (): void => {
+        if (waits()) return;
+        stop();
+        resolve();
+      };
+      const stop = this.subscribe(look);
+      look();
+    });
+    const done = this.fold.withdrawn.has(turn);
+    if (!done) this.say("It ran already, so it was not withdrawn: the turn was asked to stop.");
+    return done;
   }
 
   private add(line: Line): void {
@@ -239,6 +261,11 @@ export class SessionStore {
   /** The first entry that is shown. */
   get first(): number {
     return (this.view ?? this.tail).first;
+  }
+
+  /** Turns that wait, and whose inputs are before the first entry. */
+  get lostInputs(): string[] {
+    return this.fold.openTurns.slice(1).filter((turn) => turn !== "" && !this.fold.hasBegun(turn));
   }
 
   /** Whether entries come that were there when the page connected. */

@@ -1,12 +1,13 @@
 import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { visible } from "../core/safe.ts";
 import { inputAction, keyOf, useEnterSends } from "./bindings.ts";
 import { Fault, Icon } from "./bits.tsx";
 import { ATTACH } from "./drop.tsx";
 import { Attachments, keepSent, tooLarge } from "./files.tsx";
 import type { Attachment } from "./files.tsx";
 import { useSession, useShell } from "./hooks.ts";
+import { Tray } from "./tray.tsx";
+import type { Draft } from "./tray.tsx";
 
 const MOST_FILES = 16;
 
@@ -45,15 +46,21 @@ export function Composer(): JSX.Element {
     }
   };
 
-  const latest = useRef(write);
-  latest.current = (value) => write(text.trim() === "" ? value : `${text}\n${value}`);
+  const put = (draft: Draft): void => {
+    write(text.trim() === "" ? draft.text : draft.text.trim() === "" ? text : `${text}\n${draft.text}`);
+    const again = draft.files.map((file) => ({ key: ++next.current, file: new Blob(), name: file.name, mime: file.mime_type ?? "", size: file.size, sha256: file.sha256, state: "ready" as const, detail: "" }));
+    setFiles((all) => [...all, ...again].slice(0, MOST_FILES));
+    area.current?.focus();
+  };
+  const latest = useRef(put);
+  latest.current = put;
   useEffect(() => {
-    const put = (event: Event): void => {
-      latest.current(String((event as CustomEvent<unknown>).detail));
-      area.current?.focus();
+    const take = (event: Event): void => {
+      const { detail } = event as CustomEvent<Draft | string>;
+      latest.current(typeof detail === "string" ? { text: detail, files: [] } : detail);
     };
-    addEventListener("console:draft", put);
-    return () => removeEventListener("console:draft", put);
+    addEventListener("console:draft", take);
+    return () => removeEventListener("console:draft", take);
   }, []);
 
   const attach = (found: FileList | File[] | null | undefined): void => {
@@ -122,26 +129,7 @@ export function Composer(): JSX.Element {
         send();
       }}
     >
-      {store.outbox.sent.map((sent) => (
-        <p class={`sent ${sent.state}`} key={sent.id}>
-          <span class="badge">{sent.state === "failed" ? "not taken" : sent.detail === "" ? "sending" : "waits"}</span>
-          <span class="what">{visible(sent.content.slice(0, 200))}{sent.files.length > 0 && ` (${sent.files.map((file) => visible(file.name)).join(", ")})`}</span>
-          {sent.detail !== "" && <span class="dim">{visible(sent.detail)}</span>}
-          {sent.state === "failed" && <button type="button" class="quiet small" onClick={() => store.outbox.retry(sent.id)}>Send again</button>}
-          {sent.state === "failed" && (
-            <button
-              type="button"
-              class="quiet small"
-              onClick={() => {
-                write(text === "" ? sent.content : `${sent.content}\n${text}`);
-                store.outbox.drop(sent.id);
-              }}
-            >
-              Edit
-            </button>
-          )}
-        </p>
-      ))}
+      <Tray edit={put} />
       <Attachments files={files} remove={(key) => setFiles(files.filter((each) => each.key !== key))} />
       <Fault text={fault} />
       <div class="line">
